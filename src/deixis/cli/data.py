@@ -1,0 +1,264 @@
+"""`deixis data`: data sets in and out of every format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deixis.cli.output import Json, note, plural, print_json, print_table, progress
+from deixis.errors import DeixisError
+
+if TYPE_CHECKING:
+    from deixis.data.importing import ImportReport
+    from deixis.data.stats import Statistics
+
+app = typer.Typer(help="Read, measure, check and convert data sets.", no_args_is_help=True)
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="A data set directory.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to make.", show_default=False)]
+Force = Annotated[bool, typer.Option("--force", help="Replace the directory if it is there.")]
+
+
+@app.command("import")
+def import_(
+    out: Out,
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder of photos; they decide what is in.")
+    ] = None,
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, "
+            "region phrases, JSON Lines or CSV; told apart by content.",
+        ),
+    ] = None,
+    entities: Annotated[
+        Path | None, typer.Option(metavar="DIR|ZIP", help="Flickr30k Entities: phrases, chains and boxes.")
+    ] = None,
+    instances: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="COCO's instances_*.json, for boxes with COCO captions."),
+    ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="A list of photos, one name a line; may be given again."),
+    ] = None,
+    licence: Annotated[str | None, typer.Option(help="What the makers of the data allow.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make a data set directory from photos, captions and boxes."""
+    from deixis.data.importing import UNKNOWN_LICENCE, import_dataset
+
+    with progress() as on_progress:
+        report = import_dataset(
+            out,
+            images=images,
+            captions=captions,
+            entities=entities,
+            instances=instances,
+            splits=dict(_named_file(text) for text in split or ()),
+            licence=licence or UNKNOWN_LICENCE,
+            replace_old=force,
+            on_progress=on_progress,
+        )
+    if json:
+        print_json(_report_json(report, out))
+    else:
+        _print_report(report, out)
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if not (name and equals and file):
+        raise DeixisError(f"--split {text}: expected NAME=FILE, such as --split dev=devImages.txt")
+    return name, Path(file)
+
+
+def _report_json(report: ImportReport, out: Path) -> dict[str, object]:
+    return {
+        "out": str(out),
+        **report.counts,
+        "splits": report.splits,
+        "left_out": {
+            "annotations_without_photo": report.without_photo,
+            "photos_without_annotation": report.photos_without_caption,
+            "split_names_not_in_data": report.not_in_data,
+            "photos_of_same_name": report.same_name,
+        },
+        "skipped": [{"path": error.path, "reason": error.reason} for error in report.unreadable],
+    }
+
+
+def _print_report(report: ImportReport, out: Path) -> None:
+    rows = report.counts
+    print(
+        f"{out}: {plural(rows['photos'], 'photo')}, {plural(rows['captions'], 'caption')}, "
+        f"{plural(rows['mentions'], 'mention')}, {plural(rows['chains'], 'chain')}, "
+        f"{plural(rows['boxes'], 'box', 'boxes')}"
+    )
+    if report.splits:
+        print("splits: " + ", ".join(f"{name} {count:,}" for name, count in report.splits.items()))
+    if report.without_photo:
+        note(f"left out: {plural(report.without_photo, 'annotation')} without a photo")
+    if report.photos_without_caption:
+        note(f"left out: {plural(report.photos_without_caption, 'photo')} without an annotation")
+    for split, count in report.not_in_data.items():
+        if count:
+            note(f"split {split}: {plural(count, 'name')} of its list not in the data")
+    for name in report.same_name:
+        note(f"left out: {name}, another photo has the same name")
+    for error in report.unreadable:
+        note(f"skipped: {error}")
+    print(f"next: deixis data stats {out}")
+
+
+@app.command()
+def stats(
+    data: Data,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Count one split only.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw Figure 2 (png, svg or pdf).")] = None,
+    json: Json = False,
+) -> None:
+    """Count what a data set holds: Table 1, Figure 2 and §2.4 of the Flickr30k Entities paper."""
+    from deixis.data.dataset import Dataset
+    from deixis.data.stats import plot_types, statistics
+
+    found = statistics(Dataset(data), split)
+    if plot:
+        plot_types(found, plot)
+    if json:
+        print_json(found.as_json())
+    else:
+        print_statistics(found)
+        if plot:
+            note(f"drawn: {plot}")
+
+
+def print_statistics(found: Statistics) -> None:
+    """Print the statistics as the paper does: sentences, then a table."""
+    from rich.table import Table
+
+    ratios = found.as_json()
+    print(
+        f"{plural(found.photos, 'photo')} with {plural(found.captions, 'caption')} "
+        f"({ratios['captions_per_photo']:.1f} per photo, {ratios['tokens_per_caption']:.1f} tokens per caption)."
+    )
+    if found.region_phrases:
+        print(f"{plural(found.region_phrases, 'phrase')} that describe regions.")
+    if not found.chains:
+        print("No phrases or boxes are marked.")
+        return
+    print(
+        f"{plural(found.mentions, 'mention')} ({ratios['mentions_per_caption']:.1f} per caption; "
+        f"{found.not_visual:,} more are not visual) in {plural(found.chains, 'chain')} "
+        f"({ratios['chains_per_photo']:.1f} per photo), {plural(found.boxes, 'box', 'boxes')} "
+        f"({ratios['boxes_per_photo']:.1f} per photo)."
+    )
+    print(
+        f"{found.chains_with_several_mentions_percent:.1f} % of the chains have more than one mention. "
+        f"{found.chains_with_one_box_percent:.1f} % have one box, "
+        f"{found.chains_with_several_boxes_percent:.1f} % several, {found.chains_without_box_percent:.1f} % none."
+    )
+    table = Table("type")
+    for heading in ("chains", "mentions", "boxes", "mentions/chain", "boxes/chain", "% of photos"):
+        table.add_column(heading, justify="right")
+    for row in found.types:
+        counts = (f"{row.chains:,}", f"{row.mentions:,}", f"{row.boxes:,}")
+        per_chain = (f"{row.mentions_per_chain:.2f}", f"{row.boxes_per_chain:.2f}")
+        table.add_row(row.type, *counts, *per_chain, f"{row.photos_percent:.1f}")
+    table.add_section()
+    totals = (f"{found.chains:,}", f"{found.mentions:,}", f"{found.boxes:,}")
+    table.add_row("total", *totals, f"{found.mentions_per_chain:.2f}", f"{found.boxes_per_chain:.2f}", "")
+    print_table(table)
+
+
+@app.command()
+def check(
+    data: Data,
+    decode: Annotated[bool, typer.Option("--decode", help="Decode every photo to its last pixel; slower.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 when a problem is found.")] = False,
+    json: Json = False,
+) -> None:
+    """Look for problems in a data set and say how to mend each."""
+    from deixis.data.check import check_dataset
+    from deixis.data.dataset import Dataset
+
+    with progress() as on_progress:
+        problems = check_dataset(Dataset(data), decode=decode, on_progress=on_progress)
+    if json:
+        print_json({"data": str(data), "problems": [problem.as_json() for problem in problems]})
+    elif not problems:
+        print(f"{data}: no problems found")
+    else:
+        for problem in problems:
+            print(f"{problem.count:,} × {problem.kind}\n  mend: {problem.mend}")
+            for example in problem.examples:
+                print(f"  - {example}")
+            if problem.count > len(problem.examples):
+                print(f"  … and {problem.count - len(problem.examples):,} more")
+    if strict and problems:
+        total = sum(problem.count for problem in problems)
+        raise DeixisError(f"{data}: {plural(total, 'problem')} of {plural(len(problems), 'kind')}")
+
+
+@app.command()
+def convert(
+    data: Data,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="entities, coco, karpathy, jsonl, odvg, label-studio or parquet.",
+            show_default=False,
+        ),
+    ],
+    out: Out,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Convert one split only.")] = None,
+    with_photos: Annotated[bool, typer.Option("--with-photos", help="Take the photos along.")] = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write a data set in a format that other tools read."""
+    from deixis.data.dataset import Dataset
+    from deixis.data.writers import convert_dataset
+
+    with progress() as on_progress:
+        count = convert_dataset(
+            Dataset(data),
+            to,
+            out,
+            split=split,
+            with_photos=with_photos,
+            replace_old=force,
+            on_progress=on_progress,
+        )
+    if json:
+        print_json({"out": str(out), "format": to, "photos": count})
+    else:
+        print(f"{out}: {plural(count, 'photo')} as {to}")
+
+
+@app.command()
+def scenes(
+    out: Out,
+    photos: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many scenes.")] = 500,
+    seed: Annotated[int, typer.Option(help="Another seed makes other scenes.")] = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make small synthetic scenes with captions, phrases, boxes and trees, for trying out models."""
+    from deixis.data.scenes import write_scenes
+    from deixis.files.atomic import new_directory
+
+    with new_directory(out, replace=force) as folder:
+        write_scenes(folder, photos, seed=seed)
+    if json:
+        print_json({"out": str(out), "photos": photos, "seed": seed})
+    else:
+        print(f"{out}: {plural(photos, 'scene')}")
+        print(f"next: deixis data import --images {out}/images --captions {out}/photos.jsonl --out DATA")

@@ -1,0 +1,87 @@
+"""The command itself: its verbs, and what happens when one fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from deixis import __version__
+from deixis.cli import data, demo
+from deixis.errors import DeixisError
+
+app = typer.Typer(
+    name="deixis",
+    help="Point at pictures with words: make, read, measure and draw data that ties phrases to regions of photos.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.add_typer(data.app, name="data")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"deixis {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> None:
+    """Run the command: exit with 0 on success, 2 on a user's mistake, 1 on a failure of ours."""
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        return app(arguments, prog_name="deixis", standalone_mode=False) or 0
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "deixis"
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show(sys.stdout)
+        else:
+            _say(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
+        return 2
+    except click.ClickException as error:
+        _say(f"deixis: {_one_line(error.format_message())}")
+        return 2
+    except DeixisError as error:
+        _say(f"deixis: {_one_line(str(error))}")
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        _say("deixis: stopped; nothing half-made was left behind")
+        return 130
+    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("DEIXIS_DEBUG"):
+            raise
+        _say(f"deixis: a failure of ours, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows where)")
+        return 1
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What is wrong with a data set, and how to mend it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from deixis.data.dataset import Dataset
+from deixis.data.images import look_at, open_photo
+from deixis.data.manifest import hash_tables
+from deixis.data.records import Photo
+from deixis.errors import PhotoError
+from deixis.files.progress import OnProgress, silent
+
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One kind of problem: how often it was found, where first, and what to do about it."""
+
+    kind: str
+    count: int
+    examples: tuple[str, ...]
+    mend: str
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return asdict(self)
+
+
+MEND = {
+    "damaged table": "the data set directory was changed or damaged after it was made; import the data again",
+    "missing photo": 'put the file back, or change "images" in manifest.json if the folder has moved',
+    "changed photo": "the file is not the one that was imported; import the data again",
+    "unreadable photo": "replace the file, or remove it from the folder and import the data again",
+    "photo of another shape": "its sides fit the annotation badly, so boxes may be wrong; use the annotated copy",
+    "duplicate photos": "the files are the same byte for byte; keep one of them and import the data again",
+    "box ends before it begins": "correct the corners in the annotation file and import the data again",
+    "box outside the photo": "correct the corners in the annotation file, or clip the box, and import the data again",
+    "chain with no mention": "no caption names it; mark its words in a sentence, or remove it from the annotation",
+    "mention of an unknown chain": "the annotation does not name it; add an object (box, scene or nobndbox) for it",
+    "unrelated caption": "the data says that it describes another photo; models and scores leave it out",
+    "empty caption": "write the caption, or remove the line, and import the data again",
+    "photo without caption": "add captions for it, or remove it from the folder",
+    "splits overlap": "remove these photos from one of the two lists and import the data again",
+}
+"""For each kind of problem, in the order they are shown, how to mend it."""
+
+
+def check_dataset(dataset: Dataset, *, decode: bool = False, on_progress: OnProgress = silent) -> list[Problem]:
+    """Look for problems; the worst kinds come first.
+
+    Parameters
+    ----------
+    dataset
+        The data set directory.
+    decode
+        Also decode every photo to its last pixel, which finds truncated files and takes longer.
+    on_progress
+        Called as the work goes on.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    files, _ = hash_tables(dataset.path)
+    found["damaged table"] = [name for name, digest in files.items() if dataset.manifest.files.get(name) != digest]
+    if found["damaged table"]:
+        return _problems(found)
+    same_content: dict[str, list[str]] = defaultdict(list)
+    overlaps: dict[str, list[str]] = defaultdict(list)
+    for done, photo in enumerate(dataset.photos, start=1):
+        for kind, place in _record_problems(photo):
+            found[kind].append(place)
+        if photo.sha256:
+            same_content[photo.sha256].append(photo.id)
+        for pair in combinations(sorted(set(photo.splits)), 2):
+            overlaps[" and ".join(pair)].append(photo.id)
+        on_progress("checking annotations", done, len(dataset.photos))
+    found["duplicate photos"] = [" = ".join(ids) for ids in same_content.values() if len(ids) > 1]
+    found["splits overlap"] = [f"{pair}: {len(ids)} photos, {ids[0]} first" for pair, ids in overlaps.items()]
+    if dataset.images is not None:
+        for kind, place in _file_problems(dataset, decode, on_progress):
+            found[kind].append(place)
+    return _problems(found)
+
+
+def _problems(found: dict[str, list[str]]) -> list[Problem]:
+    return [
+        Problem(kind, len(found[kind]), tuple(found[kind][:_EXAMPLES]), mend)
+        for kind, mend in MEND.items()
+        if found.get(kind)
+    ]
+
+
+def _record_problems(photo: Photo) -> Iterator[tuple[str, str]]:
+    """What the records themselves show, as kind and place."""
+    as_annotated = photo.as_annotated()
+    for number, box in enumerate(as_annotated.boxes, start=1):
+        x1, y1, x2, y2 = (round(value, 2) for value in box.xyxy)
+        place = f"{photo.id}: box {number} [{x1:g}, {y1:g}, {x2:g}, {y2:g}]"
+        if x1 >= x2 or y1 >= y2:
+            yield "box ends before it begins", place
+        elif x1 < 0 or y1 < 0 or _beyond(x2, as_annotated.width) or _beyond(y2, as_annotated.height):
+            yield "box outside the photo", f"{place} of {as_annotated.width} × {as_annotated.height}"
+    mentions = Counter(mention.chain for caption in photo.captions for mention in caption.mentions)
+    for chain in photo.chains:
+        if not mentions[chain.id]:
+            yield "chain with no mention", f"{photo.id}: chain {chain.id}"
+        if not chain.annotated:
+            yield "mention of an unknown chain", f"{photo.id}: chain {chain.id}"
+    if not photo.captions:
+        yield "photo without caption", photo.id
+    for number, caption in enumerate(photo.captions, start=1):
+        if not caption.related:
+            yield "unrelated caption", f"{photo.id}: caption {number}: {caption.text}"
+        if not caption.tokens:
+            yield "empty caption", f"{photo.id}: caption {number}"
+    if _other_shape(photo):
+        size, was = f"{photo.width} × {photo.height}", f"{as_annotated.width} × {as_annotated.height}"
+        yield "photo of another shape", f"{photo.id}: {size}, annotated at {was}"
+
+
+def _beyond(end: float, size: int | None) -> bool:
+    return size is not None and end > size
+
+
+def _other_shape(photo: Photo) -> bool:
+    """Whether no scaling explains the difference between the photo's size and the annotated one."""
+    was = photo.annotated
+    if was is None or not (was.width and was.height and photo.width and photo.height):
+        return False
+    # A scaled copy has whole sides, so each may be off by a pixel.
+    slack = 1 / min(photo.width, photo.height) + 1 / min(was.width, was.height)
+    return abs(photo.width * was.height / (photo.height * was.width) - 1) > 0.01 + slack
+
+
+def _file_problems(dataset: Dataset, decode: bool, on_progress: OnProgress) -> Iterator[tuple[str, str]]:
+    """What the photos' files show, as kind and place."""
+    photos = dataset.photos
+
+    def problem(photo: Photo) -> tuple[str, str] | None:
+        path = dataset.path_of(photo)
+        return _file_problem(photo, path, decode)
+
+    with ThreadPoolExecutor() as pool:
+        for done, result in enumerate(pool.map(problem, photos), start=1):
+            on_progress("checking photos", done, len(photos))
+            if result:
+                yield result
+
+
+def _file_problem(photo: Photo, path: Path, decode: bool) -> tuple[str, str] | None:
+    if not path.is_file():
+        return "missing photo", f"{photo.id}: {path}"
+    try:
+        if look_at(path).sha256 != photo.sha256:
+            return "changed photo", f"{photo.id}: {path}"
+        if decode:
+            open_photo(path)
+    except PhotoError as error:
+        return "unreadable photo", str(error)
+    return None

@@ -1,0 +1,201 @@
+"""A data set directory, opened: photos in a fixed order, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deixis.data.manifest import read_manifest
+from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.data.store import blocks, open_tables
+from deixis.errors import DatasetError
+from deixis.tokens import Token
+
+_AT_ONCE = 512
+
+Rows = npt.NDArray[np.int64]
+
+
+class Photos(Sequence[Photo]):
+    """Some photos of a data set, in its order. Each is read from disk when it is asked for."""
+
+    def __init__(self, dataset: Dataset, rows: Rows) -> None:
+        self._dataset = dataset
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Photo]:
+        for begin, end in blocks(len(self.rows), _AT_ONCE):
+            yield from self._dataset._read(self.rows[begin:end])
+
+    @overload
+    def __getitem__(self, index: int) -> Photo: ...
+    @overload
+    def __getitem__(self, index: slice) -> Photos: ...
+    def __getitem__(self, index: int | slice) -> Photo | Photos:
+        if isinstance(index, slice):
+            return Photos(self._dataset, self.rows[index])
+        row = int(self.rows[index])
+        return next(self._dataset._read(np.array([row])))
+
+
+class Dataset:
+    """A data set directory made by ``deixis data import``.
+
+    Examples
+    --------
+    >>> dataset = Dataset("flickr8k.data")  # doctest: +SKIP
+    >>> dataset.split("dev")[0].captions[0].text  # doctest: +SKIP
+    'A man in a red hat holds a guitar .'
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.manifest = read_manifest(self.path)
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """The columns themselves, memory-mapped, by table: photos, captions, mentions, chains, boxes."""
+        return open_tables(self.path)
+
+    @property
+    def images(self) -> Path | None:
+        """The folder of photos."""
+        return Path(self.manifest.images) if self.manifest.images else None
+
+    @property
+    def photos(self) -> Photos:
+        """All photos."""
+        return Photos(self, np.arange(self.tables["photos"].num_rows))
+
+    def split(self, name: str) -> Photos:
+        """The photos of a split."""
+        if name not in self.manifest.splits:
+            known = ", ".join(self.manifest.splits) or "none"
+            raise DatasetError(f"{self.path}: no split {name!r}; it has: {known}")
+        lists = self.tables["photos"]["splits"].combine_chunks()
+        photo_of_name = np.repeat(np.arange(len(lists)), np.diff(lists.offsets.to_numpy()))
+        members = photo_of_name[np.asarray(pc.equal(lists.values, name))]
+        return Photos(self, members)
+
+    def photo(self, photo_id: str) -> Photo:
+        """One photo by its id."""
+        try:
+            return self.photos[self._row_of_id[photo_id]]
+        except KeyError:
+            raise DatasetError(f"{self.path}: no photo {photo_id!r}") from None
+
+    def path_of(self, photo: Photo) -> Path:
+        """Where a photo's file is."""
+        if self.images is None or photo.file is None:
+            raise DatasetError(f"{self.path}: photo {photo.id!r} has no file; the data was imported without --images")
+        return self.images / photo.file
+
+    @cached_property
+    def _row_of_id(self) -> dict[str, int]:
+        return {photo_id: row for row, photo_id in enumerate(self.tables["photos"]["id"].to_pylist())}
+
+    @cached_property
+    def _begins(self) -> dict[str, Rows]:
+        """For each table, where the rows of each photo (for mentions: of each caption) begin, and the end."""
+        parents = {"captions": "photos", "chains": "photos", "boxes": "photos", "mentions": "captions"}
+        return {
+            name: np.searchsorted(
+                self.tables[name]["caption" if name == "mentions" else "photo"].to_numpy(),
+                np.arange(self.tables[parent].num_rows + 1),
+            )
+            for name, parent in parents.items()
+        }
+
+    def _read(self, rows: Rows) -> Iterator[Photo]:
+        """Build the photos of some rows, reading each unbroken run of rows at once."""
+        breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+        for begin, end in pairwise([0, *breaks.tolist(), len(rows)]):
+            if begin < end:
+                yield from self._read_run(int(rows[begin]), int(rows[end - 1]) + 1)
+
+    def _read_run(self, first: int, stop: int) -> Iterator[Photo]:
+        photos = _columns(self.tables["photos"], first, stop)
+        chains_at, chains = self._slice("chains", first, stop)
+        boxes_at, boxes = self._slice("boxes", first, stop)
+        captions_at, captions = self._slice("captions", first, stop)
+        mentions_at, mentions = self._slice("mentions", int(captions_at[0]), int(captions_at[-1]))
+        first_caption, first_mention = captions_at[0], mentions_at[0]
+        first_chain, first_box = chains_at[0], boxes_at[0]
+        chain_ids = chains["id"]
+
+        def mention(row: int) -> Mention:
+            chain = mentions["chain"][row]
+            return Mention(
+                mentions["start"][row],
+                mentions["end"][row],
+                None if chain is None else chain_ids[chain - first_chain],
+                tuple(mentions["types"][row]),
+            )
+
+        def caption(row: int) -> Caption:
+            text = captions["text"][row]
+            places = zip(captions["token_starts"][row], captions["token_ends"][row], strict=True)
+            begin, end = mentions_at[row] - first_mention, mentions_at[row + 1] - first_mention
+            return Caption(
+                text,
+                tuple(Token(text[start:stop_], start, stop_) for start, stop_ in places),
+                tuple(mention(m) for m in range(begin, end)),
+                captions["related"][row],
+                captions["tree"][row],
+                captions["region_phrase"][row],
+            )
+
+        for row in range(stop - first):
+            yield Photo(
+                photos["id"][row],
+                tuple(caption(c) for c in _range(captions_at, row, first_caption)),
+                tuple(
+                    Chain(chain_ids[c], chains["scene"][c], chains["no_box"][c], chains["annotated"][c])
+                    for c in _range(chains_at, row, first_chain)
+                ),
+                tuple(
+                    Box(
+                        (boxes["x1"][b], boxes["y1"][b], boxes["x2"][b], boxes["y2"][b]),
+                        tuple(chain_ids[c - first_chain] for c in boxes["chains"][b]),
+                        boxes["label"][b],
+                    )
+                    for b in _range(boxes_at, row, first_box)
+                ),
+                photos["width"][row],
+                photos["height"][row],
+                photos["file"][row],
+                tuple(photos["splits"][row]),
+                _annotated(photos, row),
+                photos["sha256"][row],
+            )
+
+    def _slice(self, name: str, first: int, stop: int) -> tuple[Rows, dict[str, list[Any]]]:
+        """Where each parent's rows of a table begin, and those rows."""
+        begins = self._begins[name][first : stop + 1]
+        return begins, _columns(self.tables[name], int(begins[0]), int(begins[-1]))
+
+
+def _columns(table: pa.Table, first: int, stop: int) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = table.slice(first, stop - first).to_pydict()
+    return columns
+
+
+def _range(begins: Rows, row: int, first: int) -> range:
+    return range(int(begins[row] - first), int(begins[row + 1] - first))
+
+
+def _annotated(photos: dict[str, list[Any]], row: int) -> Annotated | None:
+    if photos["annotated_id"][row] is None:
+        return None
+    return Annotated(*(photos[f"annotated_{name}"][row] for name in ("id", "file", "width", "height", "depth")))

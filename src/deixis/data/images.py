@@ -1,0 +1,125 @@
+"""Photo files: found, looked at and opened, with limits on what a stranger's file may cost."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from deixis.errors import PhotoError
+
+SUFFIXES = frozenset(
+    (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff", ".bmp", ".gif")
+)
+FORMATS = ("JPEG", "PNG", "WEBP", "HEIF", "TIFF", "BMP", "GIF", "MPO")
+MAX_BYTES = 256 * 2**20
+MAX_PIXELS = 250_000_000
+_EXIF_ORIENTATION = 0x0112
+_SIDEWAYS = (5, 6, 7, 8)
+
+
+@dataclass(frozen=True)
+class PhotoFile:
+    """What a photo's file says without decoding it: its size after EXIF rotation, and a hash of its bytes."""
+
+    width: int
+    height: int
+    sha256: str
+
+
+def find_photos(folder: Path) -> list[Path]:
+    """All photo files below a folder, sorted by path; hidden ones are left out."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts))
+
+
+def look_at(path: Path) -> PhotoFile:
+    """Read a photo's size and hash.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("RGB", (40, 30)).save(Path(folder) / "a.png")
+    ...     found = look_at(Path(folder) / "a.png")
+    >>> found.width, found.height
+    (40, 30)
+    """
+    with _opened(path) as image:
+        width, height = image.size
+        if image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS:
+            width, height = height, width
+    with path.open("rb") as file:
+        return PhotoFile(width, height, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def open_photo(path: Path) -> Image.Image:
+    """Decode a photo to RGB: EXIF rotation applied, the first frame only, transparency on white.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("LA", (40, 30)).save(Path(folder) / "a.png")
+    ...     open_photo(Path(folder) / "a.png").mode
+    'RGB'
+    """
+    with _opened(path) as image:
+        upright = ImageOps.exif_transpose(image)
+        if upright.has_transparency_data:
+            layers = upright.convert("RGBA")
+            white = Image.new("RGBA", layers.size, "white")
+            return Image.alpha_composite(white, layers).convert("RGB")
+        if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
+            return _from_deep_grey(upright)
+        return upright.convert("RGB")
+
+
+def _from_deep_grey(image: Image.Image) -> Image.Image:
+    """16-bit scans hold 0–65535; Pillow's own conversion would clip them all to white."""
+    import numpy as np
+
+    values = np.asarray(image, dtype=np.float64)
+    top = 65535.0 if values.max(initial=0) > 255 else 255.0
+    return Image.fromarray(np.clip(values / top * 255, 0, 255).astype(np.uint8)).convert("RGB")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Open within the limits; whatever goes wrong, here or in the block, becomes one line about this photo."""
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # our own limits stand below; odd EXIF is no reason to speak
+            with Image.open(path, formats=FORMATS) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
+                yield image
+    except PhotoError:
+        raise
+    except UnidentifiedImageError:
+        raise PhotoError(path, "not a photo in a known format") from None
+    except FileNotFoundError:
+        raise PhotoError(path, "no such file") from None
+    except Image.DecompressionBombError:
+        raise PhotoError(path, "its pixels are too many") from None
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        TypeError,
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        raise PhotoError(path, f"cannot be read ({str(error) or type(error).__name__})") from error

@@ -1,0 +1,222 @@
+"""Other people's files become a data set directory: read, matched with photos, written whole or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deixis.data.images import PhotoFile, find_photos, look_at
+from deixis.data.manifest import Manifest, hash_tables, write_manifest
+from deixis.data.matching import ByName, names_in_list, stem_of
+from deixis.data.readers import read_captions
+from deixis.data.readers.entities import read_entities
+from deixis.data.readers.source import Source
+from deixis.data.readers.text import read_text
+from deixis.data.records import Annotated, Photo
+from deixis.data.store import write_tables
+from deixis.errors import DatasetError, PhotoError
+from deixis.files.atomic import new_directory
+from deixis.files.progress import OnProgress, silent
+from deixis.tokens import TOKENIZER_VERSION
+
+UNKNOWN_LICENCE = "not stated; ask the makers of the data"
+
+
+@dataclass
+class ImportReport:
+    """What an import took in, and what it left out and why."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    splits: dict[str, int] = field(default_factory=dict)
+    without_photo: int = 0
+    photos_without_caption: int = 0
+    not_in_data: dict[str, int] = field(default_factory=dict)
+    unreadable: list[PhotoError] = field(default_factory=list)
+    same_name: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Images:
+    """The photos of a folder by their stems."""
+
+    folder: Path
+    by_name: ByName[tuple[str, PhotoFile]]
+
+
+def import_dataset(
+    out: Path,
+    *,
+    images: Path | None = None,
+    captions: Path | None = None,
+    entities: Path | None = None,
+    instances: Path | None = None,
+    splits: Mapping[str, Path] | None = None,
+    licence: str = UNKNOWN_LICENCE,
+    replace_old: bool = False,
+    on_progress: OnProgress = silent,
+) -> ImportReport:
+    """Make a data set directory.
+
+    Parameters
+    ----------
+    out
+        The directory to make; it appears only when it is whole.
+    images
+        A folder of photos. They decide what is in: an annotation without a photo is left out and counted.
+    captions, entities
+        A file of captions in any form that `read_captions` knows; Flickr30k Entities as a folder or a zip. One of
+        them is needed. Where a photo is in both, the Entities sentences are its captions.
+    instances
+        COCO's ``instances_*.json`` for COCO captions.
+    splits
+        Lists of photos by the name of the split; they replace any splits that the files bring themselves.
+    licence
+        What the makers of the data allow.
+    replace_old
+        Put the new directory in the place of an old one.
+    on_progress
+        Called as the work goes on.
+    """
+    if captions is None and entities is None:
+        raise DatasetError("nothing to import: give --captions FILE or --entities DIR, or both")
+    report = ImportReport()
+    lists = {name: names_in_list(read_text(path).splitlines()) for name, path in (splits or {}).items()}
+    with new_directory(out, replace=replace_old) as folder, ExitStack() as stack:
+        found = _find_images(images, report, on_progress) if images else None
+        said = read_captions(captions, instances=instances) if captions else None
+        wanted = (lambda name: found.by_name.stem(name) is not None) if found else (lambda name: True)
+        released = stack.enter_context(read_entities(entities, wanted)) if entities else None
+        photos = _join(said, released)
+        if found:
+            photos = _with_files(photos, found, report)
+        if lists:
+            photos = _with_splits(photos, lists, report)
+        total = released.total if released else said.total if said else None
+        photos = _counted(photos, total, report, on_progress)
+        report.counts = write_tables(photos, folder)
+        if not report.counts["photos"]:
+            raise DatasetError(_why_empty(found, report))
+        files, together = hash_tables(folder)
+        kinds = [(source, path) for source, path in ((said, captions), (released, entities)) if source and path]
+        manifest = Manifest(
+            sources=tuple({"kind": source.kind, "name": path.name} for source, path in kinds),
+            licence=licence,
+            images=str(images.absolute()) if images else None,
+            splits=report.splits,
+            counts=report.counts,
+            files=files,
+            hash=together,
+            tokenizer=TOKENIZER_VERSION,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        write_manifest(manifest, folder)
+    return report
+
+
+def _find_images(folder: Path, report: ImportReport, on_progress: OnProgress) -> Images:
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: no such folder of photos")
+    paths: dict[str, Path] = {}
+    for path in find_photos(folder):
+        if path.stem in paths:
+            report.same_name.append(path.relative_to(folder).as_posix())
+        else:
+            paths[path.stem] = path
+    if not paths:
+        raise DatasetError(f"{folder}: no photos in it")
+    files: dict[str, tuple[str, PhotoFile]] = {}
+
+    def looked_at(path: Path) -> PhotoFile | PhotoError:
+        try:
+            return look_at(path)
+        except PhotoError as error:
+            return error
+
+    with ThreadPoolExecutor() as pool:
+        for done, (stem, seen) in enumerate(zip(paths, pool.map(looked_at, paths.values()), strict=True), start=1):
+            if isinstance(seen, PhotoError):
+                report.unreadable.append(seen)
+            else:
+                files[stem] = (paths[stem].relative_to(folder).as_posix(), seen)
+            on_progress("looking at photos", done, len(paths))
+    return Images(folder, ByName(files))
+
+
+def _join(said: Source | None, released: Source | None) -> Iterator[Photo]:
+    """The photos of one source, or of both: Entities first, with the name and the splits that the captions gave."""
+    if said is None or released is None:
+        source = said or released
+        if source is not None:
+            yield from source.photos
+        return
+    captioned = ByName({photo.id: photo for photo in said.photos})
+    taken = set()
+    for photo in released.photos:
+        same = captioned.find(photo.id)
+        if same is None:
+            yield photo
+            continue
+        taken.add(same.id)
+        captions = photo.captions or same.captions
+        yield replace(photo, id=same.id, captions=captions, splits=photo.splits or same.splits)
+    yield from (photo for photo in captioned.things.values() if photo.id not in taken)
+
+
+def _with_files(photos: Iterator[Photo], found: Images, report: ImportReport) -> Iterator[Photo]:
+    """Only photos that have a file, at the size of that file."""
+    used = set()
+    for photo in photos:
+        stem = found.by_name.stem(photo.id)
+        if stem is None:
+            report.without_photo += 1
+            continue
+        if stem in used:
+            raise DatasetError(f"photo {photo.id!r}: another annotation belongs to the same file, {stem!r}")
+        used.add(stem)
+        name, file = found.by_name.things[stem]
+        annotated = photo.annotated or Annotated(photo.id, name, photo.width, photo.height)
+        at_size = photo.resized(file.width, file.height)
+        yield replace(at_size, id=stem, file=name, annotated=annotated, sha256=file.sha256)
+    report.photos_without_caption = len(found.by_name.things) - len(used)
+
+
+def _with_splits(photos: Iterator[Photo], lists: Mapping[str, list[str]], report: ImportReport) -> Iterator[Photo]:
+    """The splits that lists give, in the place of any that the files brought."""
+    splits_of: dict[str, tuple[str, ...]] = {}
+    for split, names in lists.items():
+        for name in dict.fromkeys(names):
+            splits_of[name] = (*splits_of.get(name, ()), split)
+    listed = ByName(splits_of)
+    met: Counter[str] = Counter()
+    for photo in photos:
+        names = [photo.id, *([photo.annotated.id, stem_of(photo.annotated.file)] if photo.annotated else [])]
+        splits = next((found for name in names if (found := listed.find(name))), ())
+        met.update(splits)
+        yield replace(photo, splits=splits)
+    report.not_in_data = {split: len(set(names)) - met[split] for split, names in lists.items()}
+    for split, names in lists.items():
+        if names and not met[split]:
+            raise DatasetError(f"split {split!r}: none of its {len(names)} names, {names[0]!r} first, is in the data")
+
+
+def _counted(
+    photos: Iterator[Photo], total: int | None, report: ImportReport, on_progress: OnProgress
+) -> Iterator[Photo]:
+    splits: Counter[str] = Counter()
+    for done, photo in enumerate(photos, start=1):
+        splits.update(photo.splits)
+        on_progress("importing", done, total)
+        yield photo
+    report.splits = dict(splits)
+
+
+def _why_empty(found: Images | None, report: ImportReport) -> str:
+    if found is None:
+        return "nothing to import: the files hold no photo"
+    count = len(found.by_name.things)
+    return f"nothing to import: none of the {count} photos in {found.folder} has the name of an annotation"

@@ -1,0 +1,125 @@
+"""Flickr30k Entities as released: ``Sentences/ID.txt`` and ``Annotations/ID.xml``, in a folder or a zip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from deixis.data.entities import parse_annotation, parse_sentence
+from deixis.data.readers.source import Source
+from deixis.data.readers.text import decode
+from deixis.data.records import Caption, Chain, Photo
+from deixis.errors import DatasetError
+from deixis.files.trees import Tree, open_tree
+
+KIND = "flickr30k-entities"
+
+
+@contextmanager
+def read_entities(path: Path, wanted: Callable[[str], bool] = lambda photo_id: True) -> Iterator[Source]:
+    """Open the release, or the ``annotations.zip`` inside its folder; photos come in the order of their ids.
+
+    Parameters
+    ----------
+    path
+        A folder or a zip. ``train.txt``, ``val.txt`` and ``test.txt`` inside it become splits, and so does
+        ``UNRELATED_CAPTIONS`` inside it or beside the zip become marks on captions.
+    wanted
+        Photos whose id it refuses are not read at all.
+    """
+    inner = path / "annotations.zip"
+    with open_tree(inner if inner.is_file() and not (path / "Sentences").is_dir() else path) as tree:
+        sentences, annotations = _by_id(tree, "Sentences", ".txt"), _by_id(tree, "Annotations", ".xml")
+        if not sentences and not annotations:
+            raise DatasetError(f"{path}: no Sentences/ID.txt or Annotations/ID.xml in it; is it Flickr30k Entities?")
+        beside = _files_beside(path, tree)
+        splits = _splits(beside)
+        unrelated = _unrelated(beside.get("UNRELATED_CAPTIONS"), path)
+        ids = sorted(filter(wanted, sentences.keys() | annotations.keys()), key=lambda i: (len(i), i))
+
+        def photos() -> Iterator[Photo]:
+            for photo_id in ids:
+                photo = _read_photo(tree, photo_id, sentences.get(photo_id), annotations.get(photo_id))
+                captions = tuple(
+                    replace(caption, related=(photo_id, number) not in unrelated)
+                    for number, caption in enumerate(photo.captions, start=1)
+                )
+                listed = tuple(name for name, members in splits.items() if photo_id in members)
+                yield replace(photo, captions=captions, splits=listed)
+
+        yield Source(KIND, photos(), len(ids))
+
+
+def _by_id(tree: Tree, folder: str, suffix: str) -> dict[str, str]:
+    """File names by photo id, for the files that lie directly in a folder of that name."""
+    found: dict[str, str] = {}
+    for name in tree.names():
+        *_, parent, last = "", *name.split("/")
+        if parent == folder and last.endswith(suffix):
+            photo_id = last.removesuffix(suffix)
+            if photo_id in found:
+                raise DatasetError(f"{tree.root}: both {found[photo_id]} and {name} are about photo {photo_id}")
+            found[photo_id] = name
+    return found
+
+
+def _read_photo(tree: Tree, photo_id: str, sentences: str | None, annotation: str | None) -> Photo:
+    captions: tuple[Caption, ...] = ()
+    if sentences is not None:
+        text = decode(tree.read(sentences), sentences)
+        lines = text.removesuffix("\n").split("\n") if text else []
+        captions = tuple(
+            parse_sentence(line.removesuffix("\r"), f"{sentences}: line {number}")
+            for number, line in enumerate(lines, start=1)
+        )
+    mentioned = {mention.chain: None for caption in captions for mention in caption.mentions if mention.chain}
+    if annotation is None:
+        return Photo(photo_id, captions, tuple(Chain(chain, annotated=False) for chain in mentioned))
+    said = parse_annotation(tree.read(annotation), annotation, photo_id)
+    known = {chain.id for chain in said.chains}
+    only_mentioned = tuple(Chain(chain, annotated=False) for chain in mentioned if chain not in known)
+    return Photo(
+        photo_id,
+        captions,
+        said.chains + only_mentioned,
+        said.boxes,
+        said.annotated.width,
+        said.annotated.height,
+        annotated=said.annotated,
+    )
+
+
+def _files_beside(path: Path, tree: Tree) -> dict[str, str]:
+    """The release's small text files: inside the folder or the zip, or UNRELATED_CAPTIONS beside the zip."""
+    names = ("train.txt", "val.txt", "test.txt", "UNRELATED_CAPTIONS")
+    found = {}
+    for inside in tree.names():
+        *folders, name = inside.split("/")
+        if name in names and len(folders) <= 1:
+            found[name] = decode(tree.read(inside), inside)
+    folder = path if path.is_dir() else path.parent
+    for name_beside in names if path.is_dir() else names[-1:]:
+        file = folder / name_beside
+        if name_beside not in found and file.is_file():
+            found[name_beside] = decode(file.read_bytes(), file)
+    return found
+
+
+def _splits(beside: dict[str, str]) -> dict[str, set[str]]:
+    return {name.removesuffix(".txt"): set(text.split()) for name, text in beside.items() if name.endswith(".txt")}
+
+
+def _unrelated(text: str | None, path: Path) -> set[tuple[str, int]]:
+    """Photo id and sentence number, counted from 1, of each caption that is about another photo."""
+    listed = set()
+    for number, line in enumerate((text or "").splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match line.split():
+            case [photo_id, sentence] if sentence.isdecimal():
+                listed.add((photo_id, int(sentence)))
+            case _:
+                raise DatasetError(f"{path}: UNRELATED_CAPTIONS: line {number}: expected an id and a number: {line!r}")
+    return listed

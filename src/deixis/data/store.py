@@ -1,0 +1,212 @@
+"""The columns of a data set directory: five flat Arrow tables, written in one pass and opened memory-mapped.
+
+Rows refer to rows: a caption, a chain and a box to their photo, a mention to its caption and its chain, a box to its
+chains. Every table is in the order of the photos, so what belongs to a photo is one slice of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from deixis.data.records import Caption, Photo
+from deixis.errors import DatasetError
+
+_NAMES = pa.list_(pa.string())
+_ROWS = pa.list_(pa.int32())
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "photos": pa.schema(
+        [
+            ("id", pa.string()),
+            ("file", pa.string()),
+            ("width", pa.int32()),
+            ("height", pa.int32()),
+            ("splits", _NAMES),
+            ("sha256", pa.string()),
+            ("annotated_id", pa.string()),
+            ("annotated_file", pa.string()),
+            ("annotated_width", pa.int32()),
+            ("annotated_height", pa.int32()),
+            ("annotated_depth", pa.int32()),
+        ]
+    ),
+    "captions": pa.schema(
+        [
+            ("photo", pa.int32()),
+            ("text", pa.string()),
+            ("token_starts", _ROWS),
+            ("token_ends", _ROWS),
+            ("related", pa.bool_()),
+            ("tree", pa.string()),
+            ("region_phrase", pa.bool_()),
+        ]
+    ),
+    "mentions": pa.schema(
+        [
+            ("caption", pa.int32()),
+            ("start", pa.int32()),
+            ("end", pa.int32()),
+            ("chain", pa.int32()),  # null: not visual
+            ("types", _NAMES),
+        ]
+    ),
+    "chains": pa.schema(
+        [
+            ("photo", pa.int32()),
+            ("id", pa.string()),
+            ("scene", pa.bool_()),
+            ("no_box", pa.bool_()),
+            ("annotated", pa.bool_()),
+        ]
+    ),
+    "boxes": pa.schema(
+        [
+            ("photo", pa.int32()),
+            ("x1", pa.float64()),
+            ("y1", pa.float64()),
+            ("x2", pa.float64()),
+            ("y2", pa.float64()),
+            ("chains", _ROWS),
+            ("label", pa.string()),
+        ]
+    ),
+}
+_PHOTOS_AT_ONCE = 2000
+
+Row = tuple[Any, ...]
+
+
+def file_name(table: str) -> str:
+    """The name of a table's file in a data set directory."""
+    return f"{table}.arrow"
+
+
+def write_tables(photos: Iterable[Photo], folder: Path) -> dict[str, int]:
+    """Write all tables in one pass over the photos, holding a few thousand of them at a time; count the rows."""
+    writers = {name: _TableWriter(folder / file_name(name), schema) for name, schema in SCHEMAS.items()}
+    seen: set[str] = set()
+    try:
+        for photo in photos:
+            if photo.id in seen:
+                raise DatasetError(f"photo {photo.id}: there are two photos of that id")
+            seen.add(photo.id)
+            _add(photo, writers)
+            if len(writers["photos"].rows) == _PHOTOS_AT_ONCE:
+                for writer in writers.values():
+                    writer.flush()
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return {name: writer.count for name, writer in writers.items()}
+
+
+class _TableWriter:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.rows: list[Row] = []
+        self.count = 0
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._sink, schema)
+
+    def add(self, row: Row) -> int:
+        """Keep a row; its number in the table."""
+        self.rows.append(row)
+        self.count += 1
+        return self.count - 1
+
+    def flush(self) -> None:
+        if self.rows:
+            columns = zip(*self.rows, strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+            self._writer.write_batch(pa.record_batch(arrays, schema=self.schema))
+            self.rows = []
+
+    def close(self) -> None:
+        try:
+            self.flush()
+            self._writer.close()
+        finally:
+            self._sink.close()
+
+
+def _add(photo: Photo, writers: Mapping[str, _TableWriter]) -> None:
+    _validate(photo)
+    was = photo.annotated
+    annotated = (was.id, was.file, was.width, was.height, was.depth) if was else (None,) * 5
+    row = writers["photos"].add(
+        (photo.id, photo.file, photo.width, photo.height, photo.splits, photo.sha256, *annotated)
+    )
+    chains = {
+        chain.id: writers["chains"].add((row, chain.id, chain.scene, chain.no_box, chain.annotated))
+        for chain in photo.chains
+    }
+    for box in photo.boxes:
+        writers["boxes"].add((row, *box.xyxy, [chains[chain] for chain in box.chains], box.label))
+    for caption in photo.captions:
+        starts, ends = [token.start for token in caption.tokens], [token.end for token in caption.tokens]
+        caption_row = writers["captions"].add(
+            (row, caption.text, starts, ends, caption.related, caption.tree, caption.region_phrase)
+        )
+        for mention in caption.mentions:
+            chain_row = None if mention.chain is None else chains[mention.chain]
+            writers["mentions"].add((caption_row, mention.start, mention.end, chain_row, mention.types))
+
+
+def _validate(photo: Photo) -> None:
+    """What the tables, and the files made from them later, cannot hold."""
+    name = f"photo {photo.id!r}"
+    if photo.id in ("", ".", "..") or any(c in '/\\:"<>|?*' or ord(c) < 32 for c in photo.id):
+        raise DatasetError(f"{name}: its id cannot be the name of a file")
+    chains = [chain.id for chain in photo.chains]
+    if len(set(chains)) != len(chains):
+        raise DatasetError(f"{name}: two of its chains have the same id")
+    named = {chain for box in photo.boxes for chain in box.chains}
+    named |= {mention.chain for caption in photo.captions for mention in caption.mentions if mention.chain is not None}
+    if missing := named - set(chains):
+        raise DatasetError(f"{name}: it has no chain {min(missing)!r}, which a box or a mention names")
+    for number, box in enumerate(photo.boxes, start=1):
+        if not all(map(math.isfinite, box.xyxy)):
+            raise DatasetError(f"{name}: box {number} has a corner that is not a finite number")
+    for number, caption in enumerate(photo.captions, start=1):
+        _validate_caption(caption, f"{name}: caption {number}")
+
+
+def _validate_caption(caption: Caption, name: str) -> None:
+    done = 0
+    for mention in caption.mentions:
+        if not done <= mention.start < mention.end <= len(caption.text):
+            raise DatasetError(
+                f"{name}: the mention at {mention.start}–{mention.end} is empty, overlaps or leaves the text"
+            )
+        done = mention.end
+
+
+def open_tables(folder: Path) -> dict[str, pa.Table]:
+    """Memory-map all tables of a data set directory."""
+    tables = {}
+    for name, schema in SCHEMAS.items():
+        path = folder / file_name(name)
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        except FileNotFoundError:
+            raise DatasetError(f"{folder}: {path.name} is missing; import the data again") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DatasetError(f"{path}: damaged, import the data again ({_first_line(error)})") from None
+        if table.schema != schema:
+            raise DatasetError(f"{path}: its columns are not those of a deixis data set; import the data again")
+        tables[name] = table
+    return tables
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def blocks(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cut ``range(count)`` into slices of `size`."""
+    for begin in range(0, count, size):
+        yield begin, min(begin + size, count)

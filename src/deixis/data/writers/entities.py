@@ -1,0 +1,46 @@
+"""Flickr30k Entities as released. Lost: trees, labels of boxes, boxes of no chain, line breaks in captions.
+
+Boxes go back to whole pixels of the size that the photo was annotated at. Chains whose ids are not plain numbers are
+numbered anew within their photo.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from deixis.data.entities import format_annotation, format_sentence
+from deixis.data.records import Photo
+
+_PLAIN_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
+
+
+def write(photos: Iterable[Photo], folder: Path) -> None:
+    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``."""
+    sentences, annotations = folder / "Sentences", folder / "Annotations"
+    sentences.mkdir()
+    annotations.mkdir()
+    splits: dict[str, list[str]] = defaultdict(list)
+    unrelated: list[str] = []
+    for photo in photos:
+        photo_id = photo.annotated.id if photo.annotated else photo.id
+        names = _chain_names(photo)
+        lines = [re.sub(r"[\r\n]", " ", format_sentence(caption, names)) + "\n" for caption in photo.captions]
+        (sentences / f"{photo_id}.txt").write_bytes("".join(lines).encode())
+        (annotations / f"{photo_id}.xml").write_bytes(format_annotation(photo, names).encode())
+        for split in photo.splits:
+            splits[split].append(photo_id)
+        unrelated += [f"{photo_id} {n}" for n, caption in enumerate(photo.captions, 1) if not caption.related]
+    for split, ids in splits.items():
+        (folder / f"{split}.txt").write_text("\n".join([*ids, ""]))
+    if unrelated:
+        heading = "# format: <imageID> <sentence number>"
+        (folder / "UNRELATED_CAPTIONS").write_text("\n".join([heading, *unrelated]))
+
+
+def _chain_names(photo: Photo) -> dict[str, str]:
+    if all(_PLAIN_NUMBER.fullmatch(chain.id) for chain in photo.chains):
+        return {}
+    return {chain.id: str(number) for number, chain in enumerate(photo.chains, start=1)}

@@ -1,0 +1,267 @@
+"""Parquet for Hugging Face's ``datasets.load_dataset``: ``data/SPLIT-00000-of-0000N.parquet`` and a dataset card.
+
+Lost: nothing but tokens, which can be made anew from the text. Photos of no split are in ``rest``; a photo of two
+splits is in both. Characters of a split's name that Hugging Face does not take become ``_``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deixis.data.records import Caption, Photo
+from deixis.data.writers.common import path_of, splits_of, write_text
+from deixis.errors import DatasetError
+from deixis.files.atomic import explained
+
+_SHARD_BYTES = 400 * 2**20
+_GROUP_BYTES = 32 * 2**20
+_GROUP_ROWS = 1000
+_ROW_BYTES = 4096
+"""About what a photo's captions, mentions and boxes take."""
+
+_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_NAMES = pa.list_(pa.string())
+_MENTION = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("chain", pa.string()), ("types", _NAMES)])
+_COLUMNS = [
+    ("id", pa.string()),
+    ("file", pa.string()),
+    ("width", pa.int32()),
+    ("height", pa.int32()),
+    ("splits", _NAMES),
+    ("sha256", pa.string()),
+    (
+        "annotated",
+        pa.struct(
+            [
+                ("id", pa.string()),
+                ("file", pa.string()),
+                ("width", pa.int32()),
+                ("height", pa.int32()),
+                ("depth", pa.int32()),
+            ]
+        ),
+    ),
+    (
+        "captions",
+        pa.list_(
+            pa.struct(
+                [
+                    ("text", pa.string()),
+                    ("mentions", pa.list_(_MENTION)),
+                    ("related", pa.bool_()),
+                    ("tree", pa.string()),
+                    ("region_phrase", pa.bool_()),
+                ]
+            )
+        ),
+    ),
+    (
+        "chains",
+        pa.list_(
+            pa.struct(
+                [
+                    ("id", pa.string()),
+                    ("scene", pa.bool_()),
+                    ("no_box", pa.bool_()),
+                    ("annotated", pa.bool_()),
+                ]
+            )
+        ),
+    ),
+    (
+        "boxes",
+        pa.list_(pa.struct([("box", pa.list_(pa.float64())), ("chains", _NAMES), ("label", pa.string())])),
+    ),
+]
+
+
+def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
+    """Write ``data/*.parquet``, with the photos' bytes if `images` is given, and ``README.md``."""
+    schema = _schema(with_photos=images is not None)
+    shards: dict[str, _Shards] = {}
+    (folder / "data").mkdir()
+    with ExitStack() as stack:
+        for photo in photos:
+            row = _row(photo)
+            size = _ROW_BYTES
+            if images is not None:
+                row["image"] = _image(photo, images)
+                size += len(row["image"]["bytes"]) if row["image"] else 0
+            for split in splits_of(photo):
+                if split not in shards:
+                    shards[split] = _Shards(folder / "data", _hub_name(split, shards), schema)
+                    stack.callback(shards[split].close)
+                shards[split].add(row, size)
+    counts = {split.name: split.finish() for split in shards.values()}
+    write_text(folder / "README.md", [_card(counts, with_photos=images is not None)])
+
+
+def _hub_name(split: str, others: Iterable[str]) -> str:
+    """The split's name as Hugging Face takes it: letters, digits and ``_``."""
+    name = _plain(split)
+    for other in others:
+        if _plain(other) == name:
+            raise DatasetError(f"splits {other!r} and {split!r} would both be called {name!r} in parquet")
+    return name
+
+
+def _plain(split: str) -> str:
+    return re.sub(r"\W", "_", split)
+
+
+def _schema(*, with_photos: bool) -> pa.Schema:
+    columns = [_COLUMNS[0], ("image", _IMAGE), *_COLUMNS[1:]] if with_photos else _COLUMNS
+    features = {name: _feature(type_) for name, type_ in columns}
+    if with_photos:
+        features["image"] = {"_type": "Image"}
+    return pa.schema(columns, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def _feature(type_: pa.DataType) -> Any:
+    """How the metadata of Hugging Face's datasets, of all versions since 2, spell a type."""
+    if pa.types.is_list(type_):
+        return [_feature(type_.value_type)]
+    if pa.types.is_struct(type_):
+        return {field.name: _feature(field.type) for field in type_}
+    spelled = {pa.float64(): "float64", pa.bool_(): "bool"}
+    return {"dtype": spelled.get(type_, str(type_)), "_type": "Value"}
+
+
+def _row(photo: Photo) -> dict[str, Any]:
+    was = photo.annotated
+    return {
+        "id": photo.id,
+        "file": photo.file,
+        "width": photo.width,
+        "height": photo.height,
+        "splits": photo.splits,
+        "sha256": photo.sha256,
+        "annotated": was
+        and {"id": was.id, "file": was.file, "width": was.width, "height": was.height, "depth": was.depth},
+        "captions": [_caption(caption) for caption in photo.captions],
+        "chains": [
+            {"id": chain.id, "scene": chain.scene, "no_box": chain.no_box, "annotated": chain.annotated}
+            for chain in photo.chains
+        ],
+        "boxes": [{"box": box.xyxy, "chains": box.chains, "label": box.label} for box in photo.boxes],
+    }
+
+
+def _caption(caption: Caption) -> dict[str, Any]:
+    return {
+        "text": caption.text,
+        "mentions": [
+            {"start": mention.start, "end": mention.end, "chain": mention.chain, "types": mention.types}
+            for mention in caption.mentions
+        ],
+        "related": caption.related,
+        "tree": caption.tree,
+        "region_phrase": caption.region_phrase,
+    }
+
+
+def _image(photo: Photo, images: Path) -> dict[str, Any] | None:
+    path = path_of(photo, images)
+    if path is None:
+        return None
+    with explained(path):
+        return {"bytes": path.read_bytes(), "path": photo.file}
+
+
+class _Shards:
+    """The files of one split. How many they are goes into their names, and is known only at the end."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self.name = name
+        self._folder = folder
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
+        self._rows: list[dict[str, Any]] = []
+        self._waiting = self._written = self._shards = self._count = 0
+
+    def add(self, row: dict[str, Any], size: int) -> None:
+        """Take a row of about `size` bytes."""
+        self._rows.append(row)
+        self._waiting += size
+        self._count += 1
+        if len(self._rows) >= _GROUP_ROWS or self._waiting >= _GROUP_BYTES:
+            self._flush()
+            if self._written >= _SHARD_BYTES:
+                self.close()
+
+    def finish(self) -> int:
+        """Write what is left and name the files; the number of rows."""
+        self._flush()
+        self.close()
+        for number in range(self._shards):
+            name = f"{self.name}-{number:05d}-of-{self._shards:05d}.parquet"
+            self._unnamed(number).rename(self._folder / name)
+        return self._count
+
+    def close(self) -> None:
+        """Close the file that is being written, if any."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._written = 0
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._unnamed(self._shards), self._schema)
+            self._shards += 1
+        self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, self._schema))
+        self._written += self._waiting
+        self._rows, self._waiting = [], 0
+
+    def _unnamed(self, number: int) -> Path:
+        return self._folder / f"{self.name}-{number:05d}.partial"
+
+
+def _card(counts: dict[str, int], *, with_photos: bool) -> str:
+    files = "".join(f"  - split: {name}\n    path: data/{name}-*\n" for name in counts)
+    configs = f"configs:\n- config_name: default\n  data_files:\n{files}" if counts else ""
+    image = "| `image` | the photo |\n" if with_photos else ""
+    splits = "\n".join(f"| {name} | {count} |" for name, count in counts.items())
+    return f"""---
+task_categories:
+- image-to-text
+tags:
+- phrase grounding
+- image captioning
+{configs}---
+
+# Photos, captions, mentions and boxes
+
+    from datasets import load_dataset
+    photos = load_dataset("path of this folder")
+
+| split | photos |
+|---|---|
+{splits}
+
+| column | what |
+|---|---|
+| `id` | unique within the data set |
+{image}| `file`, `sha256` | its path below the folder of photos, and the checksum of that file |
+| `width`, `height` | of the photo as opened, after EXIF rotation; boxes are in its pixels |
+| `splits` | all splits that list the photo |
+| `captions` | sentences and phrases; `related` is false for one about another photo, `region_phrase` is true for a \
+phrase that describes one region |
+| `captions.mentions` | the words from `start` to `end` of `text`, in code points, end exclusive; `chain` is null \
+where no picture can show what they name |
+| `chains` | the things that captions mention; `scene` and `no_box` say why one has no box |
+| `boxes` | `x1, y1, x2, y2`, 0-based, end exclusive, and the chains that each box shows |
+| `annotated` | what the photo was called, and how large it was, when it was annotated |
+
+The terms of use are those of the data that this was made from.
+"""

@@ -1,0 +1,22 @@
+"""The few errors that people see. Each carries one line that says what is wrong and where."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+
+class DeixisError(Exception):
+    """A mistake that its reader can mend. The command line prints it and exits with 2."""
+
+
+class DatasetError(DeixisError):
+    """Something in a data set, or in the files it is made from, cannot be used."""
+
+
+class PhotoError(DeixisError):
+    """A photo cannot be read: which one, and why."""
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = str(path)
+        self.reason = reason

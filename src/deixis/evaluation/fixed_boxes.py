@@ -1,0 +1,159 @@
+"""Blind baselines: how far one gets without looking at the photo.
+
+A *fixed box* is a box relative to the photo's size, (0, 0, 1, 1) being all of it. The best one, and the best
+one for each type, are chosen on training items; any model that sees should beat both. IoU does not change when
+a photo and its boxes are stretched together, so everything here happens on the unit square.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+import numpy.typing as npt
+
+from deixis.errors import DeixisError
+from deixis.evaluation.localization_items import Item, Protocol, types_in_order
+from deixis.evaluation.predictions import Prediction
+from deixis.evaluation.ranked_boxes import IOU, iou_rows
+from deixis.geometry import Boxes
+
+FixedBox = tuple[float, float, float, float]
+
+_COARSE = 10
+_FINER = (20, 40, 80, 160)
+_CELLS_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True)
+class FixedBoxes:
+    """The best box for everything and the best box for each type, as shares of width and height."""
+
+    single: FixedBox
+    by_type: Mapping[str, FixedBox]
+
+    def predict(self, items: Sequence[Item], *, single: bool = False) -> list[Prediction]:
+        """Give every item the box of its type (of its first one, where it has several), or the single box.
+
+        Examples
+        --------
+        >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 40, 30),), size=(100, 80))
+        >>> FixedBoxes((0.0, 0.0, 1.0, 1.0), {}).predict([item])[0].boxes.tolist()
+        [[0.0, 0.0, 100.0, 80.0]]
+        """
+        found = []
+        for item in items:
+            first = item.types[0] if item.types and not single else None
+            share = self.single if first is None else self.by_type.get(first, self.single)
+            box = np.array([share]) * np.tile(_size(item), 2)
+            found.append(Prediction(item.photo, item.caption, item.span, box, np.zeros(1)))
+        return found
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {"single": list(self.single), "by_type": {k: list(v) for k, v in self.by_type.items()}}
+
+
+def best_fixed_box(items: Sequence[Item], *, protocol: Protocol = "union") -> FixedBox:
+    """The fixed box that is right for the most items.
+
+    Examples
+    --------
+    >>> from deixis import geometry
+    >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 50, 80),), size=(100, 80))
+    >>> left_half = best_fixed_box([item])
+    >>> bool(geometry.iou([left_half], [[0, 0, 0.5, 1]])[0, 0] >= 0.5)
+    True
+    """
+    return best_fixed_boxes(items, protocol=protocol).single
+
+
+def best_fixed_boxes(items: Sequence[Item], *, protocol: Protocol = "union") -> FixedBoxes:
+    """The best fixed box of all items and of each type.
+
+    The search is greedy: all boxes with corners on a grid of tenths are tried first; then the corners of the
+    best are moved by steps of 1/20, 1/40, 1/80 and 1/160 for as long as that makes more items right. Of equally
+    good boxes the first is taken. A mention with several types counts in each.
+
+    Parameters
+    ----------
+    items
+        Of the training split; their photos must have a size.
+    protocol
+        What counts as right, as in `localization`.
+
+    Examples
+    --------
+    >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 50, 80),), size=(100, 80))
+    >>> list(best_fixed_boxes([item]).by_type)
+    ['animals']
+    """
+    if not items:
+        raise DeixisError("a fixed box needs at least one item to be chosen on")
+    kinds = types_in_order(items)
+    return FixedBoxes(
+        _best(items, protocol),
+        {kind: _best([item for item in items if kind in item.types], protocol) for kind in kinds},
+    )
+
+
+@dataclass(frozen=True)
+class _Golds:
+    """The different golds, flat, each with the number of items that it stands for."""
+
+    boxes: Boxes
+    starts: npt.NDArray[np.intp]
+    items: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, items: Sequence[Item], protocol: Protocol) -> _Golds:
+        mentions = Counter((item.photo, item.boxes) for item in items)
+        item_of = {(item.photo, item.boxes): item for item in items}
+        shares = [item_of[key].gold(protocol) / np.tile(_size(item_of[key]), 2) for key in mentions]
+        lengths = np.array([len(share) for share in shares])
+        return cls(
+            np.concatenate(shares),
+            np.cumsum(lengths) - lengths,
+            np.array(list(mentions.values()), dtype=np.float64),
+        )
+
+    def right(self, candidates: Boxes) -> npt.NDArray[np.float64]:
+        """(candidates,) how many items each candidate is right for."""
+        at_once = max(1, _CELLS_AT_ONCE // len(self.boxes))
+        parts = np.split(candidates, range(at_once, len(candidates), at_once))
+        right = (iou_rows(part, self.boxes[None]) >= IOU for part in parts)
+        return np.concatenate([np.logical_or.reduceat(r, self.starts, axis=1) @ self.items for r in right])
+
+
+def _best(items: Sequence[Item], protocol: Protocol) -> FixedBox:
+    """The best box on the coarse grid, its corners then moved in ever smaller steps while that helps."""
+    golds = _Golds.of(items, protocol)
+    grid = _grid()
+    counts = golds.right(grid)
+    box, best = grid[counts.argmax()], counts.max()
+    for parts in _FINER:
+        moves = np.array(list(product((0, -1, 1), repeat=4))) / parts
+        better = True
+        while better:
+            near = np.clip(box + moves, 0, 1)
+            near = near[(near[:, 2:] > near[:, :2]).all(axis=1)]
+            counts = golds.right(near)
+            better = bool(counts.max() > best)
+            if better:
+                box, best = near[counts.argmax()], counts.max()
+    x1, y1, x2, y2 = box.tolist()
+    return x1, y1, x2, y2
+
+
+def _grid() -> Boxes:
+    sides = list(combinations(np.arange(_COARSE + 1) / _COARSE, 2))
+    return np.array([(x1, y1, x2, y2) for (x1, x2), (y1, y2) in product(sides, sides)])
+
+
+def _size(item: Item) -> tuple[int, int]:
+    if item.size is None:
+        raise DeixisError(f"photo {item.photo} has no size, and a fixed box is relative to it")
+    return item.size

@@ -1,0 +1,151 @@
+"""Boxes: float arrays of shape (..., 4), ``x1, y1, x2, y2`` in pixels, 0-based, end exclusive.
+
+The only place that knows that Flickr30k Entities counts pixels from 1 and includes the last one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Boxes = npt.NDArray[np.float64]
+
+
+def from_entities(boxes: npt.ArrayLike) -> Boxes:
+    """Turn Entities' 1-based inclusive ``xmin, ymin, xmax, ymax`` into our boxes.
+
+    Examples
+    --------
+    >>> from_entities([1, 1, 10, 20]).tolist()
+    [0.0, 0.0, 10.0, 20.0]
+    """
+    return np.asarray(boxes, dtype=np.float64) - np.array([1.0, 1.0, 0.0, 0.0])
+
+
+def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Turn our boxes into Entities' 1-based inclusive whole pixels.
+
+    Examples
+    --------
+    >>> to_entities([0, 0, 10, 20]).tolist()
+    [1, 1, 10, 20]
+    """
+    return np.rint(np.asarray(boxes, dtype=np.float64) + np.array([1.0, 1.0, 0.0, 0.0])).astype(np.int64)
+
+
+def from_xywh(boxes: npt.ArrayLike) -> Boxes:
+    """Turn COCO's ``x, y, width, height`` into our boxes.
+
+    Examples
+    --------
+    >>> from_xywh([2, 3, 10, 20]).tolist()
+    [2.0, 3.0, 12.0, 23.0]
+    """
+    xywh = np.asarray(boxes, dtype=np.float64)
+    return np.concatenate([xywh[..., :2], xywh[..., :2] + xywh[..., 2:]], axis=-1)
+
+
+def to_xywh(boxes: npt.ArrayLike) -> Boxes:
+    """Turn our boxes into COCO's ``x, y, width, height``.
+
+    Examples
+    --------
+    >>> to_xywh([2, 3, 12, 23]).tolist()
+    [2.0, 3.0, 10.0, 20.0]
+    """
+    xyxy = np.asarray(boxes, dtype=np.float64)
+    return np.concatenate([xyxy[..., :2], xyxy[..., 2:] - xyxy[..., :2]], axis=-1)
+
+
+def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) -> Boxes:
+    """Carry boxes from a photo of one (width, height) to a copy of another.
+
+    Examples
+    --------
+    >>> rescale([0, 0, 100, 50], size=(200, 100), to=(100, 100)).tolist()
+    [0.0, 0.0, 50.0, 50.0]
+    """
+    factor = np.array([to[0] / size[0], to[1] / size[1]] * 2)
+    return np.asarray(boxes, dtype=np.float64) * factor
+
+
+def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Pixels inside each box; an inverted box holds none.
+
+    Examples
+    --------
+    >>> area([[0, 0, 10, 20], [5, 5, 4, 9]]).tolist()
+    [200.0, 0.0]
+    """
+    xyxy = np.asarray(boxes, dtype=np.float64)
+    width = np.maximum(xyxy[..., 2] - xyxy[..., 0], 0)
+    height = np.maximum(xyxy[..., 3] - xyxy[..., 1], 0)
+    return np.asarray(width * height)
+
+
+def _intersection(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
+    corner1 = np.maximum(a[:, None, :2], b[None, :, :2])
+    corner2 = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    return np.asarray(np.maximum(corner2 - corner1, 0).prod(axis=2))
+
+
+def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Intersection over union of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m).
+
+    Two boxes without any pixel have an IoU of 0.
+
+    Examples
+    --------
+    >>> iou([[0, 0, 10, 10]], [[0, 0, 10, 5], [20, 20, 30, 30]]).tolist()
+    [[0.5, 0.0]]
+    """
+    a_xyxy = np.asarray(a, dtype=np.float64).reshape(-1, 4)
+    b_xyxy = np.asarray(b, dtype=np.float64).reshape(-1, 4)
+    shared = _intersection(a_xyxy, b_xyxy)
+    total = area(a_xyxy)[:, None] + area(b_xyxy)[None, :] - shared
+    return np.asarray(np.divide(shared, total, out=np.zeros_like(shared), where=total > 0))
+
+
+def union(boxes: npt.ArrayLike) -> Boxes:
+    """The smallest box around all of `boxes` (n, 4), n ≥ 1, as (4,).
+
+    Examples
+    --------
+    >>> union([[0, 0, 10, 10], [5, 5, 20, 8]]).tolist()
+    [0.0, 0.0, 20.0, 10.0]
+    """
+    xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+    return np.concatenate([xyxy[:, :2].min(axis=0), xyxy[:, 2:].max(axis=0)])
+
+
+def clip(boxes: npt.ArrayLike, width: float, height: float) -> Boxes:
+    """Cut boxes at the border of a photo.
+
+    Examples
+    --------
+    >>> clip([-5, 2, 300, 40], width=200, height=100).tolist()
+    [0.0, 2.0, 200.0, 40.0]
+    """
+    limit = np.array([width, height, width, height], dtype=np.float64)
+    return np.asarray(np.clip(np.asarray(boxes, dtype=np.float64), 0, limit))
+
+
+def nms(boxes: npt.ArrayLike, scores: npt.ArrayLike, threshold: float = 0.5) -> npt.NDArray[np.intp]:
+    """Greedy non-maximum suppression: rows kept, best score first.
+
+    A box is dropped when its IoU with a better one is at least `threshold`; of equal scores the
+    earlier row is the better one.
+
+    Examples
+    --------
+    >>> nms([[0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10]], [0.5, 0.9, 0.1]).tolist()
+    [1, 2]
+    """
+    xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+    left = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
+    kept: list[np.intp] = []
+    while left.size:
+        best, rest = left[0], left[1:]
+        kept.append(best)
+        left = rest[iou(xyxy[best], xyxy[rest])[0] < threshold]
+    return np.array(kept, dtype=np.intp)

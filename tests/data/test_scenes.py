@@ -1,0 +1,224 @@
+"""Made-up scenes are what their records say they are, and can be learned."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from deixis import geometry
+from deixis.data.records import Photo
+from deixis.data.scenes import BACKGROUNDS, COLOURS, Scene, make_scenes, write_scenes
+from deixis.errors import DeixisError
+
+
+@pytest.fixture(scope="module")
+def scenes() -> list[Scene]:
+    return list(make_scenes(300, seed=7))
+
+
+def colours_of_chains(photo: Photo) -> dict[str, str]:
+    """The colour that the captions give to each chain that has boxes."""
+    found: dict[str, set[str]] = {}
+    for caption in photo.captions:
+        for mention in caption.mentions:
+            if mention.chain and photo.boxes_of(mention.chain):
+                words = caption.phrase(mention).split()
+                found.setdefault(mention.chain, set()).update(set(words) & set(COLOURS))
+    assert all(len(colours) == 1 for colours in found.values())
+    return {chain: colours.pop() for chain, colours in found.items()}
+
+
+def shown(pixels: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.bool_]]:
+    """For each colour, the pixels that are about half of it or more, and for the rest of the background."""
+    corner = pixels[0, 0].astype(float)
+    ground = min(BACKGROUNDS.values(), key=lambda rgb: float(np.abs(corner - rgb).sum()))
+    offsets = pixels - np.array(ground, dtype=float)
+    towards = np.array(list(COLOURS.values()), dtype=float) - ground
+    lengths = (towards**2).sum(axis=1)
+    parts = offsets @ towards.T / lengths
+    beside = (offsets**2).sum(axis=2, keepdims=True) - parts**2 * lengths
+    masks = (parts > 120 / 255) & (beside < 20**2)
+    return {colour: masks[..., i] for i, colour in enumerate(COLOURS)}
+
+
+def extent(mask: npt.NDArray[np.bool_]) -> list[float]:
+    rows, columns = np.nonzero(mask)
+    return [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+
+
+def test_the_same_seed_gives_the_same_scenes_and_more_of_them_begin_alike() -> None:
+    few, more, other = (list(make_scenes(n, seed=s)) for n, s in ((4, 3), (6, 3), (4, 4)))
+    for one, same in zip(few, more[:4], strict=True):
+        assert one.photo == same.photo
+        assert np.array_equal(one.pixels, same.pixels)
+    assert [scene.photo.captions for scene in few] != [scene.photo.captions for scene in other]
+
+
+def test_a_box_is_the_extent_of_the_pixels_of_its_colour(scenes: list[Scene]) -> None:
+    plain = 0
+    for scene in scenes:
+        ground = scene.pixels[0, 0].astype(int).tolist()
+        textured = tuple(ground) not in BACKGROUNDS.values() or np.ptp(scene.pixels[0], axis=0).any()
+        if textured:
+            continue
+        plain += 1
+        masks = shown(scene.pixels)
+        for chain, colour in colours_of_chains(scene.photo).items():
+            mask = masks[colour]
+            boxes = [box.xyxy for box in scene.photo.boxes_of(chain)]
+            assert extent(mask) == geometry.union(boxes).tolist()
+            for x1, y1, x2, y2 in boxes:
+                inside = np.zeros_like(mask)
+                inside[int(y1) : int(y2), int(x1) : int(x2)] = True
+                assert extent(mask & inside) == [x1, y1, x2, y2]
+                mask &= ~inside
+            assert not mask.any()
+    assert plain > 100
+
+
+def test_texture_moves_no_box_by_more_than_a_pixel(scenes: list[Scene]) -> None:
+    for scene in scenes:
+        masks = shown(scene.pixels)
+        for chain, colour in colours_of_chains(scene.photo).items():
+            union = geometry.union([box.xyxy for box in scene.photo.boxes_of(chain)])
+            assert np.abs(union - extent(masks[colour])).max() <= 1
+
+
+def test_shapes_do_not_overlap(scenes: list[Scene]) -> None:
+    for scene in [*scenes, *make_scenes(100, things=(4, 4)), *make_scenes(50, size=224)]:
+        boxes = [box.xyxy for box in scene.photo.boxes]
+        assert np.triu(geometry.iou(boxes, boxes), 1).max(initial=0) < 0.1
+        assert np.array_equal(geometry.clip(boxes, *scene.pixels.shape[:2]), boxes)
+
+
+def test_scenes_have_as_many_things_as_asked_for() -> None:
+    for number in (1, 2, 3, 4):
+        for scene in make_scenes(20, things=(number, number)):
+            assert len({chain for box in scene.photo.boxes for chain in box.chains}) == number
+
+
+def test_no_two_scenes_of_a_set_are_described_alike() -> None:
+    described = Counter(
+        frozenset(
+            # "A small red circle ... on the left" in whatever words: what the exact boxes and captions say.
+            (colour, caption_shape(scene.photo, chain), side_class(scene.photo, chain), place(scene.photo, chain))
+            for chain, colour in colours_of_chains(scene.photo).items()
+        )
+        for scene in make_scenes(400, seed=1, things=(1, 2))
+    )
+    assert max(described.values()) == 1
+
+
+def caption_shape(photo: Photo, chain: str) -> str:
+    caption = photo.captions[0]
+    return next(caption.phrase(m).split()[-1] for m in caption.mentions if m.chain == chain)
+
+
+def side_class(photo: Photo, chain: str) -> bool:
+    x1, y1, x2, y2 = photo.boxes_of(chain)[0].xyxy
+    return max(x2 - x1, y2 - y1) > 21
+
+
+def place(photo: Photo, chain: str) -> tuple[int, int]:
+    x1, y1, x2, y2 = geometry.union([box.xyxy for box in photo.boxes_of(chain)])
+    return round((x1 + x2 - 96) / 62), round((y1 + y2 - 96) / 62)
+
+
+def image_features(scene: Scene) -> npt.NDArray[np.float64]:
+    """For each colour, where it is (8 × 8) and, cut out and squeezed, how it looks (6 × 6)."""
+    features = []
+    for mask in shown(scene.pixels).values():
+        if mask.sum() < 20:
+            features.append(np.zeros(64 + 36))
+            continue
+        grid = mask.reshape(8, 12, 8, 12).mean(axis=(1, 3))
+        x1, y1, x2, y2 = (int(edge) for edge in extent(mask))
+        rows = np.linspace(y1, y2 - 1, 6).round().astype(int)
+        columns = np.linspace(x1, x2 - 1, 6).round().astype(int)
+        features.append(np.concatenate([grid.ravel(), mask[np.ix_(rows, columns)].ravel()]))
+    return np.concatenate([*features, [1.0]])
+
+
+def bag_of_words(texts: Sequence[str], vocabulary: dict[str, int]) -> npt.NDArray[np.float64]:
+    """Words and pairs of neighbouring words, there or not."""
+    bags = np.zeros((len(texts), len(vocabulary)))
+    for row, text in enumerate(texts):
+        for term in terms(text):
+            if term in vocabulary:
+                bags[row, vocabulary[term]] = 1
+    return bags
+
+
+def terms(text: str) -> list[str]:
+    words = text.lower().split()
+    return [*words, *(f"{a} {b}" for a, b in pairwise(words))]
+
+
+def recall_at_1(x: npt.NDArray[np.float64], captions: Sequence[Sequence[str]], order: npt.NDArray[np.intp]) -> float:
+    """Ridge regression from photos to words; then each sentence of a held-out photo looks for that photo.
+
+    `order` says whose captions each training photo gets; the photos after them are held out.
+    """
+    n = len(order)
+    texts = [" ".join(captions[i]) for i in order]
+    common = Counter(term for text in texts for term in set(terms(text)))
+    vocabulary = {term: i for i, term in enumerate(sorted(t for t, count in common.items() if count >= 5))}
+    y = bag_of_words(texts, vocabulary)
+    middle = y.mean(axis=0)
+    weights = np.linalg.solve(x[:n].T @ x[:n] + 3.0 * np.eye(x.shape[1]), x[:n].T @ (y - middle))
+    # A rare term that is there says more than a common one.
+    rarity = 1 / np.sqrt(middle * (1 - middle) + 1e-2)
+    said = x[n:] @ weights * rarity
+    said /= np.linalg.norm(said, axis=1, keepdims=True)
+    asked = bag_of_words([text for five in captions[n:] for text in five], vocabulary) * rarity
+    found = (asked @ said.T).argmax(axis=1)
+    return float(np.mean(found == np.repeat(np.arange(len(said)), 5)))
+
+
+def test_a_simple_learner_finds_photos_by_sentences_and_only_if_it_saw_the_right_ones() -> None:
+    scenes = list(make_scenes(800, seed=5))
+    x = np.stack([image_features(scene) for scene in scenes])
+    captions = [[caption.text for caption in scene.photo.captions] for scene in scenes]
+    assert recall_at_1(x, captions, np.arange(700)) > 0.9
+    assert recall_at_1(x, captions, np.random.default_rng(0).permutation(700)) < 0.05
+
+
+def test_written_scenes_are_a_data_set_with_splits_and_files(tmp_path: Path) -> None:
+    write_scenes(tmp_path, 20, seed=2, size=64, splits={"train": 0.5, "dev": 0.25})
+    lines = [json.loads(line) for line in (tmp_path / "photos.jsonl").read_text("utf-8").splitlines()]
+    assert Counter(tuple(line.get("splits", ())) for line in lines) == {("train",): 10, ("dev",): 5, (): 5}
+    for scene, line in zip(make_scenes(20, seed=2, size=64), lines, strict=True):
+        assert line["id"] == scene.photo.id
+        file = tmp_path / "images" / line["file"]
+        assert line["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+        with Image.open(file) as image:
+            assert np.array_equal(np.asarray(image), scene.pixels)
+        assert [c["text"] for c in line["captions"]] == [c.text for c in scene.photo.captions]
+        assert [c["tree"] for c in line["captions"]] == [c.tree for c in scene.photo.captions]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"size": 20}, "scenes of 20 pixels"),
+        ({"things": (0, 2)}, "1 to 4 things, not 0 to 2"),
+        ({"things": (3, 5)}, "1 to 4 things, not 3 to 5"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(wrong: dict[str, tuple[int, int]], message: str) -> None:
+    with pytest.raises(DeixisError, match=message):
+        next(make_scenes(1, **wrong))  # type: ignore[arg-type]
+
+
+def test_splits_larger_than_the_whole_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="parts of the whole"):
+        write_scenes(tmp_path, 3, splits={"train": 0.8, "dev": 0.3})
