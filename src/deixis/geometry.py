@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 Boxes = npt.NDArray[np.float64]
 
+_FIRST_PIXEL = np.array([1.0, 1.0, 0.0, 0.0])
+
 
 def from_entities(boxes: npt.ArrayLike) -> Boxes:
     """Turn Entities' 1-based inclusive ``xmin, ymin, xmax, ymax`` into our boxes.
@@ -19,7 +21,7 @@ def from_entities(boxes: npt.ArrayLike) -> Boxes:
     >>> from_entities([1, 1, 10, 20]).tolist()
     [0.0, 0.0, 10.0, 20.0]
     """
-    return np.asarray(boxes, dtype=np.float64) - np.array([1.0, 1.0, 0.0, 0.0])
+    return np.subtract(np.asarray(boxes, dtype=np.float64), _FIRST_PIXEL)
 
 
 def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -30,7 +32,7 @@ def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
     >>> to_entities([0, 0, 10, 20]).tolist()
     [1, 1, 10, 20]
     """
-    return np.rint(np.asarray(boxes, dtype=np.float64) + np.array([1.0, 1.0, 0.0, 0.0])).astype(np.int64)
+    return np.rint(np.add(np.asarray(boxes, dtype=np.float64), _FIRST_PIXEL)).astype(np.int64)
 
 
 def from_xywh(boxes: npt.ArrayLike) -> Boxes:
@@ -66,7 +68,7 @@ def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) ->
     [0.0, 0.0, 50.0, 50.0]
     """
     factor = np.array([to[0] / size[0], to[1] / size[1]] * 2)
-    return np.asarray(boxes, dtype=np.float64) * factor
+    return np.multiply(np.asarray(boxes, dtype=np.float64), factor)
 
 
 def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -20,7 +20,9 @@ that pycocoevalcap removes). The rules, first match wins:
 Where it differs from Stanford's: no token holds white space (theirs joins ``2 1/2``, phone numbers and ``. . .``
 and keeps spaces inside XML tags; `words` gives the parts). A caption is read alone: theirs also looks at the first
 word of the next line. No full stop is invented after an abbreviation that ends the sentence. What theirs cannot
-read and deletes (emoji, rare symbols) is in `tokenize`, and is left out of `words` only.
+read and deletes (emoji, rare symbols) is in `tokenize`, and is left out of `words` only. Its accidents are not
+copied: quotes that touch are not one odd word (``“‘``), ``'employees'`` is not cut after ``'em``, and what follows
+an address (``a@b.org,``) is not part of it.
 
 The behaviour was learned from the Java program's answers; no code of it is used.
 """
@@ -59,7 +61,8 @@ _LETTERS = (
     "\u3040-\u30fa\u30fc-\ud7ff\uf900-\ufdff\ufe70-\ufefe\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffdc"
 )
 _INVISIBLE = (
-    "\x00-\x1f\x7f\x81-\x84\x86-\x90\x95\x98-\x9f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\x00-\x1f\x7f\x81-\x84\x86-\x90\x95\x98-\x9f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "\ufe00-\ufe0f\ufeff"
 )
 _EMOJI = "\U00010000-\U0010ffff"
 
@@ -77,12 +80,12 @@ def _any_of(listed: str) -> str:
 
 _ABBREVIATION = _any_of(
     """
-    adj adm adv ala al alex apr assn assoc asst atty attys aug ave bancorp bhd bldg blvd brig bros calif capt
-    cf cie cmdr co col colo comdr conn corp cos cpl ct dak dec dept det dr drs elec ens esq est etc ext feb fla
-    fri ft ga gen gov govs hon inc ind insp intl invt jan jos jr jul jun kan kans ky lieut lt ltd maj mar md
-    messrs mfg mich minn mlle mme mo mon mont mr mrs ms msgr mt mtg natl neb nev nov oct okla penn pfc ph plc
-    pres prof profs pte pty pvt rd rep reps rev rt sen sens sep sept seq sfc sgt spc sq sr st ste supt sys tel
-    tenn thu thurs treas tue tues univ va vs vt ariz wed wis wisc wm wyo
+    adj adm adv al ala alex apr ariz assn assoc asst atty attys aug ave bancorp bhd bldg blvd brig bros
+    calif capt cf cie cmdr co col colo comdr conn corp cos cpl ct dak dec dept det dr drs elec ens esq est
+    etc ext feb fla fri ft ga gen gov govs hon inc ind insp intl invt jan jos jr jul jun kan kans ky lieut
+    lt ltd maj mar md messrs mfg mich minn mlle mme mo mon mont mr mrs ms msgr mt mtg natl neb nev nov oct
+    okla penn pfc ph plc pres prof profs pte pty pvt rd rep reps rev rt sen sens sep sept seq sfc sgt spc
+    sq sr st ste supt sys tel tenn thu thurs treas tue tues univ va vs vt wed wis wisc wm wyo
     """
 )
 # In lower case these are words of their own.
@@ -108,39 +111,39 @@ _RULES = (
     # Most words of most captions, settled without trying the rules below.
     r"(?![CGLWcglw](?i:annot|onna|otta|anna|imme|emme)\b)[A-Za-z]+(?:-[A-Za-z]+)*(?![^\s,;)])",
     r"[.,](?!\S)",
-    # Addresses, @names and #tags.
+    # Addresses (foo.com/photos, me@foo.com), @names and #tags.
     rf"(?i:https?://){_URL_REST}",
     rf"(?i:www\.[\w.-]+\.[a-z]{{2,4}}|[a-z]\w*(?:\.[a-z]\w*)*\.(?:com|net|org|edu)(?=/))(?:/{_URL_REST})?",
     r"[0-9A-Za-z][\w.+-]{0,63}@[0-9A-Za-z]+(?:[.-][0-9A-Za-z]+)*",
     r"@[A-Za-z_]\w*|\#[A-Za-z]+",
-    # XML tags and entities, smileys, brackets as the Treebank writes them.
+    # XML tags and entities, smileys, brackets as the Treebank writes them (-LRB-).
     r"</?[A-Za-z][^\s<>]*>|&(?:amp|lt|gt|quot|nbsp|[mn]dash|\#[0-9]+);",
     rf"[<>]?[:;=][-o']?[()DdPpO|\\@{{\[\]](?!{_W})|\^_\^|-_-",
     r"-[LR][RCS]B-",
     # Signs inside names and currencies: AT&T, US$, C#.
     r"[A-Z]+(?:&(?:amp;)?[A-Z]+)+|[A-Z]{1,3}\$|[CF]\#",
-    # Two words written as one; the second is left for the next match.
+    # Two words written as one (can|not, 't|is); the second is left for the next match.
     rf"(?i:can(?=not{_WHOLE})|(?:gon|wan)(?=na{_WHOLE})|got(?=ta{_WHOLE})|(?:gim|lem)(?=me{_WHOLE}))",
     rf"'[Tt](?=(?i:is{_ENDS}|was))",
-    # Full stops that belong to what is before them.
+    # Full stops that belong to what is before them: U.S.-led, Ph.D., Mr., No. 5, J. Smith.
     rf"(?:{_W}+{_HYPHEN})*{_ACRONYM}(?:{_HYPHEN}(?:{_ACRONYM}|{_W}+))*{_ENDS}",
     rf"{_L}{_W}*\.(?:{_HYPHEN}{_W}+)+|(?i:ph\.d\.|ed\.d\.)(?:{_HYPHEN}{_W}+)*",
     rf"(?:{_ABBREVIATION}|{_CAPITAL_ABBREVIATION})\.{_ENDS}|{_ABBREVIATION_BEFORE_NUMBER}\.(?=\s*[0-9])",
     rf"{_L}\.(?!\s*$|\s+{_SENTENCE_STARTER}(?!{_W})|{_L})|{_W}+\.(?=[,;:])",
-    # Words with an apostrophe inside.
+    # Words with an apostrophe inside: O'Neill-Jones, ma'am, li'l.
     rf"[A-HJ-XZdlno]{_APOSTROPHE}{_L}{{2,}}(?:{_HYPHEN}{_W}+)*",
     rf"{_L}+[AEIOUYaeiouy]{_APOSTROPHE}[AEIOUaeiou]{_L}*",
     rf"(?i:(?:cap{_APOSTROPHE}n|(?:li|nat){_APOSTROPHE}l|e{_APOSTROPHE}er|c{_APOSTROPHE}est|s{_APOSTROPHE}mores)){_ENDS}",
-    # Words cut at an apostrophe, and what is cut off.
+    # Words cut at an apostrophe, and what is cut off: do|n't, y'|all, dog|'s, rock|'n'|roll, '90s.
     rf"{_HYPHENED}?(?={_NOT})|{_NOT}",
     rf"(?i:[djly]|ol|dunkin){_APOSTROPHE}(?!{_VERB_OR_GENITIVE})",
     rf"{_APOSTROPHE}(?:{_VERB_OR_GENITIVE}|(?i:n){_APOSTROPHE}|(?i:em|n|till?|cause){_ENDS})",
     rf"{_APOSTROPHE}[0-9]{{2}}(?:s{_ENDS}|(?!\S))",
-    # Numbers. A fraction after a whole number (2 1/2-inch) lets go of what follows it.
+    # Numbers: 3.5-inch, 1,000, 5:30, -20, 2-1/2. A fraction after a number (2 1/2-inch) lets go of its unit.
     rf"[-+]?[0-9]*(?:[.,][0-9]+)+(?:{_HYPHEN}{_W}+)+|[-+]?[0-9]*(?:[.,:][0-9]+)+|[-+][0-9]+",
     r"[0-9]+-[0-9]+[/⁄][0-9]+|[0-9]+⁄[0-9]+",
     r"(?:(?<=(?<!\S)[0-9]\s)|(?<=(?<!\S)[0-9]{2}\s))[0-9]+\\?/[0-9]+",
-    # Words.
+    # Words: and/or, foo.jpg, Yahoo!s, T-shirt.
     rf"{_SLASH_PART}(?:\\?/{_SLASH_PART}){{1,2}}",
     rf"{_L}{_W}*(?:\.{_L}{_W}*)+(?:{_HYPHEN}{_W}+)*",
     rf"{_L}+(?:[!?]{_L}+)+",
@@ -159,7 +162,7 @@ def tokenize(sentence: str) -> list[Token]:
     Parameters
     ----------
     sentence : str
-        Any string; one that is already tokenised by spaces comes out in the same tokens.
+        Any string. A caption that is already tokenised by spaces comes out in the same tokens.
 
     Returns
     -------
@@ -176,18 +179,19 @@ def tokenize(sentence: str) -> list[Token]:
     return [Token(match[0], match.start(), match.end()) for match in _TOKEN.finditer(sentence)]
 
 
-_PUNCTUATION = frozenset("'' ' `` ` . ? ! , : - -- ... ;".split())
-_SPELLED = {
+# What pycocoevalcap removes, with all that the Java program respells as one of them. Brackets stay: it would remove
+# "-LRB-", but the Java program has lower-cased it by then.
+_PUNCTUATION = frozenset(
+    ["''", "``", "--", "---", "----", "&quot;", "&apos;", "&nbsp;", "&mdash;", "&ndash;"]
+) | frozenset("'`.?!,:;-\"‘’‛“”«»‹›–—―…‐‑֊\x91\x92\x93\x94\x96\x97")
+_RESPELLED = {
     "(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-",
     "¢": "cents", "£": "#", "€": "$", "¤": "$", "₠": "$", "\x80": "$",
     "¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3",
     "&amp;": "&", "&lt;": "<", "&gt;": ">",
     "’s": "'s", "’d": "'d", "’m": "'m", "’ll": "'ll", "’re": "'re", "’ve": "'ve", "n’t": "n't",
 }  # fmt: skip
-_NOT_A_WORD = frozenset(
-    [*_PUNCTUATION, '"', "&quot;", "&apos;", "&nbsp;", "&mdash;", "&ndash;", "---", "----"]
-    + list("‘’‛“”«»‹›–—―…‐‑֊\x91\x92\x93\x94\x96\x97")
-)
+# The Java program knows these characters only and deletes all others.
 _UNREADABLE = re.compile(
     rf"[^0-9{_LETTERS}\x21-\x7e¡-¿×÷\u2013-\u2023\u2030-\u203b\u203e-\u2042⁄\u2070-\u208e₠₤€\u2100-\u214f"
     r"\u2153-\u215e\u2190-\u2bff、。〒・\uff01-\uff65￠￡‐‑]"
@@ -195,31 +199,36 @@ _UNREADABLE = re.compile(
 
 
 def words(sentence: str) -> list[str]:
-    """The words that caption scores count: lower case, no punctuation, spelled as COCO's evaluation does.
+    """Give the words that caption scores count: lower case, no punctuation, spelled as COCO's evaluation does.
+
+    Parameters
+    ----------
+    sentence : str
+        Any string.
+
+    Returns
+    -------
+    list of str
+        None is empty and none holds white space.
 
     Examples
     --------
-    >>> words('He can\'t hold "it" (the T-shirt).')
+    >>> words("He can't hold it (the T-shirt).")
     ['he', 'ca', "n't", 'hold', 'it', '-lrb-', 'the', 't-shirt', '-rrb-']
     """
-    found = []
-    for token in _TOKEN.findall(sentence):
-        lowered = token.lower()
-        if lowered in _NOT_A_WORD or lowered[:3] == "...":
-            continue
-        if not lowered.isalnum() or not lowered.isascii():
-            lowered = _as_scored(lowered)
-        if lowered:
-            found.append(lowered)
-    return found
+    lowered = [token.lower() for token in _TOKEN.findall(sentence)]
+    spelled = (token if token.isascii() and token.isalnum() else _as_scored(token) for token in lowered)
+    return [word for word in spelled if word]
 
 
 def _as_scored(token: str) -> str:
-    """The spelling of a token that is not plain letters; empty where nothing of it is counted."""
-    if token in _SPELLED:
-        return _SPELLED[token]
-    if token[0] in ":;=>":
-        token = token.replace("(", "-lrb-").replace(")", "-rrb-")
+    """Respell a token that is not plain letters; empty where scores do not count it."""
+    if token in _PUNCTUATION or token.startswith("..."):
+        return ""
+    if token in _RESPELLED:
+        return _RESPELLED[token]
+    if token.startswith((":", ";", "=", "<", ">")):
+        return token.replace("(", "-lrb-").replace(")", "-rrb-")
     if not token.isascii():
         token = _UNREADABLE.sub("", token.replace("\xad", ""))
     return token.replace("&amp;", "&").replace("&apos;", "'")

@@ -62,8 +62,8 @@ def noun_phrases(tree: Tree, first: int = 0) -> Iterator[tuple[int, int]]:
 def test_every_caption_mentions_everything_and_spans_say_the_words(said: list[tuple[Photo, Caption]]) -> None:
     for photo, caption in said:
         drawn = {chain for box in photo.boxes for chain in box.chains}
-        said = [mention.chain for mention in caption.mentions]
-        assert drawn <= set(said) <= {chain.id for chain in photo.chains} | {None}
+        named = {mention.chain for mention in caption.mentions}
+        assert drawn <= named <= {chain.id for chain in photo.chains} | {None}
         assert len(photo.captions) == 5
         for mention in caption.mentions:
             words = caption.phrase(mention)

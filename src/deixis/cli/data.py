@@ -224,8 +224,8 @@ def convert(
     json: Json = False,
 ) -> None:
     """Write a data set in a format that other tools read."""
+    from deixis.data.converting import convert_dataset
     from deixis.data.dataset import Dataset
-    from deixis.data.writers import convert_dataset
 
     with progress() as on_progress:
         count = convert_dataset(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from deixis import __version__
 from deixis.cli import data, demo
 from deixis.errors import DeixisError
+
+# Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
+_UsageError = typer.BadParameter.__bases__[0]
+_ClickError = _UsageError.__bases__[0]
 
 app = typer.Typer(
     name="deixis",
@@ -49,30 +52,31 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     try:
         return app(arguments, prog_name="deixis", standalone_mode=False) or 0
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "deixis"
-        if type(error).__name__ == "NoArgsIsHelpError":
-            error.show(sys.stdout)
-        else:
-            _say(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
-        return 2
-    except click.ClickException as error:
-        _say(f"deixis: {_one_line(error.format_message())}")
-        return 2
     except DeixisError as error:
         _say(f"deixis: {_one_line(str(error))}")
         return 2
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         _say("deixis: stopped; nothing half-made was left behind")
         return 130
     except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if isinstance(error, _ClickError):
+            return _mistyped(error)
         if os.environ.get("DEIXIS_DEBUG"):
             raise
         _say(f"deixis: a failure of ours, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows where)")
         return 1
+
+
+def _mistyped(error: Any) -> int:
+    """One line about an option or a verb that is not there; typing no verb at all has shown the help already."""
+    if type(error).__name__ != "NoArgsIsHelpError":
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "deixis"
+        _say(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
+    return 2
 
 
 def _say(line: str) -> None:

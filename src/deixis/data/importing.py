@@ -218,5 +218,7 @@ def _counted(
 def _why_empty(found: Images | None, report: ImportReport) -> str:
     if found is None:
         return "nothing to import: the files hold no photo"
+    if not found.by_name.things:
+        return f"nothing to import: no photo in {found.folder} can be read; the first is {report.unreadable[0]}"
     count = len(found.by_name.things)
     return f"nothing to import: none of the {count} photos in {found.folder} has the name of an annotation"

@@ -25,7 +25,7 @@ FixedBox = tuple[float, float, float, float]
 
 _COARSE = 10
 _FINER = (20, 40, 80, 160)
-_CELLS_AT_ONCE = 50_000
+_CELLS_AT_ONCE = 60_000
 
 
 @dataclass(frozen=True)
@@ -58,25 +58,11 @@ class FixedBoxes:
 
 
 def best_fixed_box(items: Sequence[Item], *, protocol: Protocol = "union") -> FixedBox:
-    """The fixed box that is right for the most items.
+    """The fixed box that is right for the most items, by a greedy search.
 
-    Examples
-    --------
-    >>> from deixis import geometry
-    >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 50, 80),), size=(100, 80))
-    >>> left_half = best_fixed_box([item])
-    >>> bool(geometry.iou([left_half], [[0, 0, 0.5, 1]])[0, 0] >= 0.5)
-    True
-    """
-    return best_fixed_boxes(items, protocol=protocol).single
-
-
-def best_fixed_boxes(items: Sequence[Item], *, protocol: Protocol = "union") -> FixedBoxes:
-    """The best fixed box of all items and of each type.
-
-    The search is greedy: all boxes with corners on a grid of tenths are tried first; then the corners of the
-    best are moved by steps of 1/20, 1/40, 1/80 and 1/160 for as long as that makes more items right. Of equally
-    good boxes the first is taken. A mention with several types counts in each.
+    All boxes with corners on a grid of tenths are tried first; then the corners of the best one are moved by
+    steps of 1/20, 1/40, 1/80 and 1/160 for as long as that makes more items right. Of equally good boxes the
+    first is taken.
 
     Parameters
     ----------
@@ -87,17 +73,46 @@ def best_fixed_boxes(items: Sequence[Item], *, protocol: Protocol = "union") -> 
 
     Examples
     --------
+    >>> from deixis import geometry
+    >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 50, 80),), size=(100, 80))
+    >>> left_half = best_fixed_box([item])
+    >>> bool(geometry.iou([left_half], [[0, 0, 0.5, 1]])[0, 0] >= 0.5)
+    True
+    """
+    if not items:
+        raise DeixisError("a fixed box needs at least one item to be chosen on")
+    golds = _Golds.of(items, protocol)
+    grid = _grid()
+    counts = golds.right(grid)
+    box, best = grid[counts.argmax()], counts.max()
+    for parts in _FINER:
+        moves = np.array(list(product((0, -1, 1), repeat=4))) / parts
+        better = True
+        while better:
+            near = np.clip(box + moves, 0, 1)
+            near = near[(near[:, 2:] > near[:, :2]).all(axis=1)]
+            counts = golds.right(near)
+            better = bool(counts.max() > best)
+            if better:
+                box, best = near[counts.argmax()], counts.max()
+    x1, y1, x2, y2 = box.tolist()
+    return x1, y1, x2, y2
+
+
+def best_fixed_boxes(items: Sequence[Item], *, protocol: Protocol = "union") -> FixedBoxes:
+    """The best fixed box of all items and of each type; a mention with several types counts in each.
+
+    Examples
+    --------
     >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 50, 80),), size=(100, 80))
     >>> list(best_fixed_boxes([item]).by_type)
     ['animals']
     """
-    if not items:
-        raise DeixisError("a fixed box needs at least one item to be chosen on")
-    kinds = types_in_order(items)
-    return FixedBoxes(
-        _best(items, protocol),
-        {kind: _best([item for item in items if kind in item.types], protocol) for kind in kinds},
-    )
+    by_type = {
+        kind: best_fixed_box([item for item in items if kind in item.types], protocol=protocol)
+        for kind in types_in_order(items)
+    }
+    return FixedBoxes(best_fixed_box(items, protocol=protocol), by_type)
 
 
 @dataclass(frozen=True)
@@ -126,26 +141,6 @@ class _Golds:
         parts = np.split(candidates, range(at_once, len(candidates), at_once))
         right = (iou_rows(part, self.boxes[None]) >= IOU for part in parts)
         return np.concatenate([np.logical_or.reduceat(r, self.starts, axis=1) @ self.items for r in right])
-
-
-def _best(items: Sequence[Item], protocol: Protocol) -> FixedBox:
-    """The best box on the coarse grid, its corners then moved in ever smaller steps while that helps."""
-    golds = _Golds.of(items, protocol)
-    grid = _grid()
-    counts = golds.right(grid)
-    box, best = grid[counts.argmax()], counts.max()
-    for parts in _FINER:
-        moves = np.array(list(product((0, -1, 1), repeat=4))) / parts
-        better = True
-        while better:
-            near = np.clip(box + moves, 0, 1)
-            near = near[(near[:, 2:] > near[:, :2]).all(axis=1)]
-            counts = golds.right(near)
-            better = bool(counts.max() > best)
-            if better:
-                box, best = near[counts.argmax()], counts.max()
-    x1, y1, x2, y2 = box.tolist()
-    return x1, y1, x2, y2
 
 
 def _grid() -> Boxes:

@@ -109,10 +109,25 @@ def first_right(ranked: RankedBoxes, right: Flags, kept: Flags | None = None) ->
     counted = np.ones_like(right) if kept is None else kept
     before: Whole = np.cumsum(counted) - counted
     rank = before - np.concatenate([before, [0]])[ranked.starts][ranked.owner]
+    good = first_of_each(ranked, right & counted)
     first = np.full(len(ranked.sizes), NEVER)
-    good = right & counted
-    np.minimum.at(first, ranked.owner[good], rank[good])
+    first[ranked.owner[good]] = rank[good]
     return first
+
+
+def first_of_each(ranked: RankedBoxes, flags: Flags) -> Flags:
+    """(n,) the flags without all but the first that is up in each ranking.
+
+    Examples
+    --------
+    >>> ranked = rank_boxes([(np.zeros((3, 4)), np.array([3.0, 2, 1]))])
+    >>> first_of_each(ranked, np.array([False, True, True])).tolist()
+    [False, True, False]
+    """
+    up = np.flatnonzero(flags)
+    firsts = np.zeros_like(flags)
+    firsts[up[np.unique(ranked.owner[up], return_index=True)[1]]] = True
+    return firsts
 
 
 def kept_by_nms(ranked: RankedBoxes, threshold: float = IOU) -> Flags:

@@ -39,7 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 
 TIE_RULE = "pessimistic: a wrong answer with the score of the best right one is ranked before it"
 
-_CELLS_IN_CACHE = 1 << 16
+_CELLS_IN_CACHE = 1 << 17
 _CELLS_OF_A_TASK = 1 << 22
 _ROWS_IN_A_BYTE = 255
 

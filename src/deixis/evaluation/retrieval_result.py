@@ -181,7 +181,7 @@ def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:
 
 def _share_of_queries(ranking: Ranking, found: npt.NDArray[np.bool_]) -> Statistic:
     """The percentage of the queries for which something is true."""
-    return _mean_over_queries(ranking, 100.0 * found)
+    return _mean_over_queries(ranking, np.where(found, 100.0, 0.0))
 
 
 def _mean_over_queries(ranking: Ranking, values: FloatArray) -> Statistic:

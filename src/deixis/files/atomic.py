@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from deixis.errors import DeixisError
+
+MARK = ".made-by-deixis"
+"""An empty file in every directory made here: the only kind that is ever replaced."""
 
 
 @contextmanager
@@ -44,8 +48,9 @@ def only_one(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        with suppress(OSError):  # Windows cannot remove a file that is open
+            Path(lock.lock_file).unlink()
         lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -57,7 +62,8 @@ def new_directory(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
     path
         Must not exist, or be an empty directory, unless `replace` is given.
     replace
-        Put the new directory in the place of an old one; the old one stays until the new one is whole.
+        Put the new directory in the place of an old one, which stays until the new one is whole. Only a directory
+        that was made here is ever replaced.
 
     Examples
     --------
@@ -71,13 +77,12 @@ def new_directory(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
     # `absolute`, not `resolve`: a symbolic link to a directory is itself what gets replaced.
     target = Path(path).absolute()
     with explained(target), only_one(target):
-        if not replace and target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            raise DeixisError(f"{path}: exists already; give another name, or --force to replace it")
-        for stale in target.parent.glob(f".{target.name}.partial-*"):  # left by a process that was killed
-            shutil.rmtree(stale, ignore_errors=True)
+        _clear_up_after_a_kill(target)
+        _refuse_to_lose(target, replace)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
         try:
             yield partial
+            (partial / MARK).touch()
             partial.chmod(0o777 & ~_umask())
             _sync_tree(partial)
             _put_in_place(partial, target)
@@ -119,15 +124,31 @@ def _umask() -> int:
     return mask
 
 
+def _refuse_to_lose(target: Path, replace: bool) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not replace:
+        raise DeixisError(f"{target}: exists already; give another name, or --force to replace it")
+    if not (target / MARK).is_file():
+        raise DeixisError(f"{target}: not replaced, it was not made by deixis; remove it yourself or give another name")
+
+
 def _put_in_place(partial: Path, target: Path) -> None:
+    old = target.with_name(f".{target.name}.old")
     if target.exists():
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-        target.rename(aside / "old")
-        partial.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        partial.rename(target)
+        target.rename(old)
+    partial.rename(target)
     _sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _clear_up_after_a_kill(target: Path) -> None:
+    """Remove what an unfinished process left; bring back the old directory if it was already set aside."""
+    old = target.with_name(f".{target.name}.old")
+    if old.exists() and not target.exists():
+        old.rename(target)
+    for stale in [old, *target.parent.glob(f".{glob.escape(target.name)}.partial-*")]:
+        shutil.rmtree(stale, ignore_errors=True)
 
 
 def _sync_tree(folder: Path) -> None:

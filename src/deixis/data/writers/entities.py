@@ -13,18 +13,19 @@ from pathlib import Path
 
 from deixis.data.entities import format_annotation, format_sentence
 from deixis.data.records import Photo
+from deixis.data.writers.common import bring_along
 
 _PLAIN_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
 
 
-def write(photos: Iterable[Photo], folder: Path) -> None:
-    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``."""
+def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
+    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``; see `write_dataset`."""
     sentences, annotations = folder / "Sentences", folder / "Annotations"
     sentences.mkdir()
     annotations.mkdir()
     splits: dict[str, list[str]] = defaultdict(list)
     unrelated: list[str] = []
-    for photo in photos:
+    for photo in bring_along(photos, folder, images):
         photo_id = photo.annotated.id if photo.annotated else photo.id
         names = _chain_names(photo)
         lines = [re.sub(r"[\r\n]", " ", format_sentence(caption, names)) + "\n" for caption in photo.captions]

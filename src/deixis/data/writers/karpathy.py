@@ -10,6 +10,7 @@ captions, and phrases that describe a region, which are no sentences.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,7 @@ from typing import Any
 from deixis.data.records import Photo
 from deixis.data.writers.common import bring_along, file_name, json_document, sentences_of, splits_of, write_text
 
+_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _JOINS_WORDS = re.compile(r"[-/\u2010-\u2015]")
 
 
@@ -59,12 +61,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("A chef's knife, cloud-wreathed.")
     ['a', 'chefs', 'knife', 'cloud', 'wreathed']
     """
-    parted = _JOINS_WORDS.sub(" ", text.lower())
-    return "".join(sign for sign in parted if not _is_punctuation(sign)).split()
-
-
-def _is_punctuation(sign: str) -> bool:
-    if sign.isalnum() or sign.isspace():
-        return False
-    # ASCII's signs count as punctuation whatever Unicode calls them: $ + < = > ^ ` | ~
-    return sign.isascii() or unicodedata.category(sign).startswith("P")
+    bare = _JOINS_WORDS.sub(" ", text.lower()).translate(_ASCII_PUNCTUATION)
+    if not bare.isascii():
+        bare = "".join(sign for sign in bare if not unicodedata.category(sign).startswith("P"))
+    return bare.split()

@@ -77,10 +77,9 @@ def _boxes(photo: Photo) -> list[Region]:
         return []
     regions = []
     for place, (box, category) in enumerate(zip(photo.boxes, categories_of_boxes(photo), strict=True)):
-        clipped = geometry.clip(box.xyxy, photo.width, photo.height)
-        x, y, width, height = geometry.to_xywh(
-            geometry.rescale(clipped, (photo.width, photo.height), to=(100, 100))
-        ).tolist()
+        percent = geometry.rescale(box.xyxy, (photo.width, photo.height), to=(100, 100))
+        # Cut last: a border that comes to 100.00000000000001 is refused by Label Studio.
+        x, y, width, height = geometry.to_xywh(geometry.clip(percent, 100, 100)).tolist()
         regions.append(
             {
                 "id": f"box-{place}",

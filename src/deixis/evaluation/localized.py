@@ -1,0 +1,121 @@
+"""Predictions laid against their golds: what is right in each ranking, and the scores of groups of mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deixis.evaluation.localization_items import Item, Protocol, distinct_phrase
+from deixis.evaluation.predictions import Matched, PhraseElsewhere
+from deixis.evaluation.ranked_boxes import (
+    NEVER,
+    ApRule,
+    Flags,
+    RankedBoxes,
+    Whole,
+    average_precision,
+    first_of_each,
+    first_right,
+    kept_by_nms,
+    rank_boxes,
+    right_boxes,
+)
+
+_NO_BOXES = np.empty((0, 4)), np.empty(0)
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """The scores, in percent, of the `n` mentions of one type or one phrase, ranked together for `ap`."""
+
+    n: int
+    r1: float
+    r5: float
+    r10: float
+    upper_bound: float
+    ap: float
+    ap_nms: float
+
+
+@dataclass(frozen=True)
+class Localized:
+    """Every ranking of boxes and what is right in it: first those of the items, then phrases elsewhere.
+
+    Attributes
+    ----------
+    ranked, right, kept
+        The boxes of all rankings, which of them are right, and which of them suppression keeps.
+    first, first_nms
+        (items,) the rank, from 0, of each item's first right box, before and after suppression.
+    photo_of_item, photos
+        (items,) a number for each item's photo, and how many photos there are.
+    """
+
+    items: Sequence[Item]
+    elsewhere: Sequence[PhraseElsewhere]
+    ranked: RankedBoxes
+    right: Flags
+    kept: Flags
+    first: Whole
+    first_nms: Whole
+    photo_of_item: Whole
+    photos: int
+
+    @classmethod
+    def of(cls, matched: Matched, items: Sequence[Item], protocol: Protocol) -> Localized:
+        """Rank the boxes of every prediction and look which are right."""
+        given = [*matched.by_item, *matched.elsewhere]
+        ranked = rank_boxes([_NO_BOXES if each is None else (each.boxes, each.scores) for each in given])
+        golds = [item.gold(protocol) for item in items]
+        right = right_boxes(ranked, golds + [_NO_BOXES[0]] * len(matched.elsewhere))
+        kept = kept_by_nms(ranked)
+        number = {photo: place for place, photo in enumerate(dict.fromkeys(item.photo for item in items))}
+        return cls(
+            items,
+            matched.elsewhere,
+            ranked,
+            right,
+            kept,
+            first_right(ranked, right)[: len(items)],
+            first_right(ranked, right, kept)[: len(items)],
+            np.array([number[item.photo] for item in items], dtype=np.intp),
+            len(number),
+        )
+
+    @property
+    def given(self) -> Whole:
+        """(items,) how many boxes each item was given."""
+        return self.ranked.sizes[: len(self.items)]
+
+    def scores_of(self, kind: str, rule: ApRule) -> GroupScores:
+        """The scores of the mentions of one type, all ranked together."""
+        return self._scores([place for place, item in enumerate(self.items) if kind in item.types], [], rule)
+
+    def scores_by_phrase(self, rule: ApRule) -> dict[str, GroupScores]:
+        """The scores of each distinct phrase, its regions elsewhere ranked with those of its mentions."""
+        mentions = _places_by_phrase(item.phrase for item in self.items)
+        elsewhere = _places_by_phrase(regions.phrase for regions in self.elsewhere)
+        begin = len(self.items)
+        return {
+            phrase: self._scores(places, [begin + place for place in elsewhere.get(phrase, [])], rule)
+            for phrase, places in mentions.items()
+        }
+
+    def photos_ranked_for_a_phrase(self) -> float:
+        """The mean, over distinct phrases, of the number of photos whose regions were ranked for it."""
+        pairs = {(distinct_phrase(each.phrase), each.photo) for each in (*self.items, *self.elsewhere)}
+        return len(pairs) / len({phrase for phrase, _ in pairs})
+
+    def _scores(self, mentions: list[int], elsewhere: list[int], rule: ApRule) -> GroupScores:
+        first = self.first[mentions]
+        return GroupScores(
+            n=len(mentions),
+            r1=percent(first < 1),
+            r5=percent(first < 5),
+            r10=percent(first < 10),
+            upper_bound=percent(first < NEVER),
+            ap=100 * self._average_precision(mentions + elsewhere, len(mentions), rule, suppressed=False),
+            ap_nms=100 * self._average_precision(mentions + elsewhere, len(mentions), rule, suppressed=True),
+        )

@@ -1,0 +1,33 @@
+"""What several tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with Flickr8k and Flickr30k Entities."""
+    folder = os.environ.get("DEIXIS_DATA")
+    if not folder:
+        pytest.skip("DEIXIS_DATA is not set: no real photos to test on")
+    return Path(folder)
+
+
+@pytest.fixture
+def deixis(tmp_path: Path) -> Run:
+    """Run the command in an empty directory, as a person would."""
+
+    def run(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "deixis.cli.main", *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, check=False)
+
+    return run

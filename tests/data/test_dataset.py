@@ -1,0 +1,127 @@
+"""Records written to the columns come back as they were."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from deixis.data import store
+from deixis.data.dataset import Dataset
+from deixis.data.manifest import Manifest, hash_tables, read_manifest, write_manifest
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.data.store import write_tables
+from deixis.errors import DatasetError
+from tests.data.strategies import photo_lists
+
+
+def made(folder: Path, photos: list[Photo]) -> Dataset:
+    counts = write_tables(photos, folder)
+    files, together = hash_tables(folder)
+    splits: dict[str, int] = {}
+    for photo in photos:
+        for split in photo.splits:
+            splits[split] = splits.get(split, 0) + 1
+    write_manifest(Manifest((), "", None, splits, counts, files, together, 1, "now"), folder)
+    return Dataset(folder)
+
+
+@settings(max_examples=60)
+@given(photo_lists())
+def test_every_field_of_every_photo_comes_back(photos: list[Photo]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = made(Path(folder), photos)
+        assert list(dataset.photos) == photos
+        assert [dataset.photos[i] for i in range(len(photos))] == photos
+        assert [dataset.photo(photo.id) for photo in photos] == photos
+        for split in dataset.manifest.splits:
+            assert list(dataset.split(split)) == [photo for photo in photos if split in photo.splits]
+
+
+def test_rows_that_cross_batches_keep_their_mentions_and_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_PHOTOS_AT_ONCE", 3)
+    photos = [
+        Photo(
+            str(n),
+            (Caption.from_text(f"dog {n} runs", (Mention(0, 5, "a", ("animals",)),)),) * (n % 3),
+            (Chain("a"), Chain("b", scene=True)),
+            tuple(Box((n, n, n + k, n + k), ("a", "b")[:k]) for k in range(n % 4)),
+            splits=("even",) if n % 2 == 0 else ("odd",),
+        )
+        for n in range(11)
+    ]
+    dataset = made(tmp_path, photos)
+    assert list(dataset.photos) == photos
+    assert list(dataset.split("odd")) == photos[1::2]
+    assert list(dataset.photos[2:7]) == photos[2:7]
+    assert dataset.photos[-1] == photos[-1]
+
+
+def test_a_split_or_photo_that_is_not_there_is_named(tmp_path: Path) -> None:
+    dataset = made(tmp_path, [Photo("1", splits=("train",))])
+    with pytest.raises(DatasetError, match="no split 'dev'; it has: train"):
+        dataset.split("dev")
+    with pytest.raises(DatasetError, match="no photo '2'"):
+        dataset.photo("2")
+    with pytest.raises(IndexError):
+        dataset.photos[1]
+
+
+dog = Photo("1", (Caption.from_text("A dog", (Mention(0, 5, "7"),)),), (Chain("7"),))
+
+
+@pytest.mark.parametrize(
+    ("photos", "message"),
+    [
+        ([dog, dog], "there are two photos of that id"),
+        ([replace(dog, id="../evil")], "cannot be the name of a file"),
+        ([replace(dog, chains=())], "it has no chain '7'"),
+        ([replace(dog, chains=(Chain("7"), Chain("7")))], "two of its chains have the same id"),
+        ([replace(dog, boxes=(Box((0, 0, 1, float("nan"))),))], "box 1 has a corner that is not a finite number"),
+        (
+            [replace(dog, captions=(Caption.from_text("A dog", (Mention(3, 9, "7"),)),))],
+            "caption 1: the mention at 3–9",
+        ),
+        ([replace(dog, captions=(Caption.from_text("A dog", (Mention(2, 2, "7"),)),))], "empty, overlaps or leaves"),
+    ],
+)
+def test_what_the_columns_cannot_hold_is_named(tmp_path: Path, photos: list[Photo], message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        write_tables(photos, tmp_path)
+
+
+def test_damage_is_one_clear_line(tmp_path: Path) -> None:
+    made(tmp_path, [dog])
+    captions = tmp_path / "captions.arrow"
+    whole = captions.read_bytes()
+    captions.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DatasetError, match="captions.arrow: damaged, import the data again"):
+        list(Dataset(tmp_path).photos)
+    captions.unlink()
+    with pytest.raises(DatasetError, match="captions.arrow is missing"):
+        list(Dataset(tmp_path).photos)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "damaged"),
+        ("[]", "not the manifest of a deixis data set"),
+        ('{"format": "deixis-dataset", "version": 99}', "written for version 99"),
+        ('{"format": "deixis-dataset", "version": 1}', "damaged"),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_says_why(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(DatasetError, match=message):
+        read_manifest(tmp_path)
+
+
+def test_a_folder_that_is_no_data_set_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="make one with: deixis data import"):
+        Dataset(tmp_path)
+    with pytest.raises(DatasetError, match="typing mistake"):
+        Dataset(tmp_path / "nowhere")

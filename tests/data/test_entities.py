@@ -1,0 +1,160 @@
+"""Sentences and annotations of Flickr30k Entities, there and back."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deixis.data.entities import format_annotation, format_sentence, parse_annotation, parse_sentence
+from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.errors import DatasetError
+
+types = st.lists(st.sampled_from(["people", "scene", "other"]), unique=True, max_size=3).map(tuple)
+# Brackets, slashes, backslashes and pieces of markup come up far more often than chance would bring them.
+words = st.text(
+    st.one_of(st.sampled_from("[]/\\# a1é日👍"), st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])),
+    max_size=12,
+) | st.sampled_from(["[/EN#1/people ", "\\[/EN#2 x]", "]", "\\]", "\\", "/EN#", "-LRB-", "[/EN#0/notvisual"])
+
+
+@st.composite
+def captions(draw: st.DrawFn) -> Caption:
+    text, mentions = "", []
+    for _ in range(draw(st.integers(0, 4))):
+        text += draw(words)
+        named = draw(words.filter(bool))
+        chain = draw(st.none() | st.integers(1, 99).map(str))
+        mentions.append(Mention(len(text), len(text) + len(named), chain, draw(types)))
+        text += named
+    return Caption.from_text(text + draw(words), tuple(mentions))
+
+
+@given(captions())
+def test_a_caption_survives_the_way_there_and_back(caption: Caption) -> None:
+    assert parse_sentence(format_sentence(caption)) == caption
+
+
+released_words = st.lists(
+    st.sampled_from(["A", "man's", "T-shirt", "he/she", ",", ".", "''", "café", "\\o/", "(", "#1"]),
+    min_size=1,
+    max_size=4,
+)
+
+
+@st.composite
+def released_lines(draw: st.DrawFn) -> str:
+    pieces = []
+    for _ in range(draw(st.integers(0, 5))):
+        plain = " ".join(draw(released_words))
+        chain = draw(st.integers(0, 300_000))
+        kinds = "".join("/" + name for name in draw(types) or ("notvisual",))
+        pieces.append(draw(st.sampled_from([plain, f"[/EN#{chain}{kinds} {plain}]"])))
+    return " ".join(pieces)
+
+
+@given(released_lines())
+def test_a_line_of_the_release_comes_back_byte_for_byte(line: str) -> None:
+    assert format_sentence(parse_sentence(line)) == line
+
+
+def test_markup_becomes_spans_and_chain_zero_is_not_visual() -> None:
+    caption = parse_sentence("[/EN#3/vehicles/scene A train] in [/EN#0/notvisual front] .")
+    assert caption.text == "A train in front ."
+    assert caption.mentions == (Mention(0, 7, "3", ("vehicles", "scene")), Mention(11, 16, None, ("notvisual",)))
+    assert [token.text for token in caption.tokens] == ["A", "train", "in", "front", "."]
+
+
+def test_an_unclosed_mention_is_named_by_its_place() -> None:
+    with pytest.raises(DatasetError, match=r"Sentences/1.txt: line 2: .*character 15.*no closing \]"):
+        parse_sentence("[/EN#1/people A man", "Sentences/1.txt: line 2")
+
+
+def test_a_mention_without_words_is_refused() -> None:
+    with pytest.raises(DatasetError, match="holds no words"):
+        parse_sentence("[/EN#1/people ]")
+
+
+numbers = st.integers(1, 400)
+chain_ids = st.integers(1, 30).map(str)
+
+
+@st.composite
+def photos(draw: st.DrawFn) -> Photo:
+    boxes = tuple(
+        Box((x, y, x + w, y + h), tuple(names))
+        for x, y, w, h, names in draw(
+            st.lists(
+                st.tuples(numbers, numbers, numbers, numbers, st.lists(chain_ids, min_size=1, max_size=3, unique=True)),
+                max_size=4,
+            )
+        )
+    )
+    boxed = dict.fromkeys(chain for box in boxes for chain in box.chains)
+    flagged = draw(st.dictionaries(chain_ids.filter(lambda c: c not in boxed), st.tuples(st.booleans(), st.booleans())))
+    chains = tuple(Chain(c) for c in boxed) + tuple(Chain(c, *flags) for c, flags in flagged.items())
+    width, height = draw(numbers), draw(numbers)
+    name = draw(st.sampled_from(["7.jpg", "a & b <c>.jpg"]))
+    return Photo("7", (), chains, boxes, width, height, annotated=Annotated("7", name, width, height, 3))
+
+
+@given(photos())
+def test_an_annotation_survives_the_way_there_and_back(photo: Photo) -> None:
+    said = parse_annotation(format_annotation(photo).encode(), "7.xml", "7")
+    assert (said.annotated, said.chains, said.boxes) == (photo.annotated, photo.chains, photo.boxes)
+
+
+def test_a_photo_of_another_size_is_written_at_the_annotated_size() -> None:
+    photo = Photo("7", (), (Chain("1"),), (Box((10, 20, 30, 41), ("1",)),), 500, 375)
+    photo = replace(photo, annotated=Annotated("7", "7.jpg", 500, 375, 3))
+    small = photo.resized(373, 280)
+    assert small.boxes != photo.boxes
+    assert format_annotation(small) == format_annotation(photo)
+
+
+XML = """<annotation>
+	<filename>7.jpg</filename>
+	<size><width>500</width><height>375</height><depth>3</depth></size>
+	<object><name>18</name><name>19</name>
+		<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox></object>
+	<object><name>21</name><scene>1</scene><nobndbox>1</nobndbox></object>
+</annotation>"""
+
+
+def test_an_annotation_comes_back_equal_as_a_tree() -> None:
+    said = parse_annotation(XML.encode(), "7.xml", "7")
+    assert said.boxes == (Box((0, 1, 30, 40), ("18", "19")),)
+    assert said.chains == (Chain("18"), Chain("19"), Chain("21", scene=True, no_box=True))
+    photo = Photo("7", (), said.chains, said.boxes, 500, 375, annotated=said.annotated)
+
+    def flat(text: str) -> list[tuple[str, str]]:
+        return [(node.tag, (node.text or "").strip()) for node in ET.fromstring(text).iter()]
+
+    assert flat(format_annotation(photo)) == flat(XML)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (XML.replace("<xmin>1<", "<xmin>left<"), "object 1: <xmin> is not a number: 'left'"),
+        (XML.replace("<xmin>1</xmin>", ""), "object 1: <xmin> is not a number: None"),
+        (XML.replace("<xmin>1<", "<xmin>nan<"), "object 1: <xmin> is not a number"),
+        (XML.replace("<name>21</name>", ""), "object 2 has no <name>"),
+        (XML.replace("<width>500<", "<width>-1<"), "<width> is not a size: '-1'"),
+        (XML[:200], "not well-formed XML"),
+        ("<people/>", "expected <annotation>, found <people>"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]>' + XML, "DOCTYPE or entities"),
+        ('<!DOCTYPE a SYSTEM "file:///etc/passwd">' + XML, "DOCTYPE or entities"),
+        ('<?xml version="1.0" encoding="nonsense"?>' + XML, "not well-formed XML"),
+        ("", "not well-formed XML"),
+    ],
+)
+def test_a_broken_annotation_is_named_by_file_and_place(broken: str, message: str) -> None:
+    with pytest.raises(DatasetError) as error:
+        parse_annotation(broken.encode(), "Annotations/7.xml", "7")
+    assert message in str(error.value)
+    assert str(error.value).startswith("Annotations/7.xml: ")
+    assert "\n" not in str(error.value)

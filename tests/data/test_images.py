@@ -1,0 +1,115 @@
+"""Photo files of every kind, and files that only pretend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pillow_heif
+import pytest
+from PIL import Image
+
+from deixis.data import images
+from deixis.data.images import find_photos, look_at, open_photo
+from deixis.errors import PhotoError
+
+pillow_heif.register_heif_opener()
+RED_LEFT = Image.fromarray(
+    np.where(np.arange(40)[None, :, None] < 20, [[[255, 0, 0]]], [[[0, 0, 255]]]).repeat(24, 0).astype(np.uint8)
+)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tiff", "a.bmp", "a.gif", "a.heic", "A.JPG"])
+def test_every_named_format_is_read(tmp_path: Path, name: str) -> None:
+    RED_LEFT.save(tmp_path / name)
+    assert find_photos(tmp_path) == [tmp_path / name]
+    found = look_at(tmp_path / name)
+    assert (found.width, found.height) == (40, 24)
+    photo = open_photo(tmp_path / name)
+    assert photo.mode == "RGB"
+    left, right = photo.getpixel((3, 12)), photo.getpixel((36, 12))
+    assert left[0] > 180 > 90 > left[2]
+    assert right[2] > 180 > 90 > right[0]
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size", "red_at"),
+    [(1, (40, 24), (3, 12)), (3, (40, 24), (36, 12)), (6, (24, 40), (12, 3)), (8, (24, 40), (12, 36))],
+)
+def test_exif_rotation_is_applied(
+    tmp_path: Path, orientation: int, size: tuple[int, int], red_at: tuple[int, int]
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    RED_LEFT.save(tmp_path / "a.jpg", exif=exif, quality=95)
+    found = look_at(tmp_path / "a.jpg")
+    photo = open_photo(tmp_path / "a.jpg")
+    assert (found.width, found.height) == photo.size == size
+    assert photo.getpixel(red_at)[0] > 180
+
+
+def test_transparency_becomes_white(tmp_path: Path) -> None:
+    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(tmp_path / "a.png")
+    assert open_photo(tmp_path / "a.png").getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_palettes_cmyk_and_deep_greys_keep_their_colours(tmp_path: Path) -> None:
+    RED_LEFT.convert("P").save(tmp_path / "p.png")
+    RED_LEFT.convert("CMYK").save(tmp_path / "c.jpg", quality=95)
+    deep = np.linspace(0, 65535, 24 * 40).reshape(24, 40).astype(np.uint16)
+    Image.fromarray(deep).save(tmp_path / "g.png")
+    assert open_photo(tmp_path / "p.png").getpixel((3, 3))[0] > 180
+    assert open_photo(tmp_path / "c.jpg").getpixel((3, 3))[0] > 180
+    middle = open_photo(tmp_path / "g.png").getpixel((20, 12))[0]
+    assert 110 < middle < 145
+
+
+def test_only_the_first_frame_of_a_gif_is_read(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert open_photo(tmp_path / "a.gif").getpixel((0, 0))[0] > 200
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "not a photo in a known format"),
+        (b"GIF89a", "not a photo|cannot be read"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a photo in a known format"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "not a photo in a known format"),
+    ],
+)
+def test_a_file_that_is_no_photo_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+    (tmp_path / "a.jpg").write_bytes(data)
+    with pytest.raises(PhotoError, match=reason) as error:
+        open_photo(tmp_path / "a.jpg")
+    assert error.value.path == str(tmp_path / "a.jpg")
+
+
+def test_a_truncated_photo_is_refused_when_decoded(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.jpg")
+    data = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(data[: len(data) // 2])
+    assert look_at(tmp_path / "a.jpg").width == 200
+    with pytest.raises(PhotoError, match="cannot be read"):
+        open_photo(tmp_path / "a.jpg")
+
+
+def test_too_many_pixels_or_bytes_are_refused_before_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("1", (30_000, 30_000)).save(tmp_path / "bomb.png")
+    with pytest.raises(PhotoError, match="too many"):
+        look_at(tmp_path / "bomb.png")
+    monkeypatch.setattr(images, "MAX_BYTES", 10)
+    with pytest.raises(PhotoError, match="larger than"):
+        open_photo(tmp_path / "bomb.png")
+
+
+def test_missing_and_hidden_files(tmp_path: Path) -> None:
+    with pytest.raises(PhotoError, match="no such file"):
+        look_at(tmp_path / "a.jpg")
+    (tmp_path / ".cache").mkdir()
+    RED_LEFT.save(tmp_path / ".cache" / "a.jpg")
+    RED_LEFT.save(tmp_path / "b.png")
+    (tmp_path / "notes.txt").write_text("not a photo")
+    assert find_photos(tmp_path) == [tmp_path / "b.png"]

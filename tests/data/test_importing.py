@@ -1,0 +1,145 @@
+"""Photos, captions and boxes from several files, joined into one data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from deixis.data.dataset import Dataset
+from deixis.data.importing import import_dataset
+from deixis.data.records import Box, Chain
+from deixis.errors import DatasetError
+
+XML = """<annotation><filename>{id}.jpg</filename>
+<size><width>100</width><height>50</height><depth>3</depth></size>
+<object><name>7</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>50</xmax><ymax>50</ymax></bndbox></object>
+<object><name>8</name><scene>1</scene><nobndbox>1</nobndbox></object></annotation>"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Two photos, three captioned names, two annotated ids; only one photo has all three."""
+    images = tmp_path / "images"
+    images.mkdir()
+    Image.new("RGB", (200, 100)).save(images / "1000268201_693b08cb0e.webp")
+    Image.new("RGB", (40, 40)).save(images / "9999_0123456789.png")
+    entities = tmp_path / "entities"
+    for number in ("1000268201", "5"):
+        for folder, text in (
+            ("Sentences", "[/EN#7/animals A dog] in [/EN#8/scene snow] .\nA dog .\n"),
+            ("Annotations", XML),
+        ):
+            (entities / folder).mkdir(parents=True, exist_ok=True)
+            suffix = ".txt" if folder == "Sentences" else ".xml"
+            (entities / folder / (number + suffix)).write_text(text.replace("{id}", number))
+    (entities / "train.txt").write_text("1000268201\n5\n")
+    (entities / "UNRELATED_CAPTIONS").write_text("# format\n1000268201 2\n")
+    rows = ["1000268201_693b08cb0e.jpg#0\tA black dog", "9999_0123456789.jpg#0\tA cat", "4444_0123456789.jpg#0\tA cow"]
+    (tmp_path / "captions.txt").write_text("\n".join(rows) + "\n")
+    (tmp_path / "dev.txt").write_text("9999_0123456789.jpg\n4444_0123456789.jpg\n")
+    return tmp_path
+
+
+def test_photos_decide_what_is_in_and_entities_sentences_come_first(files: Path) -> None:
+    report = import_dataset(
+        files / "data", images=files / "images", captions=files / "captions.txt", entities=files / "entities"
+    )
+    dog, cat = Dataset(files / "data").photos
+    assert dog.id == "1000268201_693b08cb0e"
+    assert dog.file == "1000268201_693b08cb0e.webp"
+    assert [caption.text for caption in dog.captions] == ["A dog in snow .", "A dog ."]
+    assert [caption.related for caption in dog.captions] == [True, False]
+    assert dog.splits == ("train",)
+    assert (cat.id, cat.captions[0].text, cat.splits) == ("9999_0123456789", "A cat", ())
+    assert report.without_photo == 1  # the cow; Entities' photo 5 was never read
+
+
+def test_boxes_are_scaled_to_the_photo_that_is_there(files: Path) -> None:
+    import_dataset(files / "data", images=files / "images", entities=files / "entities")
+    (dog,) = Dataset(files / "data").photos
+    assert (dog.width, dog.height) == (200, 100)
+    assert dog.boxes == (Box((0, 0, 100, 100), ("7",)),)
+    assert dog.chains == (Chain("7"), Chain("8", scene=True, no_box=True))
+    assert dog.annotated is not None
+    assert (dog.annotated.id, dog.annotated.width, dog.annotated.height) == ("1000268201", 100, 50)
+
+
+def test_without_photos_the_set_is_text_and_boxes_of_everything(files: Path) -> None:
+    import_dataset(files / "data", captions=files / "captions.txt", entities=files / "entities")
+    photos = list(Dataset(files / "data").photos)
+    assert {photo.id for photo in photos} == {"5", "1000268201_693b08cb0e", "9999_0123456789", "4444_0123456789"}
+    assert all(photo.file is None for photo in photos)
+
+
+def test_lists_replace_the_splits_that_the_files_bring(files: Path) -> None:
+    report = import_dataset(
+        files / "data",
+        images=files / "images",
+        captions=files / "captions.txt",
+        entities=files / "entities",
+        splits={"dev": files / "dev.txt"},
+    )
+    dataset = Dataset(files / "data")
+    assert dataset.manifest.splits == {"dev": 1}
+    assert [photo.id for photo in dataset.split("dev")] == ["9999_0123456789"]
+    assert report.not_in_data == {"dev": 1}
+
+
+def test_a_bad_photo_is_reported_and_stops_nothing(files: Path) -> None:
+    (files / "images" / "broken.jpg").write_bytes(b"no photo")
+    report = import_dataset(files / "data", images=files / "images", entities=files / "entities")
+    assert [error.reason for error in report.unreadable] == ["not a photo in a known format"]
+    assert len(Dataset(files / "data").photos) == 1
+
+
+def test_a_folder_of_unreadable_photos_says_so(files: Path) -> None:
+    for path in (files / "images").iterdir():
+        path.write_bytes(b"no photo")
+    with pytest.raises(DatasetError, match="can be read; the first is .*1000268201.*not a photo in a known format"):
+        import_dataset(files / "data", images=files / "images", entities=files / "entities")
+
+
+def test_the_same_files_give_the_same_hash_and_other_captions_another(files: Path) -> None:
+    def hash_of(name: str) -> str:
+        import_dataset(files / name, captions=files / "captions.txt")
+        return Dataset(files / name).manifest.hash
+
+    first = hash_of("a")
+    assert hash_of("b") == first
+    (files / "captions.txt").write_text("1.jpg#0\tSomething else\n")
+    assert hash_of("c") != first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give --captions FILE or --entities DIR"),
+        ({"captions": "nowhere.txt"}, "nowhere.txt"),
+        ({"entities": "images"}, "is it Flickr30k Entities"),
+        ({"captions": "captions.txt", "images": "nowhere"}, "nowhere: no such folder of photos"),
+        ({"captions": "captions.txt", "images": "entities"}, "no photos in it"),
+        ({"captions": "other.csv", "images": "images"}, "none of the 2 photos"),
+        ({"captions": "captions.txt", "splits": {"dev": "train.txt"}}, "split 'dev': none of its 1 names, 'x'"),
+        ({"captions": "captions.txt", "splits": {"dev": "nowhere.txt"}}, "nowhere.txt"),
+    ],
+)
+def test_what_cannot_be_imported_is_named_and_leaves_nothing(files: Path, arguments: dict, message: str) -> None:
+    (files / "other.csv").write_text("image,caption\nunknown.jpg,A dog\n")
+    (files / "train.txt").write_text("x.jpg\n")
+    given = {
+        key: {name: files / file for name, file in value.items()} if isinstance(value, dict) else files / value
+        for key, value in arguments.items()
+    }
+    before = sorted(files.iterdir())
+    with pytest.raises(DatasetError, match=message) as error:
+        import_dataset(files / "data", **given)
+    assert "\n" not in str(error.value)
+    assert sorted(files.iterdir()) == before
+
+
+def test_two_annotations_of_one_photo_are_refused(files: Path) -> None:
+    (files / "captions.txt").write_text("1000268201.jpg#0\tA dog\n1000268201_693b08cb0e.jpg#0\tA dog\n")
+    with pytest.raises(DatasetError, match="another annotation belongs to the same file"):
+        import_dataset(files / "data", images=files / "images", captions=files / "captions.txt")

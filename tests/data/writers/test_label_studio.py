@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from defusedxml import ElementTree
+
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.data.writers.label_studio import write
+
+
+def tasks_of(photos: list[Photo], folder: Path) -> list[dict[str, Any]]:
+    write(photos, folder)
+    loaded: list[dict[str, Any]] = json.loads((folder / "tasks.json").read_text())
+    return loaded
+
+
+def regions(task: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [region for region in task["annotations"][0]["result"] if region["type"] == kind]
+
+
+def labels_in_interface(folder: Path, tag: str) -> list[str]:
+    root = ElementTree.parse(folder / "config.xml").getroot()
+    return [label.attrib["value"] for label in root.iter(tag).__next__().iter("Label")]
+
+
+def test_a_photo_is_a_task_with_its_captions_a_line_each(dogs: list[Photo], folder: Path) -> None:
+    assert tasks_of(dogs, folder)[0]["data"] == {
+        "image": "/data/local-files/?d=images/zoo/101.jpg",
+        "captions": "A man 🙂 and his dogs.\nA sunny day.\nred hat",
+        "photo": "101",
+        "splits": "train dev",
+    }
+
+
+def test_the_name_of_a_file_is_quoted_in_its_address(dogs: list[Photo], folder: Path) -> None:
+    assert tasks_of(dogs, folder)[1]["data"]["image"] == "/data/local-files/?d=images/a%20name.jpg"
+
+
+def test_boxes_are_in_percent_and_inside_the_photo(dogs: list[Photo], folder: Path) -> None:
+    first, _, outside, hat = regions(tasks_of(dogs, folder)[0], "rectanglelabels")
+    assert first == {
+        "id": "box-0",
+        "type": "rectanglelabels",
+        "from_name": "boxes",
+        "to_name": "image",
+        "original_width": 200,
+        "original_height": 100,
+        "image_rotation": 0,
+        "value": {"x": 5, "y": 20, "width": 25, "height": 60, "rotation": 0, "rectanglelabels": ["people"]},
+        "meta": {"text": ["chain 7", "chain 10"]},
+    }
+    assert outside["value"]["x"] + outside["value"]["width"] == 100
+    assert hat["value"]["rectanglelabels"] == ["hat"]
+    assert "meta" not in hat
+
+
+def test_mentions_are_spans_of_the_whole_text(dogs: list[Photo], folder: Path) -> None:
+    task = tasks_of(dogs, folder)[0]
+    mentions = [region["value"] for region in regions(task, "labels")]
+    assert [(value["text"], value["labels"]) for value in mentions] == [
+        ("A man", ["people"]),
+        ("his", ["notvisual"]),
+        ("dogs", ["animals", "other"]),
+        ("A sunny day", ["scene"]),
+        ("red hat", ["other"]),
+    ]
+    assert all(task["data"]["captions"][value["start"] : value["end"]] == value["text"] for value in mentions)
+
+
+def test_a_line_break_inside_a_caption_moves_no_span(folder: Path) -> None:
+    captions = [Caption.from_text(text, (Mention(3, 6, None),)) for text in ("A\r\ndog", "\nA cat")]
+    task = tasks_of([Photo("1", tuple(captions))], folder)[0]
+    assert task["data"]["captions"] == "A  dog\n A cat"
+    assert [region["value"]["text"] for region in regions(task, "labels")] == ["dog", "cat"]
+
+
+def test_a_relation_leads_from_each_mention_to_each_of_its_boxes(dogs: list[Photo], folder: Path) -> None:
+    task = tasks_of(dogs, folder)[0]
+    relations = regions(task, "relation")
+    assert [(relation["from_id"], relation["to_id"]) for relation in relations] == [
+        ("mention-0", "box-0"),
+        ("mention-2", "box-1"),
+        ("mention-2", "box-2"),
+        ("mention-4", "box-0"),
+    ]
+    assert {relation["direction"] for relation in relations} == {"right"}
+    known = {region["id"] for kind in ("labels", "rectanglelabels") for region in regions(task, kind)}
+    assert {end for relation in relations for end in (relation["from_id"], relation["to_id"])} <= known
+
+
+def test_a_photo_of_unknown_size_has_neither_boxes_nor_relations(dogs: list[Photo], folder: Path) -> None:
+    task = tasks_of(dogs, folder)[1]
+    assert [region["type"] for region in task["annotations"][0]["result"]] == ["labels"]
+
+
+@pytest.mark.parametrize("odd", ['<a> & "b"', "two\nlines", "control \x01", "\x01", "  "])
+def test_the_interface_offers_every_label_in_use_as_tasks_spell_it(odd: str, folder: Path) -> None:
+    mention = Mention(0, 1, "1", (odd, "people"))
+    photo = Photo("1", (Caption.from_text("a", (mention,)),), (Chain("1"),), (Box((0, 0, 1, 1), label=odd),), 9, 9)
+    task = tasks_of([photo], folder)[0]
+    box, span = regions(task, "rectanglelabels")[0], regions(task, "labels")[0]
+    assert set(box["value"]["rectanglelabels"]) <= set(labels_in_interface(folder, "RectangleLabels"))
+    assert set(span["value"]["labels"]) <= set(labels_in_interface(folder, "Labels"))
+
+
+def test_the_interface_offers_no_label_twice(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    for tag in ("RectangleLabels", "Labels"):
+        names = labels_in_interface(folder, tag)
+        assert len(names) == len(set(names)) >= 8
+
+
+def test_label_studios_own_check_takes_tasks_and_interface(dogs: list[Photo], folder: Path) -> None:
+    sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
+    tasks = tasks_of([*dogs, replace(dogs[0], id="104", captions=())], folder)
+    interface = sdk.LabelInterface((folder / "config.xml").read_text())
+    interface.validate()
+    for task in tasks:
+        assert interface.validate_task({"data": task["data"]})
+        assert interface.validate_annotation(task["annotations"][0])

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.data.writers.odvg import write
+from deixis.errors import DatasetError
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def dog(**changes: Any) -> Photo:
+    caption = Caption.from_text("A dog", (Mention(2, 5, "1"),))
+    photo = Photo("1", (caption,), (Chain("1"),), (Box((0, 0, 9, 9), ("1",)),), 10, 10)
+    return replace(photo, **changes)
+
+
+def test_a_caption_has_a_region_for_each_box_of_each_mention(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    first, phrase = lines(folder / "train.jsonl")
+    assert first == {
+        "filename": "zoo/101.jpg",
+        "height": 100,
+        "width": 200,
+        "grounding": {
+            "caption": "A man 🙂 and his dogs.",
+            "regions": [
+                {"bbox": [10, 20, 60, 80], "phrase": "A man", "tokens_positive": [[0, 5]]},
+                {"bbox": [100, 50, 150.5, 90], "phrase": "dogs", "tokens_positive": [[16, 20]]},
+                {"bbox": [150, 50, 200, 90], "phrase": "dogs", "tokens_positive": [[16, 20]]},
+            ],
+        },
+    }
+    assert phrase["grounding"] == {
+        "caption": "red hat",
+        "regions": [{"bbox": [10, 20, 60, 80], "phrase": "red hat", "tokens_positive": [[0, 7]]}],
+    }
+
+
+def test_a_photo_of_two_splits_is_in_both_files(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    assert (folder / "train.jsonl").read_bytes() == (folder / "dev.jsonl").read_bytes()
+
+
+def test_photos_of_unknown_size_are_left_out(folder: Path) -> None:
+    write([dog(), dog(id="2", width=None)], folder)
+    assert [line["filename"] for line in lines(folder / "rest.jsonl")] == ["1.jpg"]
+
+
+@pytest.mark.parametrize(
+    "corners", [(5, 5, 5.5, 9), (5, 5, 9, 5), (-9, 0, 0.5, 9), (12, 0, 19, 9)], ids=["thin", "flat", "left", "right"]
+)
+def test_boxes_of_which_less_than_a_pixel_is_in_the_photo_are_left_out(
+    corners: tuple[float, float, float, float], folder: Path
+) -> None:
+    write([dog(), dog(id="2", boxes=(Box(corners, ("1",)),))], folder)
+    assert [line["filename"] for line in lines(folder / "rest.jsonl")] == ["1.jpg"]
+
+
+def test_places_fit_the_caption_after_white_space_is_stripped(folder: Path) -> None:
+    write([dog(captions=(Caption.from_text("  A dog ", (Mention(4, 7, "1"),)),))], folder)
+    grounding = lines(folder / "rest.jsonl")[0]["grounding"]
+    (start, end), *_ = grounding["regions"][0]["tokens_positive"]
+    assert grounding["caption"] == "A dog"
+    assert grounding["caption"][start:end] == grounding["regions"][0]["phrase"] == "dog"
+
+
+def test_data_without_any_region_is_refused(folder: Path) -> None:
+    with pytest.raises(DatasetError, match="no caption has a mention with a box"):
+        write([dog(boxes=())], folder)

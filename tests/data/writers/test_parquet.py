@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from deixis.data.records import Photo
+from deixis.data.writers import parquet
+from deixis.data.writers.parquet import write
+from deixis.errors import DatasetError
+
+
+def features(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
+    return found
+
+
+def test_each_split_has_its_file(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    assert sorted(path.name for path in (folder / "data").iterdir()) == [
+        f"{split}-00000-of-00001.parquet" for split in ("dev", "rest", "train")
+    ]
+
+
+def test_a_row_has_all_of_a_photo(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    (row,) = pq.read_table(folder / "data" / "train-00000-of-00001.parquet").to_pylist()
+    assert row["id"] == "101"
+    assert (row["file"], row["width"], row["height"], row["sha256"]) == ("zoo/101.jpg", 200, 100, "ab" * 32)
+    assert row["splits"] == ["train", "dev"]
+    assert row["annotated"] == {"id": "101", "file": "101.jpg", "width": 400, "height": 200, "depth": 3}
+    assert row["captions"][1] == {
+        "text": "A sunny day.",
+        "mentions": [{"start": 0, "end": 11, "chain": "9", "types": ["scene"]}],
+        "related": False,
+        "tree": None,
+        "region_phrase": False,
+    }
+    assert row["chains"][2] == {"id": "9", "scene": True, "no_box": True, "annotated": True}
+    assert row["boxes"][3] == {"box": [0, 0, 5, 5], "chains": [], "label": "hat"}
+
+
+def test_a_photo_with_nothing_has_empty_lists_and_nulls(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    row = pq.read_table(folder / "data" / "rest-00000-of-00001.parquet").to_pylist()[1]
+    assert {name for name, value in row.items() if value is None} == {"file", "width", "height", "sha256", "annotated"}
+    assert {name for name, value in row.items() if value == []} == {"splits", "captions", "chains", "boxes"}
+
+
+def test_metadata_spell_every_column_for_hugging_face(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    path = folder / "data" / "train-00000-of-00001.parquet"
+    text, whole = ({"dtype": dtype, "_type": "Value"} for dtype in ("string", "int32"))
+    assert list(features(path)) == pq.read_schema(path).names
+    assert features(path)["captions"] == [
+        {
+            "text": text,
+            "mentions": [{"start": whole, "end": whole, "chain": text, "types": [text]}],
+            "related": {"dtype": "bool", "_type": "Value"},
+            "tree": text,
+            "region_phrase": {"dtype": "bool", "_type": "Value"},
+        }
+    ]
+    assert features(path)["boxes"] == [
+        {"box": [{"dtype": "float64", "_type": "Value"}], "chains": [text], "label": text}
+    ]
+
+
+def test_photos_travel_inside(dogs: list[Photo], images: Path, folder: Path) -> None:
+    write(dogs, folder, images=images)
+    path = folder / "data" / "train-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    assert table.schema.field("image").type == pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    assert features(path)["image"] == {"_type": "Image"}
+    assert table["image"].to_pylist() == [{"bytes": b"the bytes of 101", "path": "zoo/101.jpg"}]
+    without = pq.read_table(folder / "data" / "rest-00000-of-00001.parquet")
+    assert without["image"].to_pylist() == [None, None]
+
+
+def test_much_data_is_cut_into_files_that_know_their_number(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_ROWS", 2)
+    monkeypatch.setattr(parquet, "_SHARD_BYTES", 4 * parquet._ROW_BYTES)
+    write((Photo(str(number)) for number in range(9)), folder)
+    paths = sorted((folder / "data").iterdir())
+    assert [path.name for path in paths] == [f"rest-{number:05d}-of-00003.parquet" for number in range(3)]
+    assert [pq.read_table(path)["id"].to_pylist() for path in paths] == [list("0123"), list("4567"), ["8"]]
+
+
+def test_splits_are_called_as_hugging_face_takes_it(folder: Path) -> None:
+    write([Photo("1", splits=("dev-1k",))], folder)
+    assert (folder / "data" / "dev_1k-00000-of-00001.parquet").exists()
+
+
+def test_two_splits_that_would_be_called_the_same_are_refused(folder: Path) -> None:
+    with pytest.raises(DatasetError, match="splits 'a-b' and 'a b' would both be called 'a_b' in parquet"):
+        write([Photo("1", splits=("a-b", "a b"))], folder)
+
+
+def test_the_card_says_where_each_split_is(dogs: list[Photo], folder: Path) -> None:
+    write(dogs, folder)
+    card = (folder / "README.md").read_text()
+    front = re.match(r"---\n(.*?)\n---\n", card, re.DOTALL)
+    assert front
+    assert re.findall(r"- split: (\w+)\n    path: data/(\S+)", front[1]) == [
+        ("train", "train-*"),
+        ("dev", "dev-*"),
+        ("rest", "rest-*"),
+    ]
+    assert "| rest | 2 |" in card
+
+
+def test_hugging_faces_datasets_load_it(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    (tmp_path / "zoo").mkdir()
+    Image.new("RGB", (200, 100), "red").save(tmp_path / "zoo" / "101.jpg")
+    write([*dogs, replace(dogs[0], id="104", splits=("dev-1k",))], folder, images=tmp_path)
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    assert {name: len(split) for name, split in loaded.items()} == {"train": 1, "dev": 1, "rest": 2, "dev_1k": 1}
+    assert isinstance(loaded["train"].features["image"], datasets.Image)
+    row = loaded["train"][0]
+    assert row["image"].size == (200, 100)
+    assert row["captions"][0]["mentions"][2] == {"start": 16, "end": 20, "chain": "8", "types": ["animals", "other"]}
+    assert row["boxes"][1] == {"box": [100, 50, 150.5, 90], "chains": ["8"], "label": None}
+    assert loaded["rest"][1]["image"] is None
+
+
+def test_hugging_faces_datasets_load_it_without_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    write(dogs, folder)
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"), split="train")
+    assert loaded[0]["id"] == "101"
+    assert "image" not in loaded.features

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.data.writers import FORMATS, write_dataset
+from deixis.errors import DeixisError
+
+OURS = sorted(FORMATS.keys() - {"entities"})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_unknown_format_is_refused_with_the_names_of_the_known_ones(folder: Path) -> None:
+    with pytest.raises(DeixisError, match=r"^unknown format 'yolo'; choose one of: entities, coco, karpathy, jsonl"):
+        write_dataset([], "yolo", folder)
+
+
+def test_no_format_is_imported_before_it_is_chosen() -> None:
+    code = "import sys, deixis.data.writers; print([m for m in sys.modules if m.startswith('deixis.data.writers.')])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", OURS)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_writer_fails_on_odd_photos(
+    name: str, any_photos: st.SearchStrategy[list[Photo]], data: st.DataObject
+) -> None:
+    # odvg refuses data without a single region, so it is given one.
+    photos = [*data.draw(any_photos), *long_photos(1)]
+    with tempfile.TemporaryDirectory() as folder:
+        write_dataset(photos, name, Path(folder))
+        assert contents(Path(folder))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_nothing_at_all_can_be_written(name: str, folder: Path) -> None:
+    write_dataset([], name, folder)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_same_photos_give_the_same_bytes(name: str, dogs: list[Photo], images: Path, tmp_path: Path) -> None:
+    written = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write_dataset(iter(dogs), name, folder, images=images)
+        written.append(contents(folder))
+    assert written[0]
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"parquet"}))
+def test_photos_travel_along_as_copies_if_asked(name: str, dogs: list[Photo], images: Path, folder: Path) -> None:
+    write_dataset(dogs, name, folder, images=images)
+    copies = {path: data for path, data in contents(folder).items() if path.startswith("images")}
+    assert copies == {str(Path("images/zoo/101.jpg")): b"the bytes of 101"}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_photos_stay_at_home_if_not_asked(name: str, dogs: list[Photo], folder: Path) -> None:
+    write_dataset(dogs, name, folder)
+    assert not (folder / "images").exists()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_photo_that_is_gone_is_named(name: str, images: Path, folder: Path) -> None:
+    with pytest.raises(DeixisError, match=r"gone\.jpg: No such file or directory$"):
+        write_dataset([Photo("1", file="gone.jpg")], name, folder, images=images)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_file_outside_the_folder_of_photos_is_not_fetched(name: str, images: Path, folder: Path) -> None:
+    (images.parent / "secret").write_text("secret")
+    with pytest.raises(DeixisError, match=r"photo '1': its file '\.\./secret' is not below the folder of photos"):
+        write_dataset([Photo("1", file="../secret")], name, folder, images=images)
+
+
+@pytest.mark.parametrize("name", ["coco", "karpathy", "odvg", "parquet"])
+def test_a_split_cannot_lead_out_of_the_folder(name: str, dogs: list[Photo], folder: Path) -> None:
+    with pytest.raises(DeixisError, match=r"its split '\.\./train' cannot be part of a file's name"):
+        write_dataset([replace(dogs[0], splits=("../train",))], name, folder)
+
+
+def long_photos(count: int) -> Iterator[Photo]:
+    for number in range(count):
+        caption = Caption(f"{number}" * 1000, (), (Mention(0, 1, "1"),))
+        yield Photo(str(number), (caption,), (Chain("1"),), (Box((0, 0, 9, 9), ("1",)),), 10, 10)
+
+
+@pytest.mark.parametrize("name", sorted(set(OURS) - {"parquet"}))
+def test_photos_are_not_held_in_memory(name: str, folder: Path) -> None:
+    write_dataset(long_photos(1), name, folder)  # what is imported at the first call does not count
+    tracemalloc.start()
+    try:
+        write_dataset(long_photos(1000), name, folder)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(path.stat().st_size for path in folder.iterdir()) > 2_500_000
+    assert peak < 1_000_000

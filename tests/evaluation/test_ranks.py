@@ -1,0 +1,263 @@
+"""Ranks against loops so plain that they are obviously right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from deixis.errors import DeixisError
+from deixis.evaluation import ranks as ranks_module
+from deixis.evaluation import scores as scores_module
+from deixis.evaluation.ranks import make_pairs, pairs_of, ranks, shortlist_ranks
+from deixis.evaluation.scores import ScoreBlocks
+
+
+def plain_rank(scores, right, candidates):
+    """Rank by the words of the definition, one candidate after another."""
+    if not right:
+        return float("nan")
+    listed = [c for c in candidates if c in right]
+    if not listed:
+        return float("inf")
+    best = max(scores[c] for c in listed)
+    rank = 1
+    for candidate in candidates:
+        if candidate not in right and scores[candidate] >= best:
+            rank += 1
+    return float(rank)
+
+
+def plain_ranks(scores, right_cells, ignored_cells=()):
+    height, width = scores.shape
+    rows = [
+        plain_rank(
+            scores[r].tolist(),
+            {c for c in range(width) if (r, c) in right_cells},
+            [c for c in range(width) if (r, c) not in ignored_cells],
+        )
+        for r in range(height)
+    ]
+    columns = [
+        plain_rank(
+            scores[:, c].tolist(),
+            {r for r in range(height) if (r, c) in right_cells},
+            [r for r in range(height) if (r, c) not in ignored_cells],
+        )
+        for c in range(width)
+    ]
+    return rows, columns
+
+
+@st.composite
+def problems(draw):
+    """Matrices with many equal scores, and any sets of right and of ignored cells."""
+    shape = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+    scores = draw(hnp.arrays(np.float32, shape, elements=st.integers(-2, 2).map(float)))
+    cells = st.sets(st.tuples(st.integers(0, shape[0] - 1), st.integers(0, shape[1] - 1)))
+    right = draw(cells)
+    return scores, right, draw(cells) - right
+
+
+def pairs_from(cells, shape):
+    return make_pairs([r for r, _ in cells], [c for _, c in cells], shape)
+
+
+def same(found, expected):
+    return np.array_equal(found, expected, equal_nan=True)
+
+
+@given(problems())
+def test_ranks_are_those_of_the_plain_loop(problem):
+    scores, right, ignored = problem
+    found = ranks(scores, pairs_from(right, scores.shape), pairs_from(ignored, scores.shape))
+    rows, columns = plain_ranks(scores, right, ignored)
+    assert same(found.rows, rows)
+    assert same(found.columns, columns)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 40])
+@settings(max_examples=60)
+@given(problem=problems())
+def test_ranks_do_not_depend_on_how_the_matrix_is_cut(cells, problem):
+    scores, right, _ = problem
+    pairs = pairs_from(right, scores.shape)
+    blocks = ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores_module, "_CELLS_OF_A_BLOCK", cells)
+        patch.setattr(ranks_module, "_CELLS_OF_A_TASK", cells)
+        patch.setattr(ranks_module, "_CELLS_IN_CACHE", cells)
+        found = ranks(blocks, pairs)
+    rows, columns = plain_ranks(scores, right)
+    assert same(found.rows, rows)
+    assert same(found.columns, columns)
+
+
+def test_a_large_matrix_of_many_tasks_is_ranked_as_by_counting_each_row(monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_OF_A_TASK", 5000)
+    monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 20_000)
+    rng = np.random.default_rng(3)
+    owners = np.sort(rng.integers(0, 300, size=701))
+    scores = rng.integers(0, 50, size=(300, 701)).astype(np.float32)
+    found = ranks(scores, pairs_of(owners, 300))
+    for photo in set(owners.tolist()):
+        own = owners == photo
+        wrong_before = (scores[photo, ~own] >= scores[photo, own].max()).sum()
+        assert found.rows[photo] == 1 + wrong_before
+    for sentence, photo in enumerate(owners):
+        assert found.columns[sentence] == (scores[:, sentence] >= scores[photo, sentence]).sum()
+
+
+@pytest.mark.parametrize("rows", [254, 255, 256, 511, 1000])
+def test_a_constant_matrix_puts_every_right_answer_last_however_many_rows_there_are(rows):
+    found = ranks(np.zeros((rows, 3), dtype=np.float32), make_pairs([0, 1, 2], [0, 1, 2], (rows, 3)))
+    assert found.columns.tolist() == [rows] * 3
+    assert found.rows[:3].tolist() == [3, 3, 3]
+    assert np.isnan(found.rows[3:]).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, ">f4", ">f2", np.int8, np.int64, np.uint8, np.uint64]
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_every_type_of_number_and_order_in_memory_gives_the_same_ranks(dtype, order):
+    rng = np.random.default_rng(1)
+    numbers = rng.integers(0, 20, size=(31, 62))
+    owners = rng.integers(0, 31, size=62)
+    rows, columns = plain_ranks(numbers, {(owner, s) for s, owner in enumerate(owners.tolist())})
+    found = ranks(np.asarray(numbers, dtype=dtype, order=order), pairs_of(owners, 31))
+    assert same(found.rows, rows)
+    assert same(found.columns, columns)
+
+
+def test_whole_numbers_too_large_for_a_float_are_still_told_apart():
+    scores = np.array([[2**60, 2**60 + 1], [0, 5]])
+    assert ranks(scores, pairs_of([0, 1])).rows.tolist() == [2, 1]
+
+
+def test_right_answers_never_stand_in_each_others_way():
+    scores = np.array([[5.0, 5.0, 5.0, 1.0]])
+    assert ranks(scores, make_pairs([0, 0, 0], [0, 1, 2], (1, 4))).rows.tolist() == [1]
+
+
+def test_a_photo_with_a_thousand_sentences_has_the_rank_of_the_best_one():
+    scores = np.full((2, 1001), 0.5)
+    scores[0, 777] = 0.9
+    scores[0, 1000] = 0.7
+    found = ranks(scores, pairs_of([0] * 1000 + [1]))
+    assert found.rows[0] == 1
+    assert found.columns[777] == 1
+
+
+def test_a_pair_named_twice_counts_once():
+    scores = np.array([[1.0, 1.0], [0.0, 1.0]])
+    assert ranks(scores, make_pairs([0, 0, 1], [0, 0, 1], (2, 2))).rows.tolist() == [2, 1]
+
+
+def test_blocks_are_asked_for_once_when_only_rows_are_ranked():
+    asked = []
+
+    def rows(begin, end):
+        asked.append((begin, end))
+        return np.eye(4)[begin:end]
+
+    blocks = ScoreBlocks((4, 4), rows)
+    found = ranks(blocks, pairs_of(range(4)), columns=False)
+    assert found.rows.tolist() == [1, 1, 1, 1]
+    assert found.columns.size == 0
+    assert asked == [(0, 4)]
+
+
+@given(problems(), st.data())
+def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem, data):
+    scores, right, _ = problem
+    pairs = pairs_from(right, scores.shape)
+    for of_columns, matrix, cells in ((False, scores, right), (True, scores.T, {(c, r) for r, c in right})):
+        queries, candidates = matrix.shape
+        lists = [data.draw(st.lists(st.integers(0, candidates - 1), unique=True)) for _ in range(queries)]
+        found = shortlist_ranks(
+            scores, pairs, [np.array(each, dtype=int) for each in lists], of_columns=of_columns
+        )
+        expected = [
+            plain_rank(matrix[q].tolist(), {c for c in range(candidates) if (q, c) in cells}, lists[q])
+            for q in range(queries)
+        ]
+        assert same(found, expected)
+
+
+def test_a_shortlist_of_everything_gives_the_ranks_of_the_whole(monkeypatch):
+    monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 64)
+    rng = np.random.default_rng(5)
+    scores = rng.integers(0, 9, size=(12, 30)).astype(np.float32)
+    pairs = pairs_of(rng.integers(0, 12, size=30), 12)
+    whole = ranks(scores, pairs)
+    assert same(shortlist_ranks(scores, pairs, [range(30)] * 12), whole.rows)
+    assert same(shortlist_ranks(scores, pairs, [range(12)] * 30, of_columns=True), whole.columns)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_score_that_is_not_finite_is_named_with_its_place(bad, dtype, monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_OF_A_TASK", 50)
+    monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 80)
+    scores = np.zeros((20, 10), dtype=dtype)
+    scores[17, 3] = bad
+    with pytest.raises(DeixisError, match=rf"^scores: the score in row 17, column 3 \(from 0\) is {bad}$"):
+        ranks(scores, pairs_of(np.arange(10), 20))
+
+
+def test_a_right_answer_that_is_not_finite_is_named_with_its_place():
+    scores = np.zeros((3, 3))
+    scores[1, 1] = np.nan
+    with pytest.raises(DeixisError, match="row 1, column 1"):
+        ranks(scores, pairs_of(range(3)))
+    with pytest.raises(DeixisError, match="row 1, column 1"):
+        shortlist_ranks(scores, pairs_of(range(3)), [[0], [1], [2]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (np.zeros(3), "scores have two dimensions, this has 1"),
+        (np.zeros((0, 3)), "no scores in a matrix of 0 × 3"),
+        (np.zeros((2, 2), dtype=bool), "not bool"),
+        (np.zeros((2, 2), dtype=complex), "not complex128"),
+        (np.array([["a"]]), "not <U1"),
+        ([[1.0], [1.0, 2.0]], "equally long"),
+        (ScoreBlocks((2, 2), lambda begin, end: np.zeros((1, 2))), r"rows 0 to 2 came as \(1, 2\), not \(2, 2\)"),
+        (ScoreBlocks((2, 2), lambda begin, end: np.zeros((2, 2), dtype=object)), "not object"),
+    ],
+)
+def test_what_is_no_matrix_of_numbers_is_refused_in_one_line(scores, message):
+    with pytest.raises(DeixisError, match=message) as caught:
+        ranks(scores, pairs_of([0, 1]))
+    assert "\n" not in str(caught.value)
+
+
+def test_pairs_outside_the_matrix_are_refused():
+    with pytest.raises(DeixisError, match="pair 1 names row 7, but there are 2 rows"):
+        make_pairs([0, 7], [0, 1], (2, 2))
+    with pytest.raises(DeixisError, match="pair 0 names column -1"):
+        make_pairs([0], [-1], (2, 2))
+    with pytest.raises(DeixisError, match="2 rows and 1 columns"):
+        make_pairs([0, 1], [0], (2, 2))
+    with pytest.raises(DeixisError, match="sentence 2 belongs to photo 5, but there are 3 photos"):
+        pairs_of([0, 1, 5], 3)
+    with pytest.raises(DeixisError, match="whole numbers"):
+        pairs_of([0.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ([[0], [1]], "2 lists for 3 queries"),
+        ([[0], [1], [3]], "list 2 names candidate 3, but there are 3"),
+        ([[0], [1, 2, 1], [2]], "list 1 names candidate 1 twice"),
+        ([[0], [1.5], [2]], "list 1: a plain list of whole numbers"),
+    ],
+)
+def test_shortlists_that_do_not_fit_are_refused(lists, message):
+    with pytest.raises(DeixisError, match=message):
+        shortlist_ranks(np.eye(3), pairs_of(range(3)), lists)

@@ -1,0 +1,117 @@
+"""Score files: what is opened, and what is refused in one line."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deixis.errors import DeixisError
+from deixis.evaluation import scores as scores_module
+from deixis.evaluation.scores import as_blocks, gather, scores_from_file
+
+
+def saved(folder, array):
+    path = folder / "scores.npy"
+    np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.uint8, ">f4"])
+def test_a_file_is_mapped_not_read(tmp_path, dtype):
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    found = scores_from_file(saved(tmp_path, array))
+    assert isinstance(found, np.memmap)
+    assert not found.flags.writeable
+    assert np.array_equal(found, array)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_named_with_file_row_and_column(tmp_path, bad, monkeypatch):
+    monkeypatch.setattr(scores_module, "_CELLS_OF_A_CHECK", 8)
+    array = np.zeros((9, 4), dtype=np.float32)
+    array[7, 2] = bad
+    with pytest.raises(DeixisError, match=rf"scores\.npy: the score in row 7, column 2 \(from 0\) is {bad}$"):
+        scores_from_file(saved(tmp_path, array))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(3), "two dimensions, this has 1"),
+        (np.zeros((2, 2, 2)), "two dimensions, this has 3"),
+        (np.zeros((0, 5)), "no scores in a matrix of 0 × 5"),
+        (np.zeros((2, 2), dtype=bool), "not bool"),
+        (np.zeros((2, 2), dtype=np.complex64), "not complex64"),
+        (np.zeros((2, 2), dtype="datetime64[s]"), "not datetime64"),
+        (np.zeros((2, 2), dtype=[("a", "f4")]), "scores are whole numbers or float16"),
+        (np.array([[None]]), "not a whole .npy file of plain numbers"),
+    ],
+)
+def test_arrays_that_are_no_scores_are_refused(tmp_path, array, message):
+    with pytest.raises(DeixisError, match=message):
+        scores_from_file(saved(tmp_path, array))
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("the pickle was run",))
+
+    path = tmp_path / "scores.npy"
+    path.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(DeixisError, match="not a whole .npy file"):
+        scores_from_file(path)
+
+
+def test_files_that_are_missing_empty_short_or_folders_are_named(tmp_path):
+    with pytest.raises(DeixisError, match=r"gone\.npy: No such file"):
+        scores_from_file(tmp_path / "gone.npy")
+    with pytest.raises(DeixisError, match="directory"):
+        scores_from_file(tmp_path)
+    (tmp_path / "empty.npy").write_bytes(b"")
+    with pytest.raises(DeixisError, match=r"empty\.npy: not a whole"):
+        scores_from_file(tmp_path / "empty.npy")
+    np.savez(tmp_path / "many.npz", scores=np.eye(3))
+    with pytest.raises(DeixisError, match=r"many\.npz: not a whole"):
+        scores_from_file(tmp_path / "many.npz")
+    path = saved(tmp_path, np.zeros((100, 100)))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DeixisError, match=r"scores\.npy: not a whole"):
+        scores_from_file(path)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_a_damaged_file_opens_or_is_refused_in_one_line_but_never_breaks(tmp_path, data):
+    path = saved(tmp_path, np.eye(4, dtype=np.float32))
+    content = bytearray(path.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, 127), min_size=1, max_size=6)):
+        content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        scores_from_file(path)
+    except DeixisError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_header_that_promises_more_than_memory_holds_is_refused(tmp_path):
+    path = saved(tmp_path, np.eye(4, dtype=np.float32))
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000000, 4000000000000), }"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header + b"\n").to_bytes(2, "little") + header + b"\n")
+    with pytest.raises(DeixisError, match="not a whole"):
+        scores_from_file(path)
+
+
+@given(st.data())
+def test_gathered_cells_come_back_in_the_order_they_were_asked_for(data):
+    matrix = np.arange(60).reshape(12, 5)
+    cells = data.draw(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 4))))
+    rows, columns = (np.array([cell[axis] for cell in cells], dtype=np.int64) for axis in (0, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 11)
+        found = gather(as_blocks(matrix), rows, columns)
+    assert found.tolist() == [matrix[cell] for cell in cells]

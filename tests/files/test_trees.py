@@ -1,0 +1,93 @@
+"""Folders and zips from strangers."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deixis.errors import DatasetError
+from deixis.files import trees
+from deixis.files.trees import open_tree
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def test_a_folder_and_a_zip_of_it_read_the_same(tmp_path: Path) -> None:
+    files = {"a/1.txt": b"one", "a/2.txt": b"two", ".hidden": b"no", "__MACOSX/1.txt": b"no"}
+    for name, data in files.items():
+        if not name.startswith("__"):
+            (tmp_path / "folder" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "folder" / name).write_bytes(data)
+    zipped(tmp_path / "a.zip", files)
+    for path in (tmp_path / "folder", tmp_path / "a.zip"):
+        with open_tree(path) as tree:
+            assert {name: tree.read(name) for name in tree.names()} == {"a/1.txt": b"one", "a/2.txt": b"two"}
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil", "a/../../evil", "..\\evil", "C:\\evil"])
+def test_a_path_that_leaves_the_archive_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DatasetError, match="leaves the archive"), open_tree(zipped(tmp_path / "a.zip", {name: b"x"})):
+        pass
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", {"bomb": bytes(5 * 2**20)})
+    with pytest.raises(DatasetError, match="would unpack to 5 MB"), open_tree(path):
+        pass
+
+
+def test_a_member_that_lies_about_its_size_is_not_read_beyond_it(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", {"a": b"x" * 1000})
+    data = bytearray(path.read_bytes())
+    at = data.rfind(b"PK\x01\x02") + 24  # the size in the central directory
+    data[at : at + 4] = (10).to_bytes(4, "little")
+    path.write_bytes(data)
+    with open_tree(path) as tree:
+        try:
+            assert len(tree.read("a")) <= 10
+        except DatasetError as error:
+            assert "cannot be unpacked" in str(error)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 100, -5])
+def test_a_truncated_zip_is_one_clear_line(tmp_path: Path, keep: int) -> None:
+    path = zipped(tmp_path / "a.zip", {"a": b"x" * 1000, "b": b"y" * 1000})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DatasetError, match="not a whole zip file"), open_tree(path):
+        pass
+
+
+def test_flipped_bits_inside_a_member_are_noticed(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", {"a": bytes(range(256)) * 4})
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xFF
+    path.write_bytes(data)
+    with open_tree(path) as tree, pytest.raises(DatasetError, match="a cannot be unpacked"):
+        tree.read("a")
+
+
+def test_a_link_out_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link.txt").symlink_to(tmp_path / "secret")
+    with open_tree(tmp_path / "folder") as tree, pytest.raises(DatasetError, match="lies outside the folder"):
+        tree.read("link.txt")
+
+
+def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "MAX_FILE_BYTES", 10)
+    (tmp_path / "a.txt").write_text("x" * 11)
+    with open_tree(tmp_path) as tree, pytest.raises(DatasetError, match="is larger than"):
+        tree.read("a.txt")
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="nothing-here.zip: no such file"), open_tree(tmp_path / "nothing-here.zip"):
+        pass
