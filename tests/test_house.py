@@ -21,7 +21,12 @@ def modules_after(*arguments: str) -> set[str]:
 
 
 def test_rooms_import_only_what_stands_above_them() -> None:
-    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--config", str(ROOT / "pyproject.toml")]
+    command = [
+        str(Path(sys.executable).with_name("lint-imports")),
+        "--no-cache",
+        "--config",
+        str(ROOT / "pyproject.toml"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -30,7 +35,16 @@ def test_import_deixis_loads_nothing_heavy() -> None:
     assert modules_after("-c", "import deixis").isdisjoint({*HEAVY, "typer", "rich"})
 
 
-HELPS = [(), ("data",), ("data", "import"), ("data", "stats"), ("data", "check"), ("data", "convert"), ("data", "scenes"), ("demo",)]
+HELPS = [
+    (),
+    ("data",),
+    ("data", "import"),
+    ("data", "stats"),
+    ("data", "check"),
+    ("data", "convert"),
+    ("data", "scenes"),
+    ("demo",),
+]
 
 
 @pytest.mark.parametrize("verb", HELPS, ids=lambda verb: " ".join(verb) or "deixis")

@@ -128,7 +128,9 @@ def test_the_demo_counts_and_draws_the_samples(deixis: Run, tmp_path: Path) -> N
         (("--tpo", "5"), "No such option"),
     ],
 )
-def test_a_mistake_is_one_clear_line_and_exit_2(deixis: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_a_mistake_is_one_clear_line_and_exit_2(
+    deixis: Run, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
     done = deixis(*arguments)
     assert done.returncode == 2
     assert words in done.stderr
@@ -147,7 +149,15 @@ def many_sentences(folder: Path, count: int) -> Path:
 def begun(tmp_path: Path) -> subprocess.Popen[str]:
     """An import that is under way."""
     command = [sys.executable, "-m", "deixis.cli.main", "data", "import", "--entities", "many", "--out", "data"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A test run in the background is deaf to Ctrl-C, and so would be all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     until = time.monotonic() + 60
     while not list(tmp_path.glob(".data.partial-*/photos.arrow")):
         assert time.monotonic() < until

@@ -69,6 +69,7 @@ def same(found, expected):
     return np.array_equal(found, expected, equal_nan=True)
 
 
+@settings(deadline=None)
 @given(problems())
 def test_ranks_are_those_of_the_plain_loop(problem):
     scores, right, ignored = problem
@@ -79,7 +80,7 @@ def test_ranks_are_those_of_the_plain_loop(problem):
 
 
 @pytest.mark.parametrize("cells", [1, 7, 40])
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(problem=problems())
 def test_ranks_do_not_depend_on_how_the_matrix_is_cut(cells, problem):
     scores, right, _ = problem
@@ -170,6 +171,7 @@ def test_blocks_are_asked_for_once_when_only_rows_are_ranked():
     assert asked == [(0, 4)]
 
 
+@settings(deadline=None)
 @given(problems(), st.data())
 def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem, data):
     scores, right, _ = problem
@@ -177,9 +179,7 @@ def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem,
     for of_columns, matrix, cells in ((False, scores, right), (True, scores.T, {(c, r) for r, c in right})):
         queries, candidates = matrix.shape
         lists = [data.draw(st.lists(st.integers(0, candidates - 1), unique=True)) for _ in range(queries)]
-        found = shortlist_ranks(
-            scores, pairs, [np.array(each, dtype=int) for each in lists], of_columns=of_columns
-        )
+        found = shortlist_ranks(scores, pairs, [np.array(each, dtype=int) for each in lists], of_columns=of_columns)
         expected = [
             plain_rank(matrix[q].tolist(), {c for c in range(candidates) if (q, c) in cells}, lists[q])
             for q in range(queries)

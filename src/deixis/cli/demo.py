@@ -21,7 +21,7 @@ def demo(
     from deixis.data.samples import SAMPLES
     from deixis.data.stats import plot_types, statistics
     from deixis.files.atomic import new_file
-    from deixis.tasks.pictures import draw_photo
+    from deixis.tasks.pictures import grounding_of
 
     data, pictures = into / "data", into / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def demo(
         )
         dataset = Dataset(data)
         for done, photo in enumerate(dataset.photos, start=1):
-            picture = draw_photo(open_photo(dataset.path_of(photo)), photo)
+            picture = grounding_of(photo, open_photo(dataset.path_of(photo)))
             with new_file(pictures / f"{photo.id}.png") as unfinished:
                 picture.save(unfinished)
             on_progress("drawing", done, len(dataset.photos))

@@ -183,8 +183,7 @@ def localization(
         blind_r1=None if blind is None else _r1(blind.predict(items), items, protocol),
         blind_single_r1=None if blind is None else _r1(blind.predict(items, single=True), items, protocol),
         interval={
-            name: bootstrap(statistic, boxes.photos, rounds=rounds, seed=seed)
-            for name, statistic in statistics.items()
+            name: bootstrap(statistic, boxes.photos, rounds=rounds, seed=seed) for name, statistic in statistics.items()
         },
     )
 
@@ -213,8 +212,7 @@ def compare_localization(
     """
     _check(protocol)
     first, second = (
-        Localized.of(match_predictions(given, items, missing=missing, extra=extra), items, protocol)
-        for given in (a, b)
+        Localized.of(match_predictions(given, items, missing=missing, extra=extra), items, protocol) for given in (a, b)
     )
     others = _statistics(second)
     return {

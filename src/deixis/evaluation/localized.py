@@ -45,8 +45,10 @@ class Localized:
 
     Attributes
     ----------
-    ranked, right, kept
-        The boxes of all rankings, which of them are right, and which of them suppression keeps.
+    ranked, kept
+        The boxes of all rankings, and which of them suppression keeps.
+    found, found_nms
+        Which boxes are the first right ones of their rankings, before and after suppression.
     first, first_nms
         (items,) the rank, from 0, of each item's first right box, before and after suppression.
     photo_of_item, photos
@@ -56,8 +58,9 @@ class Localized:
     items: Sequence[Item]
     elsewhere: Sequence[PhraseElsewhere]
     ranked: RankedBoxes
-    right: Flags
     kept: Flags
+    found: Flags
+    found_nms: Flags
     first: Whole
     first_nms: Whole
     photo_of_item: Whole
@@ -76,8 +79,9 @@ class Localized:
             items,
             matched.elsewhere,
             ranked,
-            right,
             kept,
+            first_of_each(ranked, right),
+            first_of_each(ranked, right & kept),
             first_right(ranked, right)[: len(items)],
             first_right(ranked, right, kept)[: len(items)],
             np.array([number[item.photo] for item in items], dtype=np.intp),
@@ -105,17 +109,39 @@ class Localized:
 
     def photos_ranked_for_a_phrase(self) -> float:
         """The mean, over distinct phrases, of the number of photos whose regions were ranked for it."""
-        pairs = {(distinct_phrase(each.phrase), each.photo) for each in (*self.items, *self.elsewhere)}
+        pairs = {(distinct_phrase(item.phrase), item.photo) for item in self.items}
+        pairs |= {(distinct_phrase(regions.phrase), regions.photo) for regions in self.elsewhere}
         return len(pairs) / len({phrase for phrase, _ in pairs})
 
     def _scores(self, mentions: list[int], elsewhere: list[int], rule: ApRule) -> GroupScores:
         first = self.first[mentions]
+        boxes = self._best_first(mentions + elsewhere)
+        kept = boxes[self.kept[boxes]]
         return GroupScores(
             n=len(mentions),
             r1=percent(first < 1),
             r5=percent(first < 5),
             r10=percent(first < 10),
             upper_bound=percent(first < NEVER),
-            ap=100 * self._average_precision(mentions + elsewhere, len(mentions), rule, suppressed=False),
-            ap_nms=100 * self._average_precision(mentions + elsewhere, len(mentions), rule, suppressed=True),
+            ap=100 * average_precision(self.found[boxes], len(mentions), rule),
+            ap_nms=100 * average_precision(self.found_nms[kept], len(mentions), rule),
         )
+
+    def _best_first(self, rankings: list[int]) -> Whole:
+        """Where the boxes of some rankings stand, the best of them all first."""
+        sizes = self.ranked.sizes[rankings]
+        into = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        boxes: Whole = np.repeat(self.ranked.starts[rankings], sizes) + into
+        return boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")]
+
+
+def percent(flags: Flags) -> float:
+    """The share of flags that are up, in percent."""
+    return float(100 * flags.mean())
+
+
+def _places_by_phrase(phrases: Iterable[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for place, phrase in enumerate(phrases):
+        places.setdefault(distinct_phrase(phrase), []).append(place)
+    return places

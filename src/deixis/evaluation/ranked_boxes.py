@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -49,7 +50,7 @@ class RankedBoxes:
     owner: Whole
     sizes: Whole
 
-    @property
+    @cached_property
     def starts(self) -> Whole:
         """(rankings,) where each ranking begins."""
         return np.cumsum(self.sizes) - self.sizes
@@ -156,29 +157,18 @@ def kept_by_nms(ranked: RankedBoxes, threshold: float = IOU) -> Flags:
 def _suppress(boxes: Boxes, alive: Flags, threshold: float) -> Flags:
     """Greedy suppression of (rankings, width, 4) boxes, best first; all rankings take a step together."""
     alive = alive.copy()
+    sides = np.ascontiguousarray(np.moveaxis(boxes, 2, 0))  # four planes: a side is read in one go
+    areas = geometry.area(boxes)
     for step in range(alive.shape[1] - 1):
         rows = np.flatnonzero(alive[:, step])
-        later = alive[rows, step + 1 :]
-        later &= iou_rows(boxes[rows, step], boxes[rows, step + 1 :]) < threshold
-        alive[rows, step + 1 :] = later
+        shared, total = _overlap(sides[:, rows, step, None], sides[:, rows, step + 1 :])
+        total = areas[rows, step, None] + areas[rows, step + 1 :]
+        alive[rows, step + 1 :] &= _iou(shared, total) < threshold
     return alive
 
 
-def iou_rows(one: Boxes, rest: Boxes) -> npt.NDArray[np.float64]:
-    """IoU of each row's box (rows, 4) with that row's others (rows or 1, m, 4), as (rows, m).
-
-    Examples
-    --------
-    >>> iou_rows(np.array([[0.0, 0, 10, 10]]), np.array([[[0.0, 0, 10, 5], [20, 20, 30, 30]]])).tolist()
-    [[0.5, 0.0]]
-    """
-    width = np.minimum(one[:, None, 2], rest[..., 2]) - np.maximum(one[:, None, 0], rest[..., 0])
-    height = np.minimum(one[:, None, 3], rest[..., 3]) - np.maximum(one[:, None, 1], rest[..., 1])
-    shared = np.maximum(width, 0) * np.maximum(height, 0)
-    total = geometry.area(one)[:, None] + geometry.area(rest) - shared
-    return np.asarray(np.divide(shared, total, out=np.zeros_like(shared), where=total > 0))
-
-
+def iou_with_all(some: Boxes, every: Boxes) -> npt.NDArray[np.float64]:
+    XX
 def average_precision(found: Flags, positives: int, rule: ApRule = "area") -> float:
     """Average precision of one ranking, between 0 and 1.
 

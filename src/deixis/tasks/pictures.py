@@ -222,7 +222,9 @@ def _inset(box: Rectangle, by: float) -> Rectangle:
 def _draw_outline(pen: ImageDraw.ImageDraw, box: Rectangle, mark: Mark, sizes: Sizes) -> None:
     """A frame just inside the box, between two thin white ones that set it off from any photo."""
     x1, y1, x2, y2 = (round(edge) for edge in box)
-    line, rim = sizes.line, sizes.rim
+    # A thick line would hide most of what a small box shows.
+    small = min(x2 - x1, y2 - y1) < 14 * sizes.line
+    line, rim = (sizes.line // 2 if small else sizes.line), sizes.rim
     sides = [(x1, y1, x2, y1 + line), (x1, y2 - line, x2, y2), (x1, y1, x1 + line, y2), (x2 - line, y1, x2, y2)]
     for left, top, right, bottom in sides:
         fill_rectangle(pen, (left - rim, top - rim, right + rim, bottom + rim), WHITE)

@@ -97,6 +97,16 @@ def test_a_photo_of_unknown_size_has_neither_boxes_nor_relations(dogs: list[Phot
     assert [region["type"] for region in task["annotations"][0]["result"]] == ["labels"]
 
 
+def test_a_photo_without_boxes_and_mentions_is_left_to_be_annotated(dogs: list[Photo], folder: Path) -> None:
+    assert [len(task["annotations"]) for task in tasks_of(dogs, folder)] == [1, 1, 0]
+
+
+def test_a_box_at_the_border_does_not_pass_100_percent(folder: Path) -> None:
+    photo = Photo("1", boxes=(Box((11, 11, 11, 11)),), width=11, height=11)
+    value = regions(tasks_of([photo], folder)[0], "rectanglelabels")[0]["value"]
+    assert (value["x"], value["y"]) == (100, 100)
+
+
 @pytest.mark.parametrize("odd", ['<a> & "b"', "two\nlines", "control \x01", "\x01", "  "])
 def test_the_interface_offers_every_label_in_use_as_tasks_spell_it(odd: str, folder: Path) -> None:
     mention = Mention(0, 1, "1", (odd, "people"))
@@ -121,4 +131,4 @@ def test_label_studios_own_check_takes_tasks_and_interface(dogs: list[Photo], fo
     interface.validate()
     for task in tasks:
         assert interface.validate_task({"data": task["data"]})
-        assert interface.validate_annotation(task["annotations"][0])
+        assert all(interface.validate_annotation(annotation) for annotation in task["annotations"])

@@ -35,7 +35,7 @@ def read(content: Content) -> Source:
     captions = _by_image(document["annotations"].items())
     for key, said in captions.items():
         if key not in images:
-            raise said[0]["image_id"].wrong(f"there is no image {key!r}")
+            raise said[0]["image_id"].wrong("there is no such image")
     boxes = _read_instances(content.instances, images) if content.instances else {}
     return Source(KIND, _photos(images, captions, boxes), len(images))
 
@@ -46,7 +46,7 @@ def _by_key(values: list[Value]) -> dict[_Key, Value]:
     for value in values:
         key = value["id"].key()
         if key in found:
-            raise value["id"].wrong(f"{key!r} comes a second time")
+            raise value["id"].wrong("comes a second time")
         found[key] = value
     return found
 
@@ -92,10 +92,10 @@ def _read_instances(path: Path, images: dict[_Key, Value]) -> dict[_Key, tuple[B
 def _boxes(annotations: list[Value], categories: dict[_Key, str]) -> tuple[Box, ...]:
     labels = []
     for annotation in annotations:
-        category = annotation["category_id"]
-        if category.key() not in categories:
-            raise category.wrong(f"there is no category {category.key()!r}")
-        labels.append(categories[category.key()])
+        label = categories.get(annotation["category_id"].key())
+        if label is None:
+            raise annotation["category_id"].wrong("there is no such category")
+        labels.append(label)
     given = [annotation["bbox"] for annotation in annotations]
     places = corners([box.numbers(4) for box in given], given)
     return tuple(Box(xyxy, label=label) for xyxy, label in zip(places, labels, strict=True))

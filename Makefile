@@ -1,0 +1,30 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.ready
+	$(VENV)/bin/deixis demo
+
+test: $(VENV)/.ready-test lint
+	$(PYTHON) -m pytest -n auto --durations=10 --doctest-modules tests src/deixis
+
+lint: $(VENV)/.ready-test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(VENV)/.ready-test
+	$(PYTHON) benchmarks/data.py
+
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup
+	scripts/setup $(VENV)
+	touch $@
+
+$(VENV)/.ready-test: pyproject.toml constraints.txt scripts/setup
+	scripts/setup $(VENV) test
+	touch $@ $(VENV)/.ready
+
+clean:
+	rm -rf $(VENV) deixis-demo

@@ -1,0 +1,125 @@
+import pytest
+
+from deixis.data.readers import read_captions
+from deixis.data.records import Box
+from deixis.errors import DatasetError
+
+CAPTIONS = {
+    "info": {},
+    "images": [
+        {"id": 391895, "file_name": "000000391895.jpg", "width": 640, "height": 360, "license": 3},
+        {"id": 522418, "file_name": "000000522418.jpg", "width": 640, "height": 480},
+    ],
+    "annotations": [
+        {"image_id": 522418, "id": 1, "caption": "A woman cutting a cake."},
+        {"image_id": 391895, "id": 2, "caption": "A man on a moped.\n"},
+        {"image_id": 522418, "id": 3, "caption": "A large white cake."},
+    ],
+}
+INSTANCES = {
+    "images": CAPTIONS["images"],
+    "annotations": [
+        {"id": 9, "image_id": 391895, "bbox": [359.17, 146.17, 112, 213.5], "category_id": 4, "iscrowd": 0},
+        {"id": 8, "image_id": 391895, "bbox": [1, 2, 3, 0], "category_id": 1, "iscrowd": 1},
+        {"id": 7, "image_id": 5, "bbox": [0, 0, 1, 1], "category_id": 1, "iscrowd": 0},
+    ],
+    "categories": [{"id": 1, "name": "person"}, {"id": 4, "name": "motorcycle"}],
+}
+
+
+def test_captions_go_to_their_images_in_order(write):
+    source = read_captions(write("captions_val2014.json", CAPTIONS))
+    first, second = source.photos
+    assert (source.kind, source.total) == ("coco-captions", 2)
+    assert (first.id, first.width, first.height) == ("000000391895", 640, 360)
+    assert (first.annotated.file, first.annotated.width, first.annotated.height) == ("000000391895.jpg", 640, 360)
+    assert [caption.text for caption in first.captions] == ["A man on a moped."]
+    assert [caption.text for caption in second.captions] == ["A woman cutting a cake.", "A large white cake."]
+
+
+def test_instances_bring_boxes_with_labels_and_crowds_too(write):
+    captions, instances = write("c.json", CAPTIONS), write("i.json", INSTANCES)
+    first, second = read_captions(captions, instances=instances).photos
+    assert first.boxes == (
+        Box((359.17, 146.17, 359.17 + 112, 146.17 + 213.5), label="motorcycle"),
+        Box((1, 2, 4, 2), label="person"),
+    )
+    assert second.boxes == ()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "complaint"),
+    [
+        ({"image_id": 1, "caption": "x"}, "annotations[0].image_id: there is no such image"),
+        ({"image_id": True, "caption": "x"}, "annotations[0].image_id: expected a whole number, found true or false"),
+        ({"image_id": 391895}, 'annotations[0]: there is no "caption"'),
+        ({"caption": "x"}, 'annotations[0]: there is no "image_id"'),
+    ],
+)
+def test_a_bad_annotation_is_named(write, annotation, complaint):
+    path = write("c.json", CAPTIONS | {"annotations": [annotation]})
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value) == f"{path}: {complaint}"
+
+
+@pytest.mark.parametrize(
+    ("image", "complaint"),
+    [
+        ({"id": 391895, "file_name": "b.jpg"}, "images[1].id: comes a second time"),
+        ({"id": 2, "file_name": "a.jpg"}, "images[1]: photo 'a.jpg' comes a second time"),
+        (
+            {"id": 2, "file_name": "b.jpg", "width": 0},
+            "images[1].width: expected a whole number from 1 to 2147483647",
+        ),
+        (
+            {"id": 2, "file_name": "b.jpg", "height": 4.5},
+            "images[1].height: expected a whole number, found a number",
+        ),
+    ],
+)
+def test_a_bad_image_is_named(write, image, complaint):
+    path = write("c.json", {"images": [{"id": 391895, "file_name": "a.jpg"}, image], "annotations": []})
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value) == f"{path}: {complaint}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"bbox": [1, 2, -3, 4]}, "annotations[0].bbox: the box ends before it begins (width -3, height 4)"),
+        ({"bbox": [1, 2, 3]}, "annotations[0].bbox: expected a list of 4 numbers, found a list of 3"),
+        ({"bbox": [1, 2, 3, "4"]}, "annotations[0].bbox[3]: expected a number, found a text"),
+        ({"bbox": [1, 2, 3, float("nan")]}, "annotations[0].bbox[3]: expected a finite number"),
+        ({"bbox": [1, 2, 3, 10**400]}, "annotations[0].bbox[3]: expected a finite number"),
+        ({"bbox": [1e308, 2, 1e308, 4]}, "annotations[0].bbox: the box is larger than any photo"),
+        ({"category_id": 7}, "annotations[0].category_id: there is no such category"),
+    ],
+)
+def test_a_bad_box_is_named(write, changes, complaint):
+    annotation = INSTANCES["annotations"][0] | changes
+    captions, instances = write("c.json", CAPTIONS), write("i.json", INSTANCES | {"annotations": [annotation]})
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(captions, instances=instances).photos)
+    assert str(error.value) == f"{instances}: {complaint}"
+
+
+def test_boxes_of_quite_other_images_are_refused(write):
+    other = INSTANCES | {"annotations": INSTANCES["annotations"][2:]}
+    captions, instances = write("c.json", CAPTIONS), write("i.json", other)
+    with pytest.raises(DatasetError, match="is it another split"):
+        read_captions(captions, instances=instances)
+
+
+@pytest.mark.parametrize("content", [b"PK\x05\x06" + bytes(18), "image,caption\n1.jpg,x\n", "[1]", "", "{"])
+def test_instances_that_are_something_else_are_refused(write, content):
+    captions, instances = write("c.json", CAPTIONS), write("i.json", content)
+    with pytest.raises(DatasetError, match=r"i\.json: "):
+        read_captions(captions, instances=instances)
+
+
+def test_an_instances_file_in_the_place_of_captions_is_refused(write):
+    path = write("instances_val2014.json", INSTANCES | {"annotations": INSTANCES["annotations"][:2]})
+    with pytest.raises(DatasetError, match='annotations\\[0\\]: there is no "caption"'):
+        list(read_captions(path).photos)

@@ -1,0 +1,108 @@
+import zipfile
+
+import pytest
+
+from deixis.data.readers import read_captions
+from deixis.errors import DatasetError
+
+
+def document(number=25, description="a yellow building; two palm trees;", before=""):
+    return f"""{before}<DOC>
+<DOCNO>annotations/00/{number}.eng</DOCNO>
+<TITLE>Plaza de Armas</TITLE>
+<DESCRIPTION>{description}</DESCRIPTION>
+<NOTES></NOTES>
+<LOCATION>Cochabamba, Bolivia</LOCATION>
+<DATE>1 February 2002</DATE>
+<IMAGE>images/00/{number}.jpg</IMAGE>
+<THUMBNAIL>thumbnails/00/{number}.jpg</THUMBNAIL>
+</DOC>
+"""
+
+
+def texts(photo):
+    return [caption.text for caption in photo.captions]
+
+
+def test_the_parts_of_a_description_are_captions(write):
+    folder = write("iapr/annotations/00/25.eng", document()).parents[2]
+    write("iapr/annotations/01/1000.eng", document(1000, "a boy\nin a hat ;  ; a wall"))
+    write("iapr/annotations/01/1000.ger", "ein Junge")
+    source = read_captions(folder)
+    first, second = source.photos
+    assert (source.kind, source.total) == ("iapr-tc12", 2)
+    assert (first.id, first.annotated.file) == ("25", "images/00/25.jpg")
+    assert texts(first) == ["a yellow building", "two palm trees"]
+    assert texts(second) == ["a boy in a hat", "a wall"]
+
+
+def test_a_zip_reads_as_its_folder_would(tmp_path):
+    path = tmp_path / "iapr.data"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("annotations_complete_eng/00/25.eng", document())
+    assert texts(next(read_captions(path).photos)) == ["a yellow building", "two palm trees"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "declared"),
+    [("iso-8859-1", ""), ("utf-8", ""), ("iso-8859-1", "iso-8859-1"), ("utf-8", "utf-8"), ("utf-8-sig", "utf-8")],
+)
+def test_accents_are_read_in_the_encoding_of_the_file(write, encoding, declared):
+    before = f'<?xml version="1.0" encoding="{declared}"?>\n' if declared else ""
+    folder = write("iapr/25.eng", document(description="Tucumán;", before=before).encode(encoding)).parent
+    assert texts(next(read_captions(folder).photos)) == ["Tucumán"]
+
+
+def test_a_photo_without_a_description_has_no_captions(write):
+    folder = write("iapr/25.eng", "<DOC><IMAGE>images/00/25.jpg</IMAGE></DOC>").parent
+    assert next(read_captions(folder).photos).captions == ()
+
+
+BOMB = '<!DOCTYPE DOC [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+OUTSIDE = '<!DOCTYPE DOC [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (document(before=BOMB), "refused, it declares a DOCTYPE or entities"),
+        (document(description="&a;", before=OUTSIDE), "refused, it declares a DOCTYPE or entities"),
+        (document(before="<!DOCTYPE DOC>"), "refused, it declares a DOCTYPE or entities"),
+        (document()[:100], "not well-formed XML (no element found: line 4, column "),
+        (document(description="fish & chips"), "not well-formed XML (not well-formed (invalid token): line 4"),
+        (document(before='<?xml version="1.0" encoding="klingon"?>'), "not well-formed XML (unknown encoding"),
+        ("<annotation/>", "expected <DOC>, found <annotation>"),
+        ("<DOC><DESCRIPTION>a dog</DESCRIPTION></DOC>", "it names no IMAGE"),
+        ("", "not well-formed XML (no element found"),
+    ],
+)
+def test_a_bad_document_is_named(write, content, complaint):
+    folder = write("iapr/00/25.eng", content).parents[1]
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(folder).photos)
+    assert str(error.value).startswith(f"{folder}: 00/25.eng: {complaint}")
+    assert "\n" not in str(error.value)
+
+
+def test_two_documents_about_one_photo_are_refused(write):
+    folder = write("iapr/annotations/25.eng", document()).parents[1]
+    write("iapr/annotations_complete_eng/25.eng", document())
+    with pytest.raises(
+        DatasetError, match=r"annotations_complete_eng/25\.eng: photo 'images/00/25\.jpg' comes a second"
+    ):
+        list(read_captions(folder).photos)
+
+
+def test_two_photos_of_one_number_are_refused(write):
+    folder = write("iapr/a.eng", document()).parent
+    write("iapr/b.eng", document().replace("images/00", "images/01"))
+    with pytest.raises(DatasetError, match=r"'images/00/25\.jpg' and 'images/01/25\.jpg' would both be photo '25'"):
+        list(read_captions(folder).photos)
+
+
+def test_a_document_that_cannot_be_read_is_named(write):
+    folder = write("iapr/25.eng", document()).parent
+    source = read_captions(folder)
+    (folder / "25.eng").unlink()
+    with pytest.raises(DatasetError, match=r"25\.eng: cannot be read \(No such file"):
+        list(source.photos)

@@ -1,0 +1,272 @@
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.data.readers import read_captions
+from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.errors import DatasetError
+
+
+def lines(*records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+FULL = {
+    "id": "1",
+    "file": "train/1.jpg",
+    "width": 500,
+    "height": 375,
+    "splits": ["train", "tiny"],
+    "sha256": "ab" * 32,
+    "annotated": {"id": "1000", "file": "1000.jpg", "width": 1000, "height": 750, "depth": 3},
+    "captions": [
+        {
+            "text": "Él sees a dog 🐕 in front .",
+            "mentions": [
+                {"span": [0, 2], "chain": "7", "types": ["people"]},
+                {"span": [8, 15], "chain": "8", "types": ["animals", "other"]},
+                {"span": [19, 24], "chain": None, "types": ["notvisual"]},
+            ],
+            "related": False,
+            "tree": "(S (NP Él))",
+            "region_phrase": False,
+        },
+        {"text": ""},
+        {"text": " it ", "mentions": [{"span": [1, 3], "chain": "9"}], "region_phrase": True},
+    ],
+    "chains": [
+        {"id": "8", "scene": False, "no_box": True, "annotated": True},
+        {"id": "7", "scene": True, "no_box": False, "annotated": False},
+    ],
+    "boxes": [{"box": [1, 2, 3.5, 4], "chains": ["7", "9"], "label": "dog"}, {"box": [0.1, 0.2, 0.3, 0.4]}],
+}
+
+
+def test_our_own_form_holds_every_field_of_a_photo(write):
+    source = read_captions(write("photos.jsonl", lines(FULL, {"id": "2"})))
+    first, second = source.photos
+    assert (source.kind, source.total) == ("jsonl", 2)
+    assert first == Photo(
+        "1",
+        (
+            Caption.from_text(
+                "Él sees a dog 🐕 in front .",
+                (
+                    Mention(0, 2, "7", ("people",)),
+                    Mention(8, 15, "8", ("animals", "other")),
+                    Mention(19, 24, None, ("notvisual",)),
+                ),
+                related=False,
+                tree="(S (NP Él))",
+            ),
+            Caption.from_text(""),
+            Caption.from_text(" it ", (Mention(1, 3, "9"),), region_phrase=True),
+        ),
+        (Chain("8", no_box=True), Chain("7", scene=True, annotated=False), Chain("9", annotated=False)),
+        (Box((1, 2, 3.5, 4), ("7", "9"), "dog"), Box((0.1, 0.2, 0.3, 0.4))),
+        500,
+        375,
+        "train/1.jpg",
+        ("train", "tiny"),
+        Annotated("1000", "1000.jpg", 1000, 750, 3),
+        "ab" * 32,
+    )
+    assert second == Photo("2")
+
+
+def as_record(photo):
+    """A photo in our form, every key present."""
+    return {
+        "id": photo.id,
+        "file": photo.file,
+        "width": photo.width,
+        "height": photo.height,
+        "splits": photo.splits,
+        "sha256": photo.sha256,
+        "annotated": photo.annotated and {key: getattr(photo.annotated, key) for key in Annotated.__slots__},
+        "captions": [
+            {
+                "text": caption.text,
+                "mentions": [
+                    {"span": [mention.start, mention.end], "chain": mention.chain, "types": mention.types}
+                    for mention in caption.mentions
+                ],
+                "related": caption.related,
+                "tree": caption.tree,
+                "region_phrase": caption.region_phrase,
+            }
+            for caption in photo.captions
+        ],
+        "chains": [{key: getattr(chain, key) for key in Chain.__slots__} for chain in photo.chains],
+        "boxes": [{"box": box.xyxy, "chains": box.chains, "label": box.label} for box in photo.boxes],
+    }
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+NAME = st.text("abcé_-.0123", min_size=1, max_size=8).filter(lambda name: name.strip(".") != "")
+SIDE = st.none() | st.integers(1, 2**31 - 1)
+COORDINATE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def captions(draw, chains):
+    text = draw(TEXT)
+    cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=6)))
+    spans = zip(cuts[::2], cuts[1::2], strict=False)
+    mentions = tuple(
+        Mention(start, end, draw(st.none() | st.sampled_from(chains)), tuple(draw(st.lists(TEXT, max_size=2))))
+        for start, end in spans
+    )
+    flags = {"related": draw(st.booleans()), "region_phrase": draw(st.booleans()), "tree": draw(st.none() | TEXT)}
+    return Caption.from_text(text, mentions, **flags)
+
+
+@st.composite
+def photos(draw):
+    ids = draw(st.lists(TEXT, unique=True, min_size=1, max_size=4))
+    pairs = st.tuples(COORDINATE, COORDINATE).map(sorted)
+    boxes = [
+        Box((x[0], y[0], x[1], y[1]), tuple(draw(st.lists(st.sampled_from(ids), max_size=2))), draw(st.none() | TEXT))
+        for x, y in draw(st.lists(st.tuples(pairs, pairs), max_size=3))
+    ]
+    annotated = st.builds(Annotated, NAME, TEXT, SIDE, SIDE, st.none() | st.integers(0, 4))
+    return Photo(
+        draw(NAME),
+        tuple(draw(st.lists(captions(ids), max_size=3))),
+        tuple(Chain(chain, draw(st.booleans()), draw(st.booleans()), draw(st.booleans())) for chain in ids),
+        tuple(boxes),
+        draw(SIDE),
+        draw(SIDE),
+        draw(st.none() | NAME),
+        tuple(draw(st.lists(NAME, max_size=2))),
+        draw(st.none() | annotated),
+        draw(st.none() | st.text("0123456789abcdef", min_size=64, max_size=64)),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(photos(), min_size=1, max_size=3, unique_by=lambda photo: photo.id), st.booleans())
+def test_what_is_written_in_our_form_comes_back(tmp_path_factory, given_photos, ascii_only):
+    path = tmp_path_factory.mktemp("jsonl") / "photos.jsonl"
+    records = [json.dumps(as_record(photo), ensure_ascii=ascii_only) for photo in given_photos]
+    path.write_text("\n".join(records), encoding="utf-8")
+    assert list(read_captions(path).photos) == given_photos
+
+
+def with_caption(**changes):
+    return FULL | {"captions": [{"text": "A dog runs .", "mentions": [{"span": [0, 5], "chain": "7"}]} | changes]}
+
+
+def with_spans(*spans):
+    return with_caption(mentions=[{"span": span} for span in spans])
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        (with_spans([5, 13]), "captions[0].mentions[0].span: expected [start, end] with start < end within the 12"),
+        (with_spans([5, 5]), "captions[0].mentions[0].span: expected [start, end]"),
+        (with_spans([5]), "captions[0].mentions[0].span: expected [start, end]"),
+        (with_spans([-1, 5]), "captions[0].mentions[0].span[0]: expected a whole number from 0"),
+        (with_spans([True, 5]), "captions[0].mentions[0].span[0]: expected a whole number, found true or false"),
+        (with_spans([0, 5], [4, 6]), "captions[0].mentions[1].span: begins at 4, before the mention before it ends"),
+        (with_spans([6, 7], [0, 1]), "captions[0].mentions[1].span: begins at 0, before the mention before it ends"),
+        (with_caption(text=7), "captions[0].text: expected a text, found a number"),
+        (with_caption(text="\udc00"), "captions[0].text: holds half of a surrogate pair"),
+        (with_caption(related=1), "captions[0].related: expected true or false, found a number"),
+        (FULL | {"captions": [None]}, "captions[0]: expected an object, found null"),
+        (FULL | {"id": "../2"}, "id: '../2' cannot be the id of a photo"),
+        (FULL | {"id": 2}, "id: expected a text, found a number"),
+        (FULL | {"file": "/etc/passwd"}, "file: '/etc/passwd' is not a path below the folder of photos"),
+        (FULL | {"file": "a/../../b.jpg"}, "file: 'a/../../b.jpg' is not a path below"),
+        (FULL | {"width": 0}, "width: expected a whole number from 1"),
+        (FULL | {"splits": ["a/b"]}, "splits[0]: 'a/b' cannot be the name of a split"),
+        (FULL | {"annotated": {"id": "x/y", "file": "y.jpg"}}, "annotated.id: 'x/y' cannot be the id of a photo"),
+        (FULL | {"chains": [{"id": "7"}, {"id": "7"}]}, "chains[1]: chain '7' comes a second time"),
+        (FULL | {"boxes": [{"box": [0, 0, 1, 1], "chains": ["77"]}]}, "boxes[0]: there is no chain '77'"),
+        (FULL | {"boxes": [{"box": [2, 0, 1, 1]}]}, "boxes[0].box: the box ends before it begins"),
+        (FULL | {"boxes": [{"box": [0, 0, 1, float("inf")]}]}, "boxes[0].box[3]: expected a finite number"),
+        (FULL | {"caption": "A dog ."}, "there is no such key here: 'caption'"),
+        ({"id": "first"}, "photo 'first' comes a second time"),
+        ([], "expected an object, found a list of 0"),
+    ],
+)
+def test_a_bad_line_of_our_form_is_named(write, record, complaint):
+    path = write("photos.jsonl", lines({"id": "first"}, record))
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value).startswith(f"{path}: line 2: {complaint}")
+
+
+def texts(photo):
+    return [caption.text for caption in photo.captions]
+
+
+@pytest.mark.parametrize("photo_key", ["image", "file", "file_name", "filename", "path"])
+@pytest.mark.parametrize("sentence_key", ["caption", "text", "sentence", "captions"])
+def test_simple_lines_of_one_photo_are_joined(write, photo_key, sentence_key):
+    path = write(
+        "captions.jsonl",
+        lines(
+            {photo_key: "x/1.jpg", sentence_key: "A dog .", "split": "val", "id": "a"},
+            {photo_key: "x/2.jpg", sentence_key: ["A cat .", "It sleeps ."]},
+            {photo_key: "x/1.jpg", sentence_key: "It runs .\n", "split": "val"},
+        ),
+    )
+    source = read_captions(path)
+    first, second = source.photos
+    assert (source.kind, source.total) == ("jsonl", 2)
+    assert (first.id, first.annotated.file, first.splits) == ("1", "x/1.jpg", ("val",))
+    assert texts(first) == ["A dog .", "It runs ."]
+    assert texts(second) == ["A cat .", "It sleeps ."]
+
+
+def test_a_list_of_simple_objects_is_read_too(write):
+    records = [{"image": "1.jpg", "caption": "A dog ."}, {"image": "1.jpg", "caption": "It runs ."}]
+    assert texts(next(read_captions(write("train.json", records)).photos)) == ["A dog .", "It runs ."]
+
+
+def test_one_object_over_several_lines_is_one_record(write):
+    path = write("one.json", json.dumps({"image": "1.jpg", "caption": "A dog ."}, indent=2))
+    assert texts(next(read_captions(path).photos)) == ["A dog ."]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('{"image": "2.jpg"}', ' there is no "caption"'),
+        ('{"caption": "A cat ."}', ' there is no "image"'),
+        ('{"image": "2.jpg", "caption": 3}', " caption: expected a text, found a number"),
+        ('{"image": "2.jpg", "caption": [""]}', " caption[0]: is empty"),
+        ('{"image": "2.png", "caption": "A cat ."} x', " column 42: more text after the JSON value"),
+        ('{"image": "2.png", "cap', " column 20: not JSON: unterminated string starting at; the file may be truncated"),
+        ('{"image": "2.png",', " column 19: not JSON: expecting property name enclosed in double quotes; the file may"),
+        ("[" * 100_000, " JSON nested too deeply"),
+        ("1" * 5000, " a number has thousands of digits"),
+        ("nonsense", " column 1: not JSON: expecting value"),
+    ],
+)
+def test_a_bad_simple_line_is_named(write, line, complaint):
+    path = write("captions.jsonl", '{"image": "1.jpg", "caption": "A dog ."}\n\n' + line)
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    place = f"{path}: line 3"
+    assert str(error.value).startswith((f"{place}:{complaint}", f"{place}{complaint}"))
+    assert "\n" not in str(error.value)
+
+
+def test_photos_of_both_forms_do_not_mix(write):
+    simple = {"image": "2.jpg", "caption": "A cat ."}
+    with pytest.raises(DatasetError, match="line 2: there is no such key here: 'image'"):
+        list(read_captions(write("own.jsonl", lines(FULL, simple))).photos)
+    with pytest.raises(DatasetError, match=r"line 2: captions\[0\]: expected a text, found an object"):
+        list(read_captions(write("simple.jsonl", lines(simple, FULL))).photos)
+
+
+def test_a_mention_of_an_unlisted_chain_makes_one_that_nobody_annotated(write):
+    record = with_caption() | {"chains": [], "boxes": []}
+    photo = next(read_captions(write("photos.jsonl", lines(record))).photos)
+    assert photo == replace(photo, chains=(Chain("7", annotated=False),))

@@ -1,0 +1,92 @@
+import copy
+
+import pytest
+
+from deixis.data.readers import read_captions
+from deixis.errors import DatasetError
+
+FLICKR = {
+    "images": [
+        {
+            "sentids": [0, 1],
+            "imgid": 0,
+            "sentences": [
+                {"tokens": ["a", "black", "dog"], "raw": "A black dog .", "imgid": 0, "sentid": 0},
+                {"tokens": ["it", "runs"], "raw": "It runs .", "imgid": 0, "sentid": 1},
+            ],
+            "split": "train",
+            "filename": "2513260012_03d33305cf.jpg",
+        },
+        {"sentids": [], "imgid": 1, "sentences": [], "split": "test", "filename": "2903617548_d3e38d7f88.jpg"},
+    ],
+    "dataset": "flickr8k",
+}
+
+
+def test_sentences_and_splits_of_each_photo_are_kept(write):
+    source = read_captions(write("dataset_flickr8k.json", FLICKR))
+    photos = list(source.photos)
+    assert (source.kind, source.total) == ("karpathy", 2)
+    assert [photo.id for photo in photos] == ["2513260012_03d33305cf", "2903617548_d3e38d7f88"]
+    assert [caption.text for caption in photos[0].captions] == ["A black dog .", "It runs ."]
+    assert [photo.splits for photo in photos] == [("train",), ("test",)]
+
+
+def test_a_folder_of_coco_is_part_of_the_name(write):
+    image = {
+        "filepath": "val2014",
+        "filename": "COCO_val2014_000000391895.jpg",
+        "cocoid": 391895,
+        "split": "restval",
+        "sentences": [{"raw": "A man with a red helmet. ", "tokens": [], "sentid": 1}],
+    }
+    photo = next(read_captions(write("dataset_coco.json", {"images": [image], "dataset": "coco"})).photos)
+    assert photo.id == "COCO_val2014_000000391895"
+    assert photo.annotated.file == "val2014/COCO_val2014_000000391895.jpg"
+    assert photo.splits == ("restval",)
+    assert photo.captions[0].text == "A man with a red helmet."
+
+
+def change(document, *path, to):
+    """A copy of a document with one value changed."""
+    changed = copy.deepcopy(document)
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = to
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (("images", 0, "sentences", 1, "raw"), 3, "images[0].sentences[1].raw: expected a text, found a number"),
+        (("images", 0, "sentences", 1, "raw"), " ", "images[0].sentences[1].raw: is empty"),
+        (
+            ("images", 0, "sentences", 0, "raw"),
+            "half \ud83d",
+            "images[0].sentences[0].raw: holds half of a surrogate pair ('\\ud83d'), which is no character",
+        ),
+        (("images", 0, "sentences", 1), {}, 'images[0].sentences[1]: there is no "raw"'),
+        (("images", 0, "sentences"), "x", "images[0].sentences: expected a list, found a text"),
+        (("images", 1), [], "images[1]: expected an object, found a list of 0"),
+        (("images", 1, "filename"), None, 'images[1]: there is no "filename"'),
+        (("images", 1, "split"), "../x", "images[1].split: '../x' cannot be the name of a split"),
+        (
+            ("images", 1, "filename"),
+            "2513260012_03d33305cf.jpg",
+            "images[1]: photo '2513260012_03d33305cf.jpg' comes a second time",
+        ),
+        (
+            ("images", 1, "filename"),
+            "2513260012_03d33305cf.png",
+            "images[1]: '2513260012_03d33305cf.jpg' and '2513260012_03d33305cf.png' "
+            "would both be photo '2513260012_03d33305cf'",
+        ),
+    ],
+)
+def test_a_bad_value_is_named_by_its_path(write, path, value, complaint):
+    file = write("dataset.json", change(FLICKR, *path, to=value))
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(file).photos)
+    assert str(error.value) == f"{file}: {complaint}"

@@ -1,0 +1,111 @@
+import pytest
+
+from deixis.data.readers import read_captions
+from deixis.data.records import Box, Chain, Mention
+from deixis.errors import DatasetError
+
+OURS = {
+    "images": [
+        {
+            "file_name": "train/1.jpg",
+            "width": 640,
+            "height": 480,
+            "regions": [
+                {"bbox": [10, 20, 30, 40], "phrases": ["a red hat", "the hat"]},
+                {"bbox": [0, 0, 5, 5], "phrases": ["a dog"]},
+            ],
+        },
+        {"file_name": "2.jpg", "regions": []},
+    ]
+}
+GENOME = [
+    {
+        "id": 1,
+        "regions": [
+            {
+                "region_id": 1382,
+                "image_id": 1,
+                "x": 421,
+                "y": 57,
+                "width": 82,
+                "height": 139,
+                "phrase": "the clock is green",
+            },
+            {"region_id": 1383, "image_id": 1, "x": -1, "y": 0, "width": 5, "height": 0, "phrase": "shade"},
+            {"region_id": 1384, "image_id": 1, "x": 1, "y": 0, "width": 5, "height": 5, "phrase": "\n"},
+        ],
+    },
+    {"image_id": 2, "regions": []},
+]
+
+
+def test_each_region_is_a_box_with_a_chain_and_its_phrases(write):
+    source = read_captions(write("regions.json", OURS))
+    first, second = source.photos
+    assert (source.kind, source.total) == ("region-phrases", 2)
+    assert (first.id, first.annotated.file, first.width, first.height) == ("1", "train/1.jpg", 640, 480)
+    assert first.chains == (Chain("1"), Chain("2"))
+    assert first.boxes == (Box((10, 20, 40, 60), ("1",)), Box((0, 0, 5, 5), ("2",)))
+    assert [(caption.text, caption.mentions) for caption in first.captions] == [
+        ("a red hat", (Mention(0, 9, "1"),)),
+        ("the hat", (Mention(0, 7, "1"),)),
+        ("a dog", (Mention(0, 5, "2"),)),
+    ]
+    assert all(caption.region_phrase for caption in first.captions)
+    assert (second.captions, second.width) == ((), None)
+
+
+def test_visual_genome_names_photos_and_chains_by_number(write):
+    first, second = read_captions(write("region_descriptions.json", GENOME)).photos
+    assert (first.id, first.annotated.file, second.id) == ("1", "1.jpg", "2")
+    assert first.chains == (Chain("1382"), Chain("1383"))
+    assert first.boxes == (Box((421, 57, 503, 196), ("1382",)), Box((-1, 0, 4, 0), ("1383",)))
+    assert [caption.text for caption in first.captions] == ["the clock is green", "shade"]
+    assert first.captions[0].mentions == (Mention(0, 18, "1382"),)
+    assert first.captions[0].region_phrase
+
+
+@pytest.mark.parametrize(
+    ("region", "complaint"),
+    [
+        ({"bbox": [0, 0, -1, 5], "phrases": []}, "the box ends before it begins (width -1, height 5)"),
+        ({"phrases": []}, 'there is no "bbox"'),
+        ({"bbox": [0, 0, 1, 5]}, 'there is no "phrases"'),
+    ],
+)
+def test_a_bad_region_is_named(write, region, complaint):
+    path = write("regions.json", {"images": [{"file_name": "1.jpg", "regions": [region]}]})
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value) == f"{path}: images[0].regions[0]: {complaint}"
+
+
+def test_a_blank_phrase_of_our_form_is_refused(write):
+    regions = [{"bbox": [0, 0, 1, 5], "phrases": [" "]}]
+    path = write("regions.json", {"images": [{"file_name": "1.jpg", "regions": regions}]})
+    with pytest.raises(DatasetError, match=r"images\[0\]\.regions\[0\]\.phrases\[0\]: is empty"):
+        list(read_captions(path).photos)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"x": "1"}, "[0].regions[1].x: expected a number, found a text"),
+        ({"region_id": 1382}, "[0].regions[1]: region 1382 comes a second time"),
+        ({"phrase": 7}, "[0].regions[1].phrase: expected a text, found a number"),
+    ],
+)
+def test_a_bad_region_of_visual_genome_is_named(write, changes, complaint):
+    first, second = GENOME[0]["regions"][:2]
+    path = write("regions.json", [{"id": 1, "regions": [first, second | changes]}])
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value) == f"{path}: {complaint}"
+
+
+def test_an_image_of_visual_genome_needs_a_number_of_its_own(write):
+    path = write("regions.json", [GENOME[1], GENOME[1]])
+    with pytest.raises(DatasetError, match=r"\[1\]\.image_id: photo '2\.jpg' comes a second time"):
+        list(read_captions(path).photos)
+    with pytest.raises(DatasetError, match=r'\[0\]: there is no "id"'):
+        list(read_captions(write("regions.json", [{"regions": []}])).photos)

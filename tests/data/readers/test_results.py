@@ -1,0 +1,51 @@
+import pytest
+
+from deixis.data.readers import read_captions
+from deixis.errors import DatasetError
+
+HEADER = "image_name| comment_number| comment\n"
+
+
+def test_bars_part_photo_number_and_caption(write):
+    lines = (
+        "1000092795.jpg| 1| Two young , White males are outside .\n"
+        '1000092795.jpg| 0| Two young guys with "shaggy" hair .\n'
+        "10002456.jpg| 0| Several men | hard hats .\n"
+    )
+    source = read_captions(write("results.csv", HEADER + lines))
+    photos = list(source.photos)
+    assert (source.kind, source.total) == ("flickr-results", 2)
+    assert [caption.text for caption in photos[0].captions] == [
+        'Two young guys with "shaggy" hair .',
+        "Two young , White males are outside .",
+    ]
+    assert photos[1].captions[0].text == "Several men | hard hats ."
+
+
+def test_the_line_of_the_release_without_its_second_bar_is_read(write):
+    path = write("results.csv", HEADER + "2199200615.jpg| 4   A dog runs across the grass .\n")
+    photo = next(read_captions(path).photos)
+    assert (photo.id, photo.captions[0].text) == ("2199200615", "A dog runs across the grass .")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("2199200615.jpg| A dog runs .", "line 3: expected a photo"),
+        ("2199200615.jpg", "line 3: expected a photo"),
+        ("2199200615.jpg| 4", "line 3: expected a photo"),
+        ("2199200615.jpg| 4|  ", "line 3: the caption is empty"),
+        (" | 4| A dog .", "line 3: '' is not the name of a photo"),
+    ],
+)
+def test_other_bad_lines_are_named(write, line, complaint):
+    path = write("results.csv", f"{HEADER}1.jpg| 0| A cat .\n{line}\n")
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value).startswith(f"{path}: {complaint}")
+
+
+def test_a_header_alone_is_no_data(write):
+    path = write("results.csv", HEADER)
+    with pytest.raises(DatasetError, match="there are no photos in it"):
+        read_captions(path)

@@ -1,0 +1,88 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.data.readers import read_captions
+from deixis.errors import DatasetError
+
+
+def texts(photo):
+    return [caption.text for caption in photo.captions]
+
+
+def test_kaggles_flickr8k_is_a_table(write):
+    path = write(
+        "captions.txt",
+        "image,caption\n"
+        "1000268201_693b08cb0e.jpg,A child in a pink dress .\n"
+        '1000268201_693b08cb0e.jpg,"A girl , going into a ""wooden"" building ."\n'
+        "1001773457_577c3a7d70.jpg,A black dog .\n",
+    )
+    source = read_captions(path)
+    first, second = source.photos
+    assert (source.kind, source.total) == ("table", 2)
+    assert texts(first) == ["A child in a pink dress .", 'A girl , going into a "wooden" building .']
+    assert (second.id, second.annotated.file) == ("1001773457_577c3a7d70", "1001773457_577c3a7d70.jpg")
+
+
+@pytest.mark.parametrize("delimiter", list(",;\t|"))
+@pytest.mark.parametrize("photo", ["image", "Image_Name", "file", "file_name", "filename", "path", "photo"])
+@pytest.mark.parametrize("sentence", ["caption", "comment", "text", "Sentence", "raw", "description"])
+def test_columns_are_found_by_name_under_any_separator(write, delimiter, photo, sentence):
+    rows = [["n", sentence, photo, "split"], ["0", "One ; two, three", "a/1.jpg", "train"], ["1", "x", "2.jpg", ""]]
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter).writerows(rows)
+    first, second = read_captions(write("table", out.getvalue())).photos
+    assert (first.id, texts(first), first.splits) == ("1", ["One ; two, three"], ("train",))
+    assert (second.id, second.splits) == ("2", ())
+
+
+def test_a_json_list_in_a_cell_is_several_captions(write):
+    cell = '"[""Two young guys ."", ""Caf\\u00e9 .""]"'
+    path = write("flickr_annotations_30k.csv", f'raw,sentids,split,filename,img_id\n{cell},"[0, 1]",train,1.jpg,0\n')
+    assert texts(next(read_captions(path).photos)) == ["Two young guys .", "Café ."]
+
+
+def test_splits_of_one_photo_are_kept_once_each(write):
+    path = write("t.csv", "image,caption,split\n1.jpg,a,train\n1.jpg,b,train\n1.jpg,c,tiny\n")
+    assert next(read_captions(path).photos).splits == ("train", "tiny")
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        (
+            "1.jpg,One, two",
+            "line 4: 3 fields where the header has 2; a field with ',' or a line break in it needs quotes",
+        ),
+        ("1.jpg", "line 4: 1 fields where the header has 2"),
+        ("1.jpg,", "line 4: the caption is empty"),
+        (",A dog", "line 4: '' is not the name of a photo"),
+        ('1.jpg,"A dog', "line 4: unexpected end of data"),
+        ('1.jpg,"A" dog', "line 4: ',' expected after '\"'"),
+        ("1.jpg," + "x" * 200_000, "line 4: field larger than field limit"),
+        ('1.jpg,"[""a"", ""\\ud800""]"', "line 4: [1]: holds half of a surrogate pair"),
+    ],
+)
+def test_a_bad_row_is_named_by_its_line(write, row, complaint):
+    path = write("t.csv", f'image,caption\n0.jpg,"over\ntwo lines"\n{row}\n')
+    with pytest.raises(DatasetError) as error:
+        list(read_captions(path).photos)
+    assert str(error.value).startswith(f"{path}: {complaint}")
+
+
+CELL = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CELL.filter(lambda cell: not cell.startswith('["')), min_size=1, max_size=5), st.sampled_from(",;\t|"))
+def test_any_caption_that_a_table_can_hold_comes_back(tmp_path_factory, captions, delimiter):
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, delimiter=delimiter).writerows(
+            [["image", "caption"], *(["1.jpg", cell] for cell in captions)]
+        )
+    assert texts(next(read_captions(path).photos)) == captions

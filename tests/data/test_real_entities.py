@@ -1,0 +1,69 @@
+"""The real release, there and back, and its figures beside the paper's."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deixis.data.converting import convert_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.importing import import_dataset
+from deixis.data.stats import statistics
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def released(real_data: Path) -> Path:
+    return real_data / "flickr30k_entities" / "annotations.zip"
+
+
+@pytest.fixture(scope="module")
+def dataset(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    out = tmp_path_factory.mktemp("entities") / "data"
+    import_dataset(out, entities=released.parent)
+    return Dataset(out)
+
+
+def flat(data: bytes) -> list[tuple[str, str]]:
+    return [(node.tag, (node.text or "").strip()) for node in ET.fromstring(data).iter()]
+
+
+def test_every_sentence_comes_back_byte_for_byte_and_every_annotation_as_a_tree(
+    dataset: Dataset, released: Path
+) -> None:
+    out = dataset.path.parent / "entities"
+    convert_dataset(dataset, "entities", out)
+    with zipfile.ZipFile(released) as archive:
+        names = archive.namelist()
+        assert len(names) == 2 * len(dataset.photos)
+        for name in names:
+            was, now = archive.read(name), (out / name).read_bytes()
+            assert now == was or (name.startswith("Annotations/") and flat(now) == flat(was)), name
+
+
+def test_the_figures_are_close_to_the_papers(dataset: Dataset) -> None:
+    """Our copy lacks the test split, so counts are smaller; shares and means must be alike."""
+    found = statistics(dataset)
+    assert (found.photos, found.captions) == (30_068, 150_340)
+    assert found.chains_with_several_mentions_percent == pytest.approx(48.6, abs=1)
+    assert found.chains_with_one_box_percent == pytest.approx(59.1, abs=1)
+    assert found.chains_with_several_boxes_percent == pytest.approx(20.0, abs=1)
+    assert found.chains_without_box_percent == pytest.approx(20.9, abs=1)
+    published = {"people": (1.95, 94.2), "clothing": (1.44, 69.9), "bodyparts": (1.42, 28.0), "animals": (1.44, 12.0)}
+    published |= {"vehicles": (1.21, 13.8), "instruments": (1.61, 4.3), "scene": (0.62, 79.7), "other": (1.04, 91.8)}
+    for row in found.types:
+        boxes_per_chain, photos_percent = published[row.type]
+        assert row.boxes_per_chain == pytest.approx(boxes_per_chain, abs=0.02)
+        assert row.photos_percent == pytest.approx(photos_percent, abs=1)
+
+
+def test_nothing_of_dev_is_in_the_text_splits(dataset: Dataset, real_data: Path) -> None:
+    names = (real_data / "flickr8k" / "Flickr_8k.devImages.txt").read_text().split()
+    dev = {name.split("_")[0] for name in names}
+    assert len(dev) == 1000
+    for split in ("train", "val"):
+        assert dev.isdisjoint(photo.id for photo in dataset.split(split))

@@ -1,0 +1,128 @@
+"""Bootstrap intervals against loops and against what statistics knows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.evaluation import intervals
+from deixis.evaluation.intervals import bootstrap, compare, mean_of, ratio_of
+
+values_and_counts = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.floats(-100, 100), min_size=n, max_size=n),
+        st.lists(st.integers(0, 4), min_size=n, max_size=n),
+        st.lists(st.integers(0, 4), min_size=n, max_size=n),
+    )
+)
+
+
+@settings(deadline=None)
+@given(values_and_counts)
+def test_a_mean_is_that_of_the_units_written_out_as_often_as_drawn(problem):
+    values, counts, _ = problem
+    drawn = [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
+    if drawn:
+        assert mean_of(values)(np.array([counts], float))[0] == pytest.approx(np.mean(drawn), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(values_and_counts)
+def test_a_ratio_is_that_of_the_two_sums_written_out(problem):
+    tops, counts, bottoms = problem
+    top = sum(t * c for t, c in zip(tops, counts, strict=True))
+    bottom = sum(b * c for b, c in zip(bottoms, counts, strict=True))
+    expected = top / bottom if bottom else 0.0
+    assert ratio_of(tops, bottoms)(np.array([counts], float))[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "rounds", "cells"), [(1, 3, 100), (7, 50, 20), (7, 50, 1), (30, 10, 10_000)])
+def test_every_drawing_draws_as_many_units_as_there_are(n, rounds, cells, monkeypatch):
+    monkeypatch.setattr(intervals, "_CELLS_AT_ONCE", cells)
+    drawings = np.concatenate(list(intervals._drawings(n, rounds, seed=1)))
+    assert drawings.shape == (rounds, n)
+    assert (drawings.sum(axis=1) == n).all()
+    assert (drawings >= 0).all()
+
+
+def test_every_unit_is_drawn_once_on_average():
+    drawings = np.concatenate(list(intervals._drawings(20, 20_000, seed=1)))
+    assert np.allclose(drawings.mean(axis=0), 1, atol=0.05)
+    assert np.allclose(drawings.var(axis=0), 1 - 1 / 20, atol=0.05)
+
+
+def test_the_interval_is_the_quantiles_of_the_plain_loop():
+    values = np.random.default_rng(0).normal(size=15)
+    drawings = np.concatenate(list(intervals._drawings(15, 400, seed=9)))
+    means = [sum(v * c for v, c in zip(values, row, strict=True)) / 15 for row in drawings]
+    found = bootstrap(mean_of(values), 15, rounds=400, level=0.9, seed=9)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
+    assert found.level == 0.9
+
+
+def test_the_interval_of_a_mean_is_near_the_normal_one():
+    values = np.random.default_rng(1).normal(size=2000)
+    found = bootstrap(mean_of(values), 2000, rounds=4000)
+    half = 1.96 * values.std() / math.sqrt(2000)
+    assert found.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(2)
+    held = 0
+    for trial in range(300):
+        found = bootstrap(mean_of(rng.random(100) < 0.4), 100, rounds=300, seed=trial)
+        held += found.low <= 0.4 <= found.high
+    assert 0.90 <= held / 300 <= 0.98
+
+
+def test_values_that_never_differ_have_an_interval_of_no_width():
+    found = bootstrap(mean_of([3.0] * 10), 10, rounds=50)
+    assert (found.low, found.high) == (3.0, 3.0)
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_one_another():
+    statistic = mean_of(np.arange(50.0))
+    assert bootstrap(statistic, 50, seed=3) == bootstrap(statistic, 50, seed=3)
+    assert bootstrap(statistic, 50, seed=3) != bootstrap(statistic, 50, seed=4)
+
+
+def test_a_system_and_itself_do_not_differ():
+    found = compare(mean_of(np.arange(30.0)), mean_of(np.arange(30.0)), 30, rounds=100)
+    assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
+
+
+def test_a_comparison_is_paired():
+    noise = np.random.default_rng(5).normal(scale=50, size=200)
+    found = compare(mean_of(noise + 1), mean_of(noise), 200, rounds=500)
+    assert found.difference == pytest.approx(1)
+    assert found.low == pytest.approx(1)
+    assert found.p == pytest.approx(2 / 501)
+
+
+def test_exchanging_the_systems_turns_the_difference_round():
+    rng = np.random.default_rng(6)
+    a, b = mean_of(rng.normal(size=80)), mean_of(rng.normal(size=80))
+    there, back = compare(a, b, 80, rounds=999), compare(b, a, 80, rounds=999)
+    assert there.difference == pytest.approx(-back.difference)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert there.p == back.p
+
+
+def test_systems_that_are_equally_good_are_rarely_called_different():
+    rng = np.random.default_rng(7)
+    called = 0
+    for trial in range(200):
+        both = rng.normal(size=(2, 60))
+        called += compare(mean_of(both[0]), mean_of(both[1]), 60, rounds=300, seed=trial).p < 0.05
+    assert called / 200 <= 0.11
+
+
+def test_no_units_are_refused():
+    with pytest.raises(ValueError, match="at least one unit"):
+        bootstrap(mean_of([]), 0)

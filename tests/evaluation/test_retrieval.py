@@ -1,0 +1,252 @@
+"""Retrieval protocols against loops that follow the papers' words."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from deixis.errors import DeixisError
+from deixis.evaluation.retrieval import (
+    compare_retrieval,
+    nearest_photos,
+    recall_at_k,
+    region_retrieval,
+    sentence_retrieval,
+    sentences_of,
+)
+from deixis.evaluation.scores import ScoreBlocks, scores_from_file
+
+
+def plain_rank(scores, right, candidates):
+    best = max(scores[c] for c in right)
+    return 1 + sum(1 for c in candidates if c not in right and scores[c] >= best)
+
+
+def percent(ranks, k):
+    return 100 * sum(rank <= k for rank in ranks) / len(ranks)
+
+
+@st.composite
+def photos_and_sentences(draw):
+    """Scores with many ties, and photos with no, one or several sentences in any order."""
+    photos, sentences = draw(st.integers(1, 7)), draw(st.integers(1, 12))
+    owners = draw(st.lists(st.integers(0, photos - 1), min_size=sentences, max_size=sentences))
+    scores = draw(hnp.arrays(np.float32, (photos, sentences), elements=st.integers(0, 4).map(float)))
+    return scores, owners
+
+
+@settings(deadline=None)
+@given(photos_and_sentences())
+def test_both_directions_are_those_of_the_plain_loop(problem):
+    scores, owners = problem
+    photos, sentences = scores.shape
+    own = {photo: [s for s in range(sentences) if owners[s] == photo] for photo in range(photos)}
+    i2t = [plain_rank(scores[p], own[p], range(sentences)) for p in range(photos) if own[p]]
+    t2i = [plain_rank(scores[:, s], [owners[s]], range(photos)) for s in range(sentences)]
+    found = recall_at_k(scores, owners, ks=(1, 3))
+    for direction, ranks in (("i2t", i2t), ("t2i", t2i)):
+        assert found.rankings[direction].ranks.tolist() == ranks
+        assert found.scores[f"{direction}_r1"] == pytest.approx(percent(ranks, 1))
+        assert found.scores[f"{direction}_r3"] == pytest.approx(percent(ranks, 3))
+        assert found.scores[f"{direction}_medr"] == np.median(ranks)
+        assert found.scores[f"{direction}_meanr"] == pytest.approx(np.mean(ranks))
+    assert found.rankings["i2t"].without_positive == photos - len(i2t)
+
+
+@settings(deadline=None)
+@given(photos_and_sentences())
+def test_sentence_retrieval_is_that_of_the_plain_loop(problem):
+    _, owners = problem
+    count = len(owners)
+    scores = np.random.default_rng(count).integers(0, 4, size=(count, count)).astype(np.float32)
+    ranks = []
+    for query in range(count):
+        others = [s for s in range(count) if s != query]
+        right = [s for s in others if owners[s] == owners[query]]
+        if right:
+            ranks.append(plain_rank(scores[query], right, others))
+    if not ranks:
+        with pytest.raises(DeixisError, match="no query has a right answer"):
+            sentence_retrieval(scores, owners)
+        return
+    found = sentence_retrieval(scores, owners)
+    assert found.rankings["s2s"].ranks.tolist() == ranks
+    assert found.s2s_r1 == pytest.approx(percent(ranks, 1))
+    assert found.rankings["s2s"].without_positive == count - len(ranks)
+
+
+def test_a_sentence_never_finds_itself():
+    scores = np.eye(4) * 9 + np.array([[0, 2, 1, 1], [2, 0, 1, 1], [1, 1, 0, 2], [1, 1, 2, 0]])
+    found = sentence_retrieval(scores, [0, 0, 1, 1])
+    assert found.s2s_r1 == 100
+    swapped = sentence_retrieval(scores, [0, 1, 0, 1])
+    assert swapped.s2s_r1 == 0
+    assert swapped.rankings["s2s"].candidates.tolist() == [3, 3, 3, 3]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_region_retrieval_is_that_of_the_plain_loop(data):
+    regions, phrases = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 9))
+    scores = data.draw(hnp.arrays(np.float32, (regions, phrases), elements=st.integers(0, 4).map(float)))
+    cell = st.tuples(st.integers(0, regions - 1), st.integers(0, phrases - 1))
+    positives = data.draw(st.lists(cell, min_size=1))
+    texts = data.draw(st.lists(st.sampled_from("abcd"), min_size=phrases, max_size=phrases))
+    for given_texts in (None, texts):
+        ranks = []
+        for region in range(regions):
+            right = {phrase for r, phrase in positives if r == region}
+            if given_texts is not None:
+                right = {p for p in range(phrases) if texts[p] in {texts[q] for q in right}}
+            if right:
+                ranks.append(plain_rank(scores[region], right, range(phrases)))
+        found = region_retrieval(scores, positives, phrases=given_texts)
+        assert found.rankings[""].ranks.tolist() == ranks
+        assert found.r5 == pytest.approx(percent(ranks, 5))
+        assert found.medr == np.median(ranks)
+
+
+def test_the_same_text_from_another_photo_stands_in_the_way_only_without_texts():
+    scores = [[0.7, 0.7, 0.1]]
+    assert region_retrieval(scores, [(0, 0)]).r1 == 0
+    assert region_retrieval(scores, [(0, 0)], phrases=["a man", "a man", "a dog"]).r1 == 100
+
+
+@pytest.mark.parametrize("constant", [0.0, -3.5, 1e6])
+def test_a_constant_matrix_finds_nothing_first(constant):
+    photos = recall_at_k(np.full((10, 50), constant), captions_per_photo=5)
+    assert (photos.i2t_r1, photos.i2t_r10, photos.i2t_medr) == (0, 0, 46)
+    assert (photos.t2i_r1, photos.t2i_r5, photos.t2i_medr) == (0, 0, 10)
+    assert sentence_retrieval(np.full((10, 10), constant), np.arange(10) // 5).s2s_r5 == 0
+    assert region_retrieval(np.full((3, 30), constant), [(0, 0), (1, 1), (2, 2)]).r10 == 0
+
+
+def test_without_a_mapping_a_square_matrix_goes_one_to_one():
+    found = recall_at_k(np.eye(6)[[1, 0, 2, 3, 4, 5]])
+    assert found.i2t_r1 == pytest.approx(100 * 4 / 6)
+    assert found.t2i_r1 == pytest.approx(100 * 4 / 6)
+
+
+def test_five_captions_a_photo_are_never_guessed():
+    scores = np.kron(np.eye(3), np.ones(5))
+    with pytest.raises(DeixisError, match="3 × 15 are not 3 photos with 1 caption each; say which"):
+        recall_at_k(scores)
+    assert recall_at_k(scores, captions_per_photo=5).i2t_r1 == 100
+    assert recall_at_k(scores, np.repeat(np.arange(3), 5)).t2i_r1 == 100
+
+
+def test_a_file_blocks_and_a_matrix_give_the_same_result(tmp_path):
+    rng = np.random.default_rng(0)
+    photos, sentences = rng.normal(size=(20, 8)), rng.normal(size=(60, 8))
+    matrix = photos @ sentences.T
+    np.save(tmp_path / "scores.npy", matrix)
+    sources = [
+        matrix,
+        scores_from_file(tmp_path / "scores.npy"),
+        ScoreBlocks((20, 60), lambda begin, end: matrix[begin:end]),
+    ]
+    first, second, third = (recall_at_k(each, captions_per_photo=3).scores for each in sources)
+    assert first == second == third
+
+
+def test_a_right_answer_outside_the_shortlist_is_not_found():
+    scores = np.eye(4)
+    found = recall_at_k(scores, i2t_shortlists=[[0, 1], [1], [3, 1], [3]], t2i_shortlists=[[0], [0], [2], [3]])
+    assert found.rankings["i2t"].ranks.tolist() == [1, 1, np.inf, 1]
+    assert found.rankings["i2t"].candidates.tolist() == [2, 1, 2, 1]
+    assert found.i2t_r10 == 75
+    assert found.t2i_r10 == 75
+    document = found.as_json()
+    assert document["i2t_meanr"] is None
+    assert document["interval"]["i2t_meanr"] is None
+    assert "its own shortlist" in document["protocol"]
+
+
+def test_one_direction_may_have_shortlists_and_the_other_none():
+    rng = np.random.default_rng(8)
+    scores, owners = rng.normal(size=(30, 90)), np.arange(90) // 3
+    whole = recall_at_k(scores, owners)
+    lists = sentences_of(nearest_photos(rng.normal(size=(30, 4)), 5), owners)
+    short = recall_at_k(scores, owners, i2t_shortlists=lists)
+    assert short.t2i_meanr == whole.t2i_meanr
+    assert short.i2t_meanr < whole.i2t_meanr
+    assert short.rankings["i2t"].candidates.tolist() == [15] * 30
+
+
+def test_nearest_photos_are_those_of_the_plain_loop_with_the_photo_itself_first():
+    features = np.random.default_rng(2).normal(size=(40, 6))
+    found = nearest_photos(features, 7)
+    for photo in range(40):
+        distance = [np.sum((features[photo] - other) ** 2) for other in features]
+        assert found[photo].tolist() == sorted(range(40), key=distance.__getitem__)[:7]
+
+
+def test_a_photo_is_in_its_own_shortlist_even_when_others_look_the_same():
+    assert nearest_photos(np.zeros((5, 2)), 1).ravel().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_shortlists_of_photos_become_those_of_their_sentences():
+    found = sentences_of([[1, 0], [2], []], [0, 1, 0, 1])
+    assert [each.tolist() for each in found] == [[1, 3, 0, 2], [], []]
+
+
+def test_the_json_of_a_result_is_plain_and_complete():
+    found = recall_at_k(np.random.default_rng(0).normal(size=(10, 20)), captions_per_photo=2)
+    document = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    names = {f"{way}_{score}" for way in ("i2t", "t2i") for score in ("r1", "r5", "r10", "medr", "meanr")}
+    assert names <= document.keys()
+    assert document["n"] == 10
+    assert document["queries"] == {"i2t": 10, "t2i": 20}
+    assert document["interval"].keys() == names
+    for name in names:
+        low, high = document["interval"][name]
+        assert low <= document[name] <= high
+    assert document["ties"].startswith("pessimistic")
+
+
+def test_two_systems_are_compared_score_by_score():
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(60, 60))
+    compared = compare_retrieval(noise + 3 * np.eye(60), noise, rounds=500)
+    assert compared["i2t_r1"].difference > 0
+    assert compared["i2t_r1"].low > 0
+    assert compared["t2i_medr"].difference < 0
+    assert compare_retrieval(noise, noise, rounds=200)["i2t_r5"].p == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"photo_of_sentence": [0, 1]}, "2 entries for 3 columns"),
+        ({"photo_of_sentence": [0, 1, 3]}, "sentence 2 belongs to photo 3, but there are 3 photos"),
+        ({"photo_of_sentence": [0, 1, -1]}, "sentence 2 belongs to photo -1"),
+        ({"photo_of_sentence": [0, 1, 2], "captions_per_photo": 1}, "not both"),
+        ({"captions_per_photo": 0}, "3 × 3 are not 3 photos with 0 captions"),
+        ({"ks": ()}, "ks: whole numbers"),
+        ({"ks": (0,)}, "ks: whole numbers"),
+        ({"ks": (1.5,)}, "ks: whole numbers"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(arguments, message):
+    with pytest.raises(DeixisError, match=message):
+        recall_at_k(np.eye(3), **arguments)
+
+
+def test_sentences_and_regions_that_do_not_fit_are_named():
+    with pytest.raises(DeixisError, match="2 sentences need a square matrix, this is 2 × 3"):
+        sentence_retrieval(np.zeros((2, 3)), [0, 0])
+    with pytest.raises(DeixisError, match="rows of a region and a phrase"):
+        region_retrieval(np.eye(2), [0, 1])
+    with pytest.raises(DeixisError, match="1 texts for 2 columns"):
+        region_retrieval(np.eye(2), [(0, 0)], phrases=["a"])
+    with pytest.raises(DeixisError, match="2 regions need 2 photos"):
+        region_retrieval(np.eye(2), [(0, 0)], photo_of_region=[1])
+    with pytest.raises(DeixisError, match="rows of a region and a phrase"):
+        region_retrieval(np.eye(2), [])
+    with pytest.raises(DeixisError, match="a shortlist of 4 cannot be had from 3 photos"):
+        nearest_photos(np.eye(3), 4)
