@@ -133,9 +133,13 @@ def test_every_type_of_number_and_order_in_memory_gives_the_same_ranks(dtype, or
     assert same(found.columns, columns)
 
 
-def test_whole_numbers_too_large_for_a_float_are_still_told_apart():
-    scores = np.array([[2**60, 2**60 + 1], [0, 5]])
-    assert ranks(scores, pairs_of([0, 1])).rows.tolist() == [2, 1]
+@pytest.mark.parametrize("right", [np.int64(2**60 + 1), np.uint64(2**64 - 1), np.float64(1 + 1e-12)])
+def test_scores_that_differ_only_in_the_last_digits_are_told_apart(right):
+    wrong = np.nextafter(right, 0) if isinstance(right, np.float64) else right - right.dtype.type(1)
+    scores = np.array([[right, wrong], [wrong, right]])
+    found = ranks(scores, pairs_of([0, 1]))
+    assert found.rows.tolist() == found.columns.tolist() == [1, 1]
+    assert shortlist_ranks(scores, pairs_of([0, 1]), [[0, 1], [0, 1]]).tolist() == [1, 1]
 
 
 def test_right_answers_never_stand_in_each_others_way():

@@ -107,3 +107,10 @@ def test_a_tag_holds_its_number_however_long() -> None:
         outside = np.asarray(picture).copy()
         outside[20 : 20 + height, 20 : 20 + width] = GREY
         assert (outside == GREY).all()
+
+
+@pytest.mark.parametrize("area", [(5, 5, 5, 9), (5, 5, 9, 5), (9, 5, 5, 9)])
+def test_a_line_without_a_pixel_leaves_no_trace(area: tuple[float, float, float, float]) -> None:
+    picture = Image.new("RGB", (20, 20), WHITE)
+    draw_line(ImageDraw.Draw(picture), area, BLACK, Mark(11).dash)
+    assert (np.asarray(picture) == 255).all()

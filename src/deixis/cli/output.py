@@ -74,6 +74,19 @@ def _lines() -> OnProgress:
     return on_progress
 
 
+@contextmanager
+def working(doing: str) -> Iterator[None]:
+    """Show that something goes on whose end cannot be foreseen."""
+    if not sys.stderr.isatty():
+        note(f"{doing} …")
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing):
+        yield
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun.
 

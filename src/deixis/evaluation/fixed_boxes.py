@@ -18,7 +18,7 @@ import numpy.typing as npt
 from deixis.errors import DeixisError
 from deixis.evaluation.localization_items import Item, Protocol, types_in_order
 from deixis.evaluation.predictions import Prediction
-from deixis.evaluation.ranked_boxes import IOU, iou_rows
+from deixis.evaluation.ranked_boxes import IOU, iou_of_sides
 from deixis.geometry import Boxes
 
 FixedBox = tuple[float, float, float, float]
@@ -117,9 +117,9 @@ def best_fixed_boxes(items: Sequence[Item], *, protocol: Protocol = "union") -> 
 
 @dataclass(frozen=True)
 class _Golds:
-    """The different golds, flat, each with the number of items that it stands for."""
+    """The different golds, as four planes, each with the number of items that it stands for."""
 
-    boxes: Boxes
+    sides: Boxes
     starts: npt.NDArray[np.intp]
     items: npt.NDArray[np.float64]
 
@@ -130,16 +130,16 @@ class _Golds:
         shares = [item_of[key].gold(protocol) / np.tile(_size(item_of[key]), 2) for key in mentions]
         lengths = np.array([len(share) for share in shares])
         return cls(
-            np.concatenate(shares),
+            np.concatenate(shares).T.copy(),
             np.cumsum(lengths) - lengths,
             np.array(list(mentions.values()), dtype=np.float64),
         )
 
     def right(self, candidates: Boxes) -> npt.NDArray[np.float64]:
         """(candidates,) how many items each candidate is right for."""
-        at_once = max(1, _CELLS_AT_ONCE // len(self.boxes))
+        at_once = max(1, _CELLS_AT_ONCE // self.sides.shape[1])
         parts = np.split(candidates, range(at_once, len(candidates), at_once))
-        right = (iou_rows(part, self.boxes[None]) >= IOU for part in parts)
+        right = (iou_of_sides(part.T[..., None], self.sides[:, None]) >= IOU for part in parts)
         return np.concatenate([np.logical_or.reduceat(r, self.starts, axis=1) @ self.items for r in right])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,26 +46,14 @@ class Localized:
 
     Attributes
     ----------
-    ranked, kept
-        The boxes of all rankings, and which of them suppression keeps.
-    found, found_nms
-        Which boxes are the first right ones of their rankings, before and after suppression.
-    first, first_nms
-        (items,) the rank, from 0, of each item's first right box, before and after suppression.
-    photo_of_item, photos
-        (items,) a number for each item's photo, and how many photos there are.
+    ranked, right
+        The boxes of all rankings, and which of them are right.
     """
 
     items: Sequence[Item]
     elsewhere: Sequence[PhraseElsewhere]
     ranked: RankedBoxes
-    kept: Flags
-    found: Flags
-    found_nms: Flags
-    first: Whole
-    first_nms: Whole
-    photo_of_item: Whole
-    photos: int
+    right: Flags
 
     @classmethod
     def of(cls, matched: Matched, items: Sequence[Item], protocol: Protocol) -> Localized:
@@ -73,20 +62,41 @@ class Localized:
         ranked = rank_boxes([_NO_BOXES if each is None else (each.boxes, each.scores) for each in given])
         golds = [item.gold(protocol) for item in items]
         right = right_boxes(ranked, golds + [_NO_BOXES[0]] * len(matched.elsewhere))
-        kept = kept_by_nms(ranked)
-        number = {photo: place for place, photo in enumerate(dict.fromkeys(item.photo for item in items))}
-        return cls(
-            items,
-            matched.elsewhere,
-            ranked,
-            kept,
-            first_of_each(ranked, right),
-            first_of_each(ranked, right & kept),
-            first_right(ranked, right)[: len(items)],
-            first_right(ranked, right, kept)[: len(items)],
-            np.array([number[item.photo] for item in items], dtype=np.intp),
-            len(number),
-        )
+        return cls(items, matched.elsewhere, ranked, right)
+
+    @cached_property
+    def photo_of_item(self) -> Whole:
+        """(items,) a number for each item's photo, from 0."""
+        number = {photo: place for place, photo in enumerate(dict.fromkeys(item.photo for item in self.items))}
+        return np.array([number[item.photo] for item in self.items], dtype=np.intp)
+
+    @property
+    def photos(self) -> int:
+        """How many photos there are."""
+        return int(self.photo_of_item.max()) + 1
+
+    @cached_property
+    def first(self) -> Whole:
+        """(items,) the rank, from 0, of each item's first right box."""
+        return first_right(self.ranked, self.right)[: len(self.items)]
+
+    @cached_property
+    def first_nms(self) -> Whole:
+        """(items,) the rank, from 0, of the first right box among those that suppression keeps."""
+        return first_right(self.ranked, self.right, self._kept)[: len(self.items)]
+
+    @cached_property
+    def _kept(self) -> Flags:
+        return kept_by_nms(self.ranked)
+
+    @cached_property
+    def _found(self) -> Flags:
+        """Which boxes find their mention: the first right one of each ranking."""
+        return first_of_each(self.ranked, self.right)
+
+    @cached_property
+    def _found_nms(self) -> Flags:
+        return first_of_each(self.ranked, self.right & self._kept)
 
     @property
     def given(self) -> Whole:
@@ -116,15 +126,15 @@ class Localized:
     def _scores(self, mentions: list[int], elsewhere: list[int], rule: ApRule) -> GroupScores:
         first = self.first[mentions]
         boxes = self._best_first(mentions + elsewhere)
-        kept = boxes[self.kept[boxes]]
+        kept = boxes[self._kept[boxes]]
         return GroupScores(
             n=len(mentions),
             r1=percent(first < 1),
             r5=percent(first < 5),
             r10=percent(first < 10),
             upper_bound=percent(first < NEVER),
-            ap=100 * average_precision(self.found[boxes], len(mentions), rule),
-            ap_nms=100 * average_precision(self.found_nms[kept], len(mentions), rule),
+            ap=100 * average_precision(self._found[boxes], len(mentions), rule),
+            ap_nms=100 * average_precision(self._found_nms[kept], len(mentions), rule),
         )
 
     def _best_first(self, rankings: list[int]) -> Whole:

@@ -138,8 +138,10 @@ def font(size: int, *, bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def draw_line(pen: ImageDraw.ImageDraw, area: Rectangle, colour: Colour, dash: tuple[float, ...] = ()) -> None:
-    """Fill a long thin rectangle, or strokes of it along its length."""
+    """Fill a long thin rectangle, or strokes of it along its length; one without a pixel leaves no trace."""
     x1, y1, x2, y2 = (round(edge) for edge in area)
+    if x1 >= x2 or y1 >= y2:
+        return
     lying = x2 - x1 >= y2 - y1
     length, width = (x2 - x1, y2 - y1) if lying else (y2 - y1, x2 - x1)
     at, turn = 0.0, 0

@@ -6,7 +6,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 
 from PIL import Image, ImageDraw
 
@@ -62,8 +62,8 @@ def draw_sentence(text: str, phrases: Sequence[MarkedPhrase], width: int, sizes:
     Examples
     --------
     >>> dog = MarkedPhrase(0, 5, Mark(1))
-    >>> draw_sentence("A dog runs.", [dog], width=300, sizes=Sizes.of(960)).size
-    (300, 43)
+    >>> draw_sentence("A dog runs.", [dog], width=300, sizes=Sizes.of(960)).width
+    300
     """
     levels = _levels(phrases)
     lines = list(_lines(list(_pieces(text, phrases, sizes)), width, sizes))
@@ -97,11 +97,10 @@ def _levels(phrases: Sequence[MarkedPhrase]) -> list[int]:
 def _pieces(text: str, phrases: Sequence[MarkedPhrase], sizes: Sizes) -> Iterator[_Piece]:
     """The sentence in pieces: cut at spaces and at the borders of phrases."""
     shown = "".join(_drawable(character) for character in text)
-    borders = {0, *(edge for phrase in phrases for edge in (phrase.start, phrase.end))}
+    borders = {0, len(text), *(edge for phrase in phrases for edge in (phrase.start, phrase.end))}
     borders |= {edge for i, letter in enumerate(shown) if letter == " " for edge in (i, i + 1)}
-    ordered = sorted(borders - {len(text)})
     inside: set[int] = set()
-    for start, end in zip(ordered, [*ordered[1:], len(text)], strict=True):
+    for start, end in pairwise(sorted(borders)):
         # Of phrases within each other the longer one opens first and closes last.
         for i, phrase in sorted(enumerate(phrases), key=lambda item: -item[1].end):
             if phrase.start == start:

@@ -6,7 +6,7 @@ import pytest
 from deixis.data.readers import read_captions
 from deixis.errors import DatasetError
 
-TOKEN = """1000268201_693b08cb0e.jpg#0\tA child in a pink dress .
+LINES = """1000268201_693b08cb0e.jpg#0\tA child in a pink dress .
 1000268201_693b08cb0e.jpg#1\tA girl going into a wooden building .
 1001773457_577c3a7d70.jpg#0\tA black dog and a spotted dog are fighting
 """
@@ -17,7 +17,7 @@ def texts(photo):
 
 
 def test_each_line_is_a_caption_of_the_photo_it_names(write):
-    source = read_captions(write("anything.bin", TOKEN))
+    source = read_captions(write("anything.bin", LINES))
     photos = list(source.photos)
     assert (source.kind, source.total) == ("flickr-token", 2)
     assert [photo.id for photo in photos] == ["1000268201_693b08cb0e", "1001773457_577c3a7d70"]

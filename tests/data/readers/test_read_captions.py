@@ -62,7 +62,7 @@ def test_an_unknown_folder_is_told_what_was_seen(write, tmp_path):
     with pytest.raises(DatasetError, match="unknown form, a folder or zip: no file"):
         read_captions(tmp_path)
     write("a/b.txt", "x")
-    with pytest.raises(DatasetError, match="unknown form, a folder or zip: the first of 1 files is 'a/b.txt'"):
+    with pytest.raises(DatasetError, match=r"unknown form, a folder or zip: the first of 1 files is 'a/b\.txt'"):
         read_captions(tmp_path)
 
 

@@ -181,8 +181,10 @@ def parse_line(line: str, number: int, file: Path) -> Value:
     """The JSON value that fills a line."""
     start = len(line) - len(line.lstrip())
     value, end = _decode(line, start, file, number)
-    if _BLANK_TO_END.match(line, end) is None:
-        raise DatasetError(f"{file}: line {number} column {end + 1}: more text after the JSON value")
+    more = line[end:].lstrip()
+    if more:
+        column = len(line) - len(more) + 1
+        raise DatasetError(f"{file}: line {number} column {column}: more text after the JSON value")
     return Value(value, f"{file}: line {number}")
 
 
@@ -192,10 +194,15 @@ def _decode(text: str, start: int, file: Path, line: int = 1) -> tuple[object, i
     except json.JSONDecodeError as error:
         place = f"line {error.lineno + line - 1} column {error.colno}"
         reason = error.msg[:1].lower() + error.msg[1:]
-        if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
+        if error.msg.startswith("Unterminated") or _may_go_on(text[error.pos :].strip()):
             reason += "; the file may be truncated"
         raise DatasetError(f"{file}: {place}: not JSON: {reason}") from None
     except RecursionError:
         raise DatasetError(f"{file}: line {line}: JSON nested too deeply") from None
     except ValueError:  # Python refuses to read integers of thousands of digits
         raise DatasetError(f"{file}: line {line}: a number has thousands of digits") from None
+
+
+def _may_go_on(rest: str) -> bool:
+    """Whether what could not be read is nothing, or the beginning of a word or number."""
+    return any(word.startswith(rest) for word in ("true", "false", "null", "-"))

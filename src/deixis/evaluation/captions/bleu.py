@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from deixis.evaluation.captions.coded import LONGEST, CaptionSet, FloatArray
+from deixis.evaluation.captions.arrays import FloatArray
+from deixis.evaluation.captions.coded import LONGEST, CaptionSet
 
 _SMALL, _TINY = 1e-9, 1e-15
 

@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deixis.evaluation.captions.coded import LONGEST, CaptionSet, FloatArray, Ngrams
+from deixis.evaluation.captions.arrays import FloatArray, distinct
+from deixis.evaluation.captions.coded import LONGEST, CaptionSet, Ngrams
 
 _SIGMA = 6.0
 _SCALE = 10.0
@@ -84,6 +85,6 @@ def _idf(captions: CaptionSet, grams: Ngrams) -> FloatArray:
     n_photos = len(captions.photos)
     first_reference = np.searchsorted(grams.sentence, n_photos)
     photo = captions.photo_of_sentence[grams.sentence[first_reference:]]
-    in_photo = np.unique(photo * max(1, grams.kinds) + grams.gram[first_reference:])
+    in_photo = distinct(photo * max(1, grams.kinds) + grams.gram[first_reference:])
     frequency = np.bincount(in_photo % max(1, grams.kinds), minlength=grams.kinds)
     return np.log(n_photos) - np.log(np.maximum(1, frequency))

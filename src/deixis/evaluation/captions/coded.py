@@ -12,14 +12,10 @@ from functools import cached_property
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
 from deixis.errors import DatasetError
+from deixis.evaluation.captions.arrays import IntArray, counted, numbered
 from deixis.tokens import words
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 LONGEST = 4
 """BLEU and CIDEr count n-grams of one to four words."""
@@ -92,9 +88,7 @@ class CaptionSet:
             if n > 1:
                 stays = left[start] >= n
                 start, gram = start[stays], gram[stays]
-                codes = gram * len(ids) + word[start + n - 1]
-                distinct, gram = np.unique(codes, return_inverse=True)
-                kinds = len(distinct)
+                gram, kinds = numbered(gram * len(ids) + word[start + n - 1])
             found.append(self._counted(sentence[start], gram, kinds))
         return tuple(found)
 
@@ -104,7 +98,7 @@ class CaptionSet:
 
     def _counted(self, sentence: IntArray, gram: IntArray, kinds: int) -> Ngrams:
         """Count each n-gram in each sentence, and find what references share with their candidate."""
-        codes, count = np.unique(sentence * max(1, kinds) + gram, return_counts=True)
+        codes, count = counted(sentence * max(1, kinds) + gram)
         sentence, gram = np.divmod(codes, max(1, kinds))
         first_reference = int(np.searchsorted(sentence, len(self.photos)))
         wanted = self.photo_of_sentence[sentence[first_reference:]] * max(1, kinds) + gram[first_reference:]

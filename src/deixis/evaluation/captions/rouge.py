@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deixis.evaluation.captions.coded import CaptionSet, FloatArray
+from deixis.evaluation.captions.arrays import FloatArray
+from deixis.evaluation.captions.coded import CaptionSet
 
 _BETA = 1.2
 

@@ -1,0 +1,193 @@
+"""What METEOR knows of single words and phrases: its own spelling, function words, stems, senses and paraphrases.
+
+The rules are those of Meteor 1.5 for English (Denkowski and Lavie, 2014; its sources were read for the behaviour, no
+code of them is used). Stems are Snowball's English ones, from the package `snowballstemmer`; senses are WordNet 3.0's;
+the paraphrases are the part of Meteor's own table that photo captions need. `data/README.md` says where each file
+comes from and under which licence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+from deixis.errors import DatasetError
+
+_DATA = Path(__file__).parent / "data"
+
+SHIPPED_PARAPHRASES = _DATA / "meteor-paraphrases-en.gz"
+"""The paraphrases that come with the package: 66,846 of the 5,274,084 in Meteor's `paraphrase-en.gz`."""
+
+Phrase = tuple[str, ...]
+
+# The letters that Meteor's normaliser knows: western European and Cyrillic ones.
+_LETTER = "A-Za-zŠŽšžŸÀ-ÖØ-öø-žЀ-ӿԀ-ԧꙀ-ꙮ꙾-ꚗᴀ-ᵿ"
+_KEPT_WITH_DOT = frozenset({"v", "vs", "i.e", "rev", "e.g"})
+
+_RESPELLINGS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (rf"[^0-9{_LETTER}\s.'`,\-‘’]", r" \g<0> "),
+        (r"\.{2,}", r" \g<0> "),
+        (r"(?<![0-9]),|,(?![0-9])", " , "),
+        (r"[`‘’]", "'"),
+        (r"[“”]|''", ' " '),
+        ("–|--", "-"),
+        (rf"(?<=[0-9{_LETTER}.])-(?=[0-9{_LETTER}])", " "),
+        (rf"(?<![{_LETTER}])'(?![{_LETTER}])|(?<![0-9{_LETTER}])'(?=[{_LETTER}])|(?<=[{_LETTER}])'(?![{_LETTER}])", " ' "),
+        (rf"(?<=[{_LETTER}])'(?=[{_LETTER}])|(?<=[0-9])'(?=s)", " '"),
+    )
+)
+
+_UNCHANGED: set[str] = set()
+
+# WordNet's endings of nouns, verbs and adjectives, and what each is replaced by; the first that gives a word wins.
+_ENDINGS = (
+    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
+    ("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
+    ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
+)  # fmt: skip
+
+
+def normalised(words: Sequence[str]) -> list[str]:
+    """Respell words as Meteor does with ``-norm``: hyphens and apostrophes part them, acronyms lose their dots.
+
+    Examples
+    --------
+    >>> normalised(["a", "t-shirt", "o'clock", "u.s.", "st.", "n't"])
+    ['a', 't', 'shirt', 'o', "'clock", 'us', 'st', '.', 'n', "'t"]
+    """
+    if _UNCHANGED.issuperset(words):
+        return list(words)
+    parts = list(chain.from_iterable(map(_parts, words)))
+    if not any(part.endswith(".") for part in parts):
+        return parts
+    followed = zip(parts, [*parts[1:], ""], strict=True)
+    return [piece for part, following in followed for piece in _without_stop(part, following)]
+
+
+@cache
+def _parts(word: str) -> tuple[str, ...]:
+    """The parts that a word falls into, dots still at their ends."""
+    if word.isascii() and word.isalnum():
+        _UNCHANGED.add(word)
+        return (word,)
+    for pattern, replacement in _RESPELLINGS:
+        word = pattern.sub(replacement, word)
+    return tuple(word.lower().split())
+
+
+def _without_stop(part: str, following: str) -> tuple[str, ...]:
+    """Cut a full stop off, unless it belongs to the word."""
+    if len(part) == 1 or not part.endswith(".") or part.endswith(".."):
+        return (part,)
+    before = part[:-1]
+    if "." in before and re.search(f"[{_LETTER}]", before):
+        return (part.replace(".", ""),)
+    if before in _KEPT_WITH_DOT or re.match("[a-z]", following):
+        return (part,)
+    return (before, ".")
+
+
+@cache
+def function_words() -> frozenset[str]:
+    """Meteor's list of the commonest English words, which count less than content words."""
+    return frozenset((_DATA / "meteor-function-words-en.txt").read_text(encoding="utf-8").split())
+
+
+@cache
+def stem(word: str) -> str:
+    """Give Snowball's English stem.
+
+    Examples
+    --------
+    >>> stem("running"), stem("dogs")
+    ('run', 'dog')
+    """
+    return str(_stemmer().stemWord(word))
+
+
+@cache
+def senses(word: str) -> frozenset[int | str]:
+    """Give the WordNet senses of a word and of its base forms; two words with one in common are synonyms.
+
+    A sense that several words have is a number; the base forms themselves stand for the senses that only they have.
+
+    Examples
+    --------
+    >>> bool(senses("bikes") & senses("bicycle")), bool(senses("children") & senses("child"))
+    (True, True)
+    >>> bool(senses("dog") & senses("cat"))
+    False
+    """
+    numbers_of, bases_of = _wordnet()
+    irregular = bases_of.get(word)
+    bases = irregular.split() if irregular is not None else [_base_form(word, numbers_of)]
+    known = {base for base in (word, *bases) if base in numbers_of}
+    return frozenset(known).union(*([int(number) for number in numbers_of[base].split()] for base in known))
+
+
+def paraphrases(path: str | os.PathLike[str], vocabulary: Collection[str]) -> list[tuple[Phrase, Phrase]]:
+    """Read the phrase pairs whose words are all in the vocabulary from a table in Meteor's format.
+
+    The format is gzipped text, three lines a pair: a probability, which Meteor does not use, and two phrases.
+
+    Examples
+    --------
+    >>> paraphrases(SHIPPED_PARAPHRASES, {"lady", "woman"})
+    [(('lady',), ('woman',)), (('woman',), ('lady',))]
+    """
+    pairs = _shipped_pairs() if Path(path) == SHIPPED_PARAPHRASES else _pairs(Path(path))
+    known = set(vocabulary)
+    return [(one, other) for one, other in pairs if known.issuperset(one) and known.issuperset(other)]
+
+
+@cache
+def _shipped_pairs() -> tuple[tuple[Phrase, Phrase], ...]:
+    return tuple(_pairs(SHIPPED_PARAPHRASES))
+
+
+def _pairs(path: Path) -> Iterator[tuple[Phrase, Phrase]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for number, _ in enumerate(lines):
+                pair = tuple(next(lines, "").split()), tuple(next(lines, "").split())
+                if not all(pair):
+                    raise DatasetError(f"{path}: pair {number + 1} has no words (three lines a pair are expected)")
+                yield pair
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a gzipped table of paraphrases"
+        raise DatasetError(f"{path}: {reason}") from error
+
+
+@cache
+def _stemmer():  # type: ignore[no-untyped-def] # the package has no types
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+@cache
+def _wordnet() -> tuple[dict[str, str], dict[str, str]]:
+    """From each word to the numbers of its shared senses, and from irregular forms to their base forms."""
+    return _table("wordnet-senses.gz"), _table("wordnet-forms.gz")
+
+
+def _table(name: str) -> dict[str, str]:
+    with gzip.open(_DATA / name, "rt", encoding="utf-8") as lines:
+        return {first: rest for first, _, rest in (line.rstrip("\n").partition(" ") for line in lines)}
+
+
+def _base_form(word: str, known: Collection[str]) -> str:
+    """The base form of a regular inflection, or the word itself."""
+    if word.endswith("ss") or len(word) <= 2:
+        return word
+    for ending, replacement in _ENDINGS:
+        if word.endswith(ending) and (base := word[: -len(ending)] + replacement) in known:
+            return base
+    return word

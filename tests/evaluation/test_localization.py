@@ -1,0 +1,285 @@
+"""Localisation scores against a plain reading of the protocols."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis import geometry
+from deixis.errors import DeixisError
+from deixis.evaluation.fixed_boxes import FixedBoxes
+from deixis.evaluation.localization import compare_localization, localization
+from deixis.evaluation.localization_items import Item, distinct_phrase
+from deixis.evaluation.predictions import PhraseElsewhere, Prediction
+
+XYXY = tuple[float, float, float, float]
+Ranked = list[tuple[float, XYXY]]
+
+
+def plain_iou(a: XYXY, b: XYXY) -> float:
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(width, 0) * max(height, 0)
+    total = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    return shared / total if total else 0.0
+
+
+def plain_is_right(predicted: XYXY, item: Item, protocol: str) -> bool:
+    if protocol == "any":
+        return any(plain_iou(predicted, gold) >= 0.5 for gold in item.boxes)
+    x1, y1, x2, y2 = zip(*item.boxes, strict=True)
+    return plain_iou(predicted, (min(x1), min(y1), max(x2), max(y2))) >= 0.5
+
+
+def plain_ranking(prediction: Prediction | PhraseElsewhere) -> Ranked:
+    pairs = zip(prediction.scores.tolist(), prediction.boxes.tolist(), strict=True)
+    return sorted(((score, tuple(box)) for score, box in pairs), key=lambda pair: -pair[0])
+
+
+def plain_suppressed(ranking: Ranked) -> Ranked:
+    kept: Ranked = []
+    for score, box in ranking:
+        if all(plain_iou(box, better) < 0.5 for _, better in kept):
+            kept.append((score, box))
+    return kept
+
+
+def plain_recall(rankings: Sequence[Ranked], items: Sequence[Item], k: int, protocol: str) -> float:
+    found = 0
+    for ranking, item in zip(rankings, items, strict=True):
+        found += any(plain_is_right(box, item, protocol) for _, box in ranking[:k])
+    return 100 * found / len(items)
+
+
+def plain_ap(rankings: Sequence[Ranked], items: Sequence[Item], elsewhere: Sequence[Ranked], protocol: str) -> float:
+    """Walk down all regions of all photos; a mention is found once, every other region is wrong."""
+    regions = [(score, box, number) for number, ranking in enumerate(rankings) for score, box in ranking] + [
+        (score, box, None) for ranking in elsewhere for score, box in ranking
+    ]
+    regions.sort(key=lambda region: -region[0])
+    found: set[int] = set()
+    curve = []
+    for place, (_, box, number) in enumerate(regions, start=1):
+        if number is not None and number not in found and plain_is_right(box, items[number], protocol):
+            found.add(number)
+        curve.append((len(found), len(found) / place))
+    best = [max((p for hits, p in curve if hits >= wanted), default=0.0) for wanted in range(1, len(items) + 1)]
+    return 100 * sum(best) / len(items)
+
+
+whole = st.integers(0, 8)
+side = st.tuples(whole, whole).filter(lambda s: s[0] != s[1]).map(sorted)
+box = st.tuples(side, side).map(lambda s: (s[0][0], s[1][0], s[0][1], s[1][1]))
+score = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+regions = st.lists(st.tuples(box, score), max_size=14)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[Item], list[Prediction | PhraseElsewhere]]:
+    items, predictions = [], []
+    for place in range(draw(st.integers(1, 7))):
+        photo = draw(st.sampled_from("pqr"))
+        phrase = draw(st.sampled_from(["A man", "the man", "two men", "dog"]))
+        types = draw(st.sampled_from([(), ("people",), ("people", "animals"), ("other",)]))
+        golds = tuple(draw(st.lists(box, min_size=1, max_size=3)))
+        items.append(Item(photo, place, (0, len(phrase)), phrase, types, golds, (8, 8)))
+        predictions.append(prediction_of(items[-1], draw(regions)))
+    mentioned = {(item.photo, distinct_phrase(item.phrase)) for item in items}
+    for photo in {photo for photo, _ in mentioned}:
+        for phrase in {phrase for _, phrase in mentioned}:
+            if (photo, phrase) not in mentioned and draw(st.booleans()):
+                found = draw(regions)
+                predictions.append(PhraseElsewhere(photo, phrase, *columns(found)))
+    return items, predictions
+
+
+def columns(pairs: list[tuple[XYXY, float]]) -> tuple[np.ndarray, np.ndarray]:
+    boxes = np.array([given_box for given_box, _ in pairs], dtype=np.float64).reshape(-1, 4)
+    return boxes, np.array([given_score for _, given_score in pairs], dtype=np.float64)
+
+
+def prediction_of(item: Item, pairs: list[tuple[XYXY, float]]) -> Prediction:
+    return Prediction(item.photo, item.caption, item.span, *columns(pairs))
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(), st.sampled_from(["union", "any"]))
+def test_every_score_is_what_a_plain_reading_of_the_protocol_gives(case, protocol) -> None:  # type: ignore[no-untyped-def]
+    items, predictions = case
+    result = localization(predictions, items, protocol=protocol, rounds=2)
+    rankings = [plain_ranking(given_) for given_ in predictions[: len(items)]]
+    suppressed = [plain_suppressed(ranking) for ranking in rankings]
+
+    assert result.r1 == pytest.approx(plain_recall(rankings, items, 1, protocol))
+    assert result.r5 == pytest.approx(plain_recall(rankings, items, 5, protocol))
+    assert result.r10 == pytest.approx(plain_recall(rankings, items, 10, protocol))
+    assert result.upper_bound == pytest.approx(plain_recall(rankings, items, 10_000, protocol))
+    assert result.r5_nms == pytest.approx(plain_recall(suppressed, items, 5, protocol))
+    assert result.r10_nms == pytest.approx(plain_recall(suppressed, items, 10, protocol))
+    assert result.proposals["mean"] == pytest.approx(np.mean([len(ranking) for ranking in rankings]))
+
+    members = defaultdict(list)
+    for place, item in enumerate(items):
+        members[distinct_phrase(item.phrase)].append(place)
+    elsewhere = defaultdict(list)
+    for prediction in predictions[len(items) :]:
+        elsewhere[prediction.phrase].append(plain_ranking(prediction))
+    aps, aps_nms = [], []
+    for phrase, places in members.items():
+        group = [items[place] for place in places]
+        others = elsewhere[phrase]
+        ap = plain_ap([rankings[place] for place in places], group, others, protocol)
+        ap_nms = plain_ap(
+            [suppressed[place] for place in places], group, [plain_suppressed(other) for other in others], protocol
+        )
+        assert result.by_phrase[phrase].ap == pytest.approx(ap)
+        assert result.by_phrase[phrase].ap_nms == pytest.approx(ap_nms)
+        assert result.by_phrase[phrase].r1 == pytest.approx(
+            plain_recall([rankings[place] for place in places], group, 1, protocol)
+        )
+        aps.append(ap)
+        aps_nms.append(ap_nms)
+    assert result.ap == pytest.approx(np.mean(aps))
+    assert result.ap_nms == pytest.approx(np.mean(aps_nms))
+
+    kinds = {kind for item in items for kind in item.types}
+    assert set(result.by_type) == kinds
+    recalls = []
+    for kind in kinds:
+        places = [place for place, item in enumerate(items) if kind in item.types]
+        group = [items[place] for place in places]
+        recalls.append(plain_recall([rankings[place] for place in places], group, 1, protocol))
+        assert result.by_type[kind].n == len(places)
+        assert result.by_type[kind].r1 == pytest.approx(recalls[-1])
+        assert result.by_type[kind].ap == pytest.approx(
+            plain_ap([rankings[place] for place in places], group, [], protocol)
+        )
+    assert result.macro_r1 == (pytest.approx(np.mean(recalls)) if kinds else None)
+    json.dumps(result.as_json(), allow_nan=False)
+
+
+def item(place: int = 0, boxes: tuple[XYXY, ...] = ((0, 0, 10, 10),), phrase: str = "A man", **more: object) -> Item:
+    return Item(f"p{place}", 0, (0, 5), phrase, ("people",), boxes, (100, 100), **more)  # type: ignore[arg-type]
+
+
+def test_the_union_of_two_boxes_is_the_gold_of_the_papers_and_either_is_right_under_any() -> None:
+    pair = item(boxes=((0, 0, 10, 10), (30, 0, 40, 10)))
+    around, one = [[0, 0, 40, 10]], [[30, 0, 40, 10]]
+    for boxes, union, either in ((around, 100.0, 0.0), (one, 0.0, 100.0)):
+        given_ = [Prediction("p0", 0, (0, 5), boxes, [1])]
+        assert localization(given_, [pair], protocol="union").r1 == union
+        assert localization(given_, [pair], protocol="any").r1 == either
+
+
+def test_an_iou_of_exactly_a_half_is_right() -> None:
+    assert localization([Prediction("p0", 0, (0, 5), [[0, 0, 10, 5]], [1])], [item()]).r1 == 100.0
+
+
+def test_boxes_are_0_based_and_end_exclusive_here_and_1_based_and_inclusive_in_entities() -> None:
+    """A box of Entities must pass through `from_entities`; taken as it stands it would be another box."""
+    in_entities = (1, 1, 10, 10)
+    ours = tuple(geometry.from_entities(in_entities).tolist())
+    assert ours == (0, 0, 10, 10)
+    half = [Prediction("p0", 0, (0, 5), [[0, 0, 5, 10]], [1])]
+    assert localization(half, [item(boxes=(ours,))]).r1 == 100.0
+    assert localization(half, [item(boxes=(in_entities,))]).r1 == 0.0
+    assert geometry.iou([ours], [in_entities])[0, 0] == pytest.approx(0.81)
+
+
+def test_a_second_right_region_of_a_mention_is_wrong_for_average_precision() -> None:
+    """Found at place 1, again at 2 (wrong), the other mention at 3: (1 + 2/3) / 2."""
+    first = Prediction("p0", 0, (0, 5), [[0, 0, 10, 10], [0, 0, 10, 9]], [0.9, 0.8])
+    second = Prediction("p1", 0, (0, 5), [[0, 0, 10, 10]], [0.7])
+    result = localization([first, second], [item(0), item(1)])
+    assert result.ap == pytest.approx(100 * (1 + 2 / 3) / 2)
+    assert result.ap_nms == pytest.approx(100.0)
+
+
+def test_regions_of_photos_that_do_not_mention_the_phrase_lower_its_average_precision_only() -> None:
+    items = [item(0), item(1, phrase="A dog")]
+    mine = [Prediction(f"p{place}", 0, (0, 5), [[0, 0, 10, 10]], [0.5]) for place in range(2)]
+    elsewhere = PhraseElsewhere("p1", "the man", [[0, 0, 10, 10]], [0.9])
+    without, wider = localization(mine, items), localization([*mine, elsewhere], items)
+    assert (without.ap, wider.ap) == (100.0, 75.0)
+    assert (without.ranked_photos, wider.ranked_photos) == (1.0, 1.5)
+    assert without.r1 == wider.r1 == 100.0
+
+
+def test_types_are_ranked_together_for_their_own_average_precision() -> None:
+    """Each phrase alone is perfect; together the wrong region with 0.8 stands before the right one with 0.3."""
+    items = [item(0), item(1, phrase="A woman")]
+    mine = [
+        Prediction("p0", 0, (0, 5), [[0, 0, 10, 10], [50, 50, 60, 60]], [0.9, 0.8]),
+        Prediction("p1", 0, (0, 5), [[0, 0, 10, 10]], [0.3]),
+    ]
+    result = localization(mine, items)
+    assert result.ap == 100.0
+    assert result.macro_ap == result.by_type["people"].ap == pytest.approx(100 * (1 + 2 / 3) / 2)
+
+
+def test_a_missing_prediction_is_an_error_unless_it_may_count_as_wrong() -> None:
+    mine = [Prediction("p0", 0, (0, 5), [[0, 0, 10, 10]], [1])]
+    with pytest.raises(DeixisError, match=r"^1 of 2 phrases have no prediction; the first is photo p1, caption 0"):
+        localization(mine, [item(0), item(1)])
+    result = localization(mine, [item(0), item(1)], missing="miss")
+    assert (result.r1, result.upper_bound, result.ap, result.missing) == (50.0, 50.0, 50.0, 1)
+
+
+def test_no_items_and_unknown_protocols_are_named() -> None:
+    with pytest.raises(DeixisError, match="no phrase to localise"):
+        localization([], [])
+    with pytest.raises(DeixisError, match="no protocol 'best': choose union or any"):
+        localization([], [item()], protocol="best")  # type: ignore[arg-type]
+
+
+def test_the_blind_baselines_are_scored_beside_the_predictions() -> None:
+    items = [item(0), item(1, boxes=((50, 50, 100, 100),))]
+    mine = [Prediction(f"p{place}", 0, (0, 5), [[0, 0, 1, 1]], [1]) for place in range(2)]
+    blind = FixedBoxes(single=(0, 0, 0.3, 0.3), by_type={"people": (0.5, 0.5, 1, 1)})
+    result = localization(mine, items, blind=blind)
+    assert (result.blind_r1, result.blind_single_r1) == (50.0, 0.0)
+    assert localization(mine, items).blind_r1 is None
+
+
+def test_intervals_draw_photos_not_mentions() -> None:
+    """Ten photos of a hundred mentions each, all right or all wrong: as uncertain as ten coins."""
+    items = [
+        Item(f"p{photo}", mention, (0, 5), "A man", ("people",), ((0, 0, 10, 10),))
+        for photo in range(10)
+        for mention in range(100)
+    ]
+    mine = [
+        Prediction(each.photo, each.caption, each.span, [[0, 0, 10, 10 if each.photo < "p5" else 1]], [1])
+        for each in items
+    ]
+    result = localization(mine, items)
+    assert result.r1 == 50.0
+    assert set(result.interval) == {"r1", "r5", "r10", "upper_bound", "macro_r1"}
+    low, high = result.as_json()["interval"]["r1"]  # type: ignore[index]
+    assert low <= 30
+    assert high >= 70
+
+
+def test_by_phrase_holds_the_commonest_phrases_and_equally_common_ones_by_name() -> None:
+    phrases = ["A dog", "the dog", "a cat", "An ox"]
+    items = [item(place, phrase=phrase) for place, phrase in enumerate(phrases)]
+    mine = [Prediction(each.photo, 0, (0, 5), [[0, 0, 10, 10]], [1]) for each in items]
+    assert list(localization(mine, items, phrases=2).by_phrase) == ["dog", "cat"]
+
+
+def test_a_better_system_is_seen_to_be_better_and_an_equal_one_is_not() -> None:
+    items = [item(place) for place in range(40)]
+    good = [Prediction(each.photo, 0, (0, 5), [[0, 0, 10, 10]], [1]) for each in items]
+    poor = [
+        Prediction(each.photo, 0, (0, 5), [[0, 0, 10, 10 if place % 2 else 1]], [1]) for place, each in enumerate(items)
+    ]
+    found = compare_localization(good, poor, items, rounds=500)
+    assert found["r1"].difference == found["macro_r1"].difference == 50.0
+    assert found["r1"].p < 0.05
+    assert compare_localization(good, good, items, rounds=500)["r1"].p == 1.0
