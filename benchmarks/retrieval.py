@@ -1,11 +1,14 @@
-"""R@K, median and mean rank of a photos × sentences matrix: ours, sorting, torchmetrics and ranx in the same run.
+"""R@K of a photos × sentences matrix: ours, sorting, torchmetrics and ranx in the same run.
 
-    python benchmarks/retrieval.py [--photos 5000] [--captions 5] [--peer-queries 100] [--repeats 5]
+    python benchmarks/retrieval.py [--photos 5000] [--captions 5] [--peer-queries 100] [--repeats 3]
 
 torchmetrics (with torch) and ranx are optional; what is missing is said and left out. They hold every query's list as
-objects of their own, so they are timed on the first queries only and that time is multiplied; the table says so. All
-must find the same R@K. Wall time is the best of the repeats; processor time adds up the threads and is the fairer figure
-on a busy machine. Memory is the most that was held beyond the matrix itself (Linux only).
+objects of their own and would need hours and tens of gigabytes for the whole matrix, so a second table compares them
+with ours on the first photos against all sentences: the same input for all, nothing is extrapolated.
+
+Everything runs once to warm up (ranx compiles then), then in turns, equally often; the best run counts. Wall time is
+what a person waits; processor time adds up the threads and is the steadier figure on a busy machine. Memory is the most
+held beyond the matrix itself (Linux only). All must find the same R@K.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ import argparse
 import importlib.util
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from deixis.evaluation.ranks import pairs_of, ranks
+from deixis.evaluation.ranks import make_pairs, ranks
 from deixis.evaluation.retrieval import recall_at_k
 
 KS = (1, 5, 10)
@@ -32,48 +36,65 @@ class Timing:
     name: str
     wall_s: float
     cpu_s: float
-    memory_mb: float | None
-    times: float
+    memory_mb: float
     recalls: Recalls
 
 
-def held_mb() -> float | None:
+class MemoryWatch:
+    """The most memory held while the body runs, beyond what was held before."""
+
+    def __enter__(self) -> MemoryWatch:
+        self._before = self._most = _held_mb()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self.most_mb = self._most - self._before
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.005):
+            self._most = max(self._most, _held_mb())
+
+
+def _held_mb() -> float:
     status = Path("/proc/self/status")
-    if not status.exists():
-        return None
-    return next(float(line.split()[1]) / 1024 for line in status.read_text().splitlines() if "RssAnon" in line)
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")), float("nan"))
 
 
-def most_held_mb(work: Callable[[], object]) -> float | None:
-    """Run the work and watch how much memory it holds at most beyond what was held before."""
-    before = held_mb()
-    if before is None:
-        return None
-    most, done = before, threading.Event()
+def measure(works: dict[str, Callable[[], Recalls]], repeats: int) -> list[Timing]:
+    """The best run of each, taken in turns so that a busy moment of the machine meets all alike.
 
-    def watch() -> None:
-        nonlocal most
-        while not done.wait(0.005):
-            most = max(most, held_mb() or 0)
+    The first turn warms up and is not timed, but its memory counts: allocators keep what they once had.
+    """
+    runs: dict[str, list[Timing]] = {name: [] for name in works}
+    for turn in range(repeats + 1):
+        for name, work in works.items():
+            timing = once(name, work)
+            runs[name].append(timing)
+            print(f"  {name}: {timing.wall_s:.3f} s{'' if turn else ' (warming up)'}", flush=True)
+    return [
+        Timing(
+            name,
+            min(each.wall_s for each in timings[1:]),
+            min(each.cpu_s for each in timings[1:]),
+            max(each.memory_mb for each in timings),
+            timings[0].recalls,
+        )
+        for name, timings in runs.items()
+    ]
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    work()
-    done.set()
-    watcher.join()
-    return most - before
 
-
-def measure(name: str, work: Callable[[], Recalls], repeats: int, times: float = 1.0) -> Timing:
-    wall, cpu, recalls = [], [], {}
-    for _ in range(repeats):
-        wall_begin, cpu_begin = time.perf_counter(), time.process_time()
+def once(name: str, work: Callable[[], Recalls]) -> Timing:
+    with MemoryWatch() as watch:
+        wall, cpu = time.perf_counter(), time.process_time()
         recalls = work()
-        wall.append(time.perf_counter() - wall_begin)
-        cpu.append(time.process_time() - cpu_begin)
-    memory = most_held_mb(work)  # another run: watching takes time of its own
-    print(f"  {name}: {min(wall) * times:.2f} s", flush=True)
-    return Timing(name, min(wall) * times, min(cpu) * times, memory, times, recalls)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return Timing(name, wall, cpu, watch.most_mb, recalls)
 
 
 def recalls_of(found_ranks: np.ndarray, way: str) -> Recalls:
@@ -82,16 +103,17 @@ def recalls_of(found_ranks: np.ndarray, way: str) -> Recalls:
 
 def ours_both(scores: np.ndarray, owners: np.ndarray) -> Recalls:
     found = recall_at_k(scores, owners, KS).scores
-    return {name: value for name, value in found.items() if "_r" in name}
+    return {name: found[name] for name in found if name.partition("_")[2] in {f"r{k}" for k in KS}}
 
 
-def ours_photos_only(scores: np.ndarray, owners: np.ndarray) -> Recalls:
-    return recalls_of(ranks(scores, pairs_of(owners, len(scores)), columns=False).rows, "i2t")
+def ours_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
+    asked = np.flatnonzero(owners < len(scores))
+    right = make_pairs(owners[asked], asked, scores.shape)
+    return recalls_of(ranks(scores, right, columns=False).rows, "i2t")
 
 
 def ours_with_intervals(scores: np.ndarray, owners: np.ndarray) -> Recalls:
-    result = recall_at_k(scores, owners, KS)
-    assert result.interval
+    assert recall_at_k(scores, owners, KS).interval
     return {}
 
 
@@ -101,10 +123,10 @@ def sorted_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
     return recalls_of(np.array(first), "i2t")
 
 
-def sorted_sentences(scores: np.ndarray, owners: np.ndarray) -> Recalls:
+def sorted_both(scores: np.ndarray, owners: np.ndarray) -> Recalls:
     columns = np.ascontiguousarray(scores.T)
     first = [np.argmax(np.argsort(-column) == owner) + 1 for column, owner in zip(columns, owners, strict=True)]
-    return recalls_of(np.array(first), "t2i")
+    return sorted_photos(scores, owners) | recalls_of(np.array(first), "t2i")
 
 
 def torchmetrics_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
@@ -123,37 +145,64 @@ def torchmetrics_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
     return found
 
 
-def ranx_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
-    from ranx import Qrels, Run, evaluate
+def ranx_objects(scores: np.ndarray, owners: np.ndarray) -> tuple[object, object]:
+    from ranx import Qrels, Run
 
     names = [str(sentence) for sentence in range(scores.shape[1])]
     right = {str(p): {names[s]: 1 for s in np.flatnonzero(owners == p)} for p in range(len(scores))}
     run = {str(p): dict(zip(names, row.tolist(), strict=True)) for p, row in enumerate(scores)}
-    found = evaluate(Qrels(right), Run(run), [f"hit_rate@{k}" for k in KS])
+    return Qrels(right), Run(run)
+
+
+def ranx_photos(qrels: object, run: object) -> Recalls:
+    from ranx import evaluate
+
+    found = evaluate(qrels, run, [f"hit_rate@{k}" for k in KS])
     return {f"i2t_r{k}": float(100 * found[f"hit_rate@{k}"]) for k in KS}
 
 
-def peers(scores: np.ndarray, owners: np.ndarray, queries: int) -> list[Timing]:
-    first, times = scores[:queries], len(scores) / queries
-    found = []
-    for name, work in (("torchmetrics", torchmetrics_photos), ("ranx", ranx_photos)):
-        if importlib.util.find_spec(name) is None:
-            print(f"  {name} is not installed: left out")
-            continue
-        work(scores[:2], owners)  # what is compiled or imported on first use is not timed
-        found.append(measure(f"{name}, i2t", lambda work=work: work(first, owners), 1, times))
-    return found
+def against_sorting(scores: np.ndarray, owners: np.ndarray, repeats: int) -> None:
+    size = f"{scores.shape[0]} × {scores.shape[1]}"
+    works = {
+        "ours, both directions": lambda: ours_both(scores, owners),
+        "ours, i2t only": lambda: ours_photos(scores, owners),
+        "ours, both, with intervals": lambda: ours_with_intervals(scores, owners),
+        "argsort, both directions": lambda: sorted_both(scores, owners),
+        "argsort, i2t only": lambda: sorted_photos(scores, owners),
+    }
+    both, one, bounded, both_sorted, one_sorted = measure(works, repeats)
+    report(f"{size}, both directions", both, [bounded, both_sorted, one_sorted])
+    report(f"{size}, i2t only", one, [one_sorted])
 
 
-def report(timings: list[Timing], ours: Timing, ours_one_way: Timing) -> None:
-    print(f"\n{'':44}{'wall s':>9}{'cpu s':>9}{'MB held':>9}{'÷ ours':>9}{'÷ ours i2t':>12}")
-    for each in timings:
-        memory = "–" if each.memory_mb is None else f"{each.memory_mb:.0f}"
-        scaled = f" (× {each.times:.0f} from part)" if each.times != 1 else ""
+def against_peers(scores: np.ndarray, owners: np.ndarray, repeats: int) -> None:
+    works = {"ours": lambda: ours_photos(scores, owners), "argsort": lambda: sorted_photos(scores, owners)}
+    if all(map(importlib.util.find_spec, ("torch", "torchmetrics"))):
+        works["torchmetrics"] = lambda: torchmetrics_photos(scores, owners)
+    else:
+        print("  torchmetrics is not installed: left out")
+    if importlib.util.find_spec("ranx"):
+        qrels, run = ranx_objects(scores, owners)
+        works["ranx, matrix to scores"] = lambda: ranx_photos(*ranx_objects(scores, owners))
+        works["ranx, evaluate alone"] = lambda: ranx_photos(qrels, run)
+    else:
+        print("  ranx is not installed: left out")
+    ours, *others = measure(works, repeats)
+    report(f"{scores.shape[0]} × {scores.shape[1]}, i2t only", ours, others)
+
+
+def report(title: str, ours: Timing, others: list[Timing]) -> None:
+    for other in others:
+        for name, value in other.recalls.items():
+            if name in ours.recalls:
+                assert abs(value - ours.recalls[name]) < 1e-3, f"{other.name} finds another {name}"
+    print(f"\n{title:36}{'wall s':>10}{'cpu s':>10}{'MB held':>10}{'wall ÷ ours':>13}{'cpu ÷ ours':>12}")
+    for each in (ours, *others):
         print(
-            f"{each.name + scaled:44}{each.wall_s:9.2f}{each.cpu_s:9.2f}{memory:>9}"
-            f"{each.wall_s / ours.wall_s:9.1f}{each.wall_s / ours_one_way.wall_s:12.1f}"
+            f"{each.name:36}{each.wall_s:10.3f}{each.cpu_s:10.3f}{each.memory_mb:10.0f}"
+            f"{each.wall_s / ours.wall_s:13.1f}{each.cpu_s / ours.cpu_s:12.1f}"
         )
+    print(flush=True)
 
 
 def main() -> None:
@@ -161,29 +210,16 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=5000)
     parser.add_argument("--captions", type=int, default=5)
     parser.add_argument("--peer-queries", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    warnings.simplefilter("ignore")  # numba's, about its own casts
     rng = np.random.default_rng(0)
     owners = np.arange(options.photos * options.captions) // options.captions
     scores = rng.standard_normal((options.photos, len(owners)), dtype=np.float32)
     scores[owners, np.arange(len(owners))] += 3
     print(f"{scores.shape[0]} × {scores.shape[1]} float32, {scores.nbytes / 1e6:.0f} MB")
-    both = measure("ours, both directions", lambda: ours_both(scores, owners), options.repeats)
-    one = measure("ours, i2t only", lambda: ours_photos_only(scores, owners), options.repeats)
-    bounded = measure("ours, both with intervals", lambda: ours_with_intervals(scores, owners), 1)
-    rows = measure("argsort of every row, i2t", lambda: sorted_photos(scores, owners), 1)
-    columns = measure("argsort of every column, t2i", lambda: sorted_sentences(scores, owners), 1)
-    for way in (one, rows, columns):
-        for name, value in way.recalls.items():
-            assert abs(value - both.recalls[name]) < 1e-3, f"{way.name} finds another {name}"
-    queries = min(options.peer_queries, options.photos)
-    others = peers(scores, owners, queries)
-    part = recalls_of(ranks(scores, pairs_of(owners, options.photos), columns=False).rows[:queries], "i2t")
-    for way in others:
-        for name, value in way.recalls.items():
-            assert abs(value - part[name]) < 1e-3, f"{way.name} finds another {name}"
-    report([both, one, bounded, rows, columns, *others], both, one)
-    print("all find the same R@K")
+    against_peers(scores[: options.peer_queries], owners, options.repeats)
+    against_sorting(scores, owners, options.repeats)
 
 
 if __name__ == "__main__":

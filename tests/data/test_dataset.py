@@ -78,6 +78,7 @@ dog = Photo("1", (Caption.from_text("A dog", (Mention(0, 5, "7"),)),), (Chain("7
     [
         ([dog, dog], "there are two photos of that id"),
         ([replace(dog, id="../evil")], "cannot be the name of a file"),
+        ([replace(dog, splits=("../train",))], "cannot be the name of a file"),
         ([replace(dog, chains=())], "it has no chain '7'"),
         ([replace(dog, chains=(Chain("7"), Chain("7")))], "two of its chains have the same id"),
         ([replace(dog, boxes=(Box((0, 0, 1, float("nan"))),))], "box 1 has a corner that is not a finite number"),

@@ -34,7 +34,7 @@ def mentions(name: str) -> list[tuple[int, str, str]]:
 
 
 def annotation(name: str) -> ET.Element:
-    return ET.parse(ENTITIES / "Annotations" / f"{name}.xml").getroot()  # noqa: S314  (our own files)
+    return ET.parse(ENTITIES / "Annotations" / f"{name}.xml").getroot()
 
 
 def number(element: ET.Element, path: str) -> int:

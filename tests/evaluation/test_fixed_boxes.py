@@ -41,9 +41,22 @@ def test_the_best_box_is_at_least_as_good_as_every_box_of_a_plain_grid(protocol:
 
 
 def test_a_box_mentioned_often_counts_often() -> None:
-    left, right_half = ((0.0, 0.0, 100.0, 100.0),), ((100.0, 0.0, 200.0, 100.0),)
-    items = [item(left)] * 2 + [item(right_half, photo="8")] * 3
-    assert right(best_fixed_box(items), [item(right_half)], "union") == 1
+    left, right_edge = ((0.0, 0.0, 50.0, 100.0),), ((150.0, 0.0, 200.0, 100.0),)
+    items = [item(left)] * 2 + [item(right_edge, photo="8")] * 3
+    assert right(best_fixed_box(items), [item(right_edge)], "union") == 1
+
+
+def test_corners_are_moved_off_the_first_grid_where_that_helps() -> None:
+    """Two narrow boxes: no box with corners on tenths is right for both, one from 0.025 to 0.1 is."""
+    items = [item(((4, 0, 16, 100),)), item(((10, 0, 22, 100),), photo="8")]
+    assert right(best_fixed_box(items), items, "union") == 2
+
+
+def test_under_any_every_box_of_a_chain_counts() -> None:
+    common = (100.0, 0.0, 200.0, 100.0)
+    own = [(10.0 * n, 0.0, 10.0 * n + 10, 20.0) for n in range(5)]
+    items = [item((small, common), photo=str(n)) for n, small in enumerate(own)]
+    assert right(best_fixed_box(items, protocol="any"), items, "any") == 5
 
 
 def test_each_type_has_its_own_box_and_a_type_never_seen_gets_the_single_one() -> None:

@@ -266,6 +266,13 @@ def test_intervals_draw_photos_not_mentions() -> None:
     assert high >= 70
 
 
+def test_a_type_that_a_drawing_does_not_hold_is_left_out_of_its_mean() -> None:
+    items = [item(0), Item("p1", 0, (0, 5), "A dog", ("animals",), ((0, 0, 10, 10),))]
+    mine = [Prediction(each.photo, 0, (0, 5), [[0, 0, 10, 10]], [1]) for each in items]
+    found = localization(mine, items).interval["macro_r1"]
+    assert (found.low, found.high) == (100.0, 100.0)
+
+
 def test_by_phrase_holds_the_commonest_phrases_and_equally_common_ones_by_name() -> None:
     phrases = ["A dog", "the dog", "a cat", "An ox"]
     items = [item(place, phrase=phrase) for place, phrase in enumerate(phrases)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
@@ -85,26 +85,26 @@ def test_what_is_wrong_is_named_with_its_file_and_line(tmp_path: Path, line: str
 
 def test_bytes_that_are_not_text_and_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(DeixisError, match=r"mine.jsonl: line 1: not a line of JSON \(not UTF-8 text\)"):
+    with pytest.raises(DeixisError, match=r"mine.jsonl: line 1: not UTF-8 text"):
         read_predictions(tmp_path / "mine.jsonl")
     with pytest.raises(DeixisError, match=r"nowhere.jsonl: No such file"):
         read_predictions(tmp_path / "nowhere.jsonl")
 
 
-def test_a_line_nested_without_end_is_an_error_of_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="line 1: not a line of JSON"):
-        read_predictions(lines(tmp_path, "[" * 200_000))
+@pytest.mark.parametrize("line", ["[" * 200_000, "9" * 10_000], ids=["nested without end", "endless number"])
+def test_a_hostile_line_is_an_error_of_one_line(tmp_path: Path, line: str) -> None:
+    with pytest.raises(DeixisError, match="line 1: nested too deeply, or a number with too many digits"):
+        read_predictions(lines(tmp_path, line))
 
 
 finite = st.floats(-1e6, 1e6)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1), st.integers(0, 9), st.lists(st.tuples(finite, finite, finite, finite, finite), max_size=4))
 def test_predictions_written_and_read_again_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, photo: str, caption: int, rows: list[tuple[float, ...]]
 ) -> None:
-    if "\ud800" <= max(photo) <= "\udfff":
-        return
     boxes = [[min(a, c), min(b, d), max(a, c), max(b, d)] for a, b, c, d, _ in rows]
     scores = [row[4] for row in rows]
     file = tmp_path_factory.mktemp("round") / "mine.jsonl"

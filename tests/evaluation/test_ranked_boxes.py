@@ -44,6 +44,7 @@ def plain_average_precision(found: list[bool], positives: int, rule: str) -> flo
     return sum(precision_at(hits) for hits in range(1, positives + 1)) / positives
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=30), st.integers(1, 20), st.sampled_from(["area", "11-point"]))
 def test_average_precision_is_what_a_plain_loop_over_recalls_gives(found: list[bool], more: int, rule: str) -> None:
     positives = sum(found) + more - 1 or 1
@@ -56,6 +57,7 @@ def test_three_of_ten_reach_a_recall_of_three_tenths() -> None:
     assert average_precision(found, 10, "11-point") == pytest.approx(4 / 11)
 
 
+@settings(deadline=None)
 @given(st.lists(ranking, min_size=1, max_size=6))
 def test_suppression_of_many_rankings_keeps_what_geometry_keeps_of_each(
     rankings: list[list[tuple[list[int], float]]],
@@ -83,13 +85,14 @@ def test_suppression_is_the_same_when_rankings_do_not_fit_into_one_batch(
     assert (kept_by_nms(ranked) == at_once).all()
 
 
+@settings(deadline=None)
 @given(st.lists(box, min_size=1, max_size=8), st.lists(box, min_size=1, max_size=8))
 def test_iou_of_sides_gives_the_very_numbers_of_geometry(a: list[list[int]], b: list[list[int]]) -> None:
     sides = iou_of_sides(np.array(a, float).T[..., None], np.array(b, float).T[:, None])
     assert (sides == geometry.iou(a, b)).all()
 
 
-@settings(max_examples=50)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(ranking, st.lists(box, min_size=1, max_size=3)), min_size=1, max_size=5))
 def test_the_first_right_box_is_where_a_plain_loop_finds_it(
     cases: list[tuple[list[tuple[list[int], float]], list[list[int]]]],

@@ -102,7 +102,7 @@ def test_a_large_matrix_of_many_tasks_is_ranked_as_by_counting_each_row(monkeypa
     rng = np.random.default_rng(3)
     owners = np.sort(rng.integers(0, 300, size=701))
     scores = rng.integers(0, 50, size=(300, 701)).astype(np.float32)
-    found = ranks(scores, pairs_of(owners, 300))
+    found = ranks(ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end]), pairs_of(owners, 300))
     for photo in set(owners.tolist()):
         own = owners == photo
         wrong_before = (scores[photo, ~own] >= scores[photo, own].max()).sum()
@@ -175,6 +175,17 @@ def test_blocks_are_asked_for_once_when_only_rows_are_ranked():
     assert asked == [(0, 4)]
 
 
+def test_blocks_are_as_high_as_their_maker_wants():
+    asked = []
+
+    def rows(begin, end):
+        asked.append((begin, end))
+        return np.eye(5)[begin:end]
+
+    assert ranks(ScoreBlocks((5, 5), rows, rows_at_once=2), pairs_of(range(5))).columns.tolist() == [1] * 5
+    assert asked == [(0, 2), (2, 4), (4, 5)] * 2
+
+
 @settings(deadline=None)
 @given(problems(), st.data())
 def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem, data):
@@ -191,10 +202,10 @@ def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem,
         assert same(found, expected)
 
 
-def test_a_shortlist_of_everything_gives_the_ranks_of_the_whole(monkeypatch):
-    monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 64)
+def test_a_shortlist_of_everything_gives_the_ranks_of_the_whole():
     rng = np.random.default_rng(5)
-    scores = rng.integers(0, 9, size=(12, 30)).astype(np.float32)
+    matrix = rng.integers(0, 9, size=(12, 30)).astype(np.float32)
+    scores = ScoreBlocks((12, 30), lambda begin, end: matrix[begin:end], rows_at_once=5)
     pairs = pairs_of(rng.integers(0, 12, size=30), 12)
     whole = ranks(scores, pairs)
     assert same(shortlist_ranks(scores, pairs, [range(30)] * 12), whole.rows)
@@ -208,8 +219,9 @@ def test_a_score_that_is_not_finite_is_named_with_its_place(bad, dtype, monkeypa
     monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 80)
     scores = np.zeros((20, 10), dtype=dtype)
     scores[17, 3] = bad
-    with pytest.raises(DeixisError, match=rf"^scores: the score in row 17, column 3 \(from 0\) is {bad}$"):
-        ranks(scores, pairs_of(np.arange(10), 20))
+    for source in (scores, ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end])):
+        with pytest.raises(DeixisError, match=rf"^scores: the score in row 17, column 3 \(from 0\) is {bad}$"):
+            ranks(source, pairs_of(np.arange(10), 20))
 
 
 def test_a_right_answer_that_is_not_finite_is_named_with_its_place():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
 from deixis.evaluation import scores as scores_module
-from deixis.evaluation.scores import as_blocks, gather, scores_from_file
+from deixis.evaluation.scores import ScoreBlocks, gather, scores_from_file
 
 
 def saved(folder, array):
@@ -110,7 +110,6 @@ def test_gathered_cells_come_back_in_the_order_they_were_asked_for(data):
     matrix = np.arange(60).reshape(12, 5)
     cells = data.draw(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 4))))
     rows, columns = (np.array([cell[axis] for cell in cells], dtype=np.int64) for axis in (0, 1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 11)
-        found = gather(as_blocks(matrix), rows, columns)
+    blocks = ScoreBlocks((12, 5), lambda begin, end: matrix[begin:end], rows_at_once=5)
+    found = gather(blocks, rows, columns)
     assert found.tolist() == [matrix[cell] for cell in cells]

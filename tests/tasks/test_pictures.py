@@ -7,12 +7,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.data.scenes import make_scenes
 from deixis.errors import DeixisError
-from deixis.tasks.picture_style import GREY, PALETTE, Sizes
+from deixis.tasks.picture_style import GREY, PALETTE, Mark, Sizes, tag_size
 from deixis.tasks.pictures import LONG_SIDE, PhraseBoxes, draw_grounding, grounding_of
 
 SKY = (200, 220, 240)
@@ -108,12 +109,15 @@ def test_boxes_in_the_same_place_are_both_seen() -> None:
 def test_numbers_of_many_boxes_in_one_place_do_not_hide_each_other() -> None:
     box = (100.0, 100.0, 300.0, 300.0)
     phrases = [PhraseBoxes(2 * i, 2 * i + 1, (box,)) for i in range(9)]
-    nine = np.asarray(draw_grounding(plain(), [("a b c d e f g h i", phrases)]))[:720]
-    for i, colour in enumerate(PALETTE[:9]):
-        # What is left of a line's colour where its tag was would be thinner than a tag is high.
-        mask = np.all(nine == colour, axis=2)
-        windows = np.lib.stride_tricks.sliding_window_view(mask, (4, 18)).all(axis=(2, 3))
-        assert windows.any(), f"number {i + 1} is hidden"
+    photo = np.asarray(draw_grounding(plain(), [("a b c d e f g h i", phrases)]))[150:650, 150:650]
+    width, height = tag_size(Mark(1), Sizes.of(960))
+    for number, colour in enumerate(PALETTE[:9], start=1):
+        mask = np.all(photo == colour, axis=2)
+        lying = sliding_window_view(mask, (2, width)).all(axis=(2, 3))
+        standing = sliding_window_view(mask, (height, 2)).all(axis=(2, 3))
+        rims = lying[: 2 - height] & lying[height - 2 :]
+        rims &= standing[:, : 2 - width] & standing[:, width - 2 :]
+        assert rims.any(), f"number {number} is partly hidden"
 
 
 @pytest.mark.parametrize("size", [(280, 373), (373, 280), (1, 1), (10, 2000), (2000, 10), (5000, 3000)])

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deixis.data.records import Caption, Photo
 from deixis.errors import DatasetError
+from deixis.files.names import is_plain
 
 _NAMES = pa.list_(pa.string())
 _ROWS = pa.list_(pa.int32())
@@ -159,8 +160,9 @@ def _add(photo: Photo, writers: Mapping[str, _TableWriter]) -> None:
 def _validate(photo: Photo) -> None:
     """What the tables, and the files made from them later, cannot hold."""
     name = f"photo {photo.id!r}"
-    if photo.id in ("", ".", "..") or any(c in '/\\:"<>|?*' or ord(c) < 32 for c in photo.id):
-        raise DatasetError(f"{name}: its id cannot be the name of a file")
+    for file_name_to_be in (photo.id, *photo.splits, *([photo.annotated.id] if photo.annotated else [])):
+        if not is_plain(file_name_to_be):
+            raise DatasetError(f"{name}: {file_name_to_be!r} is an id or a split that cannot be the name of a file")
     chains = [chain.id for chain in photo.chains]
     if len(set(chains)) != len(chains):
         raise DatasetError(f"{name}: two of its chains have the same id")

@@ -149,7 +149,7 @@ def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Predic
             else:
                 record |= {"phrase": prediction.phrase}
             record |= {"boxes": prediction.boxes.tolist(), "scores": prediction.scores.tolist()}
-            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+            lines.write(json.dumps(record) + "\n")
 
 
 @dataclass(frozen=True)
@@ -258,10 +258,13 @@ def _describe(key: Key) -> str:
 
 def _parse(line: bytes, place: str) -> Prediction | PhraseElsewhere:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8 text"
-        raise DeixisError(f"{place}: not a line of JSON ({reason})") from error
+        record = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DeixisError(f"{place}: not UTF-8 text") from error
+    except json.JSONDecodeError as error:
+        raise DeixisError(f"{place}: not a line of JSON ({error.msg})") from error
+    except (RecursionError, ValueError) as error:
+        raise DeixisError(f"{place}: nested too deeply, or a number with too many digits") from error
     if not isinstance(record, dict):
         raise DeixisError(f"{place}: must be an object with photo, caption, span, boxes and scores")
     absent = [key for key in ("photo", "boxes", "scores") if key not in record]

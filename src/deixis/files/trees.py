@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import zipfile
 import zlib
@@ -19,6 +20,18 @@ MAX_RATIO = 200
 """A zip member that unpacks to more than this many times its size, and to over a megabyte, is a bomb."""
 
 _HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX/)")
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    OSError,
+    EOFError,
+    ValueError,
+    IndexError,
+    RuntimeError,  # a password, or a method of compression that is not known
+)
+"""What `zipfile` raises on bytes that are no whole zip."""
 
 
 class Tree(Protocol):
@@ -51,9 +64,12 @@ class Folder:
         path = self.root / name
         if not path.resolve().is_relative_to(self.root.resolve()):
             raise DatasetError(f"{self.root}: {name} lies outside the folder")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise DatasetError(f"{self.root}: {name} is larger than {MAX_FILE_BYTES // 2**20} MB")
-        return path.read_bytes()
+        try:
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise DatasetError(f"{self.root}: {name} is larger than {MAX_FILE_BYTES // 2**20} MB")
+            return path.read_bytes()
+        except OSError as error:
+            raise DatasetError(f"{self.root}: {name} cannot be read ({error.strerror})") from error
 
 
 class Zip:
@@ -62,7 +78,8 @@ class Zip:
     def __init__(self, root: Path, archive: zipfile.ZipFile) -> None:
         self.root = root
         self._archive = archive
-        self._members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+        # An empty name, which no honest archive has, would make `is_dir` fail.
+        self._members = {info.filename: info for info in archive.infolist() if info.filename and not info.is_dir()}
         for name, info in self._members.items():
             self._refuse_hostile(name, info)
         self._names = sorted(name for name in self._members if not _HIDDEN.search(name))
@@ -88,7 +105,7 @@ class Zip:
         try:
             with self._archive.open(info) as stream:
                 return stream.read(info.file_size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        except _DAMAGE as error:
             raise DatasetError(f"{self.root}: {name} cannot be unpacked ({error})") from error
 
 
@@ -110,11 +127,14 @@ def open_tree(path: Path) -> Iterator[Tree]:
         return
     if not path.exists():
         raise DatasetError(f"{path}: no such file or folder")
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise DatasetError(f"{path}: not a whole zip file ({error}); it may be truncated") from error
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({error.strerror})") from error
-    with archive:
+    with _open_zip(path) as archive:
         yield Zip(path, archive)
+
+
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except PermissionError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror})") from error
+    except _DAMAGE as error:
+        raise DatasetError(f"{path}: not a whole zip file ({error}); it may be truncated") from error

@@ -106,15 +106,15 @@ def _pieces(text: str, phrases: Sequence[MarkedPhrase], sizes: Sizes) -> Iterato
             if phrase.start == start:
                 inside.add(i)
                 if phrase.mark is not None:
-                    room = tag_size(phrase.mark, sizes)[0] + sizes.gap
-                    yield _Piece(room, frozenset(inside), tag=phrase.mark)
+                    tag_width = tag_size(phrase.mark, sizes)[0]
+                    yield _Piece(tag_width + sizes.gap, frozenset(inside), tag=phrase.mark)
         yield _Piece(font(sizes.text).getlength(shown[start:end]), frozenset(inside), shown[start:end])
         for i, phrase in sorted(enumerate(phrases), key=lambda item: -item[1].start):
             if phrase.end == end:
                 if phrase.score is not None:
                     score = f"({phrase.score:.2f})"
-                    room = font(sizes.tag).getlength(score) + sizes.gap
-                    yield _Piece(room, frozenset(inside), score, is_score=True)
+                    score_width = font(sizes.tag).getlength(score)
+                    yield _Piece(score_width + sizes.gap, frozenset(inside), score, is_score=True)
                 if phrase.mark is not None:
                     yield _Piece(sizes.gap / 2, frozenset(inside))
                 inside.remove(i)

@@ -60,6 +60,13 @@ def test_a_photo_of_two_splits_is_the_same_in_both(dogs: list[Photo], folder: Pa
         assert load(folder / f"{kind}_train.json") == load(folder / f"{kind}_dev.json")
 
 
+def test_no_two_captions_and_no_two_boxes_have_the_same_id(dogs: list[Photo], folder: Path) -> None:
+    write([replace(photo, splits=("all",)) for photo in dogs], folder)
+    for kind, count in (("captions", 3), ("instances", 5)):
+        ids = [annotation["id"] for annotation in load(folder / f"{kind}_all.json")["annotations"]]
+        assert ids == list(range(1, count + 1))
+
+
 def test_photos_of_unknown_size_state_none(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     assert load(folder / "captions_rest.json")["images"] == [
@@ -87,12 +94,12 @@ def test_image_ids_are_the_photos_own_or_running_for_all(
 
 
 def test_categories_do_not_depend_on_the_order_of_photos(folder: Path) -> None:
-    photos = [
-        Photo(str(n), boxes=(Box((0, 0, 1, 1), label=name),)) for n, name in enumerate(["zebra", "cat", "people"])
-    ]
+    names = ["zebra", "dog", "bee", "people", "cat", "ape"]
+    photos = [Photo(str(number), boxes=(Box((0, 0, 1, 1), label=name),)) for number, name in enumerate(names)]
     write(photos, folder)
     categories = load(folder / "instances_rest.json")["categories"]
-    assert [(category["id"], category["name"]) for category in categories] == [(1, "people"), (9, "cat"), (10, "zebra")]
+    assert [category["name"] for category in categories] == ["people", "ape", "bee", "cat", "dog", "zebra"]
+    assert [category["id"] for category in categories] == [1, 9, 10, 11, 12, 13]
     write(photos[::-1], folder)
     assert load(folder / "instances_rest.json")["categories"] == categories
 

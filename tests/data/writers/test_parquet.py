@@ -92,6 +92,14 @@ def test_much_data_is_cut_into_files_that_know_their_number(folder: Path, monkey
     assert [pq.read_table(path)["id"].to_pylist() for path in paths] == [list("0123"), list("4567"), ["8"]]
 
 
+def test_a_file_holds_many_groups_of_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_ROWS", 2)
+    write((Photo(str(number)) for number in range(5)), folder)
+    (path,) = (folder / "data").iterdir()
+    assert path.name == "rest-00000-of-00001.parquet"
+    assert pq.read_table(path)["id"].to_pylist() == list("01234")
+
+
 def test_splits_are_called_as_hugging_face_takes_it(folder: Path) -> None:
     write([Photo("1", splits=("dev-1k",))], folder)
     assert (folder / "data" / "dev_1k-00000-of-00001.parquet").exists()

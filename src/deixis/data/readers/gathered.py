@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 
-from deixis.data.readers.names import Names, Wrong, is_plain, shown
+from deixis.data.readers.names import Names, Wrong, shown
 from deixis.data.readers.source import Source
 from deixis.data.records import Annotated, Caption, Photo
 from deixis.errors import DatasetError
+from deixis.files.names import is_plain
 
 
 def at_line(file: Path, number: int) -> Wrong:

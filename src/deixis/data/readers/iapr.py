@@ -26,7 +26,7 @@ from deixis.data.readers.names import Names, Wrong
 from deixis.data.readers.source import Source
 from deixis.data.records import Annotated, Caption, Photo
 from deixis.errors import DatasetError
-from deixis.files.trees import Tree, open_tree
+from deixis.files.trees import open_tree
 
 KIND = "iapr-tc12"
 FORM = "IAPR TC-12 (a folder or zip of .eng files)"
@@ -50,18 +50,11 @@ def _photos(path: Path, files: list[str]) -> Iterator[Photo]:
     names = Names()
     with open_tree(path) as tree:
         for file in files:
-            yield _photo(_read(tree, file), names, _at_file(path, file))
+            yield _photo(tree.read(file), names, _at_file(path, file))
 
 
 def _at_file(path: Path, file: str) -> Wrong:
     return lambda what: DatasetError(f"{path}: {file}: {what}")
-
-
-def _read(tree: Tree, file: str) -> bytes:
-    try:
-        return tree.read(file)
-    except OSError as error:
-        raise DatasetError(f"{tree.root}: {file}: cannot be read ({error.strerror})") from error
 
 
 def _photo(data: bytes, names: Names, wrong: Wrong) -> Photo:

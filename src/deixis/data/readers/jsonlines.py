@@ -21,10 +21,11 @@ from dataclasses import fields
 
 from deixis.data.readers.content import Content
 from deixis.data.readers.gathered import Gathered, split_name
-from deixis.data.readers.names import is_below, is_plain, shown
+from deixis.data.readers.names import shown
 from deixis.data.readers.source import Source
 from deixis.data.readers.values import Value, parse_line
 from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.files.names import is_below, is_plain
 
 KIND = "jsonl"
 FORM = 'JSON Lines (our own, or {"image": …, "caption": …})'

@@ -1,18 +1,15 @@
-"""What photos are called: ids from file names, and names that are safe to write files under."""
+"""What photos are called: ids from file names, each for one photo only."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import PureWindowsPath
 
 from deixis.data.matching import stem_of
 from deixis.errors import DatasetError
+from deixis.files.names import is_plain
 
 Wrong = Callable[[str], DatasetError]
 """Makes an error about one place in a file from what is wrong there."""
-
-_NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/\\]")
 
 
 def shown(text: str) -> str:
@@ -24,30 +21,6 @@ def shown(text: str) -> str:
     "'two\\nlines'"
     """
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
-
-
-def is_plain(name: str) -> bool:
-    """Whether a file in any folder can be called so: one part, no control characters, no way out.
-
-    Examples
-    --------
-    >>> is_plain("1000268201"), is_plain("../1000268201")
-    (True, False)
-    """
-    drive = PureWindowsPath(name).drive
-    return bool(name.strip()) and not drive and name not in (".", "..") and not _NOT_IN_NAMES.search(name)
-
-
-def is_below(path: str) -> bool:
-    """Whether a path leads to something below the folder it starts from.
-
-    Examples
-    --------
-    >>> is_below("train/1.jpg"), is_below("/etc/passwd"), is_below("a/../../b")
-    (True, False, False)
-    """
-    parsed = PureWindowsPath(path)  # the stricter kind: it knows both slashes, and drives
-    return bool(parsed.parts) and "\0" not in path and not parsed.anchor and ".." not in parsed.parts
 
 
 class Names:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from deixis import geometry
-from deixis.data.records import ENTITY_TYPES, Box, Photo
+from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.data.writers.common import (
     Spool,
     bring_along,
     categories_of_boxes,
+    corners_of,
     file_name,
     json_document,
     number,
@@ -84,19 +85,20 @@ def _captions(photo: Photo, place: int, first_id: int) -> Iterator[dict[str, Any
 
 def _instances(photo: Photo, place: int, first_id: int) -> Iterator[dict[str, Any]]:
     """The boxes of a photo; in place of a category's id stands its name."""
-    named = zip(photo.boxes, categories_of_boxes(photo), strict=True)
-    for instance_id, (box, category) in enumerate(named, start=first_id):
-        yield {"id": instance_id, "image_id": place, "category_id": category} | _shape(box)
-
-
-def _shape(box: Box) -> dict[str, Any]:
-    x1, y1, x2, y2 = (number(value) for value in box.xyxy)
-    return {
-        "bbox": [number(value) for value in geometry.to_xywh(box.xyxy).tolist()],
-        "area": number(float(geometry.area(box.xyxy))),
-        "iscrowd": 0,
-        "segmentation": [[x1, y1, x2, y1, x2, y2, x1, y2]],
-    }
+    corners = corners_of(photo)
+    shapes = zip(corners.tolist(), geometry.to_xywh(corners).tolist(), geometry.area(corners).tolist(), strict=True)
+    named = zip(categories_of_boxes(photo), shapes, strict=True)
+    for instance_id, (category, (xyxy, xywh, area)) in enumerate(named, start=first_id):
+        x1, y1, x2, y2 = map(number, xyxy)
+        yield {
+            "id": instance_id,
+            "image_id": place,
+            "category_id": category,
+            "bbox": [number(value) for value in xywh],
+            "area": number(area),
+            "iscrowd": 0,
+            "segmentation": [[x1, y1, x2, y1, x2, y2, x1, y2]],
+        }
 
 
 def _image_ids(photo_ids: Sequence[str]) -> list[int]:

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deixis.data.readers.names import is_below, is_plain
+import numpy as np
+
+from deixis import geometry
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
 from deixis.files.atomic import explained
+from deixis.files.names import is_below, is_plain
 
 NO_SPLIT = "rest"
 """Where formats that need a split have the photos that are in none."""
@@ -99,6 +102,17 @@ def categories_of_boxes(photo: Photo) -> list[str]:
             if mention.chain is not None and mention.types:
                 types.setdefault(mention.chain, mention.types[0])
     return [box.label or next((types[chain] for chain in box.chains if chain in types), OTHER) for box in photo.boxes]
+
+
+def corners_of(photo: Photo) -> geometry.Boxes:
+    """The boxes of a photo in one array, of shape (0, 4) where it has none.
+
+    Examples
+    --------
+    >>> corners_of(Photo("1")).shape
+    (0, 4)
+    """
+    return np.array([box.xyxy for box in photo.boxes], dtype=np.float64).reshape(-1, 4)
 
 
 def number(value: float) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deixis.data.entities import format_annotation, format_sentence
 from deixis.data.records import Photo
-from deixis.data.writers.common import bring_along
+from deixis.data.writers.common import bring_along, splits_of
 
 _PLAIN_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
 
@@ -31,7 +31,7 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
         lines = [re.sub(r"[\r\n]", " ", format_sentence(caption, names)) + "\n" for caption in photo.captions]
         (sentences / f"{photo_id}.txt").write_bytes("".join(lines).encode())
         (annotations / f"{photo_id}.xml").write_bytes(format_annotation(photo, names).encode())
-        for split in photo.splits:
+        for split in splits_of(photo) if photo.splits else ():
             splits[split].append(photo_id)
         unrelated += [f"{photo_id} {n}" for n, caption in enumerate(photo.captions, 1) if not caption.related]
     for split, ids in splits.items():

@@ -24,6 +24,7 @@ from deixis.data.writers.common import (
     OTHER,
     bring_along,
     categories_of_boxes,
+    corners_of,
     file_name,
     json_list,
     write_text,
@@ -77,10 +78,11 @@ def _boxes(photo: Photo) -> list[Region]:
     if photo.width is None or photo.height is None:
         return []
     regions = []
-    for place, (box, category) in enumerate(zip(photo.boxes, categories_of_boxes(photo), strict=True)):
-        percent = geometry.rescale(box.xyxy, (photo.width, photo.height), to=(100, 100))
-        # Cut last: a border that comes to 100.00000000000001 is refused by Label Studio.
-        x, y, width, height = geometry.to_xywh(geometry.clip(percent, 100, 100)).tolist()
+    percent = geometry.rescale(corners_of(photo), (photo.width, photo.height), to=(100, 100))
+    # Cut last: a border that comes to 100.00000000000001 is refused by Label Studio.
+    places = geometry.to_xywh(geometry.clip(percent, 100, 100)).tolist()
+    named = zip(photo.boxes, categories_of_boxes(photo), places, strict=True)
+    for place, (box, category, (x, y, width, height)) in enumerate(named):
         regions.append(
             {
                 "id": f"box-{place}",

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from deixis import geometry
 from deixis.data.records import Caption, Photo
-from deixis.data.writers.common import bring_along, file_name, number, splits_of, to_json
+from deixis.data.writers.common import bring_along, corners_of, file_name, number, splits_of, to_json
 from deixis.errors import DatasetError
 
 _SMALLEST_SIDE = 1
@@ -59,8 +59,8 @@ def _lines(photo: Photo) -> Iterator[dict[str, Any]]:
 def _usable_boxes(photo: Photo, width: int, height: int) -> dict[str, list[list[float]]]:
     """The boxes of each chain, cut at the photo's border, less those of which too little is left."""
     found: dict[str, list[list[float]]] = {}
-    for box in photo.boxes:
-        x1, y1, x2, y2 = geometry.clip(box.xyxy, width, height).tolist()
+    clipped = geometry.clip(corners_of(photo), width, height).tolist()
+    for box, (x1, y1, x2, y2) in zip(photo.boxes, clipped, strict=True):
         if x2 - x1 >= _SMALLEST_SIDE and y2 - y1 >= _SMALLEST_SIDE:
             for chain in box.chains:
                 found.setdefault(chain, []).append([number(value) for value in (x1, y1, x2, y2)])

@@ -100,7 +100,7 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
                     shards[split] = _Shards(folder / "data", _hub_name(split, shards), schema)
                     stack.callback(shards[split].close)
                 shards[split].add(row, size)
-    counts = {split.name: split.finish() for split in shards.values()}
+        counts = {split.name: split.finish() for split in shards.values()}
     write_text(folder / "README.md", [_card(counts, with_photos=images is not None)])
 
 
@@ -131,8 +131,8 @@ def _feature(type_: pa.DataType) -> Any:
         return [_feature(type_.value_type)]
     if pa.types.is_struct(type_):
         return {field.name: _feature(field.type) for field in type_}
-    spelled = {pa.float64(): "float64", pa.bool_(): "bool"}
-    return {"dtype": spelled.get(type_, str(type_)), "_type": "Value"}
+    # Arrow says "double"; for all other types the names are the same.
+    return {"dtype": "float64" if type_ == pa.float64() else str(type_), "_type": "Value"}
 
 
 def _row(photo: Photo) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +13,24 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 _BITS = 63
+
+
+class Numbering(defaultdict[str, int]):
+    """Give each new word the next number.
+
+    Examples
+    --------
+    >>> ids = Numbering()
+    >>> ids.of(["a", "dog", "a"]).tolist(), dict(ids)
+    ([0, 1, 0], {'a': 0, 'dog': 1})
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self.__len__)
+
+    def of(self, words: Iterable[str]) -> IntArray:
+        """The numbers of words."""
+        return np.array(list(map(self.__getitem__, words)), dtype=np.int64)
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -74,7 +95,18 @@ def order_by(*columns: IntArray) -> IntArray:
     for column, width in zip(shifted[1:], widths[1:], strict=True):
         key = key << width | column
     key = key << place_width | np.arange(n)
-    return np.sort(key) & ((1 << place_width) - 1)
+    return np.asarray(np.sort(key) & ((1 << place_width) - 1))
+
+
+def summed(groups: IntArray, values: IntArray | FloatArray, n: int) -> FloatArray:
+    """The sum of the values of each of n groups.
+
+    Examples
+    --------
+    >>> summed(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
+    [4.0, 0.0, 2.0]
+    """
+    return np.bincount(groups, values, n).astype(np.float64, copy=False)
 
 
 def runs(first: IntArray, count: IntArray) -> IntArray:
@@ -86,7 +118,18 @@ def runs(first: IntArray, count: IntArray) -> IntArray:
     [5, 6, 0, 1, 2]
     """
     ends = np.cumsum(count)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
+    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count))
+
+
+def first_of_run(ordered: IntArray) -> IntArray:
+    """For each of some sorted values, the place of the first that is equal to it.
+
+    Examples
+    --------
+    >>> first_of_run(np.array([3, 3, 5])).tolist()
+    [0, 0, 2]
+    """
+    return np.maximum.accumulate(np.where(_begins(ordered), np.arange(len(ordered)), 0))
 
 
 def _begins(ordered: IntArray) -> BoolArray:

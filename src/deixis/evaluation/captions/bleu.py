@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import FloatArray
+from deixis.evaluation.captions.arrays import FloatArray, summed
 from deixis.evaluation.captions.coded import LONGEST, CaptionSet
 
 _SMALL, _TINY = 1e-9, 1e-15
@@ -41,7 +41,7 @@ def bleu_statistics(captions: CaptionSet) -> FloatArray:
         most = np.zeros(np.searchsorted(grams.sentence, n_photos), dtype=np.int64)
         np.maximum.at(most, grams.of_candidate, grams.count[grams.of_reference])
         right = np.minimum(most, grams.count[: len(most)])
-        statistics[:, n] = np.bincount(grams.sentence[: len(most)], right, n_photos)
+        statistics[:, n] = summed(grams.sentence[: len(most)], right, n_photos)
         statistics[:, LONGEST + n] = np.maximum(0, length - n)
     statistics[:, -2] = length
     statistics[:, -1] = _closest_lengths(captions)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import FloatArray, distinct
+from deixis.evaluation.captions.arrays import FloatArray, distinct, summed
 from deixis.evaluation.captions.coded import LONGEST, CaptionSet, Ngrams
 
 _SIGMA = 6.0
@@ -45,7 +45,7 @@ def cider(captions: CaptionSet) -> Cider:
     >>> from deixis.evaluation.captions.coded import caption_set
     >>> two = caption_set({"1": "a dog", "2": "red cats"}, {"1": ["a dog"], "2": ["two red cats run"]})
     >>> [each.round(3).tolist() for each in cider(two)]
-    [[5.0, 3.211], [5.0, 3.037]]
+    [[5.0, 3.211], [5.0, 3.038]]
     """
     n_photos = len(captions.photos)
     per_reference = np.zeros((2, len(captions.photo_of_reference)))
@@ -56,7 +56,7 @@ def cider(captions: CaptionSet) -> Cider:
     per_reference[1] *= np.exp(-(longer**2) / (2 * _SIGMA**2))
     references = np.bincount(captions.photo_of_reference, minlength=n_photos)
     plain, damped = (
-        _SCALE / LONGEST * np.bincount(captions.photo_of_reference, values, n_photos) / references
+        _SCALE / LONGEST * summed(captions.photo_of_reference, values, n_photos) / references
         for values in per_reference
     )
     return Cider(plain, damped)
@@ -66,18 +66,18 @@ def _similarities(captions: CaptionSet, grams: Ngrams) -> FloatArray:
     """The cosine of each reference with its candidate for one n: as it is, and clipped to the reference."""
     n_photos = len(captions.photos)
     weight = grams.count * _idf(captions, grams)[grams.gram]
-    norm = np.sqrt(np.bincount(grams.sentence, weight**2, len(captions.photo_of_sentence)))
+    norm = np.sqrt(summed(grams.sentence, weight**2, len(captions.photo_of_sentence)))
     reference = grams.sentence[grams.of_reference] - n_photos
     of_candidate, of_reference = weight[grams.of_candidate], weight[grams.of_reference]
     n_references = len(captions.photo_of_reference)
     products = np.stack(
         [
-            np.bincount(reference, of_candidate * of_reference, n_references),
-            np.bincount(reference, np.minimum(of_candidate, of_reference) * of_reference, n_references),
+            summed(reference, of_candidate * of_reference, n_references),
+            summed(reference, np.minimum(of_candidate, of_reference) * of_reference, n_references),
         ]
     )
     norms = norm[captions.photo_of_reference] * norm[n_photos:]
-    return np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return np.asarray(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0))
 
 
 def _idf(captions: CaptionSet, grams: Ngrams) -> FloatArray:
@@ -87,4 +87,4 @@ def _idf(captions: CaptionSet, grams: Ngrams) -> FloatArray:
     photo = captions.photo_of_sentence[grams.sentence[first_reference:]]
     in_photo = distinct(photo * max(1, grams.kinds) + grams.gram[first_reference:])
     frequency = np.bincount(in_photo % max(1, grams.kinds), minlength=grams.kinds)
-    return np.log(n_photos) - np.log(np.maximum(1, frequency))
+    return np.asarray(np.log(n_photos) - np.log(np.maximum(1, frequency)))

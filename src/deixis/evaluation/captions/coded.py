@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.arrays import IntArray, counted, numbered
+from deixis.evaluation.captions.arrays import IntArray, Numbering, counted, numbered
 from deixis.tokens import words
 
 LONGEST = 4
@@ -77,9 +77,8 @@ class CaptionSet:
     @cached_property
     def ngrams(self) -> tuple[Ngrams, ...]:
         """The n-grams of one to four words."""
-        ids: dict[str, int] = {}
-        flat = [ids.setdefault(word, len(ids)) for word in chain.from_iterable(self.sentences())]
-        word = np.array(flat, dtype=np.int64)
+        ids = Numbering()
+        word = ids.of(chain.from_iterable(self.sentences()))
         sentence = np.repeat(np.arange(len(self.lengths)), self.lengths)
         left = np.repeat(np.cumsum(self.lengths), self.lengths) - np.arange(len(word))
         found = []
@@ -104,7 +103,11 @@ class CaptionSet:
         wanted = self.photo_of_sentence[sentence[first_reference:]] * max(1, kinds) + gram[first_reference:]
         candidates = codes[:first_reference]
         place = np.searchsorted(candidates, wanted)
-        shared = np.flatnonzero(candidates[np.minimum(place, first_reference - 1)] == wanted) if first_reference else place[:0]
+        shared = (
+            np.flatnonzero(candidates[np.minimum(place, first_reference - 1)] == wanted)
+            if first_reference
+            else place[:0]
+        )
         return Ngrams(sentence, gram, count, kinds, place[shared], first_reference + shared)
 
 

@@ -25,7 +25,7 @@ import os
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import FloatArray, IntArray
+from deixis.evaluation.captions.arrays import FloatArray, IntArray, Numbering, summed
 from deixis.evaluation.captions.coded import CaptionSet
 from deixis.evaluation.captions.meteor_matches import Matches, Sentences, find_matches
 from deixis.evaluation.captions.meteor_search import align
@@ -56,11 +56,11 @@ def meteor_statistics(
     Examples
     --------
     >>> from deixis.evaluation.captions.coded import caption_set
-    >>> one = caption_set({"1": "two dogs run"}, {"1": ["a dog runs"]})
+    >>> one = caption_set({"1": "the dogs run"}, {"1": ["a cat", "the dog runs fast"]})
     >>> meteor_statistics(one).round(2).tolist()
-    [[1.75, 1.75, 0.9, 0.9, 1.0, 2.0]]
+    [[1.75, 2.5, 1.15, 1.15, 1.0, 3.0]]
     """
-    ids: dict[str, int] = {}
+    ids = Numbering()
     candidates = Sentences.coded([normalised(sentence) for sentence in captions.candidates], ids)
     references = Sentences.coded([normalised(one) for each in captions.references for one in each], ids)
     candidate_of = captions.photo_of_reference
@@ -76,8 +76,8 @@ def meteor_from(statistics: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> round(float(meteor_from(np.array([1.75, 1.75, 0.9, 0.9, 1.0, 2.0]))), 4)
-    0.2457
+    >>> round(float(meteor_from(np.array([1.75, 2.5, 1.15, 1.15, 1.0, 3.0]))), 4)
+    0.2497
     """
     candidate, reference, matched_candidate, matched_reference, chunks, matched = np.moveaxis(statistics, -1, 0)
     precision, recall = _ratio(matched_candidate, candidate), _ratio(matched_reference, reference)
@@ -100,14 +100,14 @@ def _summed(
     goes_on = (start[1:] == (start + matches.length)[:-1]) & (at[1:] == (at + matches.span)[:-1])
     goes_on &= matches.pair[1:] == matches.pair[:-1]
     chunks = np.bincount(matches.pair, minlength=n_pairs) - np.bincount(matches.pair[1:][goes_on], minlength=n_pairs)
-    spans, lengths = (np.bincount(matches.pair, each, n_pairs) for each in (matches.span, matches.length))
+    spans, lengths = (summed(matches.pair, each, n_pairs) for each in (matches.span, matches.length))
     whole = (spans == candidates.lengths[candidate_of]) & (lengths == references.lengths) & (chunks == 1)
     return np.stack(
         [
             np.diff(up_to_candidate[candidates.begins])[candidate_of],
             np.diff(up_to_reference[references.begins]),
-            np.bincount(matches.pair, in_candidate, n_pairs),
-            np.bincount(matches.pair, in_reference, n_pairs),
+            summed(matches.pair, in_candidate, n_pairs),
+            summed(matches.pair, in_reference, n_pairs),
             np.where(whole, 0, chunks),
             (spans + lengths) / 2,
         ],

@@ -8,20 +8,19 @@ references. A *pair* is one reference with the candidate of its photo.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, permutations
+from itertools import chain
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import BoolArray, IntArray, counted, order_by, runs
-from deixis.evaluation.captions.meteor_words import Phrase, paraphrases, senses, stem
+from deixis.evaluation.captions.arrays import BoolArray, IntArray, Numbering, counted, distinct, order_by, runs
+from deixis.evaluation.captions.meteor_words import PhraseTable, paraphrases, senses, stem
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
 
 _LOOKUPS_AT_ONCE = 1 << 21
-_FILTER_BITS = 22
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MARK_BITS = 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +36,10 @@ class Sentences:
         return np.diff(self.begins)
 
     @classmethod
-    def coded(cls, sentences: Sequence[Sequence[str]], ids: dict[str, int]) -> Sentences:
-        """Number the words of sentences, with new numbers for words that have none yet."""
-        words = [ids.setdefault(word, len(ids)) for word in chain.from_iterable(sentences)]
+    def coded(cls, sentences: Sequence[Sequence[str]], ids: Numbering) -> Sentences:
+        """Number the words of sentences."""
         begins = np.concatenate([[0], np.cumsum([len(sentence) for sentence in sentences])])
-        return cls(np.array(words, dtype=np.int64), begins.astype(np.int64))
+        return cls(ids.of(chain.from_iterable(sentences)), begins.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,65 +89,68 @@ def find_matches(
     candidates: Sentences,
     references: Sentences,
     candidate_of: IntArray,
-    ids: dict[str, int],
+    ids: Numbering,
     table: str | os.PathLike[str] | None,
 ) -> Matches:
     """Find the matches of all pairs.
 
     Parameters
     ----------
-    candidates, references
-        Sentences with the word numbers of `ids`.
+    candidates, references, ids
+        Sentences, and the words whose numbers they hold.
     candidate_of
         For each reference, the number of its candidate; ascending.
     table
         The paraphrases, in Meteor's format; None leaves that module out.
     """
-    pairs = [] if table is None else paraphrases(table, ids)
-    phrases = _Phrases(chain.from_iterable(pairs), ids)
-    related = _related_words(ids) | {PARAPHRASE: _related_phrases(pairs, phrases)}
-    relations = _Relations(related, len(ids) + len(phrases.units))
+    phrases = _Phrases(PhraseTable.of([]) if table is None else paraphrases(table, ids), ids)
+    relations = _Relations(_related_words(ids) | {PARAPHRASE: phrases.related}, phrases.n_units)
     matches = _looked_up(phrases.pieces(candidates), phrases.pieces(references), candidate_of, relations)
     order = order_by(matches.pair, matches.start, matches.module, matches.length, matches.at)
     return _exact_only_where_equal(matches.where(order), candidates.lengths[candidate_of], references.lengths)
 
 
 class _Phrases:
-    """The phrases of a table as a tree of their words, to find them in sentences.
+    """The phrases of a table whose words all occur, as a tree of their words, to find them in sentences.
 
-    `units` maps each phrase to its unit: a word's own id, or a number after all word ids.
+    Attributes
+    ----------
+    n_units
+        The number of units: all words, then the phrases of several words.
+    related
+        The units of each pair of paraphrases, in both directions. Meteor matches twice where the table has both
+        directions already, and so do these.
     """
 
-    def __init__(self, phrases: Iterable[Phrase], ids: dict[str, int]) -> None:
-        self.units: dict[Phrase, int] = {}
-        for phrase in phrases:
-            if len(phrase) > 1:
-                self.units.setdefault(phrase, len(ids) + len(self.units))
-        self._n_words = max(1, len(ids))
-        self._levels = self._grown(ids)
-        self._ids = ids
+    def __init__(self, table: PhraseTable, ids: Numbering) -> None:
+        id_of = np.array([ids.get(word, -1) for word in table.ids] + [-1], dtype=np.int64)
+        phrases = id_of[table.phrases]
+        known = np.all((phrases >= 0) | (table.phrases < 0), axis=1)
+        several = known & (table.phrases[:, 1:2] >= 0).any(axis=1)
+        units = np.where(several, len(ids) - 1 + np.cumsum(several), phrases[:, 0])
+        pairs = units[table.pairs[np.all(known[table.pairs], axis=1)]]
+        self.n_units = len(ids) + int(several.sum())
+        self.related = np.concatenate([pairs, pairs[:, ::-1]])
+        self._n_words = len(ids)
+        self._levels = self._grown(phrases[several], units[several])
 
-    def unit(self, phrase: Phrase) -> int:
-        """The unit of a word or phrase."""
-        return self.units[phrase] if len(phrase) > 1 else self._ids[phrase[0]]
-
-    def _grown(self, ids: dict[str, int]) -> list[tuple[IntArray, IntArray]]:
+    def _grown(self, phrases: IntArray, units: IntArray) -> list[tuple[IntArray, IntArray]]:
         """For each length from two words: the sorted codes of all beginnings, and the unit of each or -1.
 
         The code of a beginning is made of the number of the shorter beginning and the next word's id.
         """
         levels = []
-        places = {phrase: ids[phrase[0]] for phrase in self.units}
-        for n in range(2, max(map(len, self.units), default=1) + 1):
-            codes = {phrase: place * self._n_words + ids[phrase[n - 1]] for phrase, place in places.items()}
-            level = np.unique(np.fromiter(codes.values(), dtype=np.int64, count=len(codes)))
-            found = np.searchsorted(level, np.fromiter(codes.values(), dtype=np.int64, count=len(codes)))
-            units = np.full(len(level), -1)
-            for phrase, place in zip(codes, found.tolist(), strict=True):
-                if len(phrase) == n:
-                    units[place] = self.units[phrase]
-            levels.append((level, units))
-            places = {phrase: place for phrase, place in zip(codes, found.tolist(), strict=True) if len(phrase) > n}
+        lengths = (phrases >= 0).sum(axis=1)
+        place = phrases[:, 0]
+        for n in range(2, lengths.max(initial=1) + 1):
+            goes_on = lengths >= n
+            phrases, units, lengths = phrases[goes_on], units[goes_on], lengths[goes_on]
+            codes = place[goes_on] * self._n_words + phrases[:, n - 1]
+            level = distinct(codes)
+            place = np.searchsorted(level, codes)
+            unit_of = np.full(len(level), -1)
+            unit_of[place[lengths == n]] = units[lengths == n]
+            levels.append((level, unit_of))
         return levels
 
     def pieces(self, sentences: Sentences) -> _Pieces:
@@ -178,53 +179,50 @@ class _Relations:
     """Which unit of a reference matches which unit of a candidate, and by which module."""
 
     def __init__(self, related: dict[int, IntArray], n_units: int) -> None:
-        codes = np.concatenate([units[:, 0] * n_units + units[:, 1] for units in related.values()])
-        module = np.repeat(list(related), [len(units) for units in related.values()])
-        order = order_by(codes, module)
-        self._module = module[order]
+        units = np.concatenate(list(related.values()))
+        codes = units[:, 0] * n_units + units[:, 1]
+        module = np.repeat(list(related), [len(each) for each in related.values()])
+        self._module = module[order_by(codes, module)]
         self._codes, self._count = counted(codes)
         self._first = np.cumsum(self._count) - self._count
         self._n_units = n_units
-        # Most lookups find nothing; a table of hashes says so at once for nearly all of them.
-        self._perhaps = np.zeros(1 << _FILTER_BITS, dtype=bool)
-        self._perhaps[_hashed(self._codes)] = True
+        # Most units match nothing on the other side; a table of random marks says so at once for nearly all.
+        self.marks = np.random.default_rng(0).integers(0, 1 << _MARK_BITS, size=(2, n_units), dtype=np.uint32)
+        self.perhaps = np.zeros(1 << _MARK_BITS, dtype=bool)
+        self.perhaps[self.marks[0, units[:, 0]] ^ self.marks[1, units[:, 1]]] = True
 
     def lookup(self, reference: IntArray, candidate: IntArray) -> tuple[IntArray, IntArray]:
         """Find the matching ones among pairs of units: their places, and the module of each; a place may recur."""
         codes = reference * self._n_units + candidate
-        places = np.flatnonzero(self._perhaps[_hashed(codes)])
-        found = np.minimum(np.searchsorted(self._codes, codes[places]), len(self._codes) - 1)
-        known = self._codes[found] == codes[places]
-        places, found = places[known], found[known]
-        count = self._count[found]
-        return np.repeat(places, count), self._module[runs(self._first[found], count)]
+        found = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        places = np.flatnonzero(self._codes[found] == codes)
+        count = self._count[found[places]]
+        return np.repeat(places, count), self._module[runs(self._first[found[places]], count)]
 
 
-def _hashed(codes: IntArray) -> IntArray:
-    return (codes.astype(np.uint64) * _ODD >> np.uint64(64 - _FILTER_BITS)).astype(np.int64)
-
-
-def _related_words(ids: dict[str, int]) -> dict[int, IntArray]:
+def _related_words(ids: Numbering) -> dict[int, IntArray]:
     """Equal words, words of one stem, and words with a sense in common, by module."""
-    by_stem: dict[str, list[int]] = {}
-    by_sense: dict[int | str, list[int]] = {}
-    for word, number in ids.items():
-        by_stem.setdefault(stem(word), []).append(number)
-        for sense in senses(word):
-            by_sense.setdefault(sense, []).append(number)
-    same_stem = [two for group in by_stem.values() for two in permutations(group, 2)]
-    synonyms = {two for group in by_sense.values() if len(group) > 1 for two in permutations(group, 2)}
-    return {EXACT: _pairs((number, number) for number in ids.values()), STEM: _pairs(same_stem), SYNONYM: _pairs(synonyms)}
+    senses_of = [senses(word) for word in ids]
+    numbers = np.arange(len(ids))
+    return {
+        EXACT: np.stack([numbers, numbers], axis=1),
+        STEM: _sharing(numbers, [stem(word) for word in ids]),
+        SYNONYM: _sharing(np.repeat(numbers, [len(each) for each in senses_of]), chain.from_iterable(senses_of)),
+    }
 
 
-def _related_phrases(pairs: list[tuple[Phrase, Phrase]], phrases: _Phrases) -> IntArray:
-    """Each pair of the table in both directions; Meteor matches twice where the table has both already."""
-    units = _pairs((phrases.unit(one), phrases.unit(other)) for one, other in pairs)
-    return np.concatenate([units, units[:, ::-1]])
-
-
-def _pairs(units: Iterable[tuple[int, int]]) -> IntArray:
-    return np.fromiter(chain.from_iterable(units), dtype=np.int64).reshape(-1, 2)
+def _sharing(members: IntArray, groups: Iterable[Hashable]) -> IntArray:
+    """All ordered pairs of different members that are in the same group, each pair once."""
+    number_of: dict[Hashable, int] = {}
+    group = np.array([number_of.setdefault(each, len(number_of)) for each in groups], dtype=np.int64)
+    order = order_by(group)
+    group, members = group[order], members[order]
+    size = np.bincount(group, minlength=1)
+    first = np.cumsum(size) - size
+    one, other = np.repeat(members, size[group]), members[runs(first[group], size[group])]
+    base = len(members) + 1
+    codes = distinct(one[one != other] * base + other[one != other])
+    return np.stack(np.divmod(codes, base), axis=1)
 
 
 def _looked_up(candidates: _Pieces, references: _Pieces, candidate_of: IntArray, relations: _Relations) -> Matches:
@@ -234,13 +232,18 @@ def _looked_up(candidates: _Pieces, references: _Pieces, candidate_of: IntArray,
     candidate = candidate_of[references.sentence]
     begin, number = first[candidate], first[candidate + 1] - first[candidate]
     upto = np.cumsum(number)
-    found = []
+    marks = relations.marks[0, references.unit], relations.marks[1, candidates.unit]
+    nothing = np.zeros(0, dtype=np.int64)
+    found = [(nothing, nothing, nothing)]
     done = 0
     while done < len(number):
-        lookups_before = upto[done] - number[done]
-        stop = max(done + 1, int(np.searchsorted(upto, lookups_before + _LOOKUPS_AT_ONCE, side="right")))
-        of_reference = np.repeat(np.arange(done, stop), number[done:stop])
+        before = upto[done] - number[done]
+        stop = max(done + 1, int(np.searchsorted(upto, before + _LOOKUPS_AT_ONCE, side="right")))
         of_candidate = runs(begin[done:stop], number[done:stop])
+        mark = np.repeat(marks[0][done:stop], number[done:stop]) ^ marks[1][of_candidate]
+        perhaps = np.flatnonzero(relations.perhaps[mark])
+        of_reference = np.searchsorted(upto, before + perhaps, side="right")
+        of_candidate = of_candidate[perhaps]
         places, module = relations.lookup(references.unit[of_reference], candidates.unit[of_candidate])
         found.append((of_reference[places], of_candidate[places], module))
         done = stop

@@ -11,12 +11,17 @@ from __future__ import annotations
 import gzip
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from deixis.errors import DatasetError
+from deixis.evaluation.captions.arrays import IntArray
 
 _DATA = Path(__file__).parent / "data"
 
@@ -39,7 +44,10 @@ _RESPELLINGS = tuple(
         (r"[“”]|''", ' " '),
         ("–|--", "-"),
         (rf"(?<=[0-9{_LETTER}.])-(?=[0-9{_LETTER}])", " "),
-        (rf"(?<![{_LETTER}])'(?![{_LETTER}])|(?<![0-9{_LETTER}])'(?=[{_LETTER}])|(?<=[{_LETTER}])'(?![{_LETTER}])", " ' "),
+        (
+            rf"(?<![{_LETTER}])'(?![{_LETTER}])|(?<![0-9{_LETTER}])'(?=[{_LETTER}])|(?<=[{_LETTER}])'(?![{_LETTER}])",
+            " ' ",
+        ),
         (rf"(?<=[{_LETTER}])'(?=[{_LETTER}])|(?<=[0-9])'(?=s)", " '"),
     )
 )
@@ -59,8 +67,8 @@ def normalised(words: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> normalised(["a", "t-shirt", "o'clock", "u.s.", "st.", "n't"])
-    ['a', 't', 'shirt', 'o', "'clock", 'us', 'st', '.', 'n', "'t"]
+    >>> normalised(["a", "t-shirt", "at", "5", "o'clock", "u.s.", "n't"])
+    ['a', 't', 'shirt', 'at', '5', 'o', "'clock", 'us', 'n', "'t"]
     """
     if _UNCHANGED.issuperset(words):
         return list(words)
@@ -132,24 +140,59 @@ def senses(word: str) -> frozenset[int | str]:
     return frozenset(known).union(*([int(number) for number in numbers_of[base].split()] for base in known))
 
 
-def paraphrases(path: str | os.PathLike[str], vocabulary: Collection[str]) -> list[tuple[Phrase, Phrase]]:
-    """Read the phrase pairs whose words are all in the vocabulary from a table in Meteor's format.
+@dataclass(frozen=True, eq=False)
+class PhraseTable:
+    """Pairs of paraphrases in numbers.
 
-    The format is gzipped text, three lines a pair: a probability, which Meteor does not use, and two phrases.
+    Attributes
+    ----------
+    ids
+        The number of each word.
+    phrases
+        The word numbers of each phrase, one row a phrase, filled up with -1.
+    pairs
+        The numbers of the two phrases of each pair.
+    """
+
+    ids: dict[str, int]
+    phrases: IntArray
+    pairs: IntArray
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Phrase, Phrase]]) -> PhraseTable:
+        """Number the words and phrases of pairs."""
+        number_of: dict[Phrase, int] = {}
+        flat = [number_of.setdefault(phrase, len(number_of)) for phrase in chain.from_iterable(pairs)]
+        ids: dict[str, int] = {}
+        words = np.array([ids.setdefault(word, len(ids)) for phrase in number_of for word in phrase], dtype=np.int64)
+        lengths = np.array([len(phrase) for phrase in number_of], dtype=np.int64)
+        phrases = np.full((len(number_of), lengths.max(initial=1)), -1)
+        phrases[np.arange(phrases.shape[1]) < lengths[:, None]] = words
+        return cls(ids, phrases, np.array(flat, dtype=np.int64).reshape(-1, 2))
+
+
+def paraphrases(path: str | os.PathLike[str], vocabulary: Collection[str]) -> PhraseTable:
+    """Read a table of paraphrases in Meteor's format, for captions with these words.
+
+    The format is gzipped text, three lines a pair: a probability, which Meteor does not use, and two phrases. The
+    shipped table is given whole. Of others, such as Meteor's own of 5,274,084 pairs, only the pairs are kept whose
+    words are all in the vocabulary.
 
     Examples
     --------
-    >>> paraphrases(SHIPPED_PARAPHRASES, {"lady", "woman"})
-    [(('lady',), ('woman',)), (('woman',), ('lady',))]
+    >>> table = paraphrases(SHIPPED_PARAPHRASES, {"a", "dog"})
+    >>> len(table.pairs), "woman" in table.ids
+    (66846, True)
     """
-    pairs = _shipped_pairs() if Path(path) == SHIPPED_PARAPHRASES else _pairs(Path(path))
+    if Path(path) == SHIPPED_PARAPHRASES:
+        return _shipped_table()
     known = set(vocabulary)
-    return [(one, other) for one, other in pairs if known.issuperset(one) and known.issuperset(other)]
+    return PhraseTable.of(pair for pair in _pairs(Path(path)) if known.issuperset(chain.from_iterable(pair)))
 
 
 @cache
-def _shipped_pairs() -> tuple[tuple[Phrase, Phrase], ...]:
-    return tuple(_pairs(SHIPPED_PARAPHRASES))
+def _shipped_table() -> PhraseTable:
+    return PhraseTable.of(_pairs(SHIPPED_PARAPHRASES))
 
 
 def _pairs(path: Path) -> Iterator[tuple[Phrase, Phrase]]:
@@ -160,14 +203,14 @@ def _pairs(path: Path) -> Iterator[tuple[Phrase, Phrase]]:
                 if not all(pair):
                     raise DatasetError(f"{path}: pair {number + 1} has no words (three lines a pair are expected)")
                 yield pair
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "not a gzipped table of paraphrases"
         raise DatasetError(f"{path}: {reason}") from error
 
 
 @cache
 def _stemmer():  # type: ignore[no-untyped-def] # the package has no types
-    import snowballstemmer
+    import snowballstemmer  # type: ignore[import-untyped]
 
     return snowballstemmer.stemmer("english")
 

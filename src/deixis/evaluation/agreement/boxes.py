@@ -1,0 +1,288 @@
+"""Agreement on boxes: is the distance between two annotators' boxes smaller than chance would have it?
+
+A raw mean IoU says little: in photos of one large thing everybody's boxes overlap. The measures σ and KS of
+Braylan, Alonso and Lease (Measuring Annotator Agreement Generally across Complex Structured, Multi-object, and
+Free-text Annotation Tasks, WWW 2022) compare two sets of distances:
+
+- *observed*: between the annotations of the same item by different annotators, all pairs;
+- *expected*: between annotations of different items, by whomever: what agreement by chance looks like.
+
+The distance of two boxes is (1 − GIoU) / 2, from 0 for equal boxes towards 1. The distance of two sets of boxes
+is the smallest total distance of a one-to-one matching, each box left over counting 1, divided by the size of
+the larger set; two empty sets have distance 0, an empty and a non-empty one 1.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from deixis import geometry
+from deixis.errors import DeixisError
+from deixis.evaluation.agreement.matching import best_matching
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap, ratio_of
+from deixis.geometry import Boxes
+
+Values = npt.NDArray[np.float64]
+
+SIGNIFICANT = 0.05
+"""An observed distance shows agreement when fewer than this share of expected distances are as small."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnBoxes:
+    """The boxes that one annotator drew for one item.
+
+    Attributes
+    ----------
+    photo, item, annotator
+        An item is what all annotators were asked about, such as one chain of one photo.
+    boxes
+        (n, 4); no box at all is an answer too: the annotator looked and found nothing to draw. An item that an
+        annotator never saw, or skipped, has no record.
+    size
+        Width and height of the photo. Give them: boxes of different photos are then compared as shares of their
+        photos, and otherwise in pixels.
+    """
+
+    photo: str
+    item: str
+    annotator: str
+    boxes: Boxes
+    size: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse boxes that are none."""
+        boxes = np.asarray(self.boxes, dtype=np.float64).reshape(-1, 4)
+        who = f"photo {self.photo}, item {self.item}, annotator {self.annotator}"
+        if not np.isfinite(boxes).all():
+            raise DeixisError(f"{who}: a box is not finite")
+        if (boxes[:, 2:] < boxes[:, :2]).any():
+            raise DeixisError(f"{who}: a box ends before it begins")
+        object.__setattr__(self, "boxes", boxes)
+
+    def as_shares(self) -> Boxes:
+        """The boxes on the unit square, where the photo's size is known."""
+        return self.boxes if self.size is None else self.boxes / np.tile(self.size, 2)
+
+
+@dataclass(frozen=True)
+class BoxAgreement:
+    """How far annotators agree on boxes.
+
+    Attributes
+    ----------
+    sigma
+        Share of observed distances that are significantly small: fewer than 5 % of the expected distances are
+        at most as large. 0.05 or less is chance, 1 perfect.
+    ks
+        The largest amount by which the distribution of observed distances lies above that of expected ones
+        (one-sided Kolmogorov–Smirnov statistic). 0 is chance, 1 perfect.
+    alpha
+        Krippendorff's α over distances: 1 − mean observed / mean expected.
+    mean_iou
+        Mean over pairs of annotations of the IoU of matched boxes, boxes left over counting 0, divided by the
+        size of the larger set; 1 where both drew nothing. Not corrected for chance.
+    pairs, items, photos, alone
+        Observed distances, items and photos they come from, and items with one annotator, which only enter the
+        expected distances.
+    expected_pairs
+        How many expected distances were drawn.
+    interval
+        Of the four scores, over photos; the expected distances are held fixed.
+    """
+
+    sigma: float
+    ks: float
+    alpha: float
+    mean_iou: float
+    pairs: int
+    items: int
+    photos: int
+    alone: int
+    expected_pairs: int
+    interval: Mapping[str, Interval]
+    protocol: str = "GIoU distance, best matching of sets, chance from pairs of different items"
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values for JSON; intervals as [low, high]."""
+        plain = dict(vars(self))
+        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
+        return plain | {"n": self.pairs}
+
+
+def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
+    """Generalised IoU of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m), above −1 and up to 1.
+
+    IoU less the share of the smallest box around both that neither covers (Rezatofighi et al., CVPR 2019). Two
+    boxes without any pixel give 1 where they are equal, else −1.
+
+    Examples
+    --------
+    >>> giou([[0, 0, 1, 1]], [[0, 0, 1, 1], [1, 0, 2, 1], [3, 0, 4, 1]]).tolist()
+    [[1.0, 0.0, -0.5]]
+    """
+    one, other = (np.asarray(boxes, dtype=np.float64).reshape(-1, 4) for boxes in (a, b))
+    overlap = geometry.iou(one, other)
+    low = np.minimum(one[:, None, :2], other[None, :, :2])
+    high = np.maximum(one[:, None, 2:], other[None, :, 2:])
+    around = (high - low).prod(axis=2)
+    total = geometry.area(one)[:, None] + geometry.area(other)[None, :]
+    covered = total / (1 + overlap)  # the union: total − shared, and shared = overlap · union
+    equal = (one[:, None] == other[None]).all(axis=2)
+    share = np.divide(around - covered, around, out=1.0 - equal, where=around > 0)
+    return np.asarray(np.where(equal, 1.0, overlap - share))
+
+
+def set_distance(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """The distance of two sets of boxes, from 0 (equal) to 1 (nothing in common).
+
+    Examples
+    --------
+    >>> set_distance([[0, 0, 1, 1]], [[5, 5, 6, 6], [0, 0, 1, 1]])
+    0.5
+    >>> set_distance([], []), set_distance([], [[0, 0, 1, 1]])
+    (0.0, 1.0)
+    """
+    return _compare(*(np.asarray(boxes, dtype=np.float64).reshape(-1, 4) for boxes in (a, b)))[0]
+
+
+def box_agreement(
+    drawn: Sequence[DrawnBoxes], *, expected_pairs: int = 10_000, rounds: int = 1000, seed: int = 0
+) -> BoxAgreement:
+    """Measure how far annotators agree on boxes.
+
+    Parameters
+    ----------
+    drawn
+        One record for each item and annotator.
+    expected_pairs
+        How many pairs of annotations of different items stand for chance, drawn at random with `seed`; all
+        pairs are taken where there are no more than that.
+    rounds, seed
+        Of the bootstrap over photos.
+
+    Examples
+    --------
+    >>> drawn = [
+    ...     DrawnBoxes(photo=f"p{n}", item="1", annotator=who, boxes=[[20 * n, 0, 20 * n + 10, 10]])
+    ...     for n in range(30) for who in ("ann", "bob")
+    ... ]
+    >>> found = box_agreement(drawn)
+    >>> found.sigma, found.mean_iou
+    (1.0, 1.0)
+    """
+    items = _by_item(drawn)
+    pairs = [(a, b) for annotations in items.values() for a, b in combinations(annotations, 2)]
+    if not pairs:
+        raise DeixisError("agreement needs an item with boxes by two annotators")
+    if len(items) < 2:
+        raise DeixisError("agreement needs two items: chance is what different items have in common")
+    observed = np.array([_compare(a.as_shares(), b.as_shares()) for a, b in pairs])
+    chance = _different_items(drawn, expected_pairs, np.random.default_rng(seed))
+    expected = np.sort([_compare(a.as_shares(), b.as_shares())[0] for a, b in chance])
+    if expected[-1] == 0:
+        raise DeixisError("all items have the same boxes: nothing tells agreement from chance")
+    photos = {photo: number for number, photo in enumerate(dict.fromkeys(a.photo for a, _ in pairs))}
+    photo = np.array([photos[a.photo] for a, _ in pairs])
+    statistics = _statistics(observed[:, 0], observed[:, 1], expected, photo)
+    once = np.ones((1, len(photos)))
+    scores = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    return BoxAgreement(
+        sigma=scores["sigma"],
+        ks=scores["ks"],
+        alpha=scores["alpha"],
+        mean_iou=scores["mean_iou"],
+        pairs=len(pairs),
+        items=sum(len(annotations) > 1 for annotations in items.values()),
+        photos=len(photos),
+        alone=sum(len(annotations) == 1 for annotations in items.values()),
+        expected_pairs=len(expected),
+        interval={
+            name: bootstrap(statistic, len(photos), rounds=rounds, seed=seed) for name, statistic in statistics.items()
+        },
+    )
+
+
+def _by_item(drawn: Sequence[DrawnBoxes]) -> dict[tuple[str, str], list[DrawnBoxes]]:
+    items: dict[tuple[str, str], list[DrawnBoxes]] = defaultdict(list)
+    seen = set()
+    for each in drawn:
+        key = (each.photo, each.item, each.annotator)
+        if key in seen:
+            raise DeixisError(f"photo {key[0]}, item {key[1]}: annotator {key[2]} has two records")
+        seen.add(key)
+        items[each.photo, each.item].append(each)
+    if len({each.size is None for each in drawn}) > 1:
+        raise DeixisError("some photos have a size and others have none: their boxes cannot be compared")
+    return items
+
+
+def _different_items(
+    drawn: Sequence[DrawnBoxes], limit: int, rng: np.random.Generator
+) -> list[tuple[DrawnBoxes, DrawnBoxes]]:
+    """Pairs of annotations of different items: all of them, or `limit` at random."""
+
+    def differ(a: DrawnBoxes, b: DrawnBoxes) -> bool:
+        return (a.photo, a.item) != (b.photo, b.item)
+
+    if len(drawn) * (len(drawn) - 1) // 2 <= limit:
+        return [(a, b) for a, b in combinations(drawn, 2) if differ(a, b)]
+    found: list[tuple[DrawnBoxes, DrawnBoxes]] = []
+    while len(found) < limit:
+        tried = rng.integers(0, len(drawn), size=(limit, 2)).tolist()
+        found += [(drawn[i], drawn[j]) for i, j in tried if differ(drawn[i], drawn[j])]
+    return found[:limit]
+
+
+def _compare(a: Boxes, b: Boxes) -> tuple[float, float]:
+    """The distance of two sets of boxes, and the mean IoU of those matched."""
+    larger = max(len(a), len(b))
+    if larger == 0:
+        return 0.0, 1.0
+    distance = (1 - giou(a, b)) / 2
+    rows, columns = best_matching(-distance)
+    left_over = larger - len(rows)
+    overlap = geometry.iou(a, b)[rows, columns].sum()
+    total = distance[rows, columns].sum() + left_over
+    # rounded, so that equal distances whose parts were added up in another order stay equal
+    return round(float(total / larger), 12), float(overlap / larger)
+
+
+def _statistics(
+    distances: Values, overlaps: Values, expected: Values, photo: npt.NDArray[np.intp]
+) -> dict[str, Statistic]:
+    """The four scores as statistics over photos; `expected` is sorted."""
+    as_small_by_chance = np.searchsorted(expected, distances, side="right") / len(expected)
+    pairs = np.bincount(photo)
+
+    def mean(values: npt.ArrayLike) -> Statistic:
+        return ratio_of(np.bincount(photo, values), pairs)
+
+    distance = mean(distances)
+    return {
+        "sigma": mean(as_small_by_chance < SIGNIFICANT),
+        "ks": _ks(distances, as_small_by_chance, photo),
+        "alpha": lambda counts: 1 - distance(counts) / expected.mean(),
+        "mean_iou": mean(overlaps),
+    }
+
+
+def _ks(distances: Values, as_small_by_chance: Values, photo: npt.NDArray[np.intp]) -> Statistic:
+    """The largest lead of the observed distribution; it can only be reached at an observed distance."""
+    order = np.argsort(distances, kind="stable")
+    chance, photo = as_small_by_chance[order], photo[order]
+
+    def largest_lead(drawn: Values) -> float:
+        observed = np.cumsum(drawn[photo])
+        return max(0.0, float((observed / observed[-1] - chance).max()))
+
+    def statistic(counts: Counts) -> Values:
+        return np.array([largest_lead(drawn) for drawn in counts])
+
+    return statistic

@@ -1,0 +1,271 @@
+"""Agreement on judgements: Cohen's κ, Fleiss' κ and Krippendorff's α for answers from a list.
+
+Three ways of giving no category are three different things, and are never mixed up:
+
+- *absent*: the annotator saw the item and said that there is nothing. That is an answer like any other;
+- *not answered*: the annotator saw the item and skipped it. No answer, but counted, because many of them tell of
+  a bad question;
+- *not shown*: the annotator never saw the item. It says nothing about anybody, and a record of it may be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from deixis.errors import DeixisError
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap
+
+Values = npt.NDArray[np.float64]
+Coefficient = Callable[[Values], tuple[Values, Values, Values]]
+
+
+class NoCategory(Enum):
+    """What a judgement can be instead of a category."""
+
+    ABSENT = "absent"
+    NOT_ANSWERED = "not answered"
+    NOT_SHOWN = "not shown"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one annotator said of one item.
+
+    Attributes
+    ----------
+    photo, item, annotator
+        An item is what was asked about, within its photo.
+    answer
+        A category (any value that can be compared), or a member of `NoCategory`.
+    """
+
+    photo: str
+    item: str
+    annotator: str
+    answer: Hashable
+
+
+@dataclass(frozen=True)
+class JudgementAgreement:
+    """How far annotators agree on judgements.
+
+    Attributes
+    ----------
+    coefficient
+        Agreement beyond chance: 0 is chance, 1 perfect. None where only one answer was ever given: nothing then
+        tells agreement from chance.
+    observed, expected
+        Share of agreeing pairs of answers, in fact and by chance.
+    n, photos
+        Items that entered, and the photos they belong to.
+    answers, absent, not_answered
+        Answers that entered, how many of them said *absent*, and how often a shown item was skipped.
+    left_out
+        Items with too few answers to be compared.
+    interval
+        Of the coefficient, over photos; a drawing with one single answer counts as 1.
+    """
+
+    protocol: str
+    coefficient: float | None
+    observed: float
+    expected: float
+    n: int
+    photos: int
+    answers: int
+    absent: int
+    not_answered: int
+    left_out: int
+    interval: Mapping[str, Interval]
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values for JSON; intervals as [low, high]."""
+        plain = dict(vars(self))
+        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
+        return plain
+
+
+def cohen_kappa(
+    judgements: Sequence[Judgement], annotators: tuple[str, str], *, rounds: int = 1000, seed: int = 0
+) -> JudgementAgreement:
+    """Cohen's κ of two annotators over the items that both answered.
+
+    κ = (p_o − p_e) / (1 − p_e): p_o is the share of items with the same answer, p_e = Σ_k p_k · q_k the share
+    that two annotators with these habits would answer alike by chance.
+
+    Examples
+    --------
+    >>> said = [("1", "ann", "yes"), ("1", "bob", "yes"), ("2", "ann", "no"), ("2", "bob", "no"),
+    ...         ("3", "ann", "yes"), ("3", "bob", "no"), ("4", "ann", "no"), ("4", "bob", NoCategory.NOT_ANSWERED)]
+    >>> found = cohen_kappa([Judgement(item, item, who, what) for item, who, what in said], ("ann", "bob"))
+    >>> round(found.coefficient, 2), found.n, found.not_answered
+    (0.4, 3, 1)
+    """
+    first, second = annotators
+    if first == second:
+        raise DeixisError(f"κ needs two annotators, and both are {first!r}")
+    table = _Table.of([each for each in judgements if each.annotator in annotators])
+    rows = [item for item in table.items if len(item.answers) == 2]
+    codes = np.array([[item.answers[first], item.answers[second]] for item in rows], dtype=np.intp).reshape(-1, 2)
+    size = len(table.categories)
+    confusion = np.zeros((len(rows), size * size))
+    confusion[np.arange(len(rows)), codes[:, 0] * size + codes[:, 1]] = 1
+
+    def coefficient(sums: Values) -> tuple[Values, Values, Values]:
+        shares = sums.reshape(-1, size, size) / sums.sum(axis=1)[:, None, None]
+        observed = np.trace(shares, axis1=1, axis2=2)
+        expected = (shares.sum(axis=2) * shares.sum(axis=1)).sum(axis=1)
+        return _beyond_chance(observed, expected), observed, expected
+
+    name = f"Cohen's kappa of {first} and {second} over items both answered"
+    return table.result(name, rows, confusion, coefficient, rounds, seed)
+
+
+def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: int = 0) -> JudgementAgreement:
+    """Fleiss' κ of any number of annotators, not necessarily the same for every item.
+
+    With n_ik answers k among the n_i answers of item i: P_i = Σ_k n_ik (n_ik − 1) / (n_i (n_i − 1)); p_o is the
+    mean of P_i over items; p_e = Σ_k p_k², where p_k is the share of answer k among all answers;
+    κ = (p_o − p_e) / (1 − p_e). Fleiss has the same n_i everywhere; here items with fewer than two answers are
+    left out and the others weigh the same.
+
+    Examples
+    --------
+    >>> said = [("1", "ann", "yes"), ("1", "bob", "yes"), ("1", "cy", "no"), ("2", "ann", "no"), ("2", "bob", "no")]
+    >>> found = fleiss_kappa([Judgement(item, item, who, what) for item, who, what in said])
+    >>> round(found.observed, 3), round(found.expected, 2), round(found.coefficient, 3)
+    (0.667, 0.52, 0.306)
+    """
+    table = _Table.of(judgements)
+    rows = [item for item in table.items if len(item.answers) >= 2]
+    counts = table.counts(rows)
+    answers = counts.sum(axis=1, keepdims=True)
+    agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (answers * (answers - 1))
+
+    def coefficient(sums: Values) -> tuple[Values, Values, Values]:
+        observed = sums[:, 0] / sums[:, 1]
+        shares = sums[:, 2:] / sums[:, 2:].sum(axis=1, keepdims=True)
+        expected = (shares**2).sum(axis=1)
+        return _beyond_chance(observed, expected), observed, expected
+
+    columns = np.concatenate([agreeing, np.ones_like(agreeing), counts], axis=1)
+    return table.result("Fleiss' kappa over items with two answers or more", rows, columns, coefficient, rounds, seed)
+
+
+def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: int = 0) -> JudgementAgreement:
+    """Krippendorff's α for categories without order.
+
+    α = 1 − D_o / D_e. Every ordered pair of answers of one item counts 1 / (n_i − 1), so that an item weighs as
+    many as it has answers; D_o is the share of unequal pairs. D_e is that share for pairs of all N answers,
+    drawn without putting back: 1 − Σ_k N_k (N_k − 1) / (N (N − 1)).
+
+    Examples
+    --------
+    >>> said = [("1", "ann", "yes"), ("1", "bob", "yes"), ("2", "ann", "no"), ("2", "bob", "yes")]
+    >>> found = krippendorff_alpha([Judgement(item, item, who, what) for item, who, what in said])
+    >>> found.coefficient  # one answer of four is no: D_o = D_e = 1/2
+    0.0
+    """
+    table = _Table.of(judgements)
+    rows = [item for item in table.items if len(item.answers) >= 2]
+    counts = table.counts(rows)
+    agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (counts.sum(axis=1, keepdims=True) - 1)
+
+    def coefficient(sums: Values) -> tuple[Values, Values, Values]:
+        total = sums[:, 1:].sum(axis=1)
+        observed = sums[:, 0] / total
+        expected = (sums[:, 1:] * (sums[:, 1:] - 1)).sum(axis=1) / (total * (total - 1))
+        return _beyond_chance(observed, expected), observed, expected
+
+    columns = np.concatenate([agreeing, counts], axis=1)
+    name = "Krippendorff's alpha, nominal, over items with two answers or more"
+    return table.result(name, rows, columns, coefficient, rounds, seed)
+
+
+def _beyond_chance(observed: Values, expected: Values) -> Values:
+    room = 1 - expected
+    return np.asarray(np.divide(observed - expected, room, out=np.ones_like(room), where=room > 1e-12))
+
+
+@dataclass(frozen=True)
+class _Item:
+    photo: str
+    answers: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Who answered what, answers as numbers into `categories`; skipped and unseen items without an answer."""
+
+    items: Sequence[_Item]
+    categories: Sequence[Hashable]
+    not_answered: int
+
+    @classmethod
+    def of(cls, judgements: Sequence[Judgement]) -> _Table:
+        items: dict[tuple[str, str], dict[str, int]] = {}
+        categories: dict[Hashable, int] = {}
+        seen = set()
+        skipped = 0
+        for each in judgements:
+            key = (each.photo, each.item, each.annotator)
+            if key in seen:
+                raise DeixisError(f"photo {each.photo}, item {each.item}: {each.annotator} judged it twice")
+            seen.add(key)
+            if each.answer is None or each.answer != each.answer:
+                raise DeixisError(
+                    f"photo {each.photo}, item {each.item}: {each.annotator}'s answer is {each.answer}; "
+                    "say whether it is absent, not answered or not shown"
+                )
+            answers = items.setdefault((each.photo, each.item), {})
+            if each.answer is NoCategory.NOT_ANSWERED:
+                skipped += 1
+            elif each.answer is not NoCategory.NOT_SHOWN:
+                answers[each.annotator] = categories.setdefault(each.answer, len(categories))
+        return cls([_Item(photo, answers) for (photo, _), answers in items.items()], list(categories), skipped)
+
+    def counts(self, rows: Sequence[_Item]) -> Values:
+        """(items, categories) how often each answer was given."""
+        found = np.zeros((len(rows), len(self.categories)))
+        for row, item in enumerate(rows):
+            np.add.at(found[row], list(item.answers.values()), 1)
+        return found
+
+    def result(
+        self, name: str, rows: Sequence[_Item], columns: Values, coefficient: Coefficient, rounds: int, seed: int
+    ) -> JudgementAgreement:
+        """Add the items' columns up by photo, and turn sums into coefficients, once and for every drawing."""
+        if not rows:
+            raise DeixisError("agreement needs an item that two annotators answered")
+        photos = {photo: number for number, photo in enumerate(dict.fromkeys(item.photo for item in rows))}
+        sums = np.zeros((len(photos), columns.shape[1]))
+        np.add.at(sums, [photos[item.photo] for item in rows], columns)
+        value, observed, expected = (float(found[0]) for found in coefficient(sums.sum(axis=0, keepdims=True)))
+        statistic: Statistic = _only_value(coefficient, sums)
+        absent = self.categories.index(NoCategory.ABSENT) if NoCategory.ABSENT in self.categories else None
+        given = [answer for item in rows for answer in item.answers.values()]
+        return JudgementAgreement(
+            protocol=name,
+            coefficient=None if len(set(given)) == 1 else value,
+            observed=observed,
+            expected=expected,
+            n=len(rows),
+            photos=len(photos),
+            answers=len(given),
+            absent=given.count(absent) if absent is not None else 0,
+            not_answered=self.not_answered,
+            left_out=len(self.items) - len(rows),
+            interval={"coefficient": bootstrap(statistic, len(photos), rounds=rounds, seed=seed)},
+        )
+
+
+def _only_value(coefficient: Coefficient, sums: Values) -> Statistic:
+    def statistic(counts: Counts) -> Values:
+        return coefficient(counts @ sums)[0]
+
+    return statistic

@@ -1,0 +1,206 @@
+"""All caption scores of one set of candidates, their intervals, and two systems compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+import numpy as np
+
+from deixis.errors import DatasetError
+from deixis.evaluation.captions.arrays import FloatArray
+from deixis.evaluation.captions.bleu import bleu_from, bleu_statistics
+from deixis.evaluation.captions.cider import cider
+from deixis.evaluation.captions.coded import LONGEST, CaptionSet, caption_set
+from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
+from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES
+from deixis.evaluation.captions.novelty import distinct_share, novel_sentences
+from deixis.evaluation.captions.rouge import rouge_l
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap, compare, mean_of
+from deixis.tokens import TOKENIZER_VERSION
+
+TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
+
+JsonValue = str | int | float | dict[str, list[float]] | None
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionScores:
+    """The scores of one set of candidate captions, in percent.
+
+    Attributes
+    ----------
+    bleu1, bleu2, bleu3, bleu4
+        Corpus BLEU with the closest reference length.
+    cider, cider_d
+        CIDEr and CIDEr-D times 100. What COCO's evaluation and published tables call CIDEr is `cider_d`.
+    rouge_l, meteor
+        ROUGE-L and METEOR 1.5.
+    novel
+        Candidates that are no training caption; None where no training captions were given.
+    distinct_1, distinct_2
+        Distinct words, and distinct bigrams, of all candidates over all of them.
+    distinct_sentences
+        How many different sentences the candidates are: a number, not a percentage.
+    n
+        The number of photos, the units that intervals draw.
+    protocol, ties
+        What was counted, and what decides between equals, in words.
+    per_photo
+        By score, the value of each photo: for BLEU and METEOR that of the photo alone, whose mean is not the score.
+    statistics
+        By score, the score as a statistic over photos, for `deixis.evaluation.intervals`. The document frequencies of
+        CIDEr stay those of the whole set. Diversity has none: drawing a sentence twice makes it less diverse.
+    captions
+        What was scored, in words.
+    """
+
+    bleu1: float
+    bleu2: float
+    bleu3: float
+    bleu4: float
+    cider: float
+    cider_d: float
+    rouge_l: float
+    meteor: float
+    novel: float | None
+    distinct_1: float
+    distinct_2: float
+    distinct_sentences: int
+    n: int
+    protocol: str
+    ties: str
+    per_photo: Mapping[str, FloatArray] = field(repr=False)
+    statistics: Mapping[str, Statistic] = field(repr=False)
+    captions: CaptionSet = field(repr=False)
+
+    @property
+    def photos(self) -> tuple[str, ...]:
+        """The ids of the photos, in the order of `per_photo`."""
+        return self.captions.photos
+
+    @cached_property
+    def interval(self) -> dict[str, Interval]:
+        """The 95 % bootstrap interval of each score that has one, worked out when first asked for."""
+        return {name: bootstrap(statistic, self.n) for name, statistic in self.statistics.items()}
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Everything but the photos' own values, as plain JSON."""
+        plain = [each.name for each in fields(self) if each.repr]
+        document: dict[str, JsonValue] = {name: getattr(self, name) for name in plain}
+        document["interval"] = {name: [each.low, each.high] for name, each in self.interval.items()}
+        return document
+
+
+def caption_scores(
+    candidates: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    *,
+    training: Iterable[str] | None = None,
+    paraphrases: str | os.PathLike[str] | None = SHIPPED_PARAPHRASES,
+) -> CaptionScores:
+    """Score one caption for each photo against its references, as COCO's caption evaluation does, without Java.
+
+    Parameters
+    ----------
+    candidates
+        From photo ids to the captions that are judged. An empty caption is right about nothing.
+    references
+        From the same photo ids to one or more sentences of people.
+    training
+        The captions that the captioner learned from, for `novel`.
+    paraphrases
+        METEOR's table of paraphrases; None leaves its paraphrase module out. Meteor's own whole table,
+        `paraphrase-en.gz`, is taken too, and read in about half a minute.
+
+    Examples
+    --------
+    >>> scores = caption_scores(
+    ...     {"1": "A dog runs in the snow.", "2": "Two men play guitar."},
+    ...     {"1": ["A dog running in snow.", "The dog runs."], "2": ["Two people play the guitar."]},
+    ...     training=["A dog runs in the snow."],
+    ... )
+    >>> round(scores.bleu1, 1), round(scores.rouge_l, 1), scores.novel, scores.n
+    (90.0, 69.6, 50.0, 2)
+    """
+    captions = caption_set(candidates, references)
+    sums: dict[str, tuple[FloatArray, Callable[[FloatArray], FloatArray]]] = {}
+    bleu = bleu_statistics(captions)
+    for k in range(LONGEST):
+        sums[f"bleu{k + 1}"] = bleu, _bleu_of(k)
+    sums["meteor"] = meteor_statistics(captions, paraphrases=paraphrases), meteor_from
+    per_photo: dict[str, FloatArray] = {name: 100 * score(added) for name, (added, score) in sums.items()}
+    statistics: dict[str, Statistic] = {name: _of_sums(added, score) for name, (added, score) in sums.items()}
+
+    means = cider(captions)._asdict() | {"rouge_l": rouge_l(captions)}
+    if training is not None:
+        means["novel"] = novel_sentences(captions.candidates, training).astype(np.float64)
+    per_photo |= {name: 100 * values for name, values in means.items()}
+    statistics |= {name: mean_of(per_photo[name]) for name in means}
+
+    n = len(captions.photos)
+    scores = {name: float(statistic(np.ones((1, n)))[0]) for name, statistic in statistics.items()}
+    novel = scores.pop("novel", None)
+    return CaptionScores(
+        **scores,
+        novel=novel,
+        distinct_1=100 * distinct_share(captions, 1),
+        distinct_2=100 * distinct_share(captions, 2),
+        distinct_sentences=len({tuple(sentence) for sentence in captions.candidates}),
+        n=n,
+        protocol=_protocol(paraphrases),
+        ties=TIES,
+        per_photo=per_photo,
+        statistics=statistics,
+        captions=captions,
+    )
+
+
+def compare_captions(a: CaptionScores, b: CaptionScores, *, rounds: int = 10_000) -> dict[str, Comparison]:
+    """Compare two systems that captioned the same photos, score by score, by the paired bootstrap: a less b.
+
+    Examples
+    --------
+    >>> references = {str(i): ["a dog runs in the snow"] for i in range(20)}
+    >>> right = caption_scores({i: "a dog runs in the snow" for i in references}, references)
+    >>> wrong = caption_scores({i: "a cat sleeps in the sun" for i in references}, references)
+    >>> round(compare_captions(right, wrong, rounds=100)["bleu1"].difference, 6)
+    50.0
+    """
+    if a.photos != b.photos or a.captions.references != b.captions.references:
+        raise DatasetError("only captions of the same photos, scored against the same references, can be compared")
+    if a.protocol != b.protocol:
+        raise DatasetError(f"the two were not scored alike: {a.protocol!r} and {b.protocol!r}")
+    return {
+        name: compare(statistic, b.statistics[name], a.n, rounds=rounds)
+        for name, statistic in a.statistics.items()
+        if name in b.statistics
+    }
+
+
+def _bleu_of(k: int) -> Callable[[FloatArray], FloatArray]:
+    return lambda added: bleu_from(added)[..., k]
+
+
+def _of_sums(parts: FloatArray, score: Callable[[FloatArray], FloatArray]) -> Statistic:
+    """A score, in percent, of sums over photos."""
+
+    def statistic(counts: Counts) -> FloatArray:
+        return 100 * score(counts @ parts)
+
+    return statistic
+
+
+def _protocol(paraphrases: str | os.PathLike[str] | None) -> str:
+    modules = "exact, stem and synonym"
+    if paraphrases is not None:
+        whose = "the shipped" if os.fspath(paraphrases) == os.fspath(SHIPPED_PARAPHRASES) else "the given"
+        modules = f"exact, stem, synonym and paraphrase ({whose} table)"
+    return (
+        "COCO caption evaluation: Penn Treebank words in lower case without punctuation "
+        f"(tokenizer {TOKENIZER_VERSION}); corpus BLEU with the closest reference length; "
+        "CIDEr with the document frequencies of these references; "
+        f"METEOR 1.5 English with {modules}"
+    )

@@ -1,0 +1,188 @@
+"""σ, KS and α over box distances, against plain loops."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis import geometry
+from deixis.errors import DeixisError
+from deixis.evaluation.agreement import DrawnBoxes, box_agreement, giou, set_distance
+
+XYXY = tuple[float, float, float, float]
+
+whole = st.integers(0, 6)
+side = st.tuples(whole, whole).filter(lambda s: s[0] != s[1]).map(sorted)
+box = st.tuples(side, side).map(lambda s: (s[0][0], s[1][0], s[0][1], s[1][1]))
+sets = st.lists(box, max_size=4)
+
+
+def plain_giou(a: XYXY, b: XYXY) -> float:
+    width, height = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(width, 0) * max(height, 0)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    around = (max(a[2], b[2]) - min(a[0], b[0])) * (max(a[3], b[3]) - min(a[1], b[1]))
+    return shared / union - (around - union) / around
+
+
+def plain_distance(a: list[XYXY], b: list[XYXY]) -> float:
+    few, many = sorted((a, b), key=len)
+    if not many:
+        return 0.0
+    totals = [
+        sum((1 - plain_giou(x, y)) / 2 for x, y in zip(few, order, strict=True))
+        for order in permutations(many, len(few))
+    ]
+    return (min(totals) + len(many) - len(few)) / len(many)
+
+
+@settings(deadline=None)
+@given(st.lists(box, min_size=1, max_size=4), st.lists(box, min_size=1, max_size=4))
+def test_giou_is_what_its_definition_says(a: list[XYXY], b: list[XYXY]) -> None:
+    expected = [[plain_giou(x, y) for y in b] for x in a]
+    assert giou(a, b) == pytest.approx(np.array(expected))
+
+
+def test_giou_of_boxes_without_area_is_defined() -> None:
+    assert giou([[1, 1, 1, 1]], [[1, 1, 1, 1], [1, 1, 1, 4], [3, 3, 3, 3]]).tolist() == [[1, -1, -1]]
+
+
+@settings(deadline=None)
+@given(sets, sets)
+def test_the_distance_of_two_sets_is_that_of_the_best_of_all_matchings(a: list[XYXY], b: list[XYXY]) -> None:
+    distance = set_distance(a, b)
+    assert distance == pytest.approx(plain_distance(a, b))
+    assert distance == pytest.approx(set_distance(b, a))
+    assert 0 <= distance <= 1
+    assert set_distance(a, list(reversed(a))) == pytest.approx(0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(sets, min_size=1, max_size=3), min_size=2, max_size=6))
+def test_the_measures_are_those_of_plain_loops(items: list[list[list[XYXY]]]) -> None:
+    drawn = [
+        DrawnBoxes(f"p{number // 2}", str(number), str(who), boxes)  # type: ignore[arg-type]
+        for number, annotations in enumerate(items)
+        for who, boxes in enumerate(annotations)
+    ]
+    observed = [plain_distance(a, b) for annotations in items for a, b in combinations(annotations, 2)]
+    expected = [
+        plain_distance(a.boxes.tolist(), b.boxes.tolist()) for a, b in combinations(drawn, 2) if a.item != b.item
+    ]
+    if not observed or max(expected) < 1e-9:
+        return
+    found = box_agreement(drawn, rounds=2)
+
+    def share_up_to(distances: list[float], limit: float) -> float:
+        return sum(distance <= limit + 1e-9 for distance in distances) / len(distances)
+
+    small = [share_up_to(expected, distance) < 0.05 for distance in observed]
+    assert found.sigma == pytest.approx(np.mean(small))
+    leads = [share_up_to(observed, x) - share_up_to(expected, x) for x in observed + expected]
+    assert found.ks == pytest.approx(max(0.0, *leads))
+    assert found.alpha == pytest.approx(1 - np.mean(observed) / np.mean(expected))
+    assert (found.pairs, found.expected_pairs) == (len(observed), len(expected))
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def scattered(noise: float, annotators: int = 2, photos: int = 60) -> list[DrawnBoxes]:
+    """A box at a random place of each photo, drawn by everybody with some noise."""
+    rng = np.random.default_rng(1)
+    drawn = []
+    for photo in range(photos):
+        corner = rng.random(2) * 400
+        for who in range(annotators):
+            place = corner + rng.normal(size=2) * noise
+            boxes = np.array([[*place, *(place + 60)]])
+            drawn.append(DrawnBoxes(str(photo), "1", str(who), boxes, size=(500, 500)))
+    return drawn
+
+
+def test_the_less_noise_the_more_agreement() -> None:
+    careful, hasty, blind = (box_agreement(scattered(noise)) for noise in (1, 40, 4000))
+    assert careful.sigma == 1.0
+    assert careful.ks > 0.95
+    assert careful.sigma > hasty.sigma > blind.sigma
+    assert careful.ks > hasty.ks > blind.ks
+    assert careful.alpha > hasty.alpha > blind.alpha
+    assert careful.interval["sigma"].low > blind.interval["sigma"].high
+
+
+def test_overlap_that_chance_would_give_too_is_no_agreement() -> None:
+    """Everybody always draws nearly the whole photo: a mean IoU of 0.9, and nothing beyond chance."""
+    rng = np.random.default_rng(2)
+    drawn = [
+        DrawnBoxes(str(photo), "1", who, np.array([[0, 0, *(95 + 5 * rng.random(2))]]), size=(100, 100))
+        for photo in range(80)
+        for who in ("ann", "bob")
+    ]
+    found = box_agreement(drawn)
+    assert found.mean_iou > 0.9
+    assert found.sigma < 0.15
+    assert abs(found.alpha) < 0.2
+
+
+def test_ks_is_the_one_sided_statistic_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    drawn = scattered(60, annotators=3, photos=20)
+    same = [(a, b) for a, b in combinations(drawn, 2) if a.photo == b.photo]
+    other = [(a, b) for a, b in combinations(drawn, 2) if a.photo != b.photo]
+    distances = [[set_distance(a.as_shares(), b.as_shares()) for a, b in pairs] for pairs in (same, other)]
+    expected = stats.ks_2samp(*distances, alternative="greater").statistic
+    assert box_agreement(drawn).ks == pytest.approx(expected)
+
+
+def test_photos_of_different_sizes_are_compared_as_shares() -> None:
+    small = [DrawnBoxes("a", "1", who, np.array([[0.0, 0, 50, 50]]), size=(100, 100)) for who in "xy"]
+    large = [DrawnBoxes("b", "1", who, np.array([[0.0, 0, 500, 500]]), size=(1000, 1000)) for who in "xy"]
+    with pytest.raises(DeixisError, match="all items have the same boxes"):
+        box_agreement(small + large)
+
+
+def test_two_who_draw_nothing_agree_and_one_who_does_disagrees() -> None:
+    nothing, something = np.empty((0, 4)), np.array([[0.0, 0, 10, 10]])
+    drawn = [DrawnBoxes("a", "1", who, nothing) for who in "xy"]
+    drawn += [DrawnBoxes("b", "1", "x", nothing), DrawnBoxes("b", "1", "y", something)]
+    assert box_agreement(drawn).mean_iou == 0.5
+
+
+def test_an_item_with_one_annotator_only_enters_chance() -> None:
+    drawn = scattered(1)
+    alone = DrawnBoxes("extra", "1", "0", np.array([[0.0, 0, 9, 9]]), size=(500, 500))
+    found = box_agreement([*drawn, alone])
+    assert (found.pairs, found.items, found.alone, found.photos) == (60, 60, 1, 60)
+
+
+def test_chance_is_sampled_where_there_are_too_many_pairs() -> None:
+    drawn = scattered(20)
+    every, some = box_agreement(drawn, expected_pairs=10**6), box_agreement(drawn, expected_pairs=500)
+    assert (every.expected_pairs, some.expected_pairs) == (120 * 119 // 2 - 60, 500)
+    assert some.ks == pytest.approx(every.ks, abs=0.1)
+    assert some == box_agreement(drawn, expected_pairs=500)
+
+
+def test_what_cannot_be_measured_is_named() -> None:
+    one = DrawnBoxes("a", "1", "x", np.array([[0.0, 0, 1, 1]]))
+    with pytest.raises(DeixisError, match="boxes by two annotators"):
+        box_agreement([one])
+    with pytest.raises(DeixisError, match="photo a, item 1: annotator x has two records"):
+        box_agreement([one, one])
+    with pytest.raises(DeixisError, match="two items"):
+        box_agreement([one, DrawnBoxes("a", "1", "y", one.boxes)])
+    with pytest.raises(DeixisError, match="some photos have a size"):
+        box_agreement([one, DrawnBoxes("b", "1", "y", one.boxes, size=(9, 9))])
+    with pytest.raises(DeixisError, match="photo a, item 1, annotator x: a box ends before it begins"):
+        DrawnBoxes("a", "1", "x", np.array([[5.0, 0, 1, 1]]))
+    with pytest.raises(DeixisError, match="a box is not finite"):
+        DrawnBoxes("a", "1", "x", np.array([[np.nan, 0, 1, 1]]))
+
+
+def test_matched_iou_is_not_corrected_for_chance() -> None:
+    a, b = np.array([[0.0, 0, 10, 10], [50, 50, 60, 60]]), np.array([[0.0, 0, 10, 5]])
+    drawn = [DrawnBoxes("a", "1", "x", a), DrawnBoxes("a", "1", "y", b), DrawnBoxes("b", "1", "x", a + 7)]
+    assert box_agreement(drawn).mean_iou == pytest.approx(geometry.iou(a[:1], b)[0, 0] / 2)

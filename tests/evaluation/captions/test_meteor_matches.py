@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.evaluation.captions.arrays import Numbering
+from deixis.evaluation.captions.meteor_matches import EXACT, PARAPHRASE, STEM, SYNONYM, Sentences, find_matches
+from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES, paraphrases, senses, stem
+
+from .strategies import meteor_sentences
+
+Match = tuple[int, int, int, int, int]
+
+
+def shipped_pairs() -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+    table = paraphrases(SHIPPED_PARAPHRASES, set())
+    words = list(table.ids)
+    phrases = [tuple(words[word] for word in row if word >= 0) for row in table.phrases.tolist()]
+    return {(phrases[one], phrases[other]) for one, other in table.pairs.tolist()}
+
+
+PAIRS = shipped_pairs()
+
+
+def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Match]:
+    """Start and length in the reference, start and length in the candidate, module."""
+    found: Counter[Match] = Counter()
+    for j, wanted in enumerate(reference):
+        for i, word in enumerate(candidate):
+            found[j, 1, i, 1, EXACT] += word == wanted
+            if candidate != reference and word != wanted:
+                found[j, 1, i, 1, STEM] += stem(word) == stem(wanted)
+                found[j, 1, i, 1, SYNONYM] += bool(senses(word) & senses(wanted))
+            for length in range(1, len(reference) - j + 1):
+                for span in range(1, len(candidate) - i + 1):
+                    one, other = tuple(reference[j : j + length]), tuple(candidate[i : i + span])
+                    if candidate != reference:
+                        found[j, length, i, span, PARAPHRASE] += ((one, other) in PAIRS) + ((other, one) in PAIRS)
+    return +found
+
+
+@given(st.lists(st.tuples(meteor_sentences, meteor_sentences), min_size=1, max_size=3))
+@settings(deadline=None, max_examples=60)
+def test_matches_are_those_of_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
+    ids = Numbering()
+    candidates = Sentences.coded([candidate for candidate, _ in pairs], ids)
+    references = Sentences.coded([reference for _, reference in pairs], ids)
+    matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
+    for number, pair in enumerate(pairs):
+        mine = matches.where(matches.pair == number)
+        columns = (mine.start, mine.length, mine.at, mine.span, mine.module)
+        assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == plain_matches(*pair)
+
+
+def test_without_a_table_there_are_no_paraphrases() -> None:
+    ids = Numbering()
+    candidates, references = Sentences.coded([["lady"]], ids), Sentences.coded([["woman"]], ids)
+    with_table = find_matches(candidates, references, np.array([0]), ids, SHIPPED_PARAPHRASES)
+    without = find_matches(candidates, references, np.array([0]), ids, None)
+    assert PARAPHRASE in with_table.module
+    assert PARAPHRASE not in without.module
+
+
+def test_several_references_meet_the_same_candidate() -> None:
+    ids = Numbering()
+    candidates = Sentences.coded([["x"], ["a", "b"]], ids)
+    references = Sentences.coded([["x"], ["b"], ["a", "a"]], ids)
+    matches = find_matches(candidates, references, np.array([0, 1, 1]), ids, None)
+    assert list(zip(matches.pair, matches.start, matches.at, strict=True)) == [
+        (0, 0, 0),
+        (1, 0, 1),
+        (2, 0, 0),
+        (2, 1, 0),
+    ]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from deixis.errors import DatasetError
+from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
+from deixis.evaluation.captions.bleu import bleu_from, bleu_statistics
+from deixis.evaluation.captions.coded import CaptionSet
+
+REFERENCES = {
+    "1": ["A dog runs in the snow.", "A brown dog is running."],
+    "2": ["Two men play guitar.", "Men with guitars on a stage"],
+    "3": ["A child eats an apple."],
+}
+GOOD = {"1": "A brown dog runs in the snow", "2": "Two men play the guitar", "3": "The child eats an apple"}
+BAD = {"1": "a man", "2": "a man", "3": "a man eats"}
+
+COMPARED = {"bleu1", "bleu2", "bleu3", "bleu4", "cider", "cider_d", "rouge_l", "meteor"}
+
+
+@pytest.fixture(scope="module")
+def good() -> CaptionScores:
+    return caption_scores(GOOD, REFERENCES, training=["two men play the guitar!", "a cat"])
+
+
+def test_scores_are_in_percent_and_in_the_order_of_the_references(good: CaptionScores) -> None:
+    assert good.photos == ("1", "2", "3")
+    assert good.n == 3
+    assert good.bleu1 > good.bleu2 > good.bleu3 > good.bleu4 > 1
+    assert good.novel == pytest.approx(200 / 3)
+    assert good.distinct_sentences == 3
+    assert good.cider_d == pytest.approx(good.per_photo["cider_d"].mean())
+    assert good.rouge_l == pytest.approx(good.per_photo["rouge_l"].mean())
+
+
+def test_corpus_bleu_comes_from_sums_not_from_the_mean_of_photos(good: CaptionScores) -> None:
+    sums = bleu_statistics(good.captions).sum(axis=0)
+    assert good.bleu4 == pytest.approx(100 * bleu_from(sums)[3])
+    assert good.bleu4 != pytest.approx(good.per_photo["bleu4"].mean())
+
+
+def test_the_order_of_candidates_does_not_matter(good: CaptionScores) -> None:
+    backwards = caption_scores(dict(reversed(GOOD.items())), REFERENCES)
+    assert backwards.meteor == good.meteor
+    assert backwards.per_photo["cider"].tolist() == good.per_photo["cider"].tolist()
+
+
+def test_a_drawing_of_every_photo_twice_changes_nothing(good: CaptionScores) -> None:
+    for name, statistic in good.statistics.items():
+        assert statistic(np.full((1, 3), 2.0))[0] == pytest.approx(getattr(good, name)), name
+
+
+def test_a_drawing_of_one_photo_is_that_photos_value(good: CaptionScores) -> None:
+    for name, statistic in good.statistics.items():
+        assert statistic(np.array([[0.0, 1.0, 0.0]]))[0] == pytest.approx(good.per_photo[name][1]), name
+
+
+def test_intervals_hold_their_score_and_leave_diversity_out(good: CaptionScores) -> None:
+    assert set(good.interval) == {
+        *["bleu1", "bleu2", "bleu3", "bleu4", "cider", "cider_d", "rouge_l", "meteor", "novel"]
+    }
+    for name, bounds in good.interval.items():
+        assert bounds.low <= getattr(good, name) <= bounds.high, name
+
+
+def test_the_result_is_plain_json(good: CaptionScores) -> None:
+    document = json.loads(json.dumps(good.as_json()))
+    assert document["bleu4"] == good.bleu4
+    assert document["n"] == 3
+    assert document["interval"]["meteor"] == [good.interval["meteor"].low, good.interval["meteor"].high]
+    assert "shipped table" in document["protocol"]
+    assert "shorter" in document["ties"]
+    assert "captions" not in document
+
+
+def test_novelty_needs_training_captions() -> None:
+    scores = caption_scores(GOOD, REFERENCES)
+    assert scores.novel is None
+    assert scores.as_json()["novel"] is None
+    assert "novel" not in scores.interval
+
+
+def test_the_protocol_says_when_meteor_has_no_paraphrases() -> None:
+    assert (
+        "METEOR 1.5 English with exact, stem and synonym" in caption_scores(BAD, REFERENCES, paraphrases=None).protocol
+    )
+
+
+def test_better_captions_are_better_by_every_score(good: CaptionScores) -> None:
+    found = compare_captions(good, caption_scores(BAD, REFERENCES), rounds=200)
+    assert set(found) == COMPARED
+    assert all(each.difference > 0 for each in found.values())
+    assert found["cider_d"].difference == pytest.approx(good.cider_d - caption_scores(BAD, REFERENCES).cider_d)
+
+
+def test_only_the_same_photos_references_and_protocol_can_be_compared(good: CaptionScores) -> None:
+    fewer = {photo: REFERENCES[photo] for photo in ("1", "2")}
+    with pytest.raises(DatasetError, match="same photos"):
+        compare_captions(good, caption_scores({"1": "a", "2": "b"}, fewer))
+    with pytest.raises(DatasetError, match="same references"):
+        compare_captions(good, caption_scores(GOOD, REFERENCES | {"3": ["A child."]}))
+    with pytest.raises(DatasetError, match="not scored alike"):
+        compare_captions(good, caption_scores(GOOD, REFERENCES, paraphrases=None))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "references", "message"),
+    [
+        ({}, {}, "no photo with references"),
+        ({"1": "a"}, {"1": ["a"], "2": ["b"]}, r"photo 2 has no candidate caption \(1 of 2"),
+        ({"1": "a", "2": "b"}, {"1": ["a"]}, "photo 2 has a candidate caption but no references"),
+        ({"1": "a"}, {"1": []}, "photo 1: its references must be a list of one or more"),
+        ({"1": "a"}, {"1": "a dog"}, "photo 1: its references must be a list"),
+        ({"1": float("nan")}, {"1": ["a"]}, r"photo 1: a candidate is not text \(nan\)"),
+        ({"1": "a"}, {"1": ["a", None]}, r"photo 1: a reference is not text \(None\)"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(
+    candidates: dict[str, str], references: dict[str, list[str]], message: str
+) -> None:
+    with pytest.raises(DatasetError, match=message) as caught:
+        caption_scores(candidates, references)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_caption_is_right_about_nothing() -> None:
+    scores = caption_scores(GOOD | {"2": "..."}, REFERENCES)
+    assert {name: values[1] for name, values in scores.per_photo.items()} == pytest.approx(
+        dict.fromkeys(scores.per_photo, 0.0), abs=1e-3
+    )
+
+
+def test_one_photo_and_one_caption_will_do() -> None:
+    scores = caption_scores({"1": "a dog"}, {"1": ["a dog"]})
+    assert scores.bleu2 == pytest.approx(100)
+    assert scores.meteor == 100
+    assert scores.cider == 0  # no other photo to tell rare words by
+
+
+def test_a_thousand_references_will_do() -> None:
+    references = {"1": [f"a dog number {n} runs" for n in range(1000)], "2": ["a cat"]}
+    scores = caption_scores({"1": "a dog number 999 runs", "2": "a cat"}, references)
+    assert scores.rouge_l == pytest.approx(100)
+    assert scores.captions.photo_of_reference.tolist() == [0] * 1000 + [1]
+    assert isinstance(scores.captions, CaptionSet)
