@@ -3,9 +3,9 @@
 One caption of each Flickr8k photo under $DEIXIS_DATA is judged by the other four. Needs java and pycocoevalcap. The
 times are of everything from plain text to scores. What is not counted, on either side, is what a tiny set takes that is
 scored first: for the Java tokenizer, which starts anew for each call, that time is taken off each call; Java's METEOR
-stays open after it, with its tables loaded; ours has its modules and tables loaded. Seconds of processors are given too,
-because those of the clock mean little on a busy machine; Java's also count the compiler that runs beside it. Java is
-faster in later rounds, when it has compiled itself; the first round is what a person gets who scores one system.
+stays open after it, with its tables loaded; ours has its modules and tables loaded. Seconds of processors are given
+too, because those of the clock mean little on a busy machine; Java's also count the compiler that runs beside it. Java
+is faster in later rounds, when it has compiled itself; the first round is what a person gets who scores one system.
 
 `--whole-table` also scores METEOR with the whole paraphrase table of pycocoevalcap's Meteor, and without any.
 """
@@ -124,12 +124,10 @@ def main() -> None:
         found, seconds = theirs.scores(listed, references)
         our_cpu_s, their_cpu_s, their_s = between - began, theirs.cpu_s() - between, sum(seconds.values())
         steps = ", ".join(f"{name} {each:.2f}" for name, each in seconds.items())
-        print(
-            f"round {number + 1}: deixis {our_s:.2f} s, pycocoevalcap {their_s:.2f} s ({steps}): {their_s / our_s:.1f} times"
-        )
-        print(
-            f"  processors: deixis {our_cpu_s:.2f} s, pycocoevalcap {their_cpu_s:.2f} s: {their_cpu_s / our_cpu_s:.1f} times"
-        )
+        print(f"round {number + 1}: deixis {our_s:.2f} s, pycocoevalcap {their_s:.2f} s ({steps}): ", end="")
+        print(f"{their_s / our_s:.1f} times as fast")
+        print(f"  processors: deixis {our_cpu_s:.2f} s, pycocoevalcap {their_cpu_s:.2f} s: ", end="")
+        print(f"{their_cpu_s / our_cpu_s:.1f} times as fast")
     _, interval_s = timed(lambda: ours.interval)
     print(
         f"{len(captions):,} candidates, {sum(map(len, references.values())):,} references; intervals {interval_s:.2f} s"

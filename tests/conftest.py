@@ -9,6 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Machines are noisy: a slow example says nothing about the code.
+settings.register_profile("deixis", deadline=None)
+settings.load_profile("deixis")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -21,7 +21,7 @@ def from_entities(boxes: npt.ArrayLike) -> Boxes:
     >>> from_entities([1, 1, 10, 20]).tolist()
     [0.0, 0.0, 10.0, 20.0]
     """
-    return np.subtract(np.asarray(boxes, dtype=np.float64), _FIRST_PIXEL)
+    return np.asarray(np.asarray(boxes, dtype=np.float64) - _FIRST_PIXEL)
 
 
 def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -32,7 +32,7 @@ def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
     >>> to_entities([0, 0, 10, 20]).tolist()
     [1, 1, 10, 20]
     """
-    return np.rint(np.add(np.asarray(boxes, dtype=np.float64), _FIRST_PIXEL)).astype(np.int64)
+    return np.asarray(np.rint(np.asarray(boxes, dtype=np.float64) + _FIRST_PIXEL), dtype=np.int64)
 
 
 def from_xywh(boxes: npt.ArrayLike) -> Boxes:
@@ -68,7 +68,7 @@ def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) ->
     [0.0, 0.0, 50.0, 50.0]
     """
     factor = np.array([to[0] / size[0], to[1] / size[1]] * 2)
-    return np.multiply(np.asarray(boxes, dtype=np.float64), factor)
+    return np.asarray(np.asarray(boxes, dtype=np.float64) * factor)
 
 
 def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:

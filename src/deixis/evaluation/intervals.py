@@ -7,7 +7,7 @@ of counts (rounds, n) into one value per row, so that means, medians and ratios 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,9 +82,29 @@ def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float 
     >>> 0.45 < found.low < 0.5 < found.high < 0.55
     True
     """
-    values = np.concatenate([statistic(counts) for counts in _drawings(n, rounds, seed)])
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(high), level)
+    return bootstrap_all({"": statistic}, n, rounds=rounds, level=level, seed=seed)[""]
+
+
+def bootstrap_all(
+    statistics: Mapping[str, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
+) -> dict[str, Interval]:
+    """The intervals of several statistics over the same `n` units, from the same drawings.
+
+    Examples
+    --------
+    >>> found = bootstrap_all({"a": mean_of([0, 1] * 500), "b": mean_of([1, 0] * 500)}, n=1000)
+    >>> round(found["a"].low + found["b"].high, 6)
+    1.0
+    """
+    values: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in statistics}
+    for counts in _drawings(n, rounds, seed):
+        for name, statistic in statistics.items():
+            values[name].append(statistic(counts))
+    intervals = {}
+    for name, drawn in values.items():
+        low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
+        intervals[name] = Interval(float(low), float(high), level)
+    return intervals
 
 
 def compare(

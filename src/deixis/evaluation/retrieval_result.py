@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap, compare, ratio_of
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare, ratio_of
 from deixis.evaluation.ranks import TIE_RULE, FloatArray
 from deixis.evaluation.scores import IntArray
 
@@ -80,10 +80,9 @@ class RetrievalResult:
 
         None for a median or mean rank when some queries have no rank.
         """
-        return {
-            name: bootstrap(statistic, self.n) if _has_interval(self, name) else None
-            for name, statistic in self.statistics.items()
-        }
+        drawn = {name: statistic for name, statistic in self.statistics.items() if _has_interval(self, name)}
+        found = bootstrap_all(drawn, self.n)
+        return {name: found.get(name) for name in self.statistics}
 
     @cached_property
     def statistics(self) -> dict[str, Statistic]:
@@ -130,7 +129,8 @@ class RecallCurve:
     @cached_property
     def interval(self) -> tuple[Interval, ...]:
         """The 95 % bootstrap interval at each percentage, worked out when first asked for."""
-        return tuple(bootstrap(statistic, self.ranking.photos) for statistic in self._statistics)
+        numbered = {str(place): statistic for place, statistic in enumerate(self._statistics)}
+        return tuple(bootstrap_all(numbered, self.ranking.photos).values())
 
     @cached_property
     def _statistics(self) -> list[Statistic]:

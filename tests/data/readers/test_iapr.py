@@ -104,5 +104,5 @@ def test_a_document_that_cannot_be_read_is_named(write):
     folder = write("iapr/25.eng", document()).parent
     source = read_captions(folder)
     (folder / "25.eng").unlink()
-    with pytest.raises(DatasetError, match=r"25\.eng: cannot be read \(No such file"):
+    with pytest.raises(DatasetError, match=r"25\.eng cannot be read \(No such file"):
         list(source.photos)

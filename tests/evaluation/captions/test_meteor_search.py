@@ -82,7 +82,7 @@ def test_pairs_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> Non
     ] * 4
     together = aligned(pairs)
     assert together == [aligned([pair])[0] for pair in pairs]
-    monkeypatch.setattr(meteor_search, "_PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(meteor_search, "_CELLS_AT_ONCE", 20)
     assert together == aligned(pairs)
 
 

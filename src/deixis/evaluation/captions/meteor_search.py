@@ -6,14 +6,14 @@ word, or leaves the word. Of two paths the better one has more in common (an exa
 other half of its words, rounded down, on each side), then fewer chunks (runs that are contiguous in both sentences),
 then the smaller distance between the places of what is matched. All pairs are searched at once, word by word.
 
-Unlike Meteor, paths that can never differ again are joined; and a first search with few paths tells what can be
-reached, so that the second drops paths that cannot equal it. So the 40 paths that are kept see further than Meteor's.
+Unlike Meteor, paths that can never differ again are joined, and paths that can no longer reach what exact matches alone
+would give are dropped; so the 40 paths that are kept see further than Meteor's 40.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from deixis.evaluation.captions.arrays import (
     IntArray,
     distinct,
     first_of_run,
+    numbered,
     order_by,
     runs,
     summed,
@@ -32,12 +33,11 @@ from deixis.evaluation.captions.meteor_matches import EXACT, Matches, Sentences
 
 BEAM = 40
 
-_FIRST_BEAM = 6
 _NONE = -1
 _LANE_BITS = 64
 _HASH_BITS = 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_PAIRS_AT_ONCE = 20_000
+_CELLS_AT_ONCE = 1 << 20
 
 WordSets = npt.NDArray[np.uint64]
 """Sets of candidate words as bits, one row of 64-bit lanes for each set."""
@@ -57,14 +57,14 @@ def align(matches: Matches, candidate_lengths: IntArray, references: Sentences) 
     """
     used, possible = _settled(matches, candidate_lengths, references.lengths)
     disputed = distinct(matches.pair[possible])
-    for begin in range(0, len(disputed), _PAIRS_AT_ONCE):
-        pairs = disputed[begin : begin + _PAIRS_AT_ONCE]
+    lanes = int(candidate_lengths.max(initial=0)) // _LANE_BITS + 1
+    at_once = max(1, _CELLS_AT_ONCE // ((int(references.lengths.max(initial=0)) + 2) * lanes))
+    for begin in range(0, len(disputed), at_once):
+        pairs = disputed[begin : begin + at_once]
         first, last = np.searchsorted(matches.pair, [pairs[0], pairs[-1] + 1])
         rows = first + np.flatnonzero((used | possible)[first:last] & np.isin(matches.pair[first:last], pairs))
         board = _board(matches.where(rows), possible[rows], pairs, references)
-        any_gain = any_chunks = np.full(len(pairs), _NONE)
-        within_reach = _search(board, _FIRST_BEAM, any_gain, any_chunks)
-        used[rows[_search(board, BEAM, within_reach.gain, within_reach.chunks).matches]] = True
+        used[rows[_search(board)]] = True
     return used
 
 
@@ -98,21 +98,23 @@ class _Board:
     ----------
     matches, words
         Settled and possible matches of these pairs, and the candidate words of each.
-    gain, distance
-        What each match adds to a path.
+    pair, gain, distance
+        For each match the number of its pair on this board, and what it adds to a path.
     settled
         By pair and place, the settled match that begins there, or -1.
     first, number
         By pair and place, the first possible match that begins there and how many there are.
     gain_to_come, words_to_come
         By pair and place, the most that matches from there on can add, and the words that they may use.
-    begin, end
-        For each pair the first place with a choice, and the place after the last match that can be chosen. What comes
-        before and after is the same on all paths.
+    floor
+        For each pair, what exact matches alone would add.
+    lengths
+        For each pair, the words of the reference.
     """
 
     matches: Matches
     words: WordSets
+    pair: IntArray
     gain: IntArray
     distance: IntArray
     settled: IntArray
@@ -120,8 +122,8 @@ class _Board:
     number: IntArray
     gain_to_come: IntArray
     words_to_come: WordSets
-    begin: IntArray
-    end: IntArray
+    floor: IntArray
+    lengths: IntArray
 
 
 def _board(matches: Matches, possible: BoolArray, pairs: IntArray, references: Sentences) -> _Board:
@@ -144,11 +146,12 @@ def _board(matches: Matches, possible: BoolArray, pairs: IntArray, references: S
     to_come = np.zeros((*shape, words.shape[1]), dtype=np.uint64)
     np.bitwise_or.at(to_come.reshape(-1, words.shape[1]), place[choice], words[choice])
 
-    end = np.zeros(len(pairs), dtype=np.int64)
-    np.maximum.at(end, pair[choice], (matches.start + matches.length)[choice])
+    exact = choice[matches.module[choice] == EXACT]
+    word = references.words[references.begins[matches.pair[exact]] + matches.start[exact]]
     return _Board(
         matches=matches,
         words=words,
+        pair=pair,
         gain=gain,
         distance=np.abs(matches.start - matches.at),
         settled=settled,
@@ -156,8 +159,8 @@ def _board(matches: Matches, possible: BoolArray, pairs: IntArray, references: S
         number=number.reshape(shape),
         gain_to_come=most[:, ::-1].cumsum(axis=1)[:, ::-1],
         words_to_come=np.bitwise_or.accumulate(to_come[:, ::-1], axis=1)[:, ::-1],
-        begin=matches.start[choice[np.searchsorted(pair[choice], np.arange(len(pairs)))]],
-        end=end,
+        floor=2 * _most_exact(pair[exact], word, matches.start[exact], matches.at[exact], len(pairs)),
+        lengths=lengths,
     )
 
 
@@ -168,6 +171,20 @@ def _word_sets(matches: Matches) -> WordSets:
     row, word = np.repeat(np.arange(len(matches)), matches.span), runs(matches.at, matches.span)
     np.bitwise_or.at(sets, (row, word // _LANE_BITS), np.uint64(1) << (word % _LANE_BITS).astype(np.uint64))
     return sets
+
+
+def _most_exact(pair: IntArray, word: IntArray, start: IntArray, at: IntArray, n_pairs: int) -> IntArray:
+    """How many exact matches each pair can have: for each word the smaller of its counts in the two sentences."""
+    if not len(pair):
+        return np.zeros(n_pairs, dtype=np.int64)
+    kind, n_kinds = numbered(pair * (word.max() + 1) + word)
+    pair_of_kind = np.zeros(n_kinds, dtype=np.int64)
+    pair_of_kind[kind] = pair
+    in_reference, in_candidate = (
+        np.bincount(distinct(kind * (place.max() + 1) + place) // (place.max() + 1), minlength=n_kinds)
+        for place in (start, at)
+    )
+    return summed(pair_of_kind, np.minimum(in_reference, in_candidate), n_pairs).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,53 +254,33 @@ class _Steps:
         return np.concatenate(found) if found else match[:0]
 
 
-class _Found(NamedTuple):
-    """The chosen matches of all pairs, and for each pair what its best path has in common and its chunks."""
-
-    matches: IntArray
-    gain: IntArray
-    chunks: IntArray
-
-
-def _search(board: _Board, beam: int, least_gain: IntArray, most_chunks: IntArray) -> _Found:
-    """Find the best path of each pair among those with at least a gain, and with it no more than some chunks."""
-    paths = _beginning(board, 0)
+def _search(board: _Board) -> IntArray:
+    """The matches of the best path of each pair."""
+    n_pairs, columns = board.settled.shape
+    zeros = np.zeros(n_pairs, dtype=np.int64)
+    none = zeros + _NONE
+    words = np.zeros((n_pairs, board.words.shape[1]), dtype=np.uint64)
+    paths = _Paths(np.arange(n_pairs), zeros, zeros, zeros, zeros, none, words, none)
     steps = _Steps()
     ends = []
-    for place in range(int(board.end.max()) + 1):
-        paths = _Paths.joined([paths, _beginning(board, place)]) if place else paths
+    for place in range(columns - 1):
         here = paths.next == place
         settled = np.where(here, board.settled[paths.pair, place], _NONE)
         waiting, sure, choosing = (np.flatnonzero(each) for each in (~here, settled >= 0, here & (settled < 0)))
         parents, match, passed = _choices(board, paths, choosing, place)
         parts = [
             paths.where(waiting),
-            _taking(board, paths.where(sure), settled[sure], board.distance[settled[sure]]),
-            _noted(_taking(board, paths.where(parents), match, passed), match, steps),
+            _taking(board, paths.where(sure), settled[sure], board.distance[settled[sure]], steps),
+            _taking(board, paths.where(parents), match, passed, steps),
             _leaving(paths.where(choosing), summed(parents, board.distance[match], len(here))[choosing]),
         ]
-        order = order_by(np.concatenate([waiting, sure, parents, choosing]))
-        paths = _best(board, _Paths.joined(parts).where(order), beam, least_gain, most_chunks)
-        finished = board.end[paths.pair] == place
-        ends.append(paths.where(np.flatnonzero(finished)))
-        paths = paths.where(np.flatnonzero(~finished))
-    best = _Paths.joined(ends)
-    best = best.where(order_by(best.pair))
-    return _Found(steps.back_from(best.trail), best.gain, best.chunks)
-
-
-def _beginning(board: _Board, place: int) -> _Paths:
-    """The paths of the pairs whose first choice is here."""
-    pair = np.flatnonzero(board.begin == place)
-    before = board.settled[pair, :place]
-    zeros = np.zeros(len(pair), dtype=np.int64)
-    last = zeros + _NONE
-    rows, columns = np.nonzero(before >= 0)
-    match = before[rows, columns]
-    reaches = board.matches.start[match] + board.matches.length[match] == place
-    last[rows[reaches]] = (board.matches.at + board.matches.span)[match[reaches]]
-    words = np.zeros((len(pair), board.words.shape[1]), dtype=np.uint64)
-    return _Paths(pair, zeros, zeros, zeros, zeros + place, last, words, zeros + _NONE)
+        order = np.argsort(np.concatenate([waiting, sure, parents, choosing]), kind="stable")
+        paths = _best(board, _Paths.joined(parts).where(order))
+        finished = board.lengths[paths.pair] == place
+        if finished.any():
+            ends.append(paths.trail[finished])
+            paths = paths.where(np.flatnonzero(~finished))
+    return steps.back_from(np.concatenate(ends))
 
 
 def _choices(board: _Board, paths: _Paths, choosing: IntArray, place: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -300,7 +297,7 @@ def _choices(board: _Board, paths: _Paths, choosing: IntArray, place: int) -> tu
     return path, match, passed - passed[first_of_run(path)]
 
 
-def _taking(board: _Board, paths: _Paths, match: IntArray, distance: IntArray) -> _Paths:
+def _taking(board: _Board, paths: _Paths, match: IntArray, distance: IntArray, steps: _Steps) -> _Paths:
     """Let each path take a match."""
     at = board.matches.at[match]
     return _Paths(
@@ -311,13 +308,8 @@ def _taking(board: _Board, paths: _Paths, match: IntArray, distance: IntArray) -
         board.matches.start[match] + board.matches.length[match],
         at + board.matches.span[match],
         paths.words | board.words[match],
-        paths.trail,
+        steps.add(paths.trail, match),
     )
-
-
-def _noted(paths: _Paths, match: IntArray, steps: _Steps) -> _Paths:
-    """Note the match that each path took."""
-    return replace(paths, trail=steps.add(paths.trail, match))
 
 
 def _leaving(paths: _Paths, distance: FloatArray) -> _Paths:
@@ -334,14 +326,14 @@ def _leaving(paths: _Paths, distance: FloatArray) -> _Paths:
     )
 
 
-def _best(board: _Board, paths: _Paths, beam: int, least_gain: IntArray, most_chunks: IntArray) -> _Paths:
+def _best(board: _Board, paths: _Paths) -> _Paths:
     """Drop paths that cannot win, join those that can never differ again, and keep the best of each pair."""
-    spare = paths.gain + board.gain_to_come[paths.pair, paths.next] - least_gain[paths.pair]
-    rows = np.flatnonzero((spare > 0) | ((spare == 0) & (paths.chunks <= most_chunks[paths.pair])))
+    promising = paths.gain + board.gain_to_come[paths.pair, paths.next] >= board.floor[paths.pair]
+    rows = np.flatnonzero(promising)
     rows = rows[order_by(paths.pair[rows], -paths.gain[rows], paths.chunks[rows], paths.distance[rows])]
     rows = rows[_first_of_their_kind(board, paths, rows)]
     rank = np.arange(len(rows)) - first_of_run(paths.pair[rows])
-    return paths.where(rows[rank < beam])
+    return paths.where(rows[rank < BEAM])
 
 
 def _first_of_their_kind(board: _Board, paths: _Paths, rows: IntArray) -> IntArray:
