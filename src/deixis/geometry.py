@@ -79,16 +79,12 @@ def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
     >>> area([[0, 0, 10, 20], [5, 5, 4, 9]]).tolist()
     [200.0, 0.0]
     """
-    xyxy = np.asarray(boxes, dtype=np.float64)
-    width = np.maximum(xyxy[..., 2] - xyxy[..., 0], 0)
-    height = np.maximum(xyxy[..., 3] - xyxy[..., 1], 0)
-    return np.asarray(width * height)
+    x1, y1, x2, y2 = np.moveaxis(np.asarray(boxes, dtype=np.float64), -1, 0)
+    return _area(x1, y1, x2, y2)
 
 
-def _intersection(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
-    corner1 = np.maximum(a[:, None, :2], b[None, :, :2])
-    corner2 = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    return np.asarray(np.maximum(corner2 - corner1, 0).prod(axis=2))
+def _area(x1: Boxes, y1: Boxes, x2: Boxes, y2: Boxes) -> npt.NDArray[np.float64]:
+    return np.asarray(np.maximum(x2 - x1, 0) * np.maximum(y2 - y1, 0))
 
 
 def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -101,10 +97,23 @@ def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
     >>> iou([[0, 0, 10, 10]], [[0, 0, 10, 5], [20, 20, 30, 30]]).tolist()
     [[0.5, 0.0]]
     """
-    a_xyxy = np.asarray(a, dtype=np.float64).reshape(-1, 4)
-    b_xyxy = np.asarray(b, dtype=np.float64).reshape(-1, 4)
-    shared = _intersection(a_xyxy, b_xyxy)
-    total = area(a_xyxy)[:, None] + area(b_xyxy)[None, :] - shared
+    a_sides = np.asarray(a, dtype=np.float64).reshape(-1, 4).T
+    b_sides = np.asarray(b, dtype=np.float64).reshape(-1, 4).T
+    return iou_of_sides(a_sides[:, :, None], b_sides[:, None, :])
+
+
+def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
+    """IoU of boxes given as four planes ``x1, y1, x2, y2`` along the first axis; the other axes broadcast.
+
+    For loops over many boxes that keep them in this form: planes are several times faster than rows.
+
+    Examples
+    --------
+    >>> iou_of_sides(np.array([0.0, 0, 10, 10]), np.array([0.0, 0, 10, 5])).item()
+    0.5
+    """
+    shared = _area(np.maximum(a[0], b[0]), np.maximum(a[1], b[1]), np.minimum(a[2], b[2]), np.minimum(a[3], b[3]))
+    total = _area(*a) + _area(*b) - shared
     return np.asarray(np.divide(shared, total, out=np.zeros_like(shared), where=total > 0))
 
 

@@ -14,7 +14,7 @@ from deixis.data.entities import parse_annotation, parse_sentence
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.fixed_boxes import FixedBoxes, best_fixed_box, best_fixed_boxes
-from deixis.evaluation.localization import localization
+from deixis.evaluation.grounding import localization
 from deixis.evaluation.localization_items import Item, localization_items
 
 

@@ -12,7 +12,6 @@ from deixis.evaluation.ranked_boxes import (
     NEVER,
     average_precision,
     first_right,
-    iou_of_sides,
     kept_by_nms,
     rank_boxes,
     right_boxes,
@@ -83,13 +82,6 @@ def test_suppression_is_the_same_when_rankings_do_not_fit_into_one_batch(
     at_once = kept_by_nms(ranked)
     monkeypatch.setattr("deixis.evaluation.ranked_boxes._CELLS_AT_ONCE", 100)
     assert (kept_by_nms(ranked) == at_once).all()
-
-
-@settings(deadline=None)
-@given(st.lists(box, min_size=1, max_size=8), st.lists(box, min_size=1, max_size=8))
-def test_iou_of_sides_gives_the_very_numbers_of_geometry(a: list[list[int]], b: list[list[int]]) -> None:
-    sides = iou_of_sides(np.array(a, float).T[..., None], np.array(b, float).T[:, None])
-    assert (sides == geometry.iou(a, b)).all()
 
 
 @settings(deadline=None, max_examples=50)

@@ -117,7 +117,7 @@ def grounding(
     """Phrase localisation: a box for each phrase, beside the best box that never looks at the photo."""
     from deixis.data.dataset import Dataset
     from deixis.evaluation.fixed_boxes import best_fixed_boxes
-    from deixis.evaluation.localization import compare_localization, localization
+    from deixis.evaluation.grounding import compare_localization, localization
     from deixis.evaluation.localization_items import localization_items
     from deixis.evaluation.predictions import read_predictions
 

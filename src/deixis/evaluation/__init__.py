@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deixis.evaluation.captions import caption_scores, compare_captions
-    from deixis.evaluation.localization import compare_localization, localization
+    from deixis.evaluation.grounding import compare_localization, localization
     from deixis.evaluation.retrieval import (
         compare_retrieval,
         recall_at_k,
@@ -39,9 +39,9 @@ __all__ = [
 _MODULES = {
     "caption_scores": "captions",
     "compare_captions": "captions",
-    "compare_localization": "localization",
+    "compare_localization": "grounding",
     "compare_retrieval": "retrieval",
-    "localization": "localization",
+    "localization": "grounding",
     "recall_at_k": "retrieval",
     "region_retrieval": "retrieval",
     "sentence_retrieval": "retrieval",

@@ -15,10 +15,11 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 
+from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.evaluation.localization_items import Item, Protocol, types_in_order
 from deixis.evaluation.predictions import Prediction
-from deixis.evaluation.ranked_boxes import IOU, iou_of_sides
+from deixis.evaluation.ranked_boxes import IOU
 from deixis.geometry import Boxes
 
 FixedBox = tuple[float, float, float, float]
@@ -139,7 +140,7 @@ class _Golds:
         """(candidates,) how many items each candidate is right for."""
         at_once = max(1, _CELLS_AT_ONCE // self.sides.shape[1])
         parts = np.split(candidates, range(at_once, len(candidates), at_once))
-        right = (iou_of_sides(part.T[..., None], self.sides[:, None]) >= IOU for part in parts)
+        right = (geometry.iou_of_sides(part.T[..., None], self.sides[:, None]) >= IOU for part in parts)
         return np.concatenate([np.logical_or.reduceat(r, self.starts, axis=1) @ self.items for r in right])
 
 

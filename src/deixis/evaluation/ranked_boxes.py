@@ -29,7 +29,6 @@ NEVER = np.iinfo(np.intp).max
 """The rank of a first right box where no box is right."""
 
 _CELLS_AT_ONCE = 50_000
-_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -161,26 +160,9 @@ def _suppress(boxes: Boxes, alive: Flags, threshold: float) -> Flags:
     sides = np.ascontiguousarray(np.moveaxis(boxes, 2, 0))
     for step in range(alive.shape[1] - 1):
         rows = np.flatnonzero(alive[:, step])
-        overlap = iou_of_sides(sides[:, rows, step, None], sides[:, rows, step + 1 :])
+        overlap = geometry.iou_of_sides(sides[:, rows, step, None], sides[:, rows, step + 1 :])
         alive[rows, step + 1 :] &= overlap < threshold
     return alive
-
-
-def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
-    """IoU of boxes that stand as four planes x1, y1, x2, y2, first axis, the others broadcast.
-
-    The same numbers as `geometry.iou`, for boxes that are not inverted, but several times faster on many boxes.
-
-    Examples
-    --------
-    >>> iou_of_sides(np.array([0.0, 0, 10, 10]), np.array([0.0, 0, 10, 5])).item()
-    0.5
-    """
-    width = np.minimum(a[2], b[2]) - np.maximum(a[0], b[0])
-    height = np.minimum(a[3], b[3]) - np.maximum(a[1], b[1])
-    shared = np.maximum(width, 0) * np.maximum(height, 0)
-    total = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
-    return np.asarray(shared / np.maximum(total, _TINY))  # two boxes without any pixel: 0
 
 
 def average_precision(found: Flags, positives: int, rule: ApRule = "area") -> float:

@@ -47,26 +47,26 @@ def test_bleu_is_theirs(ours: CaptionScores, words: tuple[dict[str, Any], dict[s
     from pycocoevalcap.bleu.bleu import Bleu
 
     corpus, per_photo = Bleu(4).compute_score(*words, verbose=0)
-    assert [ours.bleu1, ours.bleu2, ours.bleu3, ours.bleu4] == pytest.approx([100 * each for each in corpus], abs=1e-4)
+    assert [ours.bleu1, ours.bleu2, ours.bleu3, ours.bleu4] == pytest.approx([100 * each for each in corpus], abs=1e-6)
     for k in range(4):
         theirs = [100 * each for each in per_photo[k]]
-        assert ours.per_photo[f"bleu{k + 1}"].tolist() == pytest.approx(theirs, abs=1e-4)
+        assert ours.per_photo[f"bleu{k + 1}"].tolist() == pytest.approx(theirs, abs=1e-6)
 
 
 def test_rouge_is_theirs(ours: CaptionScores, words: tuple[dict[str, Any], dict[str, Any]]) -> None:
     from pycocoevalcap.rouge.rouge import Rouge
 
     corpus, per_photo = Rouge().compute_score(*words)
-    assert ours.rouge_l == pytest.approx(100 * corpus, abs=1e-4)
-    assert ours.per_photo["rouge_l"] == pytest.approx(100 * per_photo, abs=1e-4)
+    assert ours.rouge_l == pytest.approx(100 * corpus, abs=1e-6)
+    assert ours.per_photo["rouge_l"] == pytest.approx(100 * per_photo, abs=1e-6)
 
 
 def test_their_cider_is_cider_d(ours: CaptionScores, words: tuple[dict[str, Any], dict[str, Any]]) -> None:
     from pycocoevalcap.cider.cider import Cider
 
     corpus, per_photo = Cider().compute_score(*words)
-    assert ours.cider_d == pytest.approx(100 * corpus, abs=1e-2)
-    assert ours.per_photo["cider_d"] == pytest.approx(100 * per_photo, abs=1e-2)
+    assert ours.cider_d == pytest.approx(100 * corpus, abs=1e-6)
+    assert ours.per_photo["cider_d"] == pytest.approx(100 * per_photo, abs=1e-6)
     assert ours.cider > ours.cider_d + 10
 
 
@@ -77,5 +77,5 @@ def test_meteor_is_within_two_thousandths_of_theirs(
 
     corpus, per_photo = Meteor().compute_score(*words)
     assert ours.meteor == pytest.approx(100 * corpus, abs=0.2)
-    close = sum(abs(a - 100 * b) < 0.01 for a, b in zip(ours.per_photo["meteor"], per_photo, strict=True))
-    assert close > 0.95 * len(per_photo)
+    close = sum(abs(a - 100 * b) < 1e-4 for a, b in zip(ours.per_photo["meteor"], per_photo, strict=True))
+    assert close > 0.98 * len(per_photo)

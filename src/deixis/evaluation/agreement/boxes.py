@@ -25,7 +25,7 @@ import numpy.typing as npt
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement.matching import best_matching
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap, ratio_of
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, ratio_of
 from deixis.geometry import Boxes
 
 Values = npt.NDArray[np.float64]
@@ -203,9 +203,7 @@ def box_agreement(
         photos=len(photos),
         alone=sum(len(annotations) == 1 for annotations in items.values()),
         expected_pairs=len(expected),
-        interval={
-            name: bootstrap(statistic, len(photos), rounds=rounds, seed=seed) for name, statistic in statistics.items()
-        },
+        interval=bootstrap_all(statistics, len(photos), rounds=rounds, seed=seed),
     )
 
 

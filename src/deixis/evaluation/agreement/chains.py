@@ -21,7 +21,7 @@ import numpy.typing as npt
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement.matching import best_matching
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all
 
 Values = npt.NDArray[np.float64]
 Chains = Iterable[Iterable[Hashable]]
@@ -143,9 +143,7 @@ def chain_agreement(
         photos=len(pairs),
         key_only=sum(len(ours - theirs) for ours, theirs in mentions),
         response_only=sum(len(theirs - ours) for ours, theirs in mentions),
-        interval={
-            name: bootstrap(statistic, len(pairs), rounds=rounds, seed=seed) for name, statistic in statistics.items()
-        },
+        interval=bootstrap_all(statistics, len(pairs), rounds=rounds, seed=seed),
     )
 
 

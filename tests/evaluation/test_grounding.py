@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.evaluation.fixed_boxes import FixedBoxes
-from deixis.evaluation.localization import compare_localization, localization
+from deixis.evaluation.grounding import compare_localization, localization
 from deixis.evaluation.localization_items import Item, distinct_phrase
 from deixis.evaluation.predictions import PhraseElsewhere, Prediction
 

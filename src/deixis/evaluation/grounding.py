@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from deixis.errors import DeixisError
 from deixis.evaluation.fixed_boxes import FixedBoxes
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap, compare, ratio_of
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare, ratio_of
 from deixis.evaluation.localization_items import PROTOCOLS, Item, Protocol, types_in_order
 from deixis.evaluation.localized import GroupScores, Localized, percent
 from deixis.evaluation.predictions import PhraseElsewhere, Prediction, match_predictions
@@ -182,9 +182,7 @@ def localization(
         proposals={"mean": float(boxes.given.mean()), "max": int(boxes.given.max())},
         blind_r1=None if blind is None else _r1(blind.predict(items), items, protocol),
         blind_single_r1=None if blind is None else _r1(blind.predict(items, single=True), items, protocol),
-        interval={
-            name: bootstrap(statistic, boxes.photos, rounds=rounds, seed=seed) for name, statistic in statistics.items()
-        },
+        interval=bootstrap_all(statistics, boxes.photos, rounds=rounds, seed=seed),
     )
 
 

@@ -1,0 +1,88 @@
+"""Part-of-speech tags of the Penn Treebank for the tokens of an English sentence.
+
+The tagger was learned from newspaper text (the 5 % Treebank sample and the CoNLL-2000 chunking data) and from
+captions that a larger tagger labelled; ``models/README.md`` says which. English only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from deixis.language.sequence import FeatureRows, SequenceModel, Template, WordFacts, load_shipped
+
+TAGGER_BITS = 17
+
+_WORD, _S1, _S2, _S3, _S4, _PREFIX, _SHAPE = range(len(WordFacts.NAMES))
+
+TAGGER_TEMPLATES: tuple[Template, ...] = (
+    ((0, _WORD),),
+    ((-1, _WORD),),
+    ((1, _WORD),),
+    ((-2, _WORD),),
+    ((2, _WORD),),
+    ((-1, _WORD), (0, _WORD)),
+    ((0, _WORD), (1, _WORD)),
+    ((-1, _WORD), (1, _WORD)),
+    ((0, _S1),),
+    ((0, _S2),),
+    ((0, _S3),),
+    ((0, _S4),),
+    ((0, _PREFIX),),
+    ((0, _SHAPE),),
+    ((0, _SHAPE), (0, _S2)),
+    ((-1, _S3),),
+    ((1, _S3),),
+    ((-1, _S2), (0, _S2), (1, _S2)),
+    ((-1, _SHAPE), (0, _SHAPE)),
+)
+
+
+class Tagger:
+    """Gives tags to tokens with a learned model.
+
+    Examples
+    --------
+    >>> Tagger.shipped().tag(["A", "dog", "runs", "."])
+    ['DT', 'NN', 'VBZ', '.']
+    """
+
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model
+        self._facts = WordFacts()
+        self._rows = FeatureRows(TAGGER_TEMPLATES, model.bits)
+
+    @classmethod
+    def shipped(cls) -> Tagger:
+        """The tagger that comes with the package, loaded once."""
+        return _shipped()
+
+    def tag(self, tokens: Sequence[str]) -> list[str]:
+        """One Penn Treebank tag per token."""
+        return self.model.decode(self._rows(self._facts(tokens)))
+
+
+@cache
+def _shipped() -> Tagger:
+    return Tagger(load_shipped("tagger"))
+
+
+def tag(tokens: Sequence[str]) -> list[str]:
+    """Tag the tokens of one English sentence with the tagger that comes with the package.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        As `deixis.tokens.tokenize` cuts them: ``[token.text for token in tokenize(sentence)]``.
+
+    Returns
+    -------
+    list of str
+        Penn Treebank tags, one per token.
+
+    Examples
+    --------
+    >>> tag(["Two", "young", "men", "are", "playing", "football"])
+    ['CD', 'JJ', 'NNS', 'VBP', 'VBG', 'NN']
+    """
+    return _shipped().tag(tokens)
