@@ -2,14 +2,14 @@
 
 A token is described by a few *facts* (its letters, its ending, its shape), each a 32-bit number. A *template* takes
 facts of the token and of its neighbours and hashes them into one row of a table of weights; the score of a label is
-the sum over the templates, and the best sequence under these scores and the label-to-label transitions is found
-exactly (Viterbi). Hashing keeps the model a plain array: no dictionary of features is shipped or loaded.
+the sum over the templates, and the best sequence under these scores and the label-to-label transitions is searched
+(Viterbi). Hashing keeps the model a plain array: no dictionary of features is shipped or loaded.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -121,28 +121,28 @@ class FeatureRows:
     """
 
     def __init__(self, templates: Sequence[Template], bits: int) -> None:
-        numbers = np.random.default_rng(len(templates))
         self._shift = np.uint64(64 - bits)
         # Multiply-shift hashing: sums of facts times odd numbers, of which the highest bits are kept.
-        shape = (len(templates), _PARTS)
-        self._factors = numbers.integers(0, 2**63, shape, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        self._offsets = np.zeros((len(templates), _PARTS), dtype=np.int64)
-        self._columns = np.zeros((len(templates), _PARTS), dtype=np.int64)
+        numbers = np.random.default_rng(len(templates)).integers(0, 2**63, (len(templates), _PARTS), dtype=np.uint64)
+        self._factors = (numbers * np.uint64(2) + np.uint64(1)).T[:, None, :].copy()
+        self._offsets = np.zeros(self._factors.shape, dtype=np.int64)
+        self._columns = np.zeros(self._factors.shape, dtype=np.int64)
         for number, template in enumerate(templates):
-            self._factors[number, len(template) :] = 0
+            self._factors[len(template) :, 0, number] = 0
             for part, (offset, column) in enumerate(template):
-                self._offsets[number, part] = offset
-                self._columns[number, part] = column
+                self._offsets[part, 0, number] = offset
+                self._columns[part, 0, number] = column
 
     def __call__(self, facts: Facts) -> Rows:
         """Rows of the weights, (tokens, templates)."""
         count, width = facts.shape
         padded = np.full((count + 2 * _REACH, width), EDGE, dtype=np.uint64)
         padded[_REACH : _REACH + count] = facts
-        first = (self._offsets + _REACH) * width + self._columns
-        places = np.arange(count)[:, None, None] * width + first
-        hashed = (padded.ravel()[places] * self._factors).sum(axis=2, dtype=np.uint64) >> self._shift
-        return hashed.astype(np.int64)
+        places = (np.arange(_REACH, _REACH + count)[:, None] + self._offsets) * width + self._columns
+        products = padded.ravel()[places]
+        products *= self._factors
+        hashed = (products.sum(axis=0, dtype=np.uint64) >> self._shift).astype(np.int64)
+        return np.asarray(hashed)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,9 @@ class SequenceModel:
         return [self.labels[number] for number in best_path(scores, self.transitions)]
 
 
-def best_path(scores: npt.NDArray[Any], transitions: npt.NDArray[Any]) -> list[int]:
+def best_path(
+    scores: npt.NDArray[Any], transitions: npt.NDArray[Any], margin: float | None = None
+) -> list[int]:
     """The sequence of labels with the highest sum of scores and transitions (Viterbi).
 
     Parameters
@@ -185,6 +187,9 @@ def best_path(scores: npt.NDArray[Any], transitions: npt.NDArray[Any]) -> list[i
     scores : array, (tokens, labels)
     transitions : array, (labels + 1, labels)
         The last row is the start.
+    margin : float, optional
+        Labels that score so much less than the token's best are not looked at. The default is twice the range of the
+        transitions, more than which no neighbours can make good: the search is then exact.
 
     Returns
     -------
@@ -197,16 +202,35 @@ def best_path(scores: npt.NDArray[Any], transitions: npt.NDArray[Any]) -> list[i
     """
     if not len(scores):
         return []
-    between = transitions[:-1]
-    best = scores[0] + transitions[-1]
+    if margin is None:
+        margin = 2 * float(transitions.max() - transitions.min())
+    # Plain lists from here on: a token has few labels worth a look, often one, and arrays would be slower.
+    tokens, labels = np.nonzero(scores >= scores.max(axis=1, keepdims=True) - margin)
+    values = scores[tokens, labels].tolist()
+    looked_at: list[list[tuple[int, Any]]] = [[] for _ in scores]
+    for token, label, value in zip(tokens.tolist(), labels.tolist(), values, strict=True):
+        looked_at[token].append((label, value))
+    steps = transitions.tolist()
+    reached = [(label, value + steps[-1][label]) for label, value in looked_at[0]]
     came_from = []
-    for here in scores[1:]:
-        reached = best[:, None] + between
-        came_from.append(reached.argmax(axis=0))
-        best = reached.max(axis=0) + here
-    path = [int(best.argmax())]
+    for choices in looked_at[1:]:
+        if len(reached) == 1:
+            before, total = reached[0]
+            step = steps[before]
+            came_from.append(dict.fromkeys([label for label, _ in choices], before))
+            reached = [(label, total + step[label] + value) for label, value in choices]
+            continue
+        backward = {}
+        arrived = []
+        for label, value in choices:
+            total, before = max([(total + steps[before][label], before) for before, total in reached])
+            backward[label] = before
+            arrived.append((label, total + value))
+        came_from.append(backward)
+        reached = arrived
+    path = [max(reached, key=lambda choice: choice[1])[0]]
     for backward in reversed(came_from):
-        path.append(int(backward[path[-1]]))
+        path.append(backward[path[-1]])
     path.reverse()
     return path
 
@@ -230,6 +254,3 @@ def load_shipped(name: str) -> SequenceModel:
         raise DeixisError(f"{folder}: the model {name!r} is not there; install deixis again ({error})") from None
     with np.load(BytesIO(packed), allow_pickle=False) as arrays:
         return SequenceModel(tuple(about.pop("labels")), arrays["weights"], arrays["transitions"], about)
-
-
-FactsOf = Callable[[Sequence[str]], Facts]

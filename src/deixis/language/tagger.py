@@ -11,7 +11,7 @@ from functools import cache
 
 from deixis.language.sequence import FeatureRows, SequenceModel, Template, WordFacts, load_shipped
 
-TAGGER_BITS = 17
+TAGGER_BITS = 18
 
 _WORD, _S1, _S2, _S3, _S4, _PREFIX, _SHAPE = range(len(WordFacts.NAMES))
 

@@ -68,7 +68,7 @@ class Tree:
         return " ".join(self.words())
 
     def nodes(self) -> Iterator[Tree]:
-        """This node and all below it, parents before children, from left to right."""
+        """The node itself and all below it, parents before children, from left to right."""
         waiting = [self]
         while waiting:
             node = waiting.pop()

@@ -13,14 +13,13 @@ would give are dropped; so the 40 paths that are kept see further than Meteor's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis.evaluation.captions.arrays import (
     BoolArray,
-    FloatArray,
     IntArray,
     distinct,
     first_of_run,
@@ -98,8 +97,11 @@ class _Board:
     ----------
     matches, words
         Settled and possible matches of these pairs, and the candidate words of each.
-    pair, gain, distance
-        For each match the number of its pair on this board, and what it adds to a path.
+    gain, distance
+        What each match adds to a path.
+    per_chunk, per_gain
+        What a chunk adds to the cost of a path, and a unit of gain takes off it. A chunk costs more than any distance,
+        and a unit of gain is worth more than all chunks.
     settled
         By pair and place, the settled match that begins there, or -1.
     first, number
@@ -114,9 +116,10 @@ class _Board:
 
     matches: Matches
     words: WordSets
-    pair: IntArray
     gain: IntArray
     distance: IntArray
+    per_chunk: int
+    per_gain: int
     settled: IntArray
     first: IntArray
     number: IntArray
@@ -133,6 +136,8 @@ def _board(matches: Matches, possible: BoolArray, pairs: IntArray, references: S
     shape = len(pairs), int(lengths.max()) + 2
     gain = np.where(matches.module == EXACT, 2, matches.length // 2 + matches.span // 2)
     gain[~possible] = 0  # every path has them
+    distance = np.abs(matches.start - matches.at)
+    per_chunk = int(summed(pair, distance, len(pairs)).max()) + 1
     words = _word_sets(matches)
     place = pair * shape[1] + matches.start
     choice = np.flatnonzero(possible)
@@ -151,9 +156,10 @@ def _board(matches: Matches, possible: BoolArray, pairs: IntArray, references: S
     return _Board(
         matches=matches,
         words=words,
-        pair=pair,
         gain=gain,
-        distance=np.abs(matches.start - matches.at),
+        distance=distance,
+        per_chunk=per_chunk,
+        per_gain=per_chunk * (int(lengths.max()) + 1),
         settled=settled,
         first=first.reshape(shape),
         number=number.reshape(shape),
@@ -195,8 +201,9 @@ class _Paths:
     ----------
     pair
         The number of the pair on the board.
-    gain, chunks, distance
-        What decides between paths; a chunk counts when it has ended.
+    cost
+        What decides between paths, the least is best: distances, chunks that have ended, and gains as the board
+        weighs them.
     next
         The reference word that is to be looked at next.
     last
@@ -208,25 +215,22 @@ class _Paths:
     """
 
     pair: IntArray
-    gain: IntArray
-    chunks: IntArray
-    distance: IntArray
+    cost: IntArray
     next: IntArray
     last: IntArray
     words: WordSets
     trail: IntArray
 
     def where(self, rows: IntArray) -> _Paths:
-        """Some of them, in the order given."""
-        return _Paths(*(column.take(rows, axis=0) for column in self._columns()))
-
-    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
-        return (self.pair, self.gain, self.chunks, self.distance, self.next, self.last, self.words, self.trail)
-
-    @staticmethod
-    def joined(parts: list[_Paths]) -> _Paths:
-        """All paths of the parts."""
-        return _Paths(*(np.concatenate(columns) for columns in zip(*(part._columns() for part in parts), strict=True)))
+        """Copies of some of them, in the order given."""
+        return _Paths(
+            self.pair.take(rows),
+            self.cost.take(rows),
+            self.next.take(rows),
+            self.last.take(rows),
+            self.words.take(rows, axis=0),
+            self.trail.take(rows),
+        )
 
 
 class _Steps:
@@ -260,27 +264,40 @@ def _search(board: _Board) -> IntArray:
     zeros = np.zeros(n_pairs, dtype=np.int64)
     none = zeros + _NONE
     words = np.zeros((n_pairs, board.words.shape[1]), dtype=np.uint64)
-    paths = _Paths(np.arange(n_pairs), zeros, zeros, zeros, zeros, none, words, none)
+    paths = _Paths(np.arange(n_pairs), zeros, zeros, none, words, none)
     steps = _Steps()
     ends = []
     for place in range(columns - 1):
-        here = paths.next == place
-        settled = np.where(here, board.settled[paths.pair, place], _NONE)
-        waiting, sure, choosing = (np.flatnonzero(each) for each in (~here, settled >= 0, here & (settled < 0)))
-        parents, match, passed = _choices(board, paths, choosing, place)
-        parts = [
-            paths.where(waiting),
-            _taking(board, paths.where(sure), settled[sure], board.distance[settled[sure]], steps),
-            _taking(board, paths.where(parents), match, passed, steps),
-            _leaving(paths.where(choosing), summed(parents, board.distance[match], len(here))[choosing]),
-        ]
-        order = np.argsort(np.concatenate([waiting, sure, parents, choosing]), kind="stable")
-        paths = _best(board, _Paths.joined(parts).where(order))
+        paths = _one_word_on(board, paths, place, steps)
         finished = board.lengths[paths.pair] == place
         if finished.any():
             ends.append(paths.trail[finished])
             paths = paths.where(np.flatnonzero(~finished))
     return steps.back_from(np.concatenate(ends))
+
+
+def _one_word_on(board: _Board, paths: _Paths, place: int, steps: _Steps) -> _Paths:
+    """Let every path that has come to this word take the settled match here, or any other, or leave the word."""
+    here = paths.next == place
+    settled = np.where(here, board.settled[paths.pair, place], _NONE)
+    waiting, sure, choosing = (np.flatnonzero(each) for each in (~here, settled >= 0, here & (settled < 0)))
+    chooser, match, passed = _choices(board, paths, choosing, place)
+    parents = np.concatenate([waiting, sure, chooser, choosing])
+    ends = np.cumsum([len(waiting), len(sure), len(chooser), len(choosing)])
+    taking_sure, taking, leaving = (slice(*each) for each in pairwise(ends))
+
+    children = paths.where(parents)
+    _take(board, children, taking_sure, settled[sure])
+    children.cost[taking_sure] += board.distance[settled[sure]]
+    _take(board, children, taking, match)
+    children.cost[taking] += passed
+    children.words[taking] |= board.words[match]
+    children.trail[taking] = steps.add(children.trail[taking], match)
+    all_passed = summed(chooser, board.distance[match], len(here)).astype(np.int64)
+    children.cost[leaving] += all_passed[choosing] + np.where(children.last[leaving] != _NONE, board.per_chunk, 0)
+    children.last[leaving] = _NONE
+    children.next[leaving] += 1
+    return _best(board, children, order_by(parents))
 
 
 def _choices(board: _Board, paths: _Paths, choosing: IntArray, place: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -291,46 +308,27 @@ def _choices(board: _Board, paths: _Paths, choosing: IntArray, place: int) -> tu
     number = board.number[paths.pair[choosing], place]
     path = np.repeat(choosing, number)
     match = runs(board.first[paths.pair[choosing], place], number)
-    free = ~(paths.words[path] & board.words[match]).any(axis=1)
+    free = np.flatnonzero(~(paths.words[path] & board.words[match]).any(axis=1))
     path, match = path[free], match[free]
     passed = np.cumsum(board.distance[match]) - board.distance[match]
     return path, match, passed - passed[first_of_run(path)]
 
 
-def _taking(board: _Board, paths: _Paths, match: IntArray, distance: IntArray, steps: _Steps) -> _Paths:
-    """Let each path take a match."""
-    at = board.matches.at[match]
-    return _Paths(
-        paths.pair,
-        paths.gain + board.gain[match],
-        paths.chunks + ((paths.last != _NONE) & (paths.last != at)),
-        paths.distance + distance,
-        board.matches.start[match] + board.matches.length[match],
-        at + board.matches.span[match],
-        paths.words | board.words[match],
-        steps.add(paths.trail, match),
-    )
+def _take(board: _Board, paths: _Paths, rows: slice, match: IntArray) -> None:
+    """Let paths take a match, and end their chunk where it does not go on."""
+    at, last = board.matches.at[match], paths.last[rows]
+    breaks = (last != _NONE) & (last != at)
+    paths.cost[rows] += np.where(breaks, board.per_chunk, 0) - board.gain[match] * board.per_gain
+    paths.next[rows] = board.matches.start[match] + board.matches.length[match]
+    paths.last[rows] = at + board.matches.span[match]
 
 
-def _leaving(paths: _Paths, distance: FloatArray) -> _Paths:
-    """Let each path leave the word, and end its chunk."""
-    return _Paths(
-        paths.pair,
-        paths.gain,
-        paths.chunks + (paths.last != _NONE),
-        paths.distance + distance.astype(np.int64),
-        paths.next + 1,
-        np.full(len(paths.pair), _NONE),
-        paths.words,
-        paths.trail,
-    )
-
-
-def _best(board: _Board, paths: _Paths) -> _Paths:
-    """Drop paths that cannot win, join those that can never differ again, and keep the best of each pair."""
-    promising = paths.gain + board.gain_to_come[paths.pair, paths.next] >= board.floor[paths.pair]
-    rows = np.flatnonzero(promising)
-    rows = rows[order_by(paths.pair[rows], -paths.gain[rows], paths.chunks[rows], paths.distance[rows])]
+def _best(board: _Board, paths: _Paths, rows: IntArray) -> _Paths:
+    """Of rows in their order drop what cannot win, join what can never differ again, keep the best of each pair."""
+    to_come = board.gain_to_come[paths.pair, paths.next]
+    promising = paths.cost < (to_come - board.floor[paths.pair] + 1) * board.per_gain
+    rows = rows[promising[rows]]
+    rows = rows[order_by(paths.pair[rows], paths.cost[rows])]
     rows = rows[_first_of_their_kind(board, paths, rows)]
     rank = np.arange(len(rows)) - first_of_run(paths.pair[rows])
     return paths.where(rows[rank < BEAM])

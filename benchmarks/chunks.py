@@ -1,0 +1,120 @@
+"""How well and how fast mentions are found in plain captions, beside spaCy's noun chunks where spaCy is installed.
+
+python benchmarks/chunks.py DATA [--split dev] [--captions 5000] [--peer en_core_web_md]
+
+DATA is a data set directory with the mentions of Flickr30k Entities. Three figures: chunk F1, exact spans against
+every marked mention (non-visual ones and pronouns included, because the data marks them too); mention F1, what
+`find_mentions` gives against the visual mentions (those in a chain); and type accuracy, on the visual mentions that
+were found exactly, where all types of the mention must be right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+
+from deixis.data.dataset import Dataset
+from deixis.data.records import Caption
+from deixis.language.chunks import Chunker
+from deixis.language.mentions import find_mentions
+
+Spans = set[tuple[int, int]]
+Finder = Callable[[Caption], Spans]
+
+
+def our_chunks(caption: Caption) -> Spans:
+    spans = Chunker.shipped().chunks([token.text for token in caption.tokens])
+    return {(caption.tokens[begin].start, caption.tokens[end - 1].end) for begin, end in spans}
+
+
+def our_mentions(caption: Caption) -> Spans:
+    return {(found.start, found.end) for found in find_mentions(caption.text)}
+
+
+def spacy_chunks(name: str) -> Finder | None:
+    """spaCy's noun chunks over our tokens, or None where the peer is not installed."""
+    try:
+        import spacy
+        from spacy.tokens import Doc
+
+        nlp = spacy.load(name, disable=["ner", "lemmatizer"])
+    except (ImportError, OSError):
+        return None
+
+    def find(caption: Caption) -> Spans:
+        if not caption.tokens:
+            return set()
+        document = nlp(Doc(nlp.vocab, words=[token.text for token in caption.tokens]))
+        return {(caption.tokens[c.start].start, caption.tokens[c.end - 1].end) for c in document.noun_chunks}
+
+    return find
+
+
+def all_gold(caption: Caption) -> Spans:
+    return {(mention.start, mention.end) for mention in caption.mentions}
+
+
+def visual_gold(caption: Caption) -> Spans:
+    return {(mention.start, mention.end) for mention in caption.mentions if mention.chain is not None}
+
+
+def print_f1(what: str, captions: Sequence[Caption], find: Finder, gold: Finder) -> None:
+    right = found = wanted = 0
+    wall, cpu = time.perf_counter(), time.process_time()
+    results = [find(caption) for caption in captions]
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    for caption, spans in zip(captions, results, strict=True):
+        right += len(spans & gold(caption))
+        found += len(spans)
+        wanted += len(gold(caption))
+    print(
+        f"{what:<34} F1 {2 * right / (found + wanted):.4f}  precision {right / found:.4f}  recall {right / wanted:.4f}"
+        f"  captions/s: {len(captions) / wall:,.0f} by the clock, {len(captions) / cpu:,.0f} by CPU time"
+    )
+
+
+def print_types(captions: Sequence[Caption]) -> None:
+    right = total = 0
+    for caption in captions:
+        gold = {(m.start, m.end): set(m.types) for m in caption.mentions if m.chain is not None}
+        for found in find_mentions(caption.text):
+            if (found.start, found.end) in gold:
+                total += 1
+                right += gold[found.start, found.end] == set(found.types)
+    print(f"type accuracy {right / total:.4f} on {total:,} visual mentions found exactly")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--captions", type=int, help="the first so many only")
+    parser.add_argument("--peer", default="en_core_web_md", help="a spaCy pipeline")
+    args = parser.parse_args()
+
+    captions = [
+        caption
+        for caption in islice(
+            (c for photo in Dataset(args.data).split(args.split) for c in photo.captions), args.captions
+        )
+        if caption.mentions
+    ]
+    begun = time.perf_counter(), time.process_time()
+    find_mentions("A dog runs.")
+    print(f"{len(captions):,} captions; loading took {time.perf_counter() - begun[0]:.3f} s", end=" ")
+    print(f"({time.process_time() - begun[1]:.3f} s CPU)")
+    print_f1("chunks, all marked mentions", captions, our_chunks, all_gold)
+    print_f1("find_mentions, visual mentions", captions, our_mentions, visual_gold)
+    print_types(captions)
+    peer = spacy_chunks(args.peer)
+    if peer is None:
+        print(f"spaCy's {args.peer} is not installed; no peer to compare with")
+    else:
+        print_f1(f"spaCy {args.peer}, all", captions, peer, all_gold)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The mean of a sentence's word vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from deixis.language.features.base import Floats, Sentence, chunks_of, word_shares
+from deixis.language.saved import Saved, damaged, read_saved, write_saved
+from deixis.language.vectors import WordVectors
+
+
+class MeanVector:
+    """The mean of the vectors of the known words; zeros where no word is known.
+
+    Parameters
+    ----------
+    vectors
+        Of words.
+
+    Examples
+    --------
+    >>> vectors = WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"])
+    >>> MeanVector(vectors).fit([]).transform(["A dog and a cat.", "nothing"])
+    array([[0.5, 0.5],
+           [0. , 0. ]], dtype=float32)
+    """
+
+    KIND = "mean-vector"
+
+    def __init__(self, vectors: WordVectors) -> None:
+        self.vectors = vectors
+
+    @property
+    def dimension(self) -> int:
+        """That of the word vectors."""
+        return self.vectors.dimension
+
+    def fit(self, sentences: Sequence[Sentence]) -> Self:
+        """Learn nothing: there is nothing to learn."""
+        return self
+
+    def transform(self, sentences: Sequence[Sentence]) -> Floats:
+        """One mean for each sentence."""
+        means = np.zeros((len(sentences), self.dimension), dtype=np.float32)
+        done = 0
+        for chunk in chunks_of(sentences):
+            used, shares = word_shares(chunk, self.vectors)
+            means[done : done + len(chunk)] = shares @ self.vectors.matrix[used]
+            done += len(chunk)
+        return means
+
+    def saved(self) -> Saved:
+        """What `save` writes."""
+        return Saved(self.KIND, {}, parts={"vectors": self.vectors.saved()})
+
+    @classmethod
+    def from_saved(cls, saved: Saved) -> Self:
+        """Build from what `saved` gave."""
+        return cls(WordVectors.from_saved(saved.parts["vectors"]))
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write a folder that `load` reads, word vectors and all."""
+        write_saved(self.saved(), folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """Open a folder that `save` wrote."""
+        saved = read_saved(folder, cls.KIND)
+        with damaged(Path(folder)):
+            return cls.from_saved(saved)
