@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from deixis.data.dataset import Dataset
-from deixis.data.importing import import_dataset
+from deixis.data.importing import CaptionFile, import_dataset
 from deixis.data.records import Box, Chain
 from deixis.errors import DatasetError
 
@@ -44,7 +44,10 @@ def files(tmp_path: Path) -> Path:
 
 def test_photos_decide_what_is_in_and_entities_sentences_come_first(files: Path) -> None:
     report = import_dataset(
-        files / "data", images=files / "images", captions=files / "captions.txt", entities=files / "entities"
+        files / "data",
+        images=files / "images",
+        captions=[CaptionFile(files / "captions.txt")],
+        entities=files / "entities",
     )
     dog, cat = Dataset(files / "data").photos
     assert dog.id == "1000268201_693b08cb0e"
@@ -67,7 +70,7 @@ def test_boxes_are_scaled_to_the_photo_that_is_there(files: Path) -> None:
 
 
 def test_without_photos_the_set_is_text_and_boxes_of_everything(files: Path) -> None:
-    import_dataset(files / "data", captions=files / "captions.txt", entities=files / "entities")
+    import_dataset(files / "data", captions=[CaptionFile(files / "captions.txt")], entities=files / "entities")
     photos = list(Dataset(files / "data").photos)
     assert {photo.id for photo in photos} == {"5", "1000268201_693b08cb0e", "9999_0123456789", "4444_0123456789"}
     assert all(photo.file is None for photo in photos)
@@ -77,7 +80,7 @@ def test_lists_replace_the_splits_that_the_files_bring(files: Path) -> None:
     report = import_dataset(
         files / "data",
         images=files / "images",
-        captions=files / "captions.txt",
+        captions=[CaptionFile(files / "captions.txt")],
         entities=files / "entities",
         splits={"dev": files / "dev.txt"},
     )
@@ -103,7 +106,7 @@ def test_a_folder_of_unreadable_photos_says_so(files: Path) -> None:
 
 def test_the_same_files_give_the_same_hash_and_other_captions_another(files: Path) -> None:
     def hash_of(name: str) -> str:
-        import_dataset(files / name, captions=files / "captions.txt")
+        import_dataset(files / name, captions=[CaptionFile(files / "captions.txt")])
         return Dataset(files / name).manifest.hash
 
     first = hash_of("a")
@@ -123,15 +126,18 @@ def test_the_same_files_give_the_same_hash_and_other_captions_another(files: Pat
         ({"captions": "other.csv", "images": "images"}, "none of the 2 photos"),
         ({"captions": "captions.txt", "splits": {"dev": "train.txt"}}, "split 'dev': none of its 1 names, 'x'"),
         ({"captions": "captions.txt", "splits": {"dev": "nowhere.txt"}}, "nowhere.txt"),
+        ({"captions": "captions.txt", "splits": {"dev": "empty.txt"}}, "names no photo"),
     ],
 )
 def test_what_cannot_be_imported_is_named_and_leaves_nothing(files: Path, arguments: dict, message: str) -> None:
     (files / "other.csv").write_text("image,caption\nunknown.jpg,A dog\n")
     (files / "train.txt").write_text("x.jpg\n")
-    given = {
-        key: {name: files / file for name, file in value.items()} if isinstance(value, dict) else files / value
-        for key, value in arguments.items()
+    (files / "empty.txt").write_text("# nobody\n")
+    ways = {
+        "captions": lambda name: [CaptionFile(files / name)],
+        "splits": lambda lists: {name: files / file for name, file in lists.items()},
     }
+    given = {key: ways.get(key, lambda name: files / name)(value) for key, value in arguments.items()}
     before = sorted(files.iterdir())
     with pytest.raises(DatasetError, match=message) as error:
         import_dataset(files / "data", **given)
@@ -142,4 +148,4 @@ def test_what_cannot_be_imported_is_named_and_leaves_nothing(files: Path, argume
 def test_two_annotations_of_one_photo_are_refused(files: Path) -> None:
     (files / "captions.txt").write_text("1000268201.jpg#0\tA dog\n1000268201_693b08cb0e.jpg#0\tA dog\n")
     with pytest.raises(DatasetError, match="another annotation belongs to the same file"):
-        import_dataset(files / "data", images=files / "images", captions=files / "captions.txt")
+        import_dataset(files / "data", images=files / "images", captions=[CaptionFile(files / "captions.txt")])

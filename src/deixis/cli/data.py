@@ -11,7 +11,7 @@ from deixis.cli.output import Json, note, plural, print_json, print_table, progr
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from deixis.data.importing import ImportReport
+    from deixis.data.importing import CaptionFile, ImportReport
     from deixis.data.stats import Statistics
 
 app = typer.Typer(help="Read, measure, check and convert data sets.", no_args_is_help=True)
@@ -28,19 +28,19 @@ def import_(
         Path | None, typer.Option(metavar="DIR", help="A folder of photos; they decide what is in.")
     ] = None,
     captions: Annotated[
-        Path | None,
+        list[str] | None,
         typer.Option(
-            metavar="FILE",
+            metavar="[SPLIT=]FILE",
             help="Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, "
-            "region phrases, JSON Lines or CSV; told apart by content.",
+            "region phrases, JSON Lines or CSV; told apart by content. May be given again.",
         ),
     ] = None,
     entities: Annotated[
         Path | None, typer.Option(metavar="DIR|ZIP", help="Flickr30k Entities: phrases, chains and boxes.")
     ] = None,
     instances: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="COCO's instances_*.json, for boxes with COCO captions."),
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="COCO's instances_*.json: boxes, one file for each of COCO's captions."),
     ] = None,
     split: Annotated[
         list[str] | None,
@@ -51,16 +51,16 @@ def import_(
     json: Json = False,
 ) -> None:
     """Make a data set directory from photos, captions and boxes."""
-    from deixis.data.importing import UNKNOWN_LICENCE, import_dataset
+    from deixis.data.importing import import_dataset
+    from deixis.data.making import UNKNOWN_LICENCE
 
     with progress() as on_progress:
         report = import_dataset(
             out,
             images=images,
-            captions=captions,
+            captions=_caption_files(captions or [], instances or []),
             entities=entities,
-            instances=instances,
-            splits=dict(_named_file(text) for text in split or ()),
+            splits=_split_files(split or []),
             licence=licence or UNKNOWN_LICENCE,
             replace_old=force,
             on_progress=on_progress,
@@ -71,11 +71,30 @@ def import_(
         _print_report(report, out)
 
 
-def _named_file(text: str) -> tuple[str, Path]:
-    name, equals, file = text.partition("=")
-    if not (name and equals and file):
-        raise DeixisError(f"--split {text}: expected NAME=FILE, such as --split dev=devImages.txt")
-    return name, Path(file)
+def _caption_files(captions: list[str], instances: list[Path]) -> list[CaptionFile]:
+    from deixis.data.importing import CaptionFile
+
+    if instances and len(instances) != len(captions):
+        raise DeixisError("--instances: give one for each --captions, in the same order")
+    files = []
+    for place, text in enumerate(captions):
+        split, equals, file = text.partition("=")
+        named = bool(equals and file) and not Path(text).exists()  # a file's own name may hold an =
+        boxes = instances[place] if instances else None
+        files.append(CaptionFile(Path(file if named else text), boxes, split if named else None))
+    return files
+
+
+def _split_files(texts: list[str]) -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            raise DeixisError(f"--split {text}: expected NAME=FILE, such as --split dev=devImages.txt")
+        if name in files:
+            raise DeixisError(f"--split {name} is given twice; join the two lists in one file")
+        files[name] = Path(file)
+    return files
 
 
 def _report_json(report: ImportReport, out: Path) -> dict[str, object]:
@@ -150,7 +169,8 @@ def print_statistics(found: Statistics) -> None:
     if found.region_phrases:
         print(f"{plural(found.region_phrases, 'phrase')} that describe regions.")
     if not found.chains:
-        print("No phrases or boxes are marked.")
+        boxes = f"{plural(found.boxes, 'box', 'boxes')}, none tied to a phrase" if found.boxes else "no boxes"
+        print(f"No phrases are marked; {boxes}.")
         return
     print(
         f"{plural(found.mentions, 'mention')} ({ratios['mentions_per_caption']:.1f} per caption; "
@@ -247,7 +267,7 @@ def convert(
 def scenes(
     out: Out,
     photos: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many scenes.")] = 500,
-    seed: Annotated[int, typer.Option(help="Another seed makes other scenes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes other scenes.")] = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -255,8 +275,8 @@ def scenes(
     from deixis.data.scenes import write_scenes
     from deixis.files.atomic import new_directory
 
-    with new_directory(out, replace=force) as folder:
-        write_scenes(folder, photos, seed=seed)
+    with progress() as on_progress, new_directory(out, replace=force) as folder:
+        write_scenes(folder, photos, seed=seed, on_progress=on_progress)
     if json:
         print_json({"out": str(out), "photos": photos, "seed": seed})
     else:

@@ -21,6 +21,7 @@ def demo(
     from deixis.data.samples import SAMPLES
     from deixis.data.stats import plot_types, statistics
     from deixis.files.atomic import new_file
+    from deixis.files.progress import told
     from deixis.tasks.pictures import grounding_of
 
     data, pictures = into / "data", into / "pictures"
@@ -35,11 +36,10 @@ def demo(
             on_progress=on_progress,
         )
         dataset = Dataset(data)
-        for done, photo in enumerate(dataset.photos, start=1):
+        for photo in told(dataset.photos, "drawing", len(dataset.photos), on_progress):
             picture = grounding_of(photo, open_photo(dataset.path_of(photo)))
             with new_file(pictures / f"{photo.id}.png") as unfinished:
                 picture.save(unfinished)
-            on_progress("drawing", done, len(dataset.photos))
     found = statistics(dataset)
     plot_types(found, into / "types.png")
     print_statistics(found)

@@ -164,9 +164,7 @@ def captions(
     photos = dataset.split(split) if split else dataset.photos
     train_split = train_split or ("train" if "train" in dataset.manifest.splits else None)
     training = sentences_of(dataset.split(train_split)).texts if train_split else None
-    references = {
-        photo.id: [caption.text for caption in photo.captions if not caption.region_phrase] for photo in photos
-    }
+    references = {photo.id: [caption.text for caption in photo.sentences] for photo in photos}
     with working(f"scoring {len(references):,} photos"):
         results = [
             caption_scores(match_results(read_results(file), photos), references, training=training)

@@ -15,6 +15,7 @@ from deixis.errors import DeixisError
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
 _UsageError = typer.BadParameter.__bases__[0]
 _ClickError = _UsageError.__bases__[0]
+_CTRL_C = 130
 
 app = typer.Typer(
     name="deixis",
@@ -52,16 +53,19 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        return app(arguments, prog_name="deixis", standalone_mode=False) or 0
+        code: int = app(arguments, prog_name="deixis", standalone_mode=False) or 0
+        return _stopped() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code themselves
     except DeixisError as error:
         _say(f"deixis: {_one_line(str(error))}")
         return 2
     except (KeyboardInterrupt, typer.Abort):
-        _say("deixis: stopped; nothing half-made was left behind")
-        return 130
+        return _stopped()
     except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        _say(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")
+        return 2
     except Exception as error:
         if isinstance(error, _ClickError):
             return _mistyped(error)
@@ -69,6 +73,11 @@ def _run(arguments: list[str]) -> int:
             raise
         _say(f"deixis: a failure of ours, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows where)")
         return 1
+
+
+def _stopped() -> int:
+    _say("deixis: stopped; nothing half-made was left behind")
+    return _CTRL_C
 
 
 def _mistyped(error: Any) -> int:

@@ -14,10 +14,12 @@ from deixis.data.dataset import Dataset
 from deixis.data.images import look_at, open_photo
 from deixis.data.manifest import hash_tables
 from deixis.data.records import Photo
+from deixis.data.store import blocks
 from deixis.errors import PhotoError
-from deixis.files.progress import OnProgress, silent
+from deixis.files.progress import OnProgress, silent, told
 
 _EXAMPLES = 5
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ MEND = {
     "box outside the photo": "correct the corners in the annotation file, or clip the box, and import the data again",
     "chain with no mention": "no caption names it; mark its words in a sentence, or remove it from the annotation",
     "mention of an unknown chain": "the annotation does not name it; add an object (box, scene or nobndbox) for it",
-    "unrelated caption": "the data says that it describes another photo; models and scores leave it out",
+    "unrelated caption": "the data says that it describes another photo; scores leave it out (`Photo.sentences`)",
     "empty caption": "write the caption, or remove the line, and import the data again",
     "photo without caption": "add captions for it, or remove it from the folder",
     "splits overlap": "remove these photos from one of the two lists and import the data again",
@@ -72,14 +74,13 @@ def check_dataset(dataset: Dataset, *, decode: bool = False, on_progress: OnProg
         return _problems(found)
     same_content: dict[str, list[str]] = defaultdict(list)
     overlaps: dict[str, list[str]] = defaultdict(list)
-    for done, photo in enumerate(dataset.photos, start=1):
+    for photo in told(dataset.photos, "checking annotations", len(dataset.photos), on_progress):
         for kind, place in _record_problems(photo):
             found[kind].append(place)
         if photo.sha256:
             same_content[photo.sha256].append(photo.id)
         for pair in combinations(sorted(set(photo.splits)), 2):
             overlaps[" and ".join(pair)].append(photo.id)
-        on_progress("checking annotations", done, len(dataset.photos))
     found["duplicate photos"] = [" = ".join(ids) for ids in same_content.values() if len(ids) > 1]
     found["splits overlap"] = [f"{pair}: {len(ids)} photos, {ids[0]} first" for pair, ids in overlaps.items()]
     if dataset.images is not None:
@@ -147,10 +148,11 @@ def _file_problems(dataset: Dataset, decode: bool, on_progress: OnProgress) -> I
         return _file_problem(photo, path, decode)
 
     with ThreadPoolExecutor() as pool:
-        for done, result in enumerate(pool.map(problem, photos), start=1):
-            on_progress("checking photos", done, len(photos))
-            if result:
-                yield result
+        for begin, end in blocks(len(photos), _AT_ONCE):  # `map` takes all it is given at once
+            for result in pool.map(problem, photos[begin:end]):
+                if result:
+                    yield result
+            on_progress("checking photos", end, len(photos))
 
 
 def _file_problem(photo: Photo, path: Path, decode: bool) -> tuple[str, str] | None:

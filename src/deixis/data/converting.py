@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from deixis.data.dataset import Dataset, Photos
+from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
-from deixis.data.writers import write_dataset
+from deixis.data.writers import write_as
 from deixis.errors import DatasetError
 from deixis.files.atomic import new_directory
-from deixis.files.progress import OnProgress, silent
+from deixis.files.progress import OnProgress, silent, told
 
 
 def convert_dataset(
@@ -45,13 +46,9 @@ def convert_dataset(
     if with_photos and dataset.images is None:
         raise DatasetError(f"{dataset.path}: there are no photos to take along; it was imported without --images")
     photos = dataset.split(split) if split else dataset.photos
-    with new_directory(out, replace=replace_old) as folder:
-        told = _told(photos, f"writing {format_name}", on_progress)
-        write_dataset(told, format_name, folder, images=dataset.images if with_photos else None)
+    with new_directory(out, replace=replace_old, inputs=[dataset.path, dataset.images]) as folder:
+        passing: Iterable[Photo] = told(photos, f"writing {format_name}", len(photos), on_progress)
+        if split:  # a photo may be in others too, but those are not asked for
+            passing = (replace(photo, splits=(split,)) for photo in passing)
+        write_as(passing, format_name, folder, images=dataset.images if with_photos else None)
     return len(photos)
-
-
-def _told(photos: Photos, doing: str, on_progress: OnProgress) -> Iterator[Photo]:
-    for done, photo in enumerate(photos, start=1):
-        on_progress(doing, done, len(photos))
-        yield photo

@@ -52,6 +52,13 @@ class Photos(Sequence[Photo]):
 class Dataset:
     """A data set directory made by ``deixis data import``.
 
+    Parameters
+    ----------
+    path
+        The directory.
+    images
+        Where the folder of photos is now, if it has moved since the import.
+
     Examples
     --------
     >>> dataset = Dataset("flickr8k.data")  # doctest: +SKIP
@@ -59,9 +66,10 @@ class Dataset:
     'A man in a red hat holds a guitar .'
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, images: str | Path | None = None) -> None:
         self.path = Path(path)
         self.manifest = read_manifest(self.path)
+        self._images = images or self.manifest.images
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
@@ -71,7 +79,7 @@ class Dataset:
     @property
     def images(self) -> Path | None:
         """The folder of photos."""
-        return Path(self.manifest.images) if self.manifest.images else None
+        return Path(self._images) if self._images else None
 
     @property
     def photos(self) -> Photos:

@@ -169,7 +169,7 @@ def _whole_number(text: str | None, place: str, name: str) -> int | None:
     except ValueError:
         number = 0
     if not 0 < number < 2**31:
-        raise DatasetError(f"{place}: <{name}> is not a size: {text!r}")
+        raise DatasetError(f"{place}: <{name}> is not a size: {text[:20]!r}")
     return number
 
 
@@ -182,7 +182,7 @@ def _corners(element: Element, place: str, number: int) -> tuple[float, float, f
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise DatasetError(f"{place}: object {number}: <{name}> is not a number: {text!r}")
+            raise DatasetError(f"{place}: object {number}: <{name}> is not a number: {text[:20] if text else text!r}")
         values.append(value)
     x1, y1, x2, y2 = geometry.from_entities(values).tolist()
     return x1, y1, x2, y2

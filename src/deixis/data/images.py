@@ -18,7 +18,10 @@ SUFFIXES = frozenset(
 )
 FORMATS = ("JPEG", "PNG", "WEBP", "HEIF", "TIFF", "BMP", "GIF")
 MAX_BYTES = 256 * 2**20
-MAX_PIXELS = 250_000_000
+MAX_PIXELS = 150_000_000
+# Our own limit stands above, and odd EXIF is no reason to speak. Filters are the process's, so they are set once.
+warnings.filterwarnings("ignore", module=r"PIL\.")
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 _EXIF_ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
 
@@ -52,7 +55,8 @@ def look_at(path: Path) -> PhotoFile:
     """
     with _opened(path) as image:
         width, height = image.size
-        if image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS:
+        # Pillow turns TIFFs, and pillow-heif its photos, when it opens them.
+        if image.format not in ("TIFF", "HEIF") and image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS:
             width, height = height, width
     with path.open("rb") as file:
         return PhotoFile(width, height, hashlib.file_digest(file, "sha256").hexdigest())
@@ -98,12 +102,10 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # our own limits stand below; odd EXIF is no reason to speak
-            with Image.open(path, formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
-                yield image
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
+            yield image
     except PhotoError:
         raise
     except UnidentifiedImageError:

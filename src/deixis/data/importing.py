@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from deixis.data.images import PhotoFile, find_photos, look_at
-from deixis.data.manifest import Manifest, hash_tables, write_manifest
+from deixis.data.making import UNKNOWN_LICENCE, make_dataset
 from deixis.data.matching import ByName, names_in_list, stem_of
 from deixis.data.readers import read_captions
 from deixis.data.readers.entities import read_entities
 from deixis.data.readers.source import Source
 from deixis.data.readers.text import read_text
 from deixis.data.records import Annotated, Photo
-from deixis.data.store import write_tables
 from deixis.errors import DatasetError, PhotoError
-from deixis.files.atomic import new_directory
-from deixis.files.progress import OnProgress, silent
-from deixis.tokens import TOKENIZER_VERSION
+from deixis.files.progress import OnProgress, silent, told
 
-UNKNOWN_LICENCE = "not stated; ask the makers of the data"
+
+@dataclass(frozen=True)
+class CaptionFile:
+    """A file of captions, with the boxes that belong to it (COCO's instances) and the split that all of it is."""
+
+    path: Path
+    instances: Path | None = None
+    split: str | None = None
 
 
 @dataclass
@@ -52,15 +55,14 @@ def import_dataset(
     out: Path,
     *,
     images: Path | None = None,
-    captions: Path | None = None,
+    captions: Sequence[CaptionFile] = (),
     entities: Path | None = None,
-    instances: Path | None = None,
     splits: Mapping[str, Path] | None = None,
     licence: str = UNKNOWN_LICENCE,
     replace_old: bool = False,
     on_progress: OnProgress = silent,
 ) -> ImportReport:
-    """Make a data set directory.
+    """Make a data set directory of other people's files.
 
     Parameters
     ----------
@@ -69,10 +71,8 @@ def import_dataset(
     images
         A folder of photos. They decide what is in: an annotation without a photo is left out and counted.
     captions, entities
-        A file of captions in any form that `read_captions` knows; Flickr30k Entities as a folder or a zip. One of
+        Files of captions in any form that `read_captions` knows; Flickr30k Entities as a folder or a zip. One of
         them is needed. Where a photo is in both, the Entities sentences are its captions.
-    instances
-        COCO's ``instances_*.json`` for COCO captions.
     splits
         Lists of photos by the name of the split; they replace any splits that the files bring themselves.
     licence
@@ -82,13 +82,13 @@ def import_dataset(
     on_progress
         Called as the work goes on.
     """
-    if captions is None and entities is None:
+    if not captions and entities is None:
         raise DatasetError("nothing to import: give --captions FILE or --entities DIR, or both")
     report = ImportReport()
-    lists = {name: names_in_list(read_text(path).splitlines()) for name, path in (splits or {}).items()}
-    with new_directory(out, replace=replace_old) as folder, ExitStack() as stack:
-        found = _find_images(images, report, on_progress) if images else None
-        said = read_captions(captions, instances=instances) if captions else None
+    lists = {name: _listed(name, path) for name, path in (splits or {}).items()}
+    found = _find_images(images, report, on_progress) if images else None
+    with ExitStack() as stack:
+        said = _read_all(captions, on_progress) if captions else None
         wanted = (lambda name: found.by_name.stem(name) is not None) if found else (lambda name: True)
         released = stack.enter_context(read_entities(entities, wanted)) if entities else None
         photos = _join(said, released)
@@ -97,25 +97,42 @@ def import_dataset(
         if lists:
             photos = _with_splits(photos, lists, report)
         total = released.total if released else said.total if said else None
-        photos = _counted(photos, total, report, on_progress)
-        report.counts = write_tables(photos, folder)
-        if not report.counts["photos"]:
-            raise DatasetError(_why_empty(found, report))
-        files, together = hash_tables(folder)
-        kinds = [(source, path) for source, path in ((said, captions), (released, entities)) if source and path]
-        manifest = Manifest(
-            sources=tuple({"kind": source.kind, "name": path.name} for source, path in kinds),
+        sources = [(source.kind, file.path) for file in captions for source in [said] if source]
+        if entities and released:
+            sources.append((released.kind, entities))
+        manifest = make_dataset(
+            out,
+            _not_empty(told(photos, "importing", total, on_progress), found, report),
+            images=images,
             licence=licence,
-            images=str(images.absolute()) if images else None,
-            splits=report.splits,
-            counts=report.counts,
-            files=files,
-            hash=together,
-            tokenizer=TOKENIZER_VERSION,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            sources=sources,
+            replace_old=replace_old,
         )
-        write_manifest(manifest, folder)
+    report.counts, report.splits = manifest.counts, manifest.splits
     return report
+
+
+def _listed(split: str, path: Path) -> list[str]:
+    names = names_in_list(read_text(path).splitlines())
+    if not names:
+        raise DatasetError(f"{path}: the list of split {split!r} names no photo")
+    return names
+
+
+def _read_all(files: Sequence[CaptionFile], on_progress: OnProgress) -> Source:
+    """The photos of several files of captions, one file after the other."""
+    sources = []
+    for file in files:
+        on_progress(f"reading {file.path.name}", 0, None)
+        sources.append(read_captions(file.path, instances=file.instances))
+
+    def photos() -> Iterator[Photo]:
+        for file, source in zip(files, sources, strict=True):
+            for photo in source.photos:
+                yield replace(photo, splits=(file.split,)) if file.split else photo
+
+    totals = [source.total for source in sources if source.total is not None]
+    return Source(sources[0].kind, photos(), sum(totals) if len(totals) == len(sources) else None)
 
 
 def _find_images(folder: Path, report: ImportReport, on_progress: OnProgress) -> Images:
@@ -138,12 +155,12 @@ def _find_images(folder: Path, report: ImportReport, on_progress: OnProgress) ->
             return error
 
     with ThreadPoolExecutor() as pool:
-        for done, (stem, seen) in enumerate(zip(paths, pool.map(looked_at, paths.values()), strict=True), start=1):
+        seen_files = zip(paths, pool.map(looked_at, paths.values()), strict=True)
+        for stem, seen in told(seen_files, "looking at photos", len(paths), on_progress):
             if isinstance(seen, PhotoError):
                 report.unreadable.append(seen)
             else:
                 files[stem] = (paths[stem].relative_to(folder).as_posix(), seen)
-            on_progress("looking at photos", done, len(paths))
     return Images(folder, ByName(files))
 
 
@@ -204,15 +221,14 @@ def _with_splits(photos: Iterator[Photo], lists: Mapping[str, list[str]], report
             raise DatasetError(f"split {split!r}: none of its {len(names)} names, {names[0]!r} first, is in the data")
 
 
-def _counted(
-    photos: Iterator[Photo], total: int | None, report: ImportReport, on_progress: OnProgress
-) -> Iterator[Photo]:
-    splits: Counter[str] = Counter()
-    for done, photo in enumerate(photos, start=1):
-        splits.update(photo.splits)
-        on_progress("importing", done, total)
+def _not_empty(photos: Iterable[Photo], found: Images | None, report: ImportReport) -> Iterator[Photo]:
+    """Pass photos on; if none comes, say why."""
+    empty = True
+    for photo in photos:
+        empty = False
         yield photo
-    report.splits = dict(splits)
+    if empty:
+        raise DatasetError(_why_empty(found, report))
 
 
 def _why_empty(found: Images | None, report: ImportReport) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from deixis.data.store import SCHEMAS, file_name
 from deixis.errors import DatasetError
+from deixis.tokens import TOKENIZER_VERSION
 
 FILE = "manifest.json"
 FORMAT = "deixis-dataset"
@@ -59,8 +60,13 @@ def hash_tables(folder: Path) -> tuple[dict[str, str], str]:
     """The SHA-256 of each table's file, and one over all of them."""
     files = {}
     for name in SCHEMAS:
-        with (folder / file_name(name)).open("rb") as file:
-            files[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        try:
+            with (folder / file_name(name)).open("rb") as file:
+                files[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DatasetError(
+                f"{folder}: {file_name(name)} cannot be read ({error.strerror}); import the data again"
+            ) from None
     together = hashlib.sha256("\n".join(files.values()).encode()).hexdigest()
     return files, f"sha256:{together}"
 
@@ -87,7 +93,26 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: written for version {document.get('version')} of the layout, this deixis reads {VERSION}; "
             "import the data again"
         )
+    kinds = {
+        "sources": list,
+        "licence": str,
+        "splits": dict,
+        "counts": dict,
+        "files": dict,
+        "hash": str,
+        "tokenizer": int,
+    }
+    for name, kind in kinds.items():
+        if not isinstance(document.get(name), kind):
+            raise DatasetError(f"{path}: damaged, import the data again ({name} is missing or of another kind)")
+    if not isinstance(document.get("images"), str | None):
+        raise DatasetError(f"{path}: images must be the path of a folder, or null")
+    if document["tokenizer"] != TOKENIZER_VERSION:
+        raise DatasetError(
+            f"{path}: its tokens are of version {document['tokenizer']}, ours are {TOKENIZER_VERSION}; "
+            "import the data again"
+        )
     try:
         return Manifest(**{**document, "sources": tuple(document["sources"])})
-    except (TypeError, KeyError) as error:
+    except TypeError as error:
         raise DatasetError(f"{path}: damaged, import the data again ({error})") from None

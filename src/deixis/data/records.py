@@ -167,6 +167,11 @@ class Photo:
     annotated: Annotated | None = None
     sha256: str | None = None
 
+    @property
+    def sentences(self) -> tuple[Caption, ...]:
+        """The captions that are sentences about this photo: no phrases for regions, none about another photo."""
+        return tuple(caption for caption in self.captions if caption.related and not caption.region_phrase)
+
     def boxes_of(self, chain: str) -> tuple[Box, ...]:
         """The boxes that show a chain.
 

@@ -25,6 +25,7 @@ from deixis.data.scene_captions import PLACES, TYPES, Thing, captions_of
 from deixis.data.writers import jsonl
 from deixis.errors import DeixisError
 from deixis.files.atomic import explained
+from deixis.files.progress import OnProgress, silent, told
 
 COLOURS = {
     "red": (214, 39, 40),
@@ -105,6 +106,7 @@ def write_scenes(
     seed: int = 0,
     size: int = 96,
     splits: Mapping[str, float] | None = None,
+    on_progress: OnProgress = silent,
 ) -> None:
     """Write scenes as a data set: ``images/ID.png`` and ``photos.jsonl``.
 
@@ -117,6 +119,8 @@ def write_scenes(
     splits
         The part of the scenes that goes to each split; 0.8 to train, 0.1 to dev and 0.1 to test unless said.
         What they leave over is in no split.
+    on_progress
+        Called as the work goes on.
 
     Examples
     --------
@@ -129,7 +133,7 @@ def write_scenes(
     names = _split_names(count, {"train": 0.8, "dev": 0.1, "test": 0.1} if splits is None else splits)
     with explained(folder):
         (folder / "images").mkdir(parents=True, exist_ok=True)
-        scenes = make_scenes(count, seed=seed, size=size)
+        scenes = told(make_scenes(count, seed=seed, size=size), "drawing scenes", count, on_progress)
         photos = (_write_photo(scene, folder, split) for scene, split in zip(scenes, names, strict=True))
         jsonl.write(photos, folder)
 

@@ -1,8 +1,8 @@
 """What a data set holds: Table 1, Figure 2 and the figures of §2.4 of the Flickr30k Entities paper, for any data set.
 
-A chain has every type that one of its mentions has, so the types' chains add up to more than all chains. The boxes of a
-type are counted once for each chain of that type that points to them. Mentions that are not visual (chain 0) are
-counted apart and are in no other figure.
+A chain has every type that one of its mentions has, so the types' chains add up to more than all chains. All mentions
+and all boxes of a chain count for each type that it has; the means of the last row of Table 1 are sums over the types.
+Mentions that are not visual (chain 0) are counted apart and are in no other figure.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL
+from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
 
 Flags = npt.NDArray[np.bool_]
@@ -61,23 +62,28 @@ class Statistics:
     chains_with_one_box_percent: float
     chains_with_several_boxes_percent: float
     chains_without_box_percent: float
-    boxes_per_chain: float
     types: tuple[TypeRow, ...]
 
     @property
     def mentions_per_chain(self) -> float:
-        """Of all chains together, as the last row of Table 1 has it."""
-        return _ratio(self.mentions, self.chains)
+        """The sum over the types by the sum over the types, as the last row of Table 1 has it."""
+        return _ratio(sum(row.mentions for row in self.types), sum(row.chains for row in self.types))
+
+    @property
+    def boxes_per_chain(self) -> float:
+        """The sum over the types by the sum over the types, as the last row of Table 1 has it."""
+        return _ratio(sum(row.boxes for row in self.types), sum(row.chains for row in self.types))
 
     def as_json(self) -> dict[str, Any]:
         """All figures as plain values."""
         ratios = {
             "captions_per_photo": _ratio(self.captions, self.photos),
             "tokens_per_caption": _ratio(self.tokens, self.captions + self.region_phrases),
-            "mentions_per_caption": _ratio(self.mentions, self.captions),
+            "mentions_per_caption": _ratio(self.mentions, self.captions + self.region_phrases),
             "chains_per_photo": _ratio(self.chains, self.photos),
             "boxes_per_photo": _ratio(self.boxes, self.photos),
             "mentions_per_chain": self.mentions_per_chain,
+            "boxes_per_chain": self.boxes_per_chain,
         }
         rows = [
             {**asdict(r), "mentions_per_chain": r.mentions_per_chain, "boxes_per_chain": r.boxes_per_chain}
@@ -108,11 +114,11 @@ def statistics(dataset: Dataset, split: str | None = None) -> Statistics:
         TypeRow(
             name,
             int(of_type.sum()),
-            int(mentions),
+            int(mentions_of_chain[of_type].sum()),
             int(boxes_of_chain[of_type].sum()),
             100 * _ratio(len(np.unique(chain_photo[of_type])), int(photo_in.sum())),
         )
-        for name, of_type, mentions in _types(tables["mentions"], visual, mention_chain, len(chain_in))
+        for name, of_type in _types(tables["mentions"], visual, mention_chain, len(chain_in))
     ]
     inside = boxes_of_chain[chain_in]
     return Statistics(
@@ -128,13 +134,12 @@ def statistics(dataset: Dataset, split: str | None = None) -> Statistics:
         chains_with_one_box_percent=100 * _ratio(int((inside == 1).sum()), chains),
         chains_with_several_boxes_percent=100 * _ratio(int((inside > 1).sum()), chains),
         chains_without_box_percent=100 * _ratio(int((inside == 0).sum()), chains),
-        boxes_per_chain=_ratio(int(inside.sum()), chains),
         types=tuple(sorted(rows, key=lambda row: _paper_order(row.type))),
     )
 
 
-def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count: int) -> list[tuple[str, Flags, int]]:
-    """For each type: its name, which chains have it, and how many mentions have it."""
+def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count: int) -> list[tuple[str, Flags]]:
+    """For each type: its name, and which chains have it."""
     lists = mentions["types"].combine_chunks()
     codes = pc.dictionary_encode(lists.values)
     mention_of_code = np.repeat(np.arange(len(lists)), np.diff(lists.offsets.to_numpy()))
@@ -145,7 +150,7 @@ def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count
         chains = np.zeros(chain_count, dtype=bool)
         chains[mention_chain[of_type]] = True
         if name != NOT_VISUAL and len(of_type):
-            found.append((name, chains, len(of_type)))
+            found.append((name, chains))
     return found
 
 
@@ -168,6 +173,8 @@ def _paper_order(name: str) -> tuple[int, str]:
 
 def plot_types(statistics: Statistics, path: Path) -> None:
     """Draw Figure 2: chains, mentions and boxes of each type. The ending of `path` chooses the form (png, svg, pdf)."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise DeixisError(f"{path}: a figure ends in .png, .svg or .pdf")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter

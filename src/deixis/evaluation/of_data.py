@@ -1,7 +1,8 @@
 """What of a data set each score is about, in the order in which matrices and files of scores must have it.
 
 - *photos*: the photos of the split, in its order.
-- *sentences*: all captions of those photos, photo by photo; phrases that describe a region are none.
+- *sentences*: the sentences of those photos (`Photo.sentences`), photo by photo; phrases that describe a region and
+  captions that the data says are about another photo are none.
 - *regions*: the chains that have boxes, photo by photo; a chain's region is the union of its boxes.
 - *phrases*: the mentions of those chains, photo by photo, caption by caption.
 """
@@ -55,12 +56,7 @@ def sentences_of(photos: Iterable[Photo]) -> Sentences:
     >>> sentences_of([dog, Photo("2", (Caption.from_text("A cat."),))])
     Sentences(texts=('A dog.', 'It runs.', 'A cat.'), photo_of_sentence=(0, 0, 1))
     """
-    found = [
-        (caption.text, place)
-        for place, photo in enumerate(photos)
-        for caption in photo.captions
-        if not caption.region_phrase
-    ]
+    found = [(caption.text, place) for place, photo in enumerate(photos) for caption in photo.sentences]
     if not found:
         raise DatasetError("no captions to score")
     texts, photo_of_sentence = zip(*found, strict=True)

@@ -7,13 +7,15 @@ import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from deixis.errors import DeixisError
+
+_MANY_FILES = 100
 
 MARK = ".made-by-deixis"
 """An empty file in every directory made here: the only kind that is ever replaced."""
@@ -37,9 +39,22 @@ def explained(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def parents_of(path: Path) -> Iterator[None]:
+    """Make the folders that `path` lies in, if they are missing; take them away again when the block fails."""
+    missing = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):  # somebody else has put something there
+                folder.rmdir()
+        raise
+
+
+@contextmanager
 def only_one(path: Path) -> Iterator[None]:
     """Hold `path` for this process; another one that asks meanwhile is refused at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.parent / f".{path.name}.lock")
     try:
         lock.acquire(timeout=0)
@@ -54,7 +69,9 @@ def only_one(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def new_directory(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+def new_directory(
+    path: str | os.PathLike[str], *, replace: bool = False, inputs: Iterable[Path | None] = ()
+) -> Iterator[Path]:
     """Give an empty directory to fill; it becomes `path` when the block ends well, else it vanishes.
 
     Parameters
@@ -64,6 +81,8 @@ def new_directory(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
     replace
         Put the new directory in the place of an old one, which stays until the new one is whole. Only a directory
         that was made here is ever replaced.
+    inputs
+        What the new directory is made from: an old one that is, or holds, one of them is not replaced.
 
     Examples
     --------
@@ -76,9 +95,11 @@ def new_directory(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
     """
     # `absolute`, not `resolve`: a symbolic link to a directory is itself what gets replaced.
     target = Path(path).absolute()
-    with explained(target), only_one(target):
+    if target.parent == target:
+        raise DeixisError(f"{path}: choose a directory below it")
+    with explained(target), parents_of(target), only_one(target):
         _clear_up_after_a_kill(target)
-        _refuse_to_lose(target, replace)
+        _refuse_to_lose(target, replace, inputs)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
         try:
             yield partial
@@ -124,13 +145,16 @@ def _umask() -> int:
     return mask
 
 
-def _refuse_to_lose(target: Path, replace: bool) -> None:
+def _refuse_to_lose(target: Path, replace: bool, inputs: Iterable[Path | None]) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not replace:
         raise DeixisError(f"{target}: exists already; give another name, or --force to replace it")
     if not (target / MARK).is_file():
         raise DeixisError(f"{target}: not replaced, it was not made by deixis; remove it yourself or give another name")
+    for source in inputs:
+        if source is not None and source.resolve().is_relative_to(target.resolve()):
+            raise DeixisError(f"{target}: not replaced, {source} is being read from it; give another name")
 
 
 def _put_in_place(partial: Path, target: Path) -> None:
@@ -139,22 +163,32 @@ def _put_in_place(partial: Path, target: Path) -> None:
         target.rename(old)
     partial.rename(target)
     _sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _clear_up_after_a_kill(target: Path) -> None:
     """Remove what an unfinished process left; bring back the old directory if it was already set aside."""
     old = target.with_name(f".{target.name}.old")
-    if old.exists() and not target.exists():
+    if os.path.lexists(old) and not os.path.lexists(target):
         old.rename(target)
     for stale in [old, *target.parent.glob(f".{glob.escape(target.name)}.partial-*")]:
-        shutil.rmtree(stale, ignore_errors=True)
+        _remove(stale)
 
 
 def _sync_tree(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            _sync(path)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    if len(files) > _MANY_FILES and hasattr(os, "sync"):
+        os.sync()  # one call for everything beats tens of thousands
+        return
+    for path in files:
+        _sync(path)
     _sync(folder)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import PureWindowsPath
 
+_LONGEST = 200
+"""Bytes; file systems allow 255, and endings must fit too."""
+
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/\\]")
 
 
@@ -16,8 +19,9 @@ def is_plain(name: str) -> bool:
     >>> is_plain("1000268201"), is_plain("../1000268201")
     (True, False)
     """
-    drive = PureWindowsPath(name).drive
-    return bool(name.strip()) and not drive and name not in (".", "..") and not _NOT_IN_NAMES.search(name)
+    if len(name.encode(errors="replace")) > _LONGEST or not name.strip() or name in (".", ".."):
+        return False
+    return not PureWindowsPath(name).drive and not _NOT_IN_NAMES.search(name)
 
 
 def is_below(path: str) -> bool:

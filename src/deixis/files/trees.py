@@ -16,6 +16,8 @@ from deixis.errors import DatasetError
 MAX_FILE_BYTES = 64 * 2**20
 """No single annotation file is read beyond this; the largest of Flickr30k Entities has 20 kB."""
 
+MAX_ARCHIVE_BYTES = 16 * 2**30
+
 MAX_RATIO = 200
 """A zip member that unpacks to more than this many times its size, and to over a megabyte, is a bomb."""
 
@@ -82,6 +84,12 @@ class Zip:
         self._members = {info.filename: info for info in archive.infolist() if info.filename and not info.is_dir()}
         for name, info in self._members.items():
             self._refuse_hostile(name, info)
+        unpacked = sum(info.file_size for info in self._members.values())
+        packed = sum(info.compress_size for info in self._members.values())
+        if unpacked > MAX_ARCHIVE_BYTES or (unpacked > 16 * 2**20 and unpacked > MAX_RATIO * packed):
+            raise DatasetError(
+                f"{root}: refused, it would unpack to {unpacked / 2**20:,.0f} MB from {packed / 2**20:,.1f} MB"
+            )
         self._names = sorted(name for name in self._members if not _HIDDEN.search(name))
 
     def _refuse_hostile(self, name: str, info: zipfile.ZipInfo) -> None:

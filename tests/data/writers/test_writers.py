@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
-from deixis.data.writers import FORMATS, write_dataset
+from deixis.data.writers import FORMATS, write_as
 from deixis.errors import DeixisError
 
 OURS = sorted(FORMATS.keys() - {"entities"})
@@ -25,7 +25,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_an_unknown_format_is_refused_with_the_names_of_the_known_ones(folder: Path) -> None:
     with pytest.raises(DeixisError, match=r"^unknown format 'yolo'; choose one of: entities, coco, karpathy, jsonl"):
-        write_dataset([], "yolo", folder)
+        write_as([], "yolo", folder)
 
 
 def test_no_format_is_imported_before_it_is_chosen() -> None:
@@ -43,13 +43,13 @@ def test_no_writer_fails_on_odd_photos(
     # odvg refuses data without a single region, so it is given one.
     photos = [*data.draw(any_photos), *long_photos(1)]
     with tempfile.TemporaryDirectory() as folder:
-        write_dataset(photos, name, Path(folder))
+        write_as(photos, name, Path(folder))
         assert contents(Path(folder))
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_nothing_at_all_can_be_written(name: str, folder: Path) -> None:
-    write_dataset([], name, folder)
+    write_as([], name, folder)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -58,7 +58,7 @@ def test_the_same_photos_give_the_same_bytes(name: str, dogs: list[Photo], image
     for number, photos in enumerate((dogs, iter(dogs))):
         folder = tmp_path / str(number)
         folder.mkdir()
-        write_dataset(photos, name, folder, images=images)
+        write_as(photos, name, folder, images=images)
         written.append(contents(folder))
     assert written[0]
     assert written[0] == written[1]
@@ -66,34 +66,34 @@ def test_the_same_photos_give_the_same_bytes(name: str, dogs: list[Photo], image
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {"parquet"}))
 def test_photos_travel_along_as_copies_if_asked(name: str, dogs: list[Photo], images: Path, folder: Path) -> None:
-    write_dataset(dogs, name, folder, images=images)
+    write_as(dogs, name, folder, images=images)
     copies = {path: data for path, data in contents(folder).items() if path.startswith("images")}
     assert copies == {str(Path("images/zoo/101.jpg")): b"the bytes of 101"}
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_photos_stay_at_home_if_not_asked(name: str, dogs: list[Photo], folder: Path) -> None:
-    write_dataset(dogs, name, folder)
+    write_as(dogs, name, folder)
     assert not (folder / "images").exists()
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_photo_that_is_gone_is_named(name: str, images: Path, folder: Path) -> None:
     with pytest.raises(DeixisError, match=r"gone\.jpg: No such file or directory$"):
-        write_dataset([Photo("1", file="gone.jpg")], name, folder, images=images)
+        write_as([Photo("1", file="gone.jpg")], name, folder, images=images)
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_file_outside_the_folder_of_photos_is_not_fetched(name: str, images: Path, folder: Path) -> None:
     (images.parent / "secret").write_text("secret")
     with pytest.raises(DeixisError, match=r"photo '1': its file '\.\./secret' is not below the folder of photos"):
-        write_dataset([Photo("1", file="../secret")], name, folder, images=images)
+        write_as([Photo("1", file="../secret")], name, folder, images=images)
 
 
 @pytest.mark.parametrize("name", ["coco", "karpathy", "odvg", "parquet"])
 def test_a_split_cannot_lead_out_of_the_folder(name: str, dogs: list[Photo], folder: Path) -> None:
     with pytest.raises(DeixisError, match=r"its split '\.\./train' cannot be part of a file's name"):
-        write_dataset([replace(dogs[0], splits=("../train",))], name, folder)
+        write_as([replace(dogs[0], splits=("../train",))], name, folder)
 
 
 def long_photos(count: int) -> Iterator[Photo]:
@@ -104,10 +104,10 @@ def long_photos(count: int) -> Iterator[Photo]:
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {"parquet"}))
 def test_photos_are_not_held_in_memory(name: str, folder: Path) -> None:
-    write_dataset(long_photos(1), name, folder)  # what is imported at the first call does not count
+    write_as(long_photos(1), name, folder)  # what is imported at the first call does not count
     tracemalloc.start()
     try:
-        write_dataset(long_photos(1000), name, folder)
+        write_as(long_photos(1000), name, folder)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from deixis.data.entities import parse_annotation, parse_sentence
 from deixis.data.readers.source import Source
-from deixis.data.readers.text import decode
+from deixis.data.readers.text import decode, read_text
 from deixis.data.records import Caption, Chain, Photo
 from deixis.errors import DatasetError
 from deixis.files.trees import Tree, open_tree
 
 KIND = "flickr30k-entities"
+_UNRELATED = "UNRELATED_CAPTIONS"
+_LAYOUT = (["Sentences"], ["Annotations"])
 
 
 @contextmanager
@@ -24,8 +26,8 @@ def read_entities(path: Path, wanted: Callable[[str], bool] = lambda photo_id: T
     Parameters
     ----------
     path
-        A folder or a zip. ``train.txt``, ``val.txt`` and ``test.txt`` inside it become splits, and so does
-        ``UNRELATED_CAPTIONS`` inside it or beside the zip become marks on captions.
+        A folder or a zip. Lists of ids beside ``Sentences`` (``train.txt``, ``dev.txt``, …) become splits;
+        ``UNRELATED_CAPTIONS`` there, or beside the zip, become marks on captions.
     wanted
         Photos whose id it refuses are not read at all.
     """
@@ -35,8 +37,8 @@ def read_entities(path: Path, wanted: Callable[[str], bool] = lambda photo_id: T
         if not sentences and not annotations:
             raise DatasetError(f"{path}: no Sentences/ID.txt or Annotations/ID.xml in it; is it Flickr30k Entities?")
         beside = _files_beside(path, tree)
-        splits = _splits(beside)
-        unrelated = _unrelated(beside.get("UNRELATED_CAPTIONS"), path)
+        splits = _splits(beside, sentences.keys() | annotations.keys())
+        unrelated = _unrelated(beside.get(_UNRELATED), path)
         ids = sorted(filter(wanted, sentences.keys() | annotations.keys()), key=lambda i: (len(i), i))
 
         def photos() -> Iterator[Photo]:
@@ -68,16 +70,17 @@ def _by_id(tree: Tree, folder: str, suffix: str) -> dict[str, str]:
 def _read_photo(tree: Tree, photo_id: str, sentences: str | None, annotation: str | None) -> Photo:
     captions: tuple[Caption, ...] = ()
     if sentences is not None:
-        text = decode(tree.read(sentences), sentences)
+        place = f"{tree.root}: {sentences}"
+        text = decode(tree.read(sentences), place)
         lines = text.removesuffix("\n").split("\n") if text else []
         captions = tuple(
-            parse_sentence(line.removesuffix("\r"), f"{sentences}: line {number}")
+            parse_sentence(line.removesuffix("\r"), f"{place}: line {number}")
             for number, line in enumerate(lines, start=1)
         )
     mentioned = {mention.chain: None for caption in captions for mention in caption.mentions if mention.chain}
     if annotation is None:
         return Photo(photo_id, captions, tuple(Chain(chain, annotated=False) for chain in mentioned))
-    said = parse_annotation(tree.read(annotation), annotation, photo_id)
+    said = parse_annotation(tree.read(annotation), f"{tree.root}: {annotation}", photo_id)
     known = {chain.id for chain in said.chains}
     only_mentioned = tuple(Chain(chain, annotated=False) for chain in mentioned if chain not in known)
     return Photo(
@@ -92,23 +95,24 @@ def _read_photo(tree: Tree, photo_id: str, sentences: str | None, annotation: st
 
 
 def _files_beside(path: Path, tree: Tree) -> dict[str, str]:
-    """The release's small text files: inside the folder or the zip, or UNRELATED_CAPTIONS beside the zip."""
-    names = ("train.txt", "val.txt", "test.txt", "UNRELATED_CAPTIONS")
+    """The small text files beside ``Sentences`` or beside the zip: lists of ids, and UNRELATED_CAPTIONS."""
     found = {}
     for inside in tree.names():
         *folders, name = inside.split("/")
-        if name in names and len(folders) <= 1:
-            found[name] = decode(tree.read(inside), inside)
+        if (name.endswith(".txt") or name == _UNRELATED) and len(folders) <= 1 and folders not in _LAYOUT:
+            found[name] = decode(tree.read(inside), f"{tree.root}: {inside}")
     folder = path if path.is_dir() else path.parent
-    for name_beside in names if path.is_dir() else names[-1:]:
-        file = folder / name_beside
-        if name_beside not in found and file.is_file():
-            found[name_beside] = decode(file.read_bytes(), file)
+    for file in folder.iterdir():
+        is_list = file.suffix == ".txt" and path.is_dir()
+        if file.name not in found and (is_list or file.name == _UNRELATED) and file.is_file():
+            found[file.name] = read_text(file)
     return found
 
 
-def _splits(beside: dict[str, str]) -> dict[str, set[str]]:
-    return {name.removesuffix(".txt"): set(text.split()) for name, text in beside.items() if name.endswith(".txt")}
+def _splits(beside: dict[str, str], ids: Set[str]) -> dict[str, set[str]]:
+    """The lists of ids by their names; a text that names no photo, a README say, is none."""
+    named = {name.removesuffix(".txt"): set(text.split()) for name, text in beside.items() if name.endswith(".txt")}
+    return {name: members for name, members in sorted(named.items()) if members & ids}
 
 
 def _unrelated(text: str | None, path: Path) -> set[tuple[str, int]]:

@@ -24,7 +24,7 @@ FORMATS: Mapping[str, str] = {
 """The module of each format."""
 
 
-def write_dataset(photos: Iterable[Photo], format_name: str, folder: Path, *, images: Path | None = None) -> None:
+def write_as(photos: Iterable[Photo], format_name: str, folder: Path, *, images: Path | None = None) -> None:
     """Write photos in a format.
 
     Parameters
@@ -43,7 +43,7 @@ def write_dataset(photos: Iterable[Photo], format_name: str, folder: Path, *, im
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_dataset([Photo("1", width=4, height=3)], "jsonl", Path(folder))
+    ...     write_as([Photo("1", width=4, height=3)], "jsonl", Path(folder))
     ...     print((Path(folder) / "photos.jsonl").read_text(), end="")
     {"id":"1","width":4,"height":3}
     """

@@ -19,7 +19,7 @@ _PLAIN_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``; see `write_dataset`."""
+    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``; see `write_as`."""
     sentences, annotations = folder / "Sentences", folder / "Annotations"
     sentences.mkdir()
     annotations.mkdir()

@@ -15,7 +15,7 @@ def best_matching(gain: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], 
     >>> list(zip(rows.tolist(), columns.tolist()))
     [(0, 1), (1, 0)]
     """
-    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]  # late: it takes a moment
+    from scipy.optimize import linear_sum_assignment  # late: it takes a moment
 
     rows, columns = linear_sum_assignment(gain, maximize=True)
     return rows, columns

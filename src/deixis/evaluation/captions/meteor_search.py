@@ -292,7 +292,7 @@ def _one_word_on(board: _Board, paths: _Paths, place: int, steps: _Steps) -> _Pa
     _take(board, children, taking, match)
     children.cost[taking] += passed
     children.words[taking] |= board.words[match]
-    children.trail[taking] = steps.add(children.trail[taking], match)
+    children.trail[taking] = steps.add(paths.trail[chooser], match)
     all_passed = summed(chooser, board.distance[match], len(here)).astype(np.int64)
     children.cost[leaving] += all_passed[choosing] + np.where(children.last[leaving] != _NONE, board.per_chunk, 0)
     children.last[leaving] = _NONE

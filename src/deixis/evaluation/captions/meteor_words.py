@@ -62,7 +62,7 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-def normalised(words: Sequence[str]) -> list[str]:
+def normalised(words: Sequence[str]) -> Sequence[str]:
     """Respell words as Meteor does with ``-norm``: hyphens and apostrophes part them, acronyms lose their dots.
 
     Examples
@@ -71,7 +71,7 @@ def normalised(words: Sequence[str]) -> list[str]:
     ['a', 't', 'shirt', 'at', '5', 'o', "'clock", 'us', 'n', "'t"]
     """
     if _UNCHANGED.issuperset(words):
-        return list(words)
+        return words
     parts = list(chain.from_iterable(map(_parts, words)))
     if not any(part.endswith(".") for part in parts):
         return parts
@@ -210,7 +210,7 @@ def _pairs(path: Path) -> Iterator[tuple[Phrase, Phrase]]:
 
 @cache
 def _stemmer():  # type: ignore[no-untyped-def] # the package has no types
-    import snowballstemmer  # type: ignore[import-untyped]
+    import snowballstemmer
 
     return snowballstemmer.stemmer("english")
 

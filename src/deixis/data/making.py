@@ -1,0 +1,80 @@
+"""Records become a data set directory, whole or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deixis.data.manifest import Manifest, hash_tables, write_manifest
+from deixis.data.records import Photo
+from deixis.data.store import write_tables
+from deixis.errors import DatasetError
+from deixis.files.atomic import new_directory
+from deixis.tokens import TOKENIZER_VERSION
+
+UNKNOWN_LICENCE = "not stated; ask the makers of the data"
+
+
+def make_dataset(
+    out: Path,
+    photos: Iterable[Photo],
+    *,
+    images: Path | None = None,
+    licence: str = UNKNOWN_LICENCE,
+    sources: Sequence[tuple[str, Path]] = (),
+    replace_old: bool = False,
+) -> Manifest:
+    """Make a data set directory of photos.
+
+    Parameters
+    ----------
+    out
+        The directory to make; it appears only when it is whole.
+    photos
+        Read once; a few thousand are held at a time.
+    images
+        The folder below which the photos' files lie.
+    licence
+        What the makers of the data allow.
+    sources
+        The kind and the path of each file or folder that the photos come from.
+    replace_old
+        Put the new directory in the place of an old one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from deixis.data.records import Caption
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dog = Photo("1", (Caption.from_text("A dog."),), splits=("train",))
+    ...     make_dataset(Path(folder) / "data", [dog]).splits
+    {'train': 1}
+    """
+    splits: Counter[str] = Counter()
+
+    def counted() -> Iterator[Photo]:
+        for photo in photos:
+            splits.update(set(photo.splits))
+            yield photo
+
+    inputs = [images, *(path for _, path in sources)]
+    with new_directory(out, replace=replace_old, inputs=inputs) as folder:
+        counts = write_tables(counted(), folder)
+        if not counts["photos"]:
+            raise DatasetError("nothing to make a data set of: there is no photo")
+        files, together = hash_tables(folder)
+        manifest = Manifest(
+            sources=tuple({"kind": kind, "name": path.name} for kind, path in sources),
+            licence=licence,
+            images=str(images.absolute()) if images else None,
+            splits=dict(sorted(splits.items())),
+            counts=counts,
+            files=files,
+            hash=together,
+            tokenizer=TOKENIZER_VERSION,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        write_manifest(manifest, folder)
+    return manifest
