@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--conll", type=Path, required=True)
     parser.add_argument("--silver", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("src/deixis/language/models"))
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 

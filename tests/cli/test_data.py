@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,12 +10,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
+from deixis.cli import output
+from deixis.cli.data import print_statistics
+from deixis.cli.main import _run
+from deixis.data.converting import convert_dataset
 from deixis.data.dataset import Dataset
+from deixis.data.making import make_dataset
+from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
+from deixis.data.stats import Statistics, TypeRow
 from tests.conftest import Run
 
 
@@ -196,3 +205,220 @@ def test_a_killed_import_leaves_room_for_the_next(deixis: Run, tmp_path: Path) -
     assert deixis("data", "import", "--entities", "many", "--out", "data").returncode == 0
     assert not list(tmp_path.glob(".data.*"))
     assert len(Dataset(tmp_path / "data").photos) == 4000
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in an empty directory and in this process, which is quicker."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        code = _run([str(argument) for argument in arguments])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
+
+
+def assert_one_line(done: subprocess.CompletedProcess[str], words: str) -> None:
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def two_files(tmp_path: Path) -> Path:
+    """Captions of photo 1 and of photo 2."""
+    for number in (1, 2):
+        (tmp_path / f"{number}.csv").write_text(f"image,caption\n{number}.jpg,A dog runs .\n")
+    return tmp_path
+
+
+def test_each_file_of_captions_can_be_a_split(here: Run, two_files: Path) -> None:
+    done = here("data", "import", "--captions", "train=1.csv", "--captions", "dev=2.csv", "--out", "data")
+    assert done.returncode == 0, done.stderr
+    assert "splits: dev 1, train 1" in done.stdout
+    assert {photo.id: photo.splits for photo in Dataset(two_files / "data").photos} == {"1": ("train",), "2": ("dev",)}
+
+
+def test_a_file_whose_own_name_holds_an_equals_sign_is_read_as_it_is(here: Run, two_files: Path) -> None:
+    (two_files / "1.csv").rename(two_files / "a=1.csv")
+    done = here("data", "import", "--captions", "a=1.csv", "--captions", "2.csv", "--out", "data")
+    assert done.returncode == 0, done.stderr
+    assert [photo.splits for photo in Dataset(two_files / "data").photos] == [(), ()]
+
+
+def test_instances_must_be_as_many_as_captions(here: Run, two_files: Path) -> None:
+    captions = ("--captions", "1.csv", "--captions", "2.csv")
+    done = here("data", "import", *captions, "--instances", "1.json", "--out", "data")
+    assert_one_line(done, "--instances: give one for each --captions")
+
+
+def test_a_split_is_given_once(here: Run, two_files: Path) -> None:
+    lists = ("--split", "dev=a.txt", "--split", "dev=b.txt")
+    done = here("data", "import", "--captions", "1.csv", *lists, "--out", "data")
+    assert_one_line(done, "--split dev is given twice")
+
+
+def test_an_import_says_what_it_left_out_and_keeps_the_licence(here: Run, two_files: Path) -> None:
+    for name in ("1.png", "more/1.png", "nobody.png"):
+        (two_files / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 9)).save(two_files / "images" / name)
+    arguments = ("data", "import", "--images", "images", "--captions", "1.csv", "--licence", "for research")
+    done = here(*arguments, "--out", "data")
+    assert done.stderr.splitlines() == [
+        "left out: 1 photo without an annotation",
+        "left out: more/1.png, another photo has the same name",
+    ]
+    assert Dataset(two_files / "data").manifest.licence == "for research"
+    left_out = json.loads(here(*arguments, "--out", "again", "--json").stdout)["left_out"]
+    assert left_out["photos_without_annotation"] == 1
+    assert left_out["photos_of_same_name"] == ["more/1.png"]
+
+
+def test_a_data_set_is_not_converted_onto_itself(here: Run, tmp_path: Path) -> None:
+    data = photos_of_two_splits(tmp_path).path
+    before = {path: path.read_bytes() for path in data.iterdir()}
+    assert_one_line(here("data", "convert", data, "--to", "jsonl", "--out", data, "--force"), "is being read from it")
+    assert {path: path.read_bytes() for path in data.iterdir()} == before
+
+
+def test_scenes_are_not_replaced_by_the_data_set_made_of_them(here: Run, tmp_path: Path) -> None:
+    here("data", "scenes", "--out", "scenes", "--photos", "2")
+    done = here("data", "import", "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "other")
+    assert done.returncode == 0, done.stderr
+    done = here("data", "convert", "other", "--to", "jsonl", "--out", "scenes", "--force")  # where its photos are
+    assert_one_line(done, "scenes/images is being read from it")
+    assert len(list((tmp_path / "scenes" / "images").iterdir())) == 2
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_the_root_is_refused_as_a_place_to_write(here: Run, two_files: Path, force: tuple[str, ...]) -> None:
+    assert_one_line(here("data", "import", "--captions", "1.csv", "--out", "/", *force), "choose a directory below it")
+
+
+def photos_of_two_splits(folder: Path) -> Dataset:
+    caption = Caption.from_text("A dog runs .")
+    splits = {"1": ("train",), "2": ("train", "dev"), "3": ("dev",), "4": ()}
+    make_dataset(folder / "data", [Photo(name, (caption,), splits=of) for name, of in splits.items()])
+    return Dataset(folder / "data")
+
+
+def test_one_split_is_converted_without_the_others(here: Run, tmp_path: Path) -> None:
+    photos_of_two_splits(tmp_path)
+    done = here("data", "convert", "data", "--to", "entities", "--split", "dev", "--out", "out", "--json")
+    assert json.loads(done.stdout)["photos"] == 2
+    out = tmp_path / "out"
+    assert sorted(path.name for path in (out / "Sentences").iterdir()) == ["2.txt", "3.txt"]
+    assert sorted(path.name for path in out.glob("*.txt")) == ["dev.txt"]
+    assert (out / "dev.txt").read_text().split() == ["2", "3"]
+
+
+def test_all_is_converted_with_every_split(tmp_path: Path) -> None:
+    assert convert_dataset(photos_of_two_splits(tmp_path), "entities", tmp_path / "out") == 4
+    lists = {path.name: path.read_text().split() for path in (tmp_path / "out").glob("*.txt")}
+    assert lists == {"train.txt": ["1", "2"], "dev.txt": ["2", "3"]}
+
+
+def test_the_last_row_of_the_table_has_the_means_over_the_types(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (TypeRow("people", 2, 4, 4, 100.0), TypeRow("other", 1, 3, 1, 100.0))
+    print_statistics(Statistics(1, 4, 0, 4, 4, 0, 2, 4, 50.0, 50.0, 50.0, 0.0, rows))
+    (total,) = (line for line in capsys.readouterr().out.splitlines() if "total" in line)
+    assert [cell.strip() for cell in total.strip("│").split("│")] == ["total", "2", "4", "4", "2.33", "1.67", ""]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, folder: Path, error: Exception) -> list[str]:
+    """Arguments of a command that will fail in this way."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    photos_of_two_splits(folder)
+    monkeypatch.setattr("deixis.data.stats.statistics", fail)
+    return ["data", "stats", str(folder / "data")]
+
+
+def test_a_failure_of_ours_is_one_line_and_exit_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DEIXIS_DEBUG", raising=False)
+    assert _run(failing(monkeypatch, tmp_path, RuntimeError("two\nlines"))) == 1
+    said = capsys.readouterr()
+    assert said.err == "deixis: a failure of ours, RuntimeError: two lines (DEIXIS_DEBUG=1 shows where)\n"
+    assert said.out == ""
+
+
+def test_a_failure_of_ours_shows_where_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEIXIS_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="broken") as raised:
+        _run(failing(monkeypatch, tmp_path, RuntimeError("broken")))
+    assert raised.traceback[-1].name == "fail"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "deixis: a.txt: Permission denied"),
+        (OSError(errno.EIO, "Input/output error"), "deixis: the system: Input/output error"),
+        (OSError("no number"), "deixis: the system: no number"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line_and_exit_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: OSError,
+    line: str,
+) -> None:
+    assert _run(failing(monkeypatch, tmp_path, error)) == 2
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_a_reader_that_has_seen_enough_is_left_in_peace(tmp_path: Path) -> None:
+    photos_of_two_splits(tmp_path)
+    command = f'"{sys.executable}" -m deixis.cli.main data stats data | head -c 1'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("4", "")
+
+
+@pytest.mark.xfail(strict=True, reason="what is still in Python's buffer meets the closed pipe after main has ended")
+def test_a_reader_that_is_gone_before_the_answer_is_left_in_peace(tmp_path: Path) -> None:
+    photos_of_two_splits(tmp_path)
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "deixis.cli.main", "data", "stats", "data", "--json"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_long_job_says_how_far_it_is_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter(range(0, 100, 2))  # each look at the clock is two seconds later
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    with output.progress() as on_progress:
+        for done in range(1, 8):
+            on_progress("importing", 1000 * done, 7091)
+        for done in range(1, 4):
+            on_progress("reading", done, None)
+    said = capsys.readouterr()
+    assert said.err.splitlines() == ["importing: 3,000 of 7,091", "importing: 6,000 of 7,091", "reading: 2"]
+    assert said.out == ""
+
+
+def test_a_short_job_says_nothing_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress() as on_progress:
+        on_progress("importing", 1, 1)
+    assert capsys.readouterr().err == ""

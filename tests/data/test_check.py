@@ -124,3 +124,35 @@ def test_a_flipped_bit_in_the_columns_is_found(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 1
     table.write_bytes(data)
     assert checked(tmp_path) == {"damaged table": ("boxes",)}
+
+
+def box(x1: int, y1: int, x2: int, y2: int) -> str:
+    corners = f"<xmin>{x1}</xmin><ymin>{y1}</ymin><xmax>{x2}</xmax><ymax>{y2}</ymax>"
+    return f"<object><name>7</name><bndbox>{corners}</bndbox></object>"
+
+
+@pytest.mark.parametrize(
+    ("corners", "kind", "example"),
+    [
+        ((1, 30, 50, 20), "box ends before it begins", "[0, 29, 50, 20]"),
+        ((1, 21, 50, 20), "box ends before it begins", "[0, 20, 50, 20]"),
+        ((51, 1, 50, 20), "box ends before it begins", "[50, 0, 50, 20]"),
+        ((1, 1, 101, 50), "box outside the photo", "[0, 0, 101, 50] of 100 × 50"),
+        ((1, 1, 102, 50), "box outside the photo", "[0, 0, 102, 50] of 100 × 50"),
+        ((1, 1, 100, 51), "box outside the photo", "[0, 0, 100, 51] of 100 × 50"),
+        ((1, 1, 100, 52), "box outside the photo", "[0, 0, 100, 52] of 100 × 50"),
+        ((1, 0, 100, 50), "box outside the photo", "[0, -1, 100, 50] of 100 × 50"),
+        ((0, 1, 100, 50), "box outside the photo", "[-1, 0, 100, 50] of 100 × 50"),
+    ],
+)
+@pytest.mark.parametrize("size", [(100, 50), (67, 33)], ids=["as annotated", "a smaller copy"])
+def test_a_box_that_is_wrong_by_a_pixel_is_found(
+    tmp_path: Path, corners: tuple[int, int, int, int], kind: str, example: str, size: tuple[int, int]
+) -> None:
+    photo(tmp_path, 1, more=box(*corners), size=size)
+    assert problems(tmp_path) == {kind: (f"1: box 2 {example}",)}
+
+
+def test_a_box_of_one_pixel_and_a_box_of_the_whole_photo_are_sound(tmp_path: Path) -> None:
+    photo(tmp_path, 1, more=box(1, 1, 1, 1) + box(1, 1, 100, 50) + box(100, 50, 100, 50))
+    assert problems(tmp_path) == {}

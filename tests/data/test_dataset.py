@@ -82,6 +82,14 @@ dog = Photo("1", (Caption.from_text("A dog", (Mention(0, 5, "7"),)),), (Chain("7
             "caption 1: the mention at 3–9",
         ),
         ([replace(dog, captions=(Caption.from_text("A dog", (Mention(2, 2, "7"),)),))], "empty, overlaps or leaves"),
+        (
+            [replace(dog, captions=(Caption.from_text("A dog", (Mention(0, 3, "7"), Mention(2, 5, "7"))),))],
+            "caption 1: the mention at 2–5 is empty, overlaps",
+        ),
+        (
+            [replace(dog, captions=(Caption.from_text("A dog", (Mention(2, 5, "7"), Mention(0, 1, "7"))),))],
+            "caption 1: the mention at 0–1 is empty, overlaps",
+        ),
     ],
 )
 def test_what_the_columns_cannot_hold_is_named(tmp_path: Path, photos: list[Photo], message: str) -> None:

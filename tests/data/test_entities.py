@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.data.entities import format_annotation, format_sentence, parse_annotation, parse_sentence
+from deixis.data.readers.entities import read_entities
 from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
 
@@ -158,3 +160,42 @@ def test_a_broken_annotation_is_named_by_file_and_place(broken: str, message: st
     assert message in str(error.value)
     assert str(error.value).startswith("Annotations/7.xml: ")
     assert "\n" not in str(error.value)
+
+
+def released(folder: Path, *ids: str) -> Path:
+    (folder / "Sentences").mkdir()
+    for photo_id in ids:
+        (folder / "Sentences" / f"{photo_id}.txt").write_text("[/EN#7/animals A dog] .\nA dog runs .\n")
+    return folder
+
+
+def test_every_list_of_ids_beside_the_sentences_is_a_split(tmp_path: Path) -> None:
+    released(tmp_path, "1", "2", "3")
+    (tmp_path / "dev.txt").write_text("2\n3\n")
+    (tmp_path / "half-1.txt").write_text("1\n2\n")
+    with read_entities(tmp_path) as source:
+        splits = {photo.id: photo.splits for photo in source.photos}
+    assert splits == {"1": ("half-1",), "2": ("dev", "half-1"), "3": ("dev",)}
+
+
+def test_a_photo_called_test_is_no_list_of_ids(tmp_path: Path) -> None:
+    released(tmp_path, "test", "A")  # the sentences of "test" begin with the id of the other photo
+    (tmp_path / "Sentences" / "test.txt").write_text("A dog .\n")
+    with read_entities(tmp_path) as source:
+        assert {photo.id: photo.splits for photo in source.photos} == {"A": (), "test": ()}
+
+
+def test_a_readme_is_no_split(tmp_path: Path) -> None:
+    released(tmp_path, "1", "2")
+    (tmp_path / "README.txt").write_text("Sentences and boxes of 2,000 photos.\n")
+    (tmp_path / "train.txt").write_text("1\n")
+    with read_entities(tmp_path) as source:
+        assert {photo.id: photo.splits for photo in source.photos} == {"1": ("train",), "2": ()}
+
+
+def test_unrelated_captions_are_numbered_from_one(tmp_path: Path) -> None:
+    released(tmp_path, "1")
+    (tmp_path / "UNRELATED_CAPTIONS").write_text("# format: <imageID> <sentence number>\n1 2")
+    with read_entities(tmp_path) as source:
+        (photo,) = source.photos
+    assert [caption.related for caption in photo.captions] == [True, False]

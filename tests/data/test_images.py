@@ -113,3 +113,54 @@ def test_missing_and_hidden_files(tmp_path: Path) -> None:
     RED_LEFT.save(tmp_path / "b.png")
     (tmp_path / "notes.txt").write_text("not a photo")
     assert find_photos(tmp_path) == [tmp_path / "b.png"]
+
+
+CORNERS = {"R": (255, 0, 0), "G": (0, 255, 0), "B": (0, 0, 255), "W": (255, 255, 255)}
+QUARTERS = Image.new("RGB", (48, 32))
+for place, name in enumerate("RGBW"):
+    QUARTERS.paste(CORNERS[name], (24 * (place % 2), 16 * (place // 2), 24 * (place % 2) + 24, 16 * (place // 2) + 16))
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size", "corners"),  # top left, top right, bottom left, bottom right: EXIF 2.3, tag 0x0112
+    [
+        (1, (48, 32), "RGBW"),
+        (2, (48, 32), "GRWB"),
+        (3, (48, 32), "WBGR"),
+        (4, (48, 32), "BWRG"),
+        (5, (32, 48), "RBGW"),
+        (6, (32, 48), "BRWG"),
+        (7, (32, 48), "WGBR"),
+        (8, (32, 48), "GWRB"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jpg", "png", "webp", "tiff", "heic"])
+def test_every_exif_orientation_is_applied_in_every_format_that_has_it(
+    tmp_path: Path, ending: str, orientation: int, size: tuple[int, int], corners: str
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / f"a.{ending}"
+    QUARTERS.save(path, exif=exif.tobytes(), quality=95)  # pillow-heif turns a photo only if it is told in bytes
+    found, photo = look_at(path), open_photo(path)
+    assert (found.width, found.height) == photo.size == size
+    right, bottom = 3 * size[0] // 4, 3 * size[1] // 4
+    for name, (x, y) in zip(corners, [(8, 8), (right, 8), (8, bottom), (right, bottom)], strict=True):
+        assert photo.getpixel((x, y)) == pytest.approx(CORNERS[name], abs=60)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_our_own_limit_of_pixels_is_lower_than_pillows(tmp_path: Path) -> None:
+    Image.new("1", (15_000, 10_001)).save(tmp_path / "large.png")
+    for read in (look_at, open_photo):
+        with pytest.raises(PhotoError, match="15000 × 10001 pixels are too many"):
+            read(tmp_path / "large.png")
+
+
+def test_a_photo_of_just_as_many_pixels_as_allowed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    RED_LEFT.save(tmp_path / "a.png")
+    monkeypatch.setattr(images, "MAX_PIXELS", 40 * 24)
+    assert open_photo(tmp_path / "a.png").size == (40, 24)
+    monkeypatch.setattr(images, "MAX_PIXELS", 40 * 24 - 1)
+    with pytest.raises(PhotoError, match="40 × 24 pixels are too many"):
+        open_photo(tmp_path / "a.png")

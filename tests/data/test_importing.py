@@ -10,7 +10,7 @@ from PIL import Image
 from deixis.data.dataset import Dataset
 from deixis.data.importing import CaptionFile, import_dataset
 from deixis.data.records import Box, Chain
-from deixis.errors import DatasetError
+from deixis.errors import DatasetError, DeixisError
 
 XML = """<annotation><filename>{id}.jpg</filename>
 <size><width>100</width><height>50</height><depth>3</depth></size>
@@ -149,3 +149,133 @@ def test_two_annotations_of_one_photo_are_refused(files: Path) -> None:
     (files / "captions.txt").write_text("1000268201.jpg#0\tA dog\n1000268201_693b08cb0e.jpg#0\tA dog\n")
     with pytest.raises(DatasetError, match="another annotation belongs to the same file"):
         import_dataset(files / "data", images=files / "images", captions=[CaptionFile(files / "captions.txt")])
+
+
+def test_the_splits_of_the_captions_stay_where_entities_brings_none(files: Path) -> None:
+    (files / "entities" / "train.txt").unlink()
+    import_dataset(
+        files / "data",
+        captions=[CaptionFile(files / "captions.txt", split="held-out")],
+        entities=files / "entities",
+    )
+    dataset = Dataset(files / "data")
+    assert dataset.photo("1000268201_693b08cb0e").splits == ("held-out",)
+    assert dataset.photo("5").splits == ()
+
+
+def test_the_captions_stay_where_entities_has_boxes_but_no_sentences(files: Path) -> None:
+    (files / "entities" / "Sentences" / "1000268201.txt").unlink()
+    import_dataset(
+        files / "data",
+        images=files / "images",
+        captions=[CaptionFile(files / "captions.txt")],
+        entities=files / "entities",
+    )
+    dog = Dataset(files / "data").photo("1000268201_693b08cb0e")
+    assert [caption.text for caption in dog.captions] == ["A black dog"]
+    assert dog.boxes == (Box((0, 0, 100, 100), ("7",)),)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "1000268201",
+        "1000268201.jpg",
+        "1000268201_693b08cb0e.jpg",
+        "holiday.jpg",  # what the annotation calls the file
+        "1000268201_ffffffffff\n1000268201_eeeeeeeeee\n1000268201",  # others of the same number decide nothing
+    ],
+)
+def test_a_list_may_name_a_photo_as_any_of_the_files_does(files: Path, listed: str) -> None:
+    annotation = files / "entities" / "Annotations" / "1000268201.xml"
+    annotation.write_text(annotation.read_text().replace("1000268201.jpg", "holiday.jpg"))
+    (files / "dev.txt").write_text(listed + "\n")
+    import_dataset(
+        files / "data", images=files / "images", entities=files / "entities", splits={"dev": files / "dev.txt"}
+    )
+    assert [photo.id for photo in Dataset(files / "data").split("dev")] == ["1000268201_693b08cb0e"]
+
+
+def test_the_id_of_the_annotation_is_looked_up_when_the_photos_name_is_not_listed(files: Path) -> None:
+    (files / "images" / "1000268201_693b08cb0e.webp").rename(files / "images" / "1000268201.webp")
+    # Two names of one Flickr number: the number alone, which is the photo's name, tells nothing.
+    (files / "dev.txt").write_text("1000268201_693b08cb0e.jpg\n1000268201_ffffffffff.jpg\n")
+    import_dataset(
+        files / "data",
+        images=files / "images",
+        captions=[CaptionFile(files / "captions.txt")],
+        splits={"dev": files / "dev.txt"},
+    )
+    assert [photo.id for photo in Dataset(files / "data").split("dev")] == ["1000268201"]
+
+
+def test_the_manifest_has_the_licence_the_sources_and_where_the_photos_are(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    import_dataset(
+        Path("data"),
+        images=Path("images"),
+        captions=[CaptionFile(Path("captions.txt"))],
+        entities=Path("entities"),
+        licence="for research only",
+    )
+    manifest = Dataset("data").manifest
+    assert manifest.licence == "for research only"
+    assert manifest.images == str(files / "images")
+    assert manifest.sources == (
+        {"kind": "flickr-token", "name": "captions.txt"},
+        {"kind": "flickr30k-entities", "name": "entities"},
+    )
+    import_dataset(Path("other"), captions=[CaptionFile(Path("captions.txt"))])
+    assert Dataset("other").manifest.licence == "not stated; ask the makers of the data"
+    assert Dataset("other").manifest.images is None
+
+
+def test_photos_of_the_same_name_and_photos_without_a_caption_are_reported(files: Path) -> None:
+    (files / "images" / "more").mkdir()
+    Image.new("RGB", (9, 9)).save(files / "images" / "more" / "9999_0123456789.png")
+    Image.new("RGB", (9, 9)).save(files / "images" / "nobody.png")
+    report = import_dataset(files / "data", images=files / "images", captions=[CaptionFile(files / "captions.txt")])
+    assert report.same_name == ["more/9999_0123456789.png"]
+    assert report.photos_without_caption == 1
+    assert Dataset(files / "data").photo("9999_0123456789").width == 40  # the first of the two
+
+
+def test_several_files_of_captions_come_one_after_the_other_each_in_its_split(files: Path) -> None:
+    (files / "more.csv").write_text("image,caption\n7.jpg,A horse\n")
+    report = import_dataset(
+        files / "data",
+        captions=[CaptionFile(files / "captions.txt", split="train"), CaptionFile(files / "more.csv", split="dev")],
+    )
+    photos = Dataset(files / "data").photos
+    assert [photo.captions[0].text for photo in photos] == ["A black dog", "A cat", "A cow", "A horse"]
+    assert [photo.splits for photo in photos] == [("train",)] * 3 + [("dev",)]
+    assert report.splits == {"dev": 1, "train": 3}
+
+
+@pytest.mark.parametrize("inside", ["images", "captions.txt", "entities"])
+def test_a_directory_that_holds_what_is_read_is_not_replaced(files: Path, inside: str) -> None:
+    import_dataset(files / "data", entities=files / "entities")
+    given = {name: files / name for name in ("images", "captions.txt", "entities")}
+    given[inside] = given[inside].rename(files / "data" / inside)
+    before = sorted(files.rglob("*"))
+    with pytest.raises(DeixisError, match=f"not replaced, .*{inside} is being read from it"):
+        import_dataset(
+            files / "data",
+            images=given["images"],
+            captions=[CaptionFile(given["captions.txt"])],
+            entities=given["entities"],
+            replace_old=True,
+        )
+    assert sorted(files.rglob("*")) == before
+
+
+def test_folders_made_on_the_way_go_again_when_the_import_fails(files: Path) -> None:
+    (files / "other.csv").write_text("image,caption\nunknown.jpg,A dog\n")
+    (files / "here").mkdir()
+    with pytest.raises(DatasetError, match="none of the 2 photos"):
+        import_dataset(
+            files / "here" / "a" / "b" / "data", images=files / "images", captions=[CaptionFile(files / "other.csv")]
+        )
+    assert list((files / "here").iterdir()) == []

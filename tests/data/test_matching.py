@@ -41,3 +41,13 @@ def test_a_number_that_two_photos_share_decides_nothing() -> None:
 
 def test_lists_pass_over_blank_lines_and_remarks() -> None:
     assert names_in_list(["# made by hand", "", " a.jpg ", "b"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("digits", [8, 9, 10, 11, 12])
+def test_the_code_after_a_flickr_number_has_eight_to_twelve_digits(digits: int) -> None:
+    assert flickr_number("1000268201_" + "0a1b2c3d4e5f"[:digits]) == "1000268201"
+
+
+@pytest.mark.parametrize("code", ["0a1b2c3", "0a1b2c3d4e5f6", "0a1b2c3d4g"])
+def test_another_code_is_not_flickrs(code: str) -> None:
+    assert flickr_number(f"1000268201_{code}") is None

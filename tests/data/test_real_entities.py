@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
@@ -78,3 +82,24 @@ def test_nothing_of_dev_is_in_the_text_splits(dataset: Dataset, real_data: Path)
     assert len(dev) == 1000
     for split in ("train", "val"):
         assert dev.isdisjoint(photo.id for photo in dataset.split(split))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the example is for a POSIX shell")
+def test_the_worked_example_of_the_docs_prints_what_they_say(real_data: Path, tmp_path: Path) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    found = re.search(r"```sh\n(deixis data import .*?)```\nprints\n```\n(.*?)```", docs, re.DOTALL)
+    assert found is not None
+    command, printed = found.groups()
+    in_shell = f'deixis() {{ "{sys.executable}" -m deixis.cli.main "$@"; }}\n{command}'
+    environment = {**os.environ, "DEIXIS_DATA": str(real_data)}
+    done = subprocess.run(
+        ["sh", "-c", in_shell], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    made, splits, _ = printed.splitlines()
+    assert made.endswith("7,091 photos, 35,455 captions, 110,273 mentions, 42,616 chains, 45,828 boxes")
+    assert made in done.stdout.splitlines()
+    manifest = Dataset(tmp_path / "flickr8k.data").manifest
+    assert manifest.splits == {"train": 6000, "dev": 1000}
+    assert all(f"{name} {count:,}" in splits for name, count in manifest.splits.items())
+    assert manifest.licence == "research and education, under Flickr's terms"

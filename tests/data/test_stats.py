@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from matplotlib.figure import Figure
 from PIL import Image
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
@@ -95,3 +96,37 @@ def test_the_figure_is_drawn(tmp_path: Path) -> None:
     with Image.open(tmp_path / "types.png") as figure:
         assert figure.width > 600
         assert len(figure.convert("RGB").getcolors(1_000_000) or []) > 10
+
+
+def test_the_means_of_the_last_row_are_sums_over_the_types(tmp_path: Path) -> None:
+    """A rider (people and other: three mentions, one box) and a child (people: one mention, three boxes)."""
+    rider = Caption.from_text("rider", (Mention(0, 5, "1", ("people", "other")),))
+    child = Caption.from_text("child", (Mention(0, 5, "2", ("people",)),))
+    boxes = tuple(Box((0, 0, 5, 5), (chain,)) for chain in "1222")
+    found = statistics(made(tmp_path, [Photo("1", (rider, rider, rider, child), (Chain("1"), Chain("2")), boxes)]))
+    assert (found.chains, found.mentions, found.boxes) == (2, 4, 4)
+    assert found.mentions_per_chain == pytest.approx((4 + 3) / (2 + 1))
+    assert found.boxes_per_chain == pytest.approx((4 + 1) / (2 + 1))
+    printed = found.as_json()
+    assert printed["mentions_per_chain"] == found.mentions_per_chain
+    assert printed["boxes_per_chain"] == found.boxes_per_chain
+
+
+def test_phrases_for_regions_are_no_captions(tmp_path: Path) -> None:
+    sentence, phrase = Caption.from_text("A dog runs"), Caption.from_text("red hat", region_phrase=True)
+    found = statistics(made(tmp_path, [Photo("1", (sentence, phrase, phrase))]))
+    assert (found.captions, found.region_phrases) == (1, 2)
+    assert found.as_json()["captions_per_photo"] == 1
+
+
+def test_the_bars_of_the_figure_are_as_high_as_the_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path: saved.append(figure))
+    found = statistics(made(tmp_path, worked_example()))
+    plot_types(found, tmp_path / "types.png")
+    (axes,) = saved[0].axes
+    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    assert heights == {"chains": [1, 1, 1], "mentions": [2, 1, 1], "boxes": [2, 1, 0]}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["people", "animals", "scene"]
+    middles = {bars.get_label(): [round(bar.get_x() + bar.get_width() / 2) for bar in bars] for bars in axes.containers}
+    assert middles == {what: [0, 1, 2] for what in heights}  # each bar stands at its type

@@ -155,3 +155,61 @@ def test_what_is_made_can_be_read_by_others_as_the_umask_says(tmp_path: Path) ->
         os.umask(mask)
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+
+
+def filled(path: Path, text: str, **options: object) -> None:
+    with new_directory(path, **options) as folder:  # type: ignore[arg-type]
+        (folder / "a").write_text(text)
+
+
+@pytest.mark.parametrize("inside", ["", "a", "not/there/yet"])
+def test_a_directory_that_is_or_holds_an_input_is_not_replaced(tmp_path: Path, inside: str) -> None:
+    filled(tmp_path / "made", "old")
+    inputs = [None, tmp_path / "elsewhere", tmp_path / "made" / inside]
+    with pytest.raises(DeixisError, match="is being read from it"):
+        filled(tmp_path / "made", "new", replace=True, inputs=inputs)
+    assert (tmp_path / "made" / "a").read_text() == "old"
+    filled(tmp_path / "made", "new", replace=True, inputs=inputs[:2])
+    assert (tmp_path / "made" / "a").read_text() == "new"
+
+
+def test_an_input_is_recognised_through_a_link(tmp_path: Path) -> None:
+    filled(tmp_path / "made", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "made")
+    with pytest.raises(DeixisError, match="is being read from it"):
+        filled(tmp_path / "made", "new", replace=True, inputs=[tmp_path / "link" / "a"])
+    with pytest.raises(DeixisError, match="is being read from it"):
+        filled(tmp_path / "link", "new", replace=True, inputs=[tmp_path / "made" / "a"])
+    assert (tmp_path / "made" / "a").read_text() == "old"
+
+
+def test_a_link_is_replaced_itself_and_what_it_led_to_stays(tmp_path: Path) -> None:
+    filled(tmp_path / "disk", "old")
+    (tmp_path / "made").symlink_to(tmp_path / "disk")
+    for text in ("new", "newer"):
+        filled(tmp_path / "made", text, replace=True)
+        assert (tmp_path / "made" / "a").read_text() == text
+    assert not (tmp_path / "made").is_symlink()
+    assert (tmp_path / "disk" / "a").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["disk", "made"]
+
+
+def test_missing_parents_are_made_and_go_again_when_the_block_fails(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    with pytest.raises(ZeroDivisionError), new_directory(tmp_path / "here" / "a" / "b" / "made"):
+        1 / 0  # noqa: B018
+    assert list((tmp_path / "here").iterdir()) == []
+    filled(tmp_path / "here" / "a" / "b" / "made", "new")
+    assert (tmp_path / "here" / "a" / "b" / "made" / "a").read_text() == "new"
+
+
+def test_parents_that_were_there_stay_when_the_block_fails(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    with pytest.raises(ZeroDivisionError), new_directory(tmp_path / "here" / "made"):
+        1 / 0  # noqa: B018
+    assert (tmp_path / "here").is_dir()
+
+
+def test_the_root_is_no_place_for_a_directory() -> None:
+    with pytest.raises(DeixisError, match="/: choose a directory below it"), new_directory("/", replace=True):
+        pass

@@ -91,3 +91,31 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="nothing-here.zip: no such file"), open_tree(tmp_path / "nothing-here.zip"):
         pass
+
+
+def test_a_member_beyond_the_limit_is_refused_however_badly_it_packs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = zipped(tmp_path / "a.zip", {"small": b"x" * 10, "large": bytes(range(11))})
+    monkeypatch.setattr(trees, "MAX_FILE_BYTES", 10)
+    with pytest.raises(DatasetError, match="refused, 'large' would unpack"), open_tree(path):
+        pass
+    monkeypatch.setattr(trees, "MAX_FILE_BYTES", 11)
+    with open_tree(path) as tree:
+        assert len(tree.read("large")) == 11
+
+
+def test_an_archive_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zipped(tmp_path / "a.zip", {name: bytes(range(10)) for name in "abc"})
+    monkeypatch.setattr(trees, "MAX_ARCHIVE_BYTES", 29)
+    with pytest.raises(DatasetError, match="a.zip: refused, it would unpack to"), open_tree(path):
+        pass
+    monkeypatch.setattr(trees, "MAX_ARCHIVE_BYTES", 30)
+    with open_tree(path) as tree:
+        assert tree.names() == ["a", "b", "c"]
+
+
+def test_a_bomb_of_many_small_members_is_refused(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", {str(number): bytes(2**20) for number in range(17)})
+    with pytest.raises(DatasetError, match="refused, it would unpack to 17 MB"), open_tree(path):
+        pass

@@ -6,13 +6,14 @@ its peer. The relations are those of spaCy's English pipelines (ClearNLP's label
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from deixis.language.trees import Tree, leaf, phrase
 from deixis.tokens import Token
 
-__all__ = ["tree_from_dependencies"]
+__all__ = ["tree_from_dependencies", "trees_by_spacy"]
 
 _SUBJECTS = frozenset(["nsubj", "nsubjpass", "csubj", "csubjpass", "expl"])
 _AUXILIARIES = frozenset(["aux", "auxpass"])
@@ -68,6 +69,25 @@ def tree_from_dependencies(
         parts[i] = _built(leaves[i], relations[i], left, right)
     roots = [part.node for i, part in enumerate(parts) if part and heads[i] == i]
     return roots[0] if len(roots) == 1 else phrase("FRAG", roots)
+
+
+def trees_by_spacy(pipeline: Any, sentences: Iterable[Sequence[Token]]) -> Iterator[Tree]:
+    """Convert what an English pipeline of spaCy says of each sentence; spaCy itself is no dependency of ours.
+
+    Examples
+    --------
+    >>> import spacy  # doctest: +SKIP
+    >>> next(trees_by_spacy(spacy.load("en_core_web_md"), [tokenize("A dog runs")]))  # doctest: +SKIP
+    <Tree (S (NP (DT A) (NN dog)) (VP (VBZ runs)))>
+    """
+    from spacy.tokens import Doc  # type: ignore[import-not-found]
+
+    def document(tokens: Sequence[Token]) -> tuple[Any, Sequence[Token]]:
+        return Doc(pipeline.vocab, words=[token.text for token in tokens]), tokens
+
+    for words, tokens in pipeline.pipe(map(document, sentences), as_tuples=True, batch_size=256):
+        tags, relations = [word.tag_ for word in words], [word.dep_ for word in words]
+        yield tree_from_dependencies(tokens, tags, [word.head.i for word in words], relations)
 
 
 def _leaves_first(heads: Sequence[int]) -> list[int]:
@@ -148,7 +168,8 @@ def _noun_phrase(head: Tree, relation: str, left: list[_Part], right: list[_Part
     if relation == "compound" and not right:
         # The Treebank writes "ice cream truck" flat; whoever takes this part unpacks it.
         return _Part(relation, phrase("NX", [*_flat(left), head]))
-    inside, before = [], []
+    inside: list[_Part] = []
+    before: list[_Part] = []
     for part in left:
         (inside if part.relation in _INSIDE_NOUN_PHRASES or inside else before).append(part)
     own, joined, after = _split_at_conjunction(right)
@@ -177,7 +198,7 @@ def _verb_phrase(head: Tree, relation: str, left: list[_Part], right: list[_Part
     first_inside = next((i for i, part in enumerate(left) if part.relation in _AUXILIARIES), len(left))
     outside, inside = left[:first_inside], left[first_inside:]
     own, joined, after = _split_at_conjunction(right)
-    closing = []
+    closing: list[_Part] = []
     while after == [] and not joined and own and own[-1].relation == "punct":
         closing.insert(0, own.pop())
     late = next((i for i, part in enumerate(own) if part.relation in _SUBJECTS), len(own))

@@ -43,8 +43,9 @@ def find_mentions(text: str) -> tuple[FoundMention, ...]:
 
     Examples
     --------
-    >>> text = "A dog, a cat and a man's hat."
-    >>> [(text[found.start : found.end], *found.types) for found in find_mentions("A dog jumps at a man in red.")]
+    >>> text = "A dog, a cat and they watch a man in red."
+    >>> [(text[found.start : found.end], *found.types) for found in find_mentions(text)]
+    [('A dog', 'animals'), ('a cat', 'animals'), ('a man', 'people'), ('red', 'clothing')]
     """
     tokens = tokenize(text)
     words = [token.text for token in tokens]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deixis.language.sequence import Rows, SequenceModel, best_path
+from deixis.language.sequence import Rows, SequenceModel, best_path, margin_for
 
 _LARGEST = 127
 # A few weights are far larger than all others (the commonest words); they may be cut so that the others keep detail.
@@ -89,14 +89,16 @@ def learn(
         for number in order.permutation(len(sentences)):
             step += 1
             rows, gold = sentences[number]
-            guess = np.array(best_path(weights.now[rows].sum(axis=1), transitions.now), dtype=np.int64)
+            steps = transitions.now
+            path = best_path(weights.now[rows].sum(axis=1), steps.tolist(), margin_for(steps))
+            guess = np.array(path, dtype=np.int64)
             missed = np.flatnonzero(guess != gold)
             wrong += len(missed)
             total += len(gold)
             if len(missed):
-                for path, amount in ((gold, 1.0), (guess, -1.0)):
-                    weights.add((rows[missed], path[missed, None]), amount, step)
-                    transitions.add((np.concatenate([[start], path[:-1]]), path), amount, step)
+                for labels_of, amount in ((gold, 1.0), (guess, -1.0)):
+                    weights.add((rows[missed], labels_of[missed, None]), amount, step)
+                    transitions.add((np.concatenate([[start], labels_of[:-1]]), labels_of), amount, step)
         if after_epoch is not None:
             after_epoch(epoch, 1 - wrong / max(total, 1))
     return _in_whole_numbers(weights.average(step + 1), transitions.average(step + 1), labels, about)

@@ -18,6 +18,11 @@ from deixis.errors import DeixisError
 from deixis.language.saved import damaged
 
 MAX_BYTES = 256 * 2**20
+_SYMBOLS = {
+    "agent": 401, "cop": 411, "mark": 423, "meta": 424, "number": 432, "possessive": 441, "prep": 443, "root": 449,
+}  # fmt: skip
+"""Words that are also names of spaCy 3's own: it numbers them, and does not list them. The lower-case English ones."""
+
 _MIX = np.uint64(0xC6A4A7935BD1E995)
 _SHIFT = np.uint64(47)
 _UNSIGNED_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
@@ -41,13 +46,17 @@ def read_spacy_folder(folder: Path) -> tuple[list[str], NDArray[np.int64], NDArr
         if path.stat().st_size > (2**35 if name == "vectors" else MAX_BYTES):
             raise DeixisError(f"{path}: too large to be read")
     with damaged(vocabulary / "strings.json"):
-        words = [word for word in json.loads((vocabulary / "strings.json").read_text(encoding="utf-8")) if word]
+        strings = json.loads((vocabulary / "strings.json").read_text(encoding="utf-8"))
+        if not isinstance(strings, list):
+            raise ValueError("not a list of words")
+        words = [*(word for word in strings if word and word not in _SYMBOLS), *_SYMBOLS]
         hashes = hash_words(words)
     with damaged(vocabulary / "key2row"):
         row_of = _row_of_hash((vocabulary / "key2row").read_bytes())
     with damaged(vocabulary / "vectors"):
         matrix = np.load(vocabulary / "vectors", mmap_mode="r", allow_pickle=False)
-    rows = np.fromiter((row_of.get(key, -1) for key in hashes.tolist()), dtype=np.int64, count=len(words))
+    keys = (_SYMBOLS.get(word, key) for word, key in zip(words, hashes.tolist(), strict=True))
+    rows = np.fromiter((row_of.get(key, -1) for key in keys), dtype=np.int64, count=len(words))
     known = np.flatnonzero(rows >= 0)
     return [words[place] for place in known], rows[known], matrix
 

@@ -1,8 +1,8 @@
 """How well each label fits each span of a sentence: a small recurrent network, run in numpy.
 
-A token's vector is the sum of those of its word, its endings, its beginning and its shape. Two layers of LSTM cells read
-the vectors in both directions; what they know between two tokens describes that gap, and the two gaps around a span give
-its scores. ``scripts/train_parser.py`` learns the weights.
+A token's vector is the sum of those of its word, its endings, its beginning and its shape. LSTM cells read the vectors
+in both directions; what they know between two tokens describes that gap, and the two gaps around a span give its
+scores. ``scripts/train_parser.py`` learns the weights.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ Array = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 
 _HASHED_ROWS = 4096
+_HALF = np.float32(0.5)
 _RUNS = ((re.compile(r"[A-Z]+"), "X"), (re.compile(r"[a-z]+"), "x"), (re.compile(r"[0-9]+"), "0"))
 
 
@@ -85,14 +86,15 @@ class _Layer:
         both_ways = np.stack([inputs, inputs[::-1]])
         gates = both_ways @ self.from_input + self.bias
         size = self.from_state.shape[1]
-        state = cell = np.zeros((2, 1, size), np.float32)
+        state: Array = np.zeros((2, 1, size), np.float32)
+        cell = state
         known = np.empty((len(inputs), 2, size), np.float32)
         for step in range(len(inputs)):
-            now = np.tanh(gates[:, step : step + 1] + state @ self.from_state)
+            now: Array = np.tanh(gates[:, step : step + 1] + state @ self.from_state)
             # The weights of the first three gates are halved on loading: tanh(x / 2) / 2 + 1/2 is the sigmoid of x.
-            let_in, keep, let_out = (0.5 * now[..., at * size : (at + 1) * size] + 0.5 for at in range(3))
-            cell = keep * cell + let_in * now[..., 3 * size :]
-            state = let_out * np.tanh(cell)
+            opened = now[..., : 3 * size] * _HALF + _HALF
+            cell = opened[..., size : 2 * size] * cell + opened[..., :size] * now[..., 3 * size :]
+            state = opened[..., 2 * size :] * np.tanh(cell)
             known[step] = state[:, 0]
         return np.concatenate([known[:, 0], known[::-1, 1]], axis=1)
 
@@ -128,13 +130,12 @@ class SpanScores:
             raise DeixisError(f"{folder / name}: not a parser's model ({problem})") from None
 
     def __call__(self, words: Sequence[str]) -> tuple[Array, Array]:
-        """Scores of the labels of all spans of n words, and of the tags of the words.
+        """How likely each label is for each span of n words, and the scores of the words' tags.
 
         Returns
         -------
         spans : array (n + 1, n + 1, labels)
-            ``spans[i, j]`` is of the span from i to j, end exclusive, less the score of being no phrase; of use where
-            i < j only.
+            ``spans[i, j]`` are the probabilities of the span from i to j, end exclusive; of use where i < j only.
         tags : array (n, tags)
         """
         weights = self._weights
@@ -146,7 +147,9 @@ class SpanScores:
         begins = gaps @ weights["begin"] + weights["hidden_bias"]
         hidden = np.maximum(begins[:, None] + (gaps @ weights["end"])[None], 0)
         spans = hidden @ weights["label"] + weights["label_bias"]
-        return spans - spans[..., :1], known[1:-1] @ weights["tag"] + weights["tag_bias"]
+        spans = np.exp(spans - spans.max(axis=2, keepdims=True))
+        spans /= spans.sum(axis=2, keepdims=True)
+        return spans, known[1:-1] @ weights["tag"] + weights["tag_bias"]
 
 
 def _layer(weights: dict[str, Array], name: str) -> _Layer:

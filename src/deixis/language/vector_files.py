@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,14 @@ MAX_DIMENSION = 4096
 MAX_WORD_BYTES = 2000
 """The longest word; those of GoogleNews reach 98 bytes."""
 
+MAX_LINE_BYTES = MAX_WORD_BYTES + 32 * MAX_DIMENSION
+
 _HEADER = re.compile(rb"([0-9]{1,12}) ([0-9]{1,6})\s*\n")
 _FIRST_BYTES = 1 << 16
 _GROWTH = 65_536
 
 Floats = NDArray[np.float32]
+_File = gzip.GzipFile | BufferedReader
 
 
 def read_vector_file(path: Path, limit: int | None = None) -> tuple[list[str], Floats]:
@@ -51,7 +54,7 @@ def read_vector_file(path: Path, limit: int | None = None) -> tuple[list[str], F
         raise DeixisError(f"{path}: cannot be read ({error})") from error
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> _File:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if zipped else path.open("rb")
@@ -101,23 +104,19 @@ class _Table:
         return self.words, matrix
 
 
-def _read_text(
-    path: Path, file: IO[bytes], stated: tuple[int, int] | None, limit: int | None
-) -> tuple[list[str], Floats]:
+def _read_text(path: Path, file: _File, stated: tuple[int, int] | None, limit: int | None) -> tuple[list[str], Floats]:
     table, dimension = None, stated[1] if stated else 0
     wanted = min(limit if limit is not None else MAX_WORDS, stated[0] if stated else MAX_WORDS)
-    longest = MAX_WORD_BYTES + 32 * MAX_DIMENSION
-    first = 2 if stated else 1
-    for number in range(first, first + wanted):
-        line = file.readline(longest)
-        if not line:
-            break
+    number = 1 if stated else 0
+    while (table is None or len(table.words) < wanted) and (line := file.readline(MAX_LINE_BYTES)):
+        number += 1
+        if not line.strip():
+            continue
         fields = line.rstrip(b"\r\n ").split(b" ")
         dimension = dimension or len(fields) - 1
         if table is None:
             _check_size(path, 0, dimension)
             table = _Table(path, dimension)
-        # From the right: some words of GloVe hold spaces.
         table.add(*_parsed(path, number, fields, dimension))
     if stated and limit is None and (table is None or len(table.words) < stated[0]):
         raise DeixisError(f"{path}: ends after {len(table.words) if table else 0:,} of {stated[0]:,} words")
@@ -127,14 +126,14 @@ def _read_text(
 def _parsed(path: Path, number: int, fields: list[bytes], dimension: int) -> tuple[str, list[float]]:
     if len(fields) <= dimension:
         raise DeixisError(f"{path}: line {number} has {len(fields)} fields, not a word and {dimension} numbers")
-    word = b" ".join(fields[:-dimension])
+    word = b" ".join(fields[:-dimension])  # some words of GloVe hold spaces
     try:
         return word.decode("utf-8", errors="replace"), [float(field) for field in fields[-dimension:]]
     except ValueError as error:
         raise DeixisError(f"{path}: line {number} is not a word and {dimension} numbers ({str(error)[:80]})") from None
 
 
-def _read_binary(path: Path, file: IO[bytes], stated: tuple[int, int], limit: int | None) -> tuple[list[str], Floats]:
+def _read_binary(path: Path, file: _File, stated: tuple[int, int], limit: int | None) -> tuple[list[str], Floats]:
     count, dimension = stated
     table = _Table(path, dimension)
     buffer, place = b"", 0

@@ -55,8 +55,10 @@ class WordVectors:
         source: str = "",
     ) -> None:
         places = np.arange(len(words)) if rows is None else np.asarray(rows, dtype=np.int64)
-        if matrix.ndim != 2 or len(places) != len(words):
-            raise DeixisError(f"word vectors: {len(words):,} words do not fit an array of shape {matrix.shape}")
+        if matrix.ndim != 2 or matrix.dtype.kind != "f" or len(places) != len(words):
+            raise DeixisError(
+                f"word vectors: {len(words):,} words do not fit an array of {matrix.dtype} of shape {matrix.shape}"
+            )
         if len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(matrix):
             raise DeixisError(f"word vectors: some words have no row among the {len(matrix):,} there are")
         self.matrix: Floats = np.asanyarray(matrix, dtype=np.float32)
@@ -118,7 +120,7 @@ class WordVectors:
 
 
 def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVectors:
-    """Read word vectors from whatever holds them, known by content.
+    r"""Read word vectors from whatever holds them, known by content.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVec
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "glove.txt").write_text("dog 1 2\\ncat 3 4\\n")
+    ...     _ = (Path(folder) / "glove.txt").write_text("dog 1 2\ncat 3 4\n")
     ...     read_vectors(f"{folder}/glove.txt").vectors_of(["cat"])
     array([[3., 4.]], dtype=float32)
     """

@@ -113,3 +113,10 @@ def test_photos_are_not_held_in_memory(name: str, folder: Path) -> None:
         tracemalloc.stop()
     assert sum(path.stat().st_size for path in folder.iterdir()) > 2_500_000
     assert peak < 1_000_000
+
+
+def test_unrelated_captions_of_entities_are_numbered_from_one(dogs: list[Photo], folder: Path) -> None:
+    write_as(dogs, "entities", folder)
+    heading, *listed = (folder / "UNRELATED_CAPTIONS").read_text().splitlines()
+    assert heading.startswith("#")
+    assert listed == ["101 2"]

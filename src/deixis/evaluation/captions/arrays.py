@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ def distinct(values: IntArray) -> IntArray:
     [1, 3]
     """
     ordered = np.sort(values)
-    return ordered[_begins(ordered)]
+    return ordered[is_new(ordered)]
 
 
 def counted(values: IntArray) -> tuple[IntArray, IntArray]:
@@ -54,7 +55,7 @@ def counted(values: IntArray) -> tuple[IntArray, IntArray]:
     [[1, 3], [1, 2]]
     """
     ordered = np.sort(values)
-    begins = np.flatnonzero(_begins(ordered))
+    begins = np.flatnonzero(is_new(ordered))
     return ordered[begins], np.diff(begins, append=len(ordered))
 
 
@@ -67,7 +68,7 @@ def numbered(values: IntArray) -> tuple[IntArray, int]:
     (array([1, 0, 1]), 2)
     """
     order = order_by(values)
-    place = np.cumsum(_begins(values[order])) - 1
+    place = np.cumsum(is_new(values[order])) - 1
     numbers = np.empty_like(place)
     numbers[order] = place
     return numbers, int(place[-1]) + 1 if len(place) else 0
@@ -129,11 +130,17 @@ def first_of_run(ordered: IntArray) -> IntArray:
     >>> first_of_run(np.array([3, 3, 5])).tolist()
     [0, 0, 2]
     """
-    return np.maximum.accumulate(np.where(_begins(ordered), np.arange(len(ordered)), 0))
+    return np.maximum.accumulate(np.where(is_new(ordered), np.arange(len(ordered)), 0))
 
 
-def _begins(ordered: IntArray) -> BoolArray:
-    """Where a new value begins in sorted values."""
-    new = np.ones(len(ordered), dtype=bool)
-    new[1:] = ordered[1:] != ordered[:-1]
+def is_new(*columns: npt.NDArray[Any]) -> BoolArray:
+    """Tell for each row whether it differs from the row before it.
+
+    Examples
+    --------
+    >>> is_new(np.array([3, 3, 3]), np.array([1, 1, 2])).tolist()
+    [True, False, True]
+    """
+    new = np.ones(len(columns[0]), dtype=bool)
+    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return new

@@ -75,10 +75,15 @@ class CaptionSet:
         return np.array([len(sentence) for sentence in self.sentences()], dtype=np.int64)
 
     @cached_property
+    def coded(self) -> tuple[Numbering, IntArray]:
+        """The number of each word that occurs, and the words of all sentences, candidates first, as numbers."""
+        ids = Numbering()
+        return ids, ids.of(chain.from_iterable(self.sentences()))
+
+    @cached_property
     def ngrams(self) -> tuple[Ngrams, ...]:
         """The n-grams of one to four words."""
-        ids = Numbering()
-        word = ids.of(chain.from_iterable(self.sentences()))
+        ids, word = self.coded
         sentence = np.repeat(np.arange(len(self.lengths)), self.lengths)
         left = np.repeat(np.cumsum(self.lengths), self.lengths) - np.arange(len(word))
         found = []

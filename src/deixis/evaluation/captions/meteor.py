@@ -22,14 +22,15 @@ formula on the sums of all counts, not the mean of the photos' scores.
 from __future__ import annotations
 
 import os
+from itertools import chain
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import FloatArray, IntArray, Numbering, summed
+from deixis.evaluation.captions.arrays import FloatArray, IntArray, Numbering, runs, summed
 from deixis.evaluation.captions.coded import CaptionSet
 from deixis.evaluation.captions.meteor_matches import Matches, Sentences, find_matches
 from deixis.evaluation.captions.meteor_search import align
-from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES, function_words, normalised
+from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES, function_words, respelled, starts_with_letter
 
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
 _MODULE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
@@ -60,9 +61,7 @@ def meteor_statistics(
     >>> meteor_statistics(one).round(2).tolist()
     [[1.75, 2.5, 1.15, 1.15, 1.0, 3.0]]
     """
-    ids = Numbering()
-    candidates = Sentences.coded([normalised(sentence) for sentence in captions.candidates], ids)
-    references = Sentences.coded([normalised(one) for each in captions.references for one in each], ids)
+    candidates, references, ids = _respelled(captions)
     candidate_of = captions.photo_of_reference
     matches = find_matches(candidates, references, candidate_of, ids, paraphrases)
     matches = matches.where(align(matches, candidates.lengths[candidate_of], references))
@@ -83,6 +82,28 @@ def meteor_from(statistics: FloatArray) -> FloatArray:
     precision, recall = _ratio(matched_candidate, candidate), _ratio(matched_reference, reference)
     mean = _ratio(precision * recall, _ALPHA * precision + (1 - _ALPHA) * recall)
     return np.maximum(0.0, mean * (1 - _GAMMA * _ratio(chunks, matched) ** _BETA))
+
+
+def _respelled(captions: CaptionSet) -> tuple[Sentences, Sentences, Numbering]:
+    """Candidates and references as Meteor spells them, and the numbers of its words."""
+    vocabulary, words = captions.coded
+    last_of_sentence = np.cumsum(captions.lengths)[captions.lengths > 0] - 1
+    starts = np.array([starts_with_letter(word) for word in vocabulary] + [False])
+    before_letter = np.append(starts[words[1:]], False)[: len(words)]
+    before_letter[last_of_sentence] = False
+
+    spellings = [respelled(word, before) for before in (False, True) for word in vocabulary]
+    ids = Numbering()
+    parts = ids.of(chain.from_iterable(spellings))
+    count = np.array([len(spelling) for spelling in spellings], dtype=np.int64)
+    first = np.cumsum(count) - count
+    spelling = words + before_letter * len(vocabulary)
+    flat = parts[runs(first[spelling], count[spelling])]
+    sentence = np.repeat(np.arange(len(captions.lengths)), captions.lengths)
+    begins = np.append(0, np.cumsum(summed(sentence, count[spelling], len(captions.lengths)))).astype(np.int64)
+    n_photos = len(captions.photos)
+    middle = begins[n_photos]
+    return Sentences(flat[:middle], begins[: n_photos + 1]), Sentences(flat[middle:], begins[n_photos:] - middle), ids
 
 
 def _summed(

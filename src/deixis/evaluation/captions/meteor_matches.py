@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import BoolArray, IntArray, Numbering, counted, distinct, order_by, runs
+from deixis.evaluation.captions.arrays import BoolArray, IntArray, Numbering, counted, distinct, is_new, order_by, runs
 from deixis.evaluation.captions.meteor_words import PhraseTable, paraphrases, senses, stem
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
@@ -226,13 +226,18 @@ def _sharing(members: IntArray, groups: Iterable[Hashable]) -> IntArray:
 
 
 def _looked_up(candidates: _Pieces, references: _Pieces, candidate_of: IntArray, relations: _Relations) -> Matches:
-    """Hold the pieces of each reference against those of its candidate, some pairs at a time."""
-    n_candidates = int(candidate_of[-1]) + 1
-    first = np.searchsorted(candidates.sentence, np.arange(n_candidates + 1))
-    candidate = candidate_of[references.sentence]
-    begin, number = first[candidate], first[candidate + 1] - first[candidate]
+    """Hold the pieces of each reference against those of its candidate, some pairs at a time.
+
+    What several references of a photo have in common is looked up once.
+    """
+    first_piece = np.searchsorted(candidates.sentence, np.arange(int(candidate_of[-1]) + 2))
+    order = order_by(candidate_of[references.sentence], references.unit)
+    once = np.flatnonzero(is_new(candidate_of[references.sentence[order]], references.unit[order]))
+    times = np.diff(once, append=len(order))
+    candidate, unit = candidate_of[references.sentence[order[once]]], references.unit[order[once]]
+    begin, number = first_piece[candidate], first_piece[candidate + 1] - first_piece[candidate]
     upto = np.cumsum(number)
-    marks = relations.marks[0, references.unit], relations.marks[1, candidates.unit]
+    marks = relations.marks[0, unit], relations.marks[1, candidates.unit]
     nothing = np.zeros(0, dtype=np.int64)
     found = [(nothing, nothing, nothing)]
     done = 0
@@ -242,19 +247,21 @@ def _looked_up(candidates: _Pieces, references: _Pieces, candidate_of: IntArray,
         of_candidate = runs(begin[done:stop], number[done:stop])
         mark = np.repeat(marks[0][done:stop], number[done:stop]) ^ marks[1][of_candidate]
         perhaps = np.flatnonzero(relations.perhaps[mark])
-        of_reference = np.searchsorted(upto, before + perhaps, side="right")
+        asked = np.searchsorted(upto, before + perhaps, side="right")
         of_candidate = of_candidate[perhaps]
-        places, module = relations.lookup(references.unit[of_reference], candidates.unit[of_candidate])
-        found.append((of_reference[places], of_candidate[places], module))
+        places, module = relations.lookup(unit[asked], candidates.unit[of_candidate])
+        found.append((asked[places], of_candidate[places], module))
         done = stop
-    of_reference, of_candidate, module = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    asked, of_candidate, module = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    of_reference = order[runs(once[asked], times[asked])]
+    of_candidate = np.repeat(of_candidate, times[asked])
     return Matches(
         references.sentence[of_reference],
         references.start[of_reference],
         references.length[of_reference],
         candidates.start[of_candidate],
         candidates.length[of_candidate],
-        module,
+        np.repeat(module, times[asked]),
     )
 
 

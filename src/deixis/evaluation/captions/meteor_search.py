@@ -23,6 +23,7 @@ from deixis.evaluation.captions.arrays import (
     IntArray,
     distinct,
     first_of_run,
+    is_new,
     numbered,
     order_by,
     runs,
@@ -341,7 +342,5 @@ def _first_of_their_kind(board: _Board, paths: _Paths, rows: IntArray) -> IntArr
     # Sets are sorted by a part of a hash; where two sets share it, they may fail to be joined, which does no harm.
     hashed = (np.bitwise_xor.reduce(of_use * _ODD, axis=1) >> np.uint64(_LANE_BITS - _HASH_BITS)).astype(np.int64)
     order = order_by(pair, following, last, hashed)
-    keys = (pair, following, last, *of_use.T)
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    new = is_new(*(key[order] for key in (pair, following, last, *of_use.T)))
     return np.sort(order[new])

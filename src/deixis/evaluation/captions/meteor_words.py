@@ -52,8 +52,6 @@ _RESPELLINGS = tuple(
     )
 )
 
-_UNCHANGED: set[str] = set()
-
 # WordNet's endings of nouns, verbs and adjectives, and what each is replaced by; the first that gives a word wins.
 _ENDINGS = (
     ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
@@ -62,44 +60,64 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-def normalised(words: Sequence[str]) -> Sequence[str]:
-    """Respell words as Meteor does with ``-norm``: hyphens and apostrophes part them, acronyms lose their dots.
+def normalised(words: Sequence[str]) -> list[str]:
+    """Respell the words of a sentence as Meteor does with ``-norm``.
+
+    Hyphens and apostrophes part words, acronyms lose their dots.
 
     Examples
     --------
     >>> normalised(["a", "t-shirt", "at", "5", "o'clock", "u.s.", "n't"])
     ['a', 't', 'shirt', 'at', '5', 'o', "'clock", 'us', 'n', "'t"]
     """
-    if _UNCHANGED.issuperset(words):
-        return words
-    parts = list(chain.from_iterable(map(_parts, words)))
-    if not any(part.endswith(".") for part in parts):
-        return parts
-    followed = zip(parts, [*parts[1:], ""], strict=True)
-    return [piece for part, following in followed for piece in _without_stop(part, following)]
+    followed = [starts_with_letter(word) for word in words[1:]] + [False]
+    return [part for word, before in zip(words, followed, strict=True) for part in respelled(word, before)]
 
 
 @cache
-def _parts(word: str) -> tuple[str, ...]:
-    """The parts that a word falls into, dots still at their ends."""
+def respelled(word: str, before_letter: bool) -> Phrase:
+    """Respell one word.
+
+    Parameters
+    ----------
+    word
+        As `deixis.tokens.words` gives it.
+    before_letter
+        Whether a word follows that starts with a letter: a full stop is then taken for that of an abbreviation.
+
+    Examples
+    --------
+    >>> respelled("st.", True), respelled("st.", False)
+    (('st.',), ('st', '.'))
+    """
+    parts = _parts(word)
+    if not parts or not parts[-1].endswith("."):
+        return parts
+    *others, last = parts
+    before = last[:-1]
+    if last.endswith("..") or not before:
+        return parts
+    if "." in before and re.search(f"[{_LETTER}]", before):
+        return (*others, last.replace(".", ""))
+    if before in _KEPT_WITH_DOT or before_letter:
+        return parts
+    return (*others, before, ".")
+
+
+def starts_with_letter(word: str) -> bool:
+    """Tell whether the word, respelled, begins with a letter from a to z."""
+    parts = _parts(word)
+    return bool(parts) and "a" <= parts[0][0] <= "z"
+
+
+@cache
+def _parts(word: str) -> Phrase:
+    """The parts that a word falls into, a full stop still at the end."""
     if word.isascii() and word.isalnum():
-        _UNCHANGED.add(word)
         return (word,)
     for pattern, replacement in _RESPELLINGS:
         word = pattern.sub(replacement, word)
     return tuple(word.lower().split())
-
-
-def _without_stop(part: str, following: str) -> tuple[str, ...]:
-    """Cut a full stop off, unless it belongs to the word."""
-    if len(part) == 1 or not part.endswith(".") or part.endswith(".."):
-        return (part,)
-    before = part[:-1]
-    if "." in before and re.search(f"[{_LETTER}]", before):
-        return (part.replace(".", ""),)
-    if before in _KEPT_WITH_DOT or re.match("[a-z]", following):
-        return (part,)
-    return (before, ".")
 
 
 @cache

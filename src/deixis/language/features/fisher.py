@@ -8,7 +8,7 @@ Laplacians Klein et al., CVPR 2015). With z = (x − location) / scale, posterio
 dimension  location          scale
 =========  ================  ========================
 Gaussian   γ z / √λ          γ (z² − 1) / √(2 λ)
-Laplacian  γ sign(z) / √λ    γ (\\|z\\| − 1) / √λ
+Laplacian  γ sign(z) / √λ    γ (abs(z) − 1) / √λ
 =========  ================  ========================
 """
 
@@ -31,8 +31,8 @@ from deixis.language.vectors import WordVectors
 Count = Literal["words", "tokens"]
 
 ON_THE_MEDIAN = 1e-4
-"""Within so many deviations of a Laplacian's median the sign is 0. The median is one word's number, and rounding must not
-decide on which side of itself that word lies."""
+"""Within so many deviations of a Laplacian's median the sign is 0. The median is one word's number, and rounding must
+not decide on which side of itself that word lies."""
 
 
 class FisherVectors:
@@ -49,7 +49,8 @@ class FisherVectors:
     scales
         Whether the gradient with respect to the scales is in: K · D · 2 numbers; else K · D.
     count
-        What the mixture and ICA are fitted on: ``words`` counts each distinct word once, ``tokens`` as often as it occurs.
+        What the mixture and ICA are fitted on: ``words`` counts each distinct word once, ``tokens`` as often as it
+        occurs.
     normalized
         Whether each number becomes its signed square root and each vector gets unit length.
     seed
@@ -108,10 +109,12 @@ class FisherVectors:
         if not len(rows):
             raise DeixisError(f"Fisher vectors: none of the words of {len(sentences):,} sentences has a vector")
         weights = counts.astype(np.float64) if self.count == "tokens" else np.ones(len(rows))
-        points = np.asarray(self.vectors.matrix[rows])
-        self.ica_ = ICA(seed=self.seed).fit(points, weights) if self.ica else None
-        points = self.ica_.transform(points) if self.ica_ else points
-        self.mixture_ = Mixture(self.components, self.family, seed=self.seed).fit(points, weights)
+        given = np.asarray(self.vectors.matrix[rows])
+        self.ica_ = ICA(seed=self.seed).fit(given, weights) if self.ica else None
+        points = self.ica_.transform(given) if self.ica_ else given
+        # Clusters of the vectors as they are, or after ICA, are mostly single odd words; those of directions are not.
+        directions = to_unit_length(given.copy())
+        self.mixture_ = Mixture(self.components, self.family, seed=self.seed).fit(points, weights, like=directions)
         return self
 
     def transform(self, sentences: Sequence[Sentence]) -> Floats:

@@ -23,7 +23,7 @@ class ICA:
     iterations
         At most so many.
     tolerance
-        Done when every component's direction changes by less than this: 1 − \\|cosine\\|.
+        Done when every component's direction changes by less than this: 1 − abs(cosine).
     seed
         Of the random start.
 
@@ -52,7 +52,7 @@ class ICA:
         self.iterations_ = 0
 
     def fit(self, vectors: Floats, weights: Weights | None = None) -> Self:
-        """Learn from vectors, one in each row, each counted `weights` times. Directions without variance are dropped."""
+        """Learn from vectors, one in each row, each counted `weights` times. Directions without variance go."""
         shares = np.full(len(vectors), 1 / len(vectors)) if weights is None else weights / weights.sum()
         mean = shares @ vectors
         centred = vectors - mean
@@ -68,7 +68,9 @@ class ICA:
         """The rotation of whitened vectors that makes them least Gaussian."""
         size = white.shape[1]
         rotation = _orthogonal(np.random.default_rng(self.seed).normal(size=(size, size)))
-        for self.iterations_ in range(1, self.iterations + 1):
+        self.iterations_ = 0
+        while self.iterations_ < self.iterations:
+            self.iterations_ += 1
             improved = _orthogonal(_fixed_point(white, shares, rotation))
             change = np.max(1 - np.abs(np.einsum("ij,ij->i", improved, rotation)))
             rotation = improved
@@ -78,7 +80,8 @@ class ICA:
 
     def transform(self, vectors: Floats) -> Floats:
         """The components of each row."""
-        return (vectors - fitted(self.mean_, self)) @ fitted(self.unmixing_, self).T
+        components = (vectors - fitted(self.mean_, self)) @ fitted(self.unmixing_, self).T
+        return np.asarray(components, dtype=np.float32)
 
     def saved(self) -> Saved:
         """What is to be kept."""
@@ -111,6 +114,8 @@ def _fixed_point(white: Floats, shares: Floats, rotation: NDArray[np.float64]) -
 
 def _orthogonal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """The orthogonal matrix nearest to this one."""
-    left, _, right = np.linalg.svd(matrix)
-    nearest: NDArray[np.float64] = left @ right
+    squared, directions = np.linalg.eigh(matrix @ matrix.T)
+    nearest: NDArray[np.float64] = (
+        (directions / np.sqrt(np.maximum(squared, _TINY * squared[-1]))) @ directions.T @ matrix
+    )
     return nearest

@@ -22,7 +22,7 @@ Family = Literal["gaussian", "laplacian", "hybrid"]
 Doubles = NDArray[np.float64]
 
 FAMILIES: tuple[Family, ...] = ("gaussian", "laplacian", "hybrid")
-_ROWS = 2048
+_ROWS = 1024
 _NEGLIGIBLE = 1e-10
 
 
@@ -52,11 +52,14 @@ class Components:
             np.log(self.scales) + np.where(self.laplacian, np.log(2), np.log(2 * np.pi) / 2), axis=1, dtype=np.float64
         )
         for start in range(0, len(vectors), _ROWS):
-            part = vectors[start : start + _ROWS].astype(np.float64)
+            part = vectors[start : start + _ROWS]
             for k, constant in enumerate(constants):
-                away = np.abs(part - self.locations[k]) / self.scales[k]
-                laplacian = self.laplacian[k].astype(np.float64)
-                logs[start : start + _ROWS, k] = constant - away @ laplacian - away**2 @ (1 - laplacian) / 2
+                away = np.abs(part - self.locations[k])
+                away /= self.scales[k]
+                laplacian = self.laplacian[k].astype(np.float32)
+                logs[start : start + _ROWS, k] = constant - away @ laplacian
+                away *= away
+                logs[start : start + _ROWS, k] -= away @ ((1 - laplacian) / 2)
         return logs
 
 
@@ -98,7 +101,7 @@ class Mixture:
         family: Family = "hybrid",
         *,
         iterations: int = 100,
-        tolerance: float = 1e-3,
+        tolerance: float = 0.01,
         smallest_scale: float = 0.01,
         seed: int = 0,
     ) -> None:
@@ -113,8 +116,11 @@ class Mixture:
         self.components_: Components | None = None
         self.log_likelihoods_: list[float] = []
 
-    def fit(self, vectors: Floats, weights: Doubles | None = None) -> Self:
-        """Learn from vectors, one in each row, each counted `weights` times."""
+    def fit(self, vectors: Floats, weights: Doubles | None = None, like: Floats | None = None) -> Self:
+        """Learn from vectors, one in each row, each counted `weights` times.
+
+        The first components are clusters of `like`, where it is given: other vectors of the same things.
+        """
         if len(vectors) < self.components:
             raise DeixisError(
                 f"mixture: {self.components} components need as many distinct words; there are {len(vectors)}"
@@ -122,7 +128,9 @@ class Mixture:
         shares = np.full(len(vectors), 1 / len(vectors)) if weights is None else weights / weights.sum()
         overall = np.sqrt(np.maximum(shares @ (vectors - shares @ vectors) ** 2, np.finfo(np.float32).tiny))
         smallest = self.smallest_scale * overall
-        belongs = np.eye(self.components)[nearest_centres(vectors, shares, self.components, self.seed)]
+        belongs = np.eye(self.components)[
+            nearest_centres(vectors if like is None else like, shares, self.components, self.seed)
+        ]
         learned = self._maximise(vectors, belongs * shares[:, None], smallest, None)
         self.log_likelihoods_ = []
         for _ in range(self.iterations + 1):

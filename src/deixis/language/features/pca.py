@@ -1,10 +1,10 @@
 """Principal components of data that comes in chunks, in float32.
 
 The covariance is gathered chunk by chunk: d² numbers, whatever the number of rows. Up to `EXACT` dimensions its
-eigenvectors are computed as they are. Beyond, all of them would take too long (18,000 dimensions: hours), and a random
-start is multiplied with the covariance a few times instead (Halko, Martinsson and Tropp, 2011). Either way the components
-are orthonormal, uncorrelated on the data, and the variance they leave out is exactly the total less theirs; the random
-way leaves out a little more than the least possible.
+eigenvectors are computed as they are. Beyond, that would take too long, and a random start is multiplied with the
+covariance a few times instead (Halko, Martinsson and Tropp, 2011). Either way the components are orthonormal,
+uncorrelated on the data, and the variance they leave out is exactly the total less theirs; the random way leaves out a
+little more than the least possible.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class PCA:
     Examples
     --------
     >>> line = np.arange(6, dtype=np.float32)[:, None] * np.array([[3, 4]], dtype=np.float32)
-    >>> PCA(1).fit([line[:3], line[3:]]).components_.round(3).tolist()
-    [[0.6, 0.8]]
+    >>> PCA(1).fit([line[:3], line[3:]]).components_
+    array([[0.6, 0.8]], dtype=float32)
     """
 
     def __init__(self, dimension: int, *, steps: int = 2, exact: bool | None = None, seed: int = 0) -> None:
@@ -88,7 +88,7 @@ class PCA:
     def _random(self, covariance: Floats) -> tuple[Floats, Floats]:
         """Eigenvalues and eigenvectors of the covariance within a subspace that holds most of the variance."""
         start = np.random.default_rng(self.seed).standard_normal((self.dimension, len(covariance)), dtype=np.float32)
-        basis = _orthonormal(start.T)
+        basis = start.T
         for _ in range(self.steps):
             basis = _orthonormal(_times(covariance, basis))
         within = linalg.blas.sgemm(1.0, basis, _times(covariance, basis), trans_a=True)
@@ -97,11 +97,13 @@ class PCA:
 
     def transform(self, rows: Floats) -> Floats:
         """The components of each row."""
-        return (rows - fitted(self.mean_, self)) @ fitted(self.components_, self).T
+        reduced = (rows - fitted(self.mean_, self)) @ fitted(self.components_, self).T
+        return np.asarray(reduced, dtype=np.float32)
 
     def restore(self, reduced: Floats) -> Floats:
         """The rows that `transform` made these of, less what was left out."""
-        return reduced @ fitted(self.components_, self) + fitted(self.mean_, self)
+        rows = reduced @ fitted(self.components_, self) + fitted(self.mean_, self)
+        return np.asarray(rows, dtype=np.float32)
 
     def saved(self) -> Saved:
         """What is to be kept."""

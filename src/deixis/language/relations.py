@@ -1,0 +1,323 @@
+"""Who does what to whom: entity–relation–entity tuples and subject–verb phrases from constituency trees.
+
+After Fidler, Sharma and Urtasun (CVPR 2013), as Flickr30k Entities (§3.1) augments its phrases: from a prepositional or
+verb phrase one goes up to a clause or noun phrase; what stands to the left there is the first entity, and the noun
+phrases inside the relational phrase are the second. "a dog in a field barking at a cat" gives (a dog, in, a field),
+(a dog, barking at, a cat) and (a dog, barking). English only.
+
+Choices that the papers leave open: forms of *be* are no relation of their own (``is barking at`` is *barking at*,
+``is above`` is *above*); of a coordination on the left all is one entity, on the right each part is one; what a noun
+is of belongs to it (*a group of people*); *front*, *top*, *back* and the like before *of* belong to the relation
+(*in front of*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from deixis.data.records import Mention
+from deixis.language.trees import Tree
+
+__all__ = ["Entity", "Relation", "relations"]
+
+_CLAUSES = frozenset(["S", "SINV", "SQ", "FRAG", "NP", "X"])
+_LEADING = frozenset(["PP", "ADVP", "ADJP", "PRT"])
+_BE = frozenset(["is", "are", "was", "were", "be", "been", "being", "'s", "'re", "am"])
+_NEVER_VERBS = frozenset(["TO", "MD", "RB", "CC", "DT", "IN", "RP", "CD", ",", ".", ":", "``", "''"])
+_PLACE_NOUNS = frozenset(["front", "top", "back", "side", "middle", "midst", "search", "spite", "need"])
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Some words of the sentence that name something, or a relation.
+
+    Attributes
+    ----------
+    words
+        In the order of the sentence.
+    start, end
+        From the first token to the last, end exclusive.
+    char_start, char_end
+        The same in characters.
+    mentions
+        The mentions that it holds, where mentions were given.
+    """
+
+    words: tuple[str, ...]
+    start: int
+    end: int
+    char_start: int
+    char_end: int
+    mentions: tuple[Mention, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Its words, with a space between them."""
+        return " ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """An entity, its relation, and the other entity; the last is None where it is a subject with its verb."""
+
+    first: Entity
+    relation: Entity
+    second: Entity | None = None
+
+    @property
+    def text(self) -> str:
+        """The augmented phrase: *a dog barking at a cat*."""
+        return " ".join(part.text for part in (self.first, self.relation, self.second) if part)
+
+    @property
+    def mentions(self) -> tuple[Mention, ...]:
+        """The mentions of both entities: the boxes of their chains together are those of the phrase."""
+        return self.first.mentions + (self.second.mentions if self.second else ())
+
+
+def relations(tree: Tree, mentions: Sequence[Mention] | None = None) -> list[Relation]:
+    """Find the relations that a tree holds, in the order of the sentence.
+
+    Parameters
+    ----------
+    tree
+        Of a sentence, with the characters of the sentence that the mentions are of.
+    mentions
+        If given, entities are the mentions inside the noun phrases found, and what has no mention is left out.
+
+    Examples
+    --------
+    >>> from deixis.language.trees import read_tree
+    >>> tree = read_tree('''
+    ... (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (DT a) (NN field)))
+    ...     (VP (VBG barking) (PP (IN at) (NP (DT a) (NN cat)))))''')
+    >>> [relation.text for relation in relations(tree)]
+    ['a dog in a field', 'a dog barking', 'a dog barking at a cat']
+    """
+    parents = {id(child): node for node in tree.nodes() for child in node.children}
+    found: dict[tuple[object, ...], Relation] = {}
+    for node in tree.phrases():
+        for subject, words, target in _read(node, parents):
+            made = _relation(subject, words, target, mentions)
+            if made is not None:
+                found.setdefault((made.first, made.relation, made.second), made)
+    return sorted(found.values(), key=_place)
+
+
+def _place(relation: Relation) -> tuple[int, int, int]:
+    second = relation.second
+    return relation.relation.start, second.start if second else 0, relation.first.start
+
+
+_Found = tuple[list[Tree], list[Tree], list[Tree] | None]
+"""The leaves of the subject, of the relation and of the other entity."""
+
+
+def _read(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
+    """The relations of one relational phrase."""
+    if node.label == "VP":
+        yield from _of_verb_phrase(node, parents)
+    elif node.label == "PP" and not _is_of(node) and not _in_verb_phrase(node, parents):
+        subject = _subject(node, parents)
+        if subject:
+            for words, target in _led(node):
+                yield subject, words, target
+
+
+def _of_verb_phrase(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
+    verb = _verb(node)
+    subject = _subject(node, parents)
+    if verb is None or not subject:
+        return
+    is_be = (verb.word or "").lower() in _BE
+    words = [] if is_be else [*_leading_verbs(node, parents), verb, *_particles(node, verb)]
+    there = subject[0].label == "EX"
+    if words and not there:
+        yield subject, words, None
+    for child in node.children:
+        if child.label == "NP" and not is_be and not there:
+            for target in _parts(child):
+                yield subject, words, target
+        elif child.label in ("PP", "ADVP", "ADJP"):
+            before = subject if not there else _noun_before(child, node)
+            for led, target in _led(child):
+                if before:
+                    yield before, words + led, target
+
+
+def _verb(node: Tree) -> Tree | None:
+    """The main verb of a verb phrase; None where that is in a verb phrase inside it."""
+    if any(child.label == "VP" for child in node.children):
+        return None
+    words = [child for child in node.children if child.is_leaf and child.label not in _NEVER_VERBS]
+    # A tag may be wrong where the phrase is right: "a dog (VP (NN wrestling))".
+    return next((word for word in words if word.label.startswith("VB")), words[0] if words else None)
+
+
+def _particles(node: Tree, verb: Tree) -> list[Tree]:
+    return [
+        word for child in node.children if child.label == "PRT" and child.start >= verb.end for word in child.leaves()
+    ]
+
+
+def _leading_verbs(node: Tree, parents: dict[int, Tree]) -> list[Tree]:
+    """What an infinitive hangs on: *trying to* before *catch*."""
+    above = parents.get(id(node))
+    marker = [child for child in above.children if child.label == "TO"] if above and above.label == "VP" else []
+    clause = parents.get(id(above))
+    outer = parents.get(id(clause))
+    if not marker or clause is None or clause.label != "S" or outer is None or outer.label != "VP":
+        return marker
+    verb = _verb(outer)
+    return [verb, *marker] if verb and (verb.word or "").lower() not in _BE else marker
+
+
+def _in_verb_phrase(node: Tree, parents: dict[int, Tree]) -> bool:
+    """Whether the words before it are read together with it: its parent is a verb phrase or another preposition's."""
+    parent = parents.get(id(node))
+    while parent is not None and parent.label in _LEADING:
+        if not _is_coordination(parent):
+            return True
+        parent = parents.get(id(parent))
+    return parent is not None and parent.label == "VP" and (_verb(parent) is not None)
+
+
+def _subject(node: Tree, parents: dict[int, Tree]) -> list[Tree]:
+    """Go up until something named stands to the left."""
+    parent = parents.get(id(node))
+    while parent is not None:
+        if parent.label in _CLAUSES:
+            left = [child for child in parent.children if child.end <= node.start]
+            named = [child for child in left if child.label == "NP"]
+            if not named and parent.label == "SINV":
+                named = [child for child in parent.children if child.start >= node.end and child.label == "NP"]
+            together = [
+                child for child in left if named and named[0].start <= child.start and child.end <= named[-1].end
+            ]
+            if parent.label == "NP" and any(child.label == "CC" for child in together):
+                return [word for child in together for word in child.leaves()]
+            if named:
+                return _named(named[-1]) + [
+                    word for child in _of_phrase_after(named[-1], left) for word in _of_words(child)
+                ]
+        node, parent = parent, parents.get(id(parent))
+    return []
+
+
+def _of_phrase_after(noun: Tree, among: Sequence[Tree]) -> list[Tree]:
+    return [child for child in among if child.start == noun.end and _is_of(child)]
+
+
+def _noun_before(child: Tree, parent: Tree) -> list[Tree]:
+    named = [other for other in parent.children if other.end <= child.start and other.label == "NP"]
+    return _named(named[-1]) if named else []
+
+
+def _named(node: Tree) -> list[Tree]:
+    """The words of a noun phrase without what is said about it: *a dog* of *a dog in a field*."""
+    while node.children and node.children[0].label == "NP" and not _is_coordination(node):
+        first, *others = node.children
+        if first.children and first.children[-1].label == "POS":
+            break
+        if others and _is_of(others[0]):
+            return [*_named(first), *(word for word in _of_words(others[0]))]
+        node = first
+    return _without_punctuation(node)
+
+
+def _of_words(of: Tree) -> list[Tree]:
+    preposition, *rest = of.children
+    return [
+        preposition,
+        *(word for child in rest for word in (_named(child) if child.label == "NP" else child.leaves())),
+    ]
+
+
+def _without_punctuation(node: Tree) -> list[Tree]:
+    words = list(node.leaves())
+    while words and not (words[-1].word or "")[-1:].isalnum() and words[-1].label in (".", ",", ":", "''", "``"):
+        words.pop()
+    return words
+
+
+def _is_of(node: Tree) -> bool:
+    return node.label == "PP" and len(node.children) > 1 and (node.children[0].word or "").lower() == "of"
+
+
+def _is_coordination(node: Tree) -> bool:
+    if any(child.label in ("CC", "CONJP") for child in node.children):
+        return True
+    return sum(child.label == "NP" for child in node.children) > 1
+
+
+def _parts(node: Tree) -> list[list[Tree]]:
+    """The entities of a noun phrase: one, or those that are coordinated."""
+    while not _is_coordination(node) and node.children and node.children[0].label == "NP" and len(node.children) > 1:
+        if _is_of(node.children[1]):
+            return [_named(node)]
+        node = node.children[0]
+    if _is_coordination(node) and any(child.label == "NP" for child in node.children):
+        return [part for child in node.children if child.label == "NP" for part in _parts(child)]
+    return [_named(node)]
+
+
+def _led(node: Tree) -> Iterator[tuple[list[Tree], list[Tree]]]:
+    """The entities that a prepositional phrase leads to, each with the words that lead there."""
+    waiting: list[tuple[Tree, list[Tree]]] = [(node, [])]
+    while waiting:
+        at, before = waiting.pop(0)
+        if _is_coordination(at):
+            waiting = [(child, before) for child in at.children if child.label in _LEADING] + waiting
+            continue
+        words = list(before)
+        for child in at.children:
+            if child.is_leaf:
+                words.append(child)
+            elif child.label in _LEADING:
+                waiting.append((child, list(words)))
+                words += [word for word in child.leaves() if not any(n.label == "NP" for n in child.phrases())]
+            elif child.label == "NP":
+                through = _place_noun(child)
+                if through is not None:
+                    waiting.append((through, words + list(child.children[0].leaves())))
+                else:
+                    yield from ((words, part) for part in _parts(child))
+                break
+
+
+def _place_noun(node: Tree) -> Tree | None:
+    """The ``of`` phrase of *front of the house*."""
+    if len(node.children) < 2 or not _is_of(node.children[1]):
+        return None
+    nouns = [(word.word or "").lower() for word in node.children[0].leaves()]
+    return node.children[1] if nouns[-1] in _PLACE_NOUNS and len(nouns) == 1 else None
+
+
+def _relation(
+    subject: list[Tree], words: list[Tree], target: list[Tree] | None, mentions: Sequence[Mention] | None
+) -> Relation | None:
+    if not words or (target is not None and not target):
+        return None
+    first, second = _entity(subject, mentions), _entity(target, mentions) if target else None
+    if first is None or (target and second is None):
+        return None
+    relation = _entity(words, None)
+    return Relation(first, relation, second) if relation else None
+
+
+def _entity(words: list[Tree], mentions: Sequence[Mention] | None) -> Entity | None:
+    """The words as an entity; with mentions, from the first to the last of those that it holds."""
+    if mentions is None:
+        return _spanning(words, ())
+    begin, end = words[0].char_start, words[-1].char_end
+    held = [mention for mention in mentions if begin <= mention.start and mention.end <= end]
+    held = held or [mention for mention in mentions if mention.start <= begin and end <= mention.end]
+    inside = [word for word in words if held and held[0].start <= word.char_start and word.char_end <= held[-1].end]
+    return _spanning(inside, tuple(held)) if inside else None
+
+
+def _spanning(words: list[Tree], mentions: tuple[Mention, ...]) -> Entity:
+    first, last = words[0], words[-1]
+    text = tuple(word.word or "" for word in words)
+    return Entity(text, first.start, last.end, first.char_start, last.char_end, mentions)

@@ -1,0 +1,150 @@
+"""The words that a text model knows, numbered.
+
+A `Vocabulary` numbers words and nothing else: the ids are ``0 … len(vocabulary) - 1``. A model that needs signs for
+an unknown word, a start or an end takes the ids from ``len(vocabulary)`` on and says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from deixis.errors import DeixisError
+from deixis.files.atomic import new_file
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words with their counts, the commonest first and equally common ones by the alphabet.
+
+    Attributes
+    ----------
+    words, counts
+        The words by id, and how often each was seen.
+    min_count
+        Rarer words were left out.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary.fit([["a", "dog"], ["a", "cat"], ["a", "dog"]], min_count=2)
+    >>> vocabulary.words
+    ('a', 'dog')
+    >>> vocabulary.encode(["a", "cat"], unknown=len(vocabulary))
+    [0, 2]
+    """
+
+    words: tuple[str, ...]
+    counts: tuple[int, ...]
+    min_count: int = 1
+
+    @classmethod
+    def fit(cls, sentences: Iterable[Iterable[str]], min_count: int = 1) -> Vocabulary:
+        """Count the words of these sentences, and of no others.
+
+        Parameters
+        ----------
+        sentences : iterable of iterables of str
+            Words as the model will see them; `deixis.tokens.words` gives lower-cased ones.
+        min_count : int
+            Words seen less often are unknown.
+
+        Returns
+        -------
+        Vocabulary
+            The same for the same sentences, whatever their order.
+        """
+        counted = Counter(word for sentence in sentences for word in sentence)
+        kept = sorted(
+            ((word, count) for word, count in counted.items() if count >= min_count),
+            key=lambda pair: (-pair[1], pair[0]),
+        )
+        return cls(tuple(word for word, _ in kept), tuple(count for _, count in kept), min_count)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words)}
+
+    def id_of(self, word: str) -> int | None:
+        """The id of a word, None for an unknown one."""
+        return self._ids.get(word)
+
+    def encode(self, words: Iterable[str], unknown: int | None = None) -> list[int]:
+        """The ids of words. An unknown word gets the id `unknown`, or is left out where that is None.
+
+        Examples
+        --------
+        >>> Vocabulary(("a", "dog"), (2, 1)).encode(["a", "red", "dog"])
+        [0, 1]
+        """
+        ids = (self._ids.get(word, unknown) for word in words)
+        return [number for number in ids if number is not None]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The words of ids.
+
+        Examples
+        --------
+        >>> Vocabulary(("a", "dog"), (2, 1)).decode([1, 0])
+        ['dog', 'a']
+        """
+        numbers = list(ids)
+        outside = [number for number in numbers if not 0 <= number < len(self)]
+        if outside:
+            raise DeixisError(f"{outside[0]} is no id of a vocabulary of {len(self)} words")
+        return [self.words[number] for number in numbers]
+
+    def unknown_rate(self, sentences: Iterable[Sequence[str]]) -> float:
+        """The share of running words that are unknown; 0 where there are no words.
+
+        Examples
+        --------
+        >>> Vocabulary(("a", "dog"), (2, 1)).unknown_rate([["a", "cat"], ["a", "dog"]])
+        0.25
+        """
+        unknown = total = 0
+        for sentence in sentences:
+            total += len(sentence)
+            unknown += sum(word not in self._ids for word in sentence)
+        return unknown / total if total else 0.0
+
+    def save(self, path: str | Path) -> None:
+        """Write the vocabulary as JSON."""
+        content = {"min_count": self.min_count, "words": self.words, "counts": self.counts}
+        with new_file(path) as unfinished:
+            unfinished.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabulary:
+        """Read a vocabulary that `save` wrote."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            words, counts, min_count = content["words"], content["counts"], content["min_count"]
+        except OSError as error:
+            raise DeixisError(f"{path}: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError):
+            raise DeixisError(f"{path}: not a vocabulary (JSON with words, counts and min_count)") from None
+        if not _is_vocabulary(words, counts, min_count):
+            raise DeixisError(f"{path}: words must be different strings, each with a whole count")
+        return cls(tuple(words), tuple(counts), min_count)
+
+
+def _is_vocabulary(words: object, counts: object, min_count: object) -> bool:
+    return (
+        isinstance(words, list)
+        and isinstance(counts, list)
+        and isinstance(min_count, int)
+        and len(words) == len(counts)
+        and all(isinstance(word, str) for word in words)
+        and all(isinstance(count, int) for count in counts)
+        and len(set(words)) == len(words)
+    )

@@ -1,0 +1,93 @@
+"""Types by dictionary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deixis.data.records import ENTITY_TYPES
+from deixis.language.entity_types import COLOURS, PRONOUNS, EntityTypes
+
+
+@pytest.fixture(scope="module")
+def shipped() -> EntityTypes:
+    return EntityTypes.shipped()
+
+
+@pytest.mark.parametrize(
+    ("phrase", "types"),
+    [
+        ("A young man", ("people",)),
+        ("his left hand", ("bodyparts",)),
+        ("two brown dogs", ("animals",)),
+        ("a red T-shirt", ("clothing",)),
+        ("an acoustic guitar", ("instruments",)),
+        ("a yellow car", ("vehicles",)),
+        ("the beach", ("scene",)),
+        ("a frisbee", ("other",)),
+        ("a crowded bus", ("vehicles", "scene")),
+        ("a group of people", ("people",)),
+        ("a hot dog", ("other",)),
+    ],
+)
+def test_the_head_decides_the_types(shipped: EntityTypes, phrase: str, types: tuple[str, ...]) -> None:
+    assert shipped.types_of(phrase.split()) == types
+
+
+@pytest.mark.parametrize("colour", sorted(COLOURS))
+def test_a_chunk_that_is_only_a_colour_is_clothing(shipped: EntityTypes, colour: str) -> None:
+    assert shipped.types_of([colour]) == ("clothing",)
+    assert shipped.types_of(["Dark", colour.title()]) == ("clothing",)
+
+
+def test_two_colours_are_clothing_and_a_coloured_thing_is_not(shipped: EntityTypes) -> None:
+    assert shipped.types_of(["black", "and", "white"]) == ("clothing",)
+    assert shipped.types_of(["black", "cars"]) == ("vehicles",)
+
+
+@pytest.mark.parametrize("pronoun", sorted(PRONOUNS))
+def test_pronouns_have_no_type(shipped: EntityTypes, pronoun: str) -> None:
+    assert shipped.types_of([pronoun.title()]) == ()
+
+
+@pytest.mark.parametrize("phrase", ["the background", "the air", "one of them", "each other", "a trick", "The camera"])
+def test_what_no_picture_can_show_has_no_type(shipped: EntityTypes, phrase: str) -> None:
+    assert shipped.types_of(phrase.split()) == ()
+
+
+def test_a_camera_of_somebody_is_visible(shipped: EntityTypes) -> None:
+    assert shipped.types_of(["his", "camera"]) == ("other",)
+
+
+def test_unseen_heads_go_by_their_singular_their_plural_or_their_ending() -> None:
+    types = EntityTypes({"zebra": ("animals",), "boots": ("clothing",), "shirt": ("clothing",)}, {}, {})
+    assert types.types_of(["zebras"]) == ("animals",)
+    assert types.types_of(["boot"]) == ("clothing",)
+    assert types.types_of(["rainshirt"]) == ("clothing",)
+    assert types.types_of(["a", "stuntwoman"]) == ("people",)
+    assert types.types_of(["a", "quux"]) == ("other",)
+
+
+def test_counts_keep_the_commonest_types_and_pairs_only_where_they_differ() -> None:
+    counted = [(["a", "Dog"], ("animals",))] * 3 + [(["hot", "dog"], ("other",))] * 2 + [(["red", "dog"], ("animals",))]
+    types = EntityTypes.from_phrases([*counted, (["it"], ("notvisual",)), ([], ("other",))], about={})
+    assert types.heads == {"dog": ("animals",)}
+    assert types.pairs == {("hot", "dog"): ("other",)}
+
+
+def test_a_dictionary_is_saved_as_words_listed_by_type(tmp_path: Path) -> None:
+    types = EntityTypes({"bus": ("vehicles", "scene")}, {("hot", "dog"): ("other",)}, {"from": "here"})
+    types.save(tmp_path / "types.json")
+    assert json.loads((tmp_path / "types.json").read_text()) == {
+        "about": {"from": "here"},
+        "types": {"other": {"heads": [], "pairs": ["hot dog"]}, "vehicles/scene": {"heads": ["bus"], "pairs": []}},
+    }
+
+
+@given(st.lists(st.text(max_size=8), max_size=4))
+def test_any_words_get_known_types_or_none(words: list[str]) -> None:
+    assert set(EntityTypes.shipped().types_of(words)) <= set(ENTITY_TYPES)

@@ -1,0 +1,154 @@
+"""The parser: any input has a tree, the chart is exact, and nothing of dev was learned from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deixis.language
+from deixis.data.scenes import make_scenes
+from deixis.errors import DeixisError
+from deixis.language.parser import Parser, _best_tree, parse
+from deixis.language.span_scores import SpanScores
+from deixis.language.treebank import bracket_scores, read_treebank
+from deixis.language.trees import Tree, read_tree
+from deixis.tokens import tokenize
+
+MODELS = Path(deixis.language.__file__).parent / "models"
+
+
+def is_whole(tree: Tree, words: list[str]) -> bool:
+    """Whether the tree has the words in order, each node over its children, and can be written and read."""
+    fits = all(not n.children or (n.start, n.end) == (n.children[0].start, n.children[-1].end) for n in tree.nodes())
+    return fits and tree.words() == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "dog",
+        ".",
+        "🐕",
+        "🐕 🐈 🏠",
+        "((( )",
+        "a" * 500,
+        "Ein Hund läuft.",
+        "一只狗",
+        "the " * 300,
+        "x. " * 700,
+    ],
+)
+def test_any_text_has_a_tree_over_all_its_tokens(text: str) -> None:
+    tree = parse(text)
+    assert is_whole(tree, [token.text for token in tokenize(text)])
+    assert not tree.is_leaf
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=80))
+def test_no_text_makes_it_fail(text: str) -> None:
+    assert is_whole(parse(text), [token.text for token in tokenize(text)])
+
+
+def test_text_tokens_and_words_are_all_taken() -> None:
+    sentence = "A man's dog runs."
+    by_text = parse(sentence)
+    assert parse(tokenize(sentence)) == by_text
+    assert str(parse([token.text for token in tokenize(sentence)])) == str(by_text)
+    assert [sentence[leaf.char_start : leaf.char_end] for leaf in by_text.leaves()] == by_text.words()
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "(S (NP (DT A) (NN dog)) (VP (VBZ runs)) (. .))",
+        "(S (NP (DT A) (NN man)) (VP (VBZ is) (VP (VBG holding) (NP (DT a) (JJ red) (NN ball)))) (. .))",
+        "(NP (NP (CD Two) (NNS dogs)) (PP (IN in) (NP (DT the) (NN snow))) (. .))",
+    ],
+)
+def test_plain_captions_are_parsed_as_people_would(tree: str) -> None:
+    assert str(parse(read_tree(tree).words())) == tree
+
+
+def test_most_mentions_of_made_up_scenes_are_noun_phrases() -> None:
+    found = total = 0
+    for scene in make_scenes(30, seed=2, size=48):
+        for caption in scene.photo.captions:
+            tree = parse(caption.tokens)
+            noun_phrases = {(node.char_start, node.char_end) for node in tree.phrases() if node.label == "NP"}
+            spans = [(mention.start, mention.end) for mention in caption.mentions if mention.chain]
+            found += sum(span in noun_phrases for span in spans)
+            total += len(spans)
+    assert found / total > 0.9
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_the_chart_finds_the_best_of_all_trees(count: int) -> None:
+    scores = np.random.default_rng(count).normal(size=(count + 1, count + 1, 3)).astype(np.float32)
+    scores[..., 0] = 0
+
+    def own(start: int, end: int) -> float:
+        return float(scores[start, end, 1:].max() if (start, end) == (0, count) else scores[start, end].max())
+
+    @lru_cache
+    def best(start: int, end: int) -> float:
+        inside = max((best(start, k) + best(k, end) for k in range(start + 1, end)), default=0.0)
+        return own(start, end) + inside
+
+    def of_chart(start: int, end: int) -> float:
+        below = of_chart(start, splits[start, end]) + of_chart(splits[start, end], end) if end - start > 1 else 0.0
+        return float(scores[start, end, labels[start, end]]) + below
+
+    labels, splits = _best_tree(scores)
+    assert labels[0, count] != 0
+    assert of_chart(0, count) == pytest.approx(best(0, count), abs=1e-4)
+
+
+def test_the_network_reads_as_a_plain_loop_over_cells_does() -> None:
+    scores = SpanScores.load(MODELS)
+    layer = scores._layers[0]
+    inputs = np.random.default_rng(0).normal(size=(5, layer.from_input.shape[1])).astype(np.float32)
+    size = layer.from_state.shape[1]
+    for way, order in enumerate(([0, 1, 2, 3, 4], [4, 3, 2, 1, 0])):
+        state, cell = np.zeros(size), np.zeros(size)
+        for at in order:
+            gates = inputs[at] @ layer.from_input[way] + state @ layer.from_state[way] + layer.bias[way, 0]
+            # The stored weights of the first three gates are half as large as written in the books.
+            let_in, keep, let_out = (1 / (1 + np.exp(-2 * gates[i * size : (i + 1) * size])) for i in range(3))
+            cell = keep * cell + let_in * np.tanh(gates[3 * size :])
+            state = let_out * np.tanh(cell)
+            assert layer(inputs)[at, way * size : (way + 1) * size] == pytest.approx(state, abs=1e-4)
+
+
+def test_a_model_that_is_missing_or_damaged_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="not a parser's model"):
+        SpanScores.load(tmp_path)
+    shutil.copy(MODELS / "parser.json", tmp_path)
+    (tmp_path / "parser.npz").write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(DeixisError, match="not a parser's model"):
+        SpanScores.load(tmp_path)
+
+
+def test_what_was_learned_from_shares_no_photo_with_dev(real_data: Path) -> None:
+    about = json.loads((MODELS / "parser.json").read_text(encoding="utf-8"))
+    dev = (real_data / "flickr8k" / "Flickr_8k.devImages.txt").read_text().split()
+    learned = sorted((real_data / "flickr30k_entities" / "train.txt").read_text().split())
+    assert about["sha256_of_photos"] == hashlib.sha256("\n".join(learned).encode()).hexdigest()
+    assert about["photos"] == len(learned)
+    assert not set(learned) & {name.split("_")[0] for name in dev}
+
+
+def test_held_out_newspaper_text_is_parsed_well_enough(real_data: Path) -> None:
+    gold = read_treebank(real_data / "nltk" / "treebank.zip", held_out=True)[::5]
+    parser = Parser.shipped()
+    assert bracket_scores(gold, [parser.parse(tree.words()) for tree in gold]).f1 > 0.78

@@ -1,0 +1,156 @@
+"""Trees: brackets in and out, spans, and what is wrong with a text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deixis.data.scenes import make_scenes
+from deixis.errors import DatasetError
+from deixis.language.trees import Tree, leaf, phrase, read_tree, read_trees
+from deixis.tokens import Token, tokenize
+
+DOG = "(S (NP (DT A) (NN dog)) (VP (VBZ runs)) (. .))"
+
+LABELS = st.sampled_from(["NP", "VP", "S", "PP", "NP-SBJ"])
+WORDS = st.text(
+    st.characters(blacklist_categories=["Cc", "Cs", "Z"], blacklist_characters="-\\"), min_size=1, max_size=5
+)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """Any tree of a few words, built by joining neighbours."""
+    words = draw(st.lists(WORDS.filter(lambda word: not any(c.isspace() for c in word)), min_size=1, max_size=8))
+    places = [sum(len(word) + 1 for word in words[:i]) for i in range(len(words))]
+    nodes = [leaf("NN", Token(w, p, p + len(w)), i) for i, (w, p) in enumerate(zip(words, places, strict=True))]
+    while len(nodes) > 1 or nodes[0].is_leaf:
+        first = draw(st.integers(0, len(nodes) - 1))
+        last = draw(st.integers(first + 1, len(nodes)))
+        nodes[first:last] = [phrase(draw(LABELS), nodes[first:last])]
+        if len(nodes) > 1 and last - first == 1:
+            nodes = [phrase("S", nodes)]
+    return nodes[0]
+
+
+@given(trees())
+def test_a_tree_that_is_written_and_read_is_the_same(tree: Tree) -> None:
+    assert read_tree(str(tree)) == tree
+    assert hash(read_tree(str(tree))) == hash(tree)
+
+
+def test_trees_that_differ_in_one_label_word_or_bracket_are_not_equal() -> None:
+    others = [
+        DOG.replace("VP", "NP"),
+        DOG.replace("runs", "sits"),
+        "(S (NP (DT A) (NN dog)) (VBZ runs) (. .))",
+        "(S (NP (DT A) (NN dog)) (VP (VBZ runs)))",
+    ]
+    assert all(read_tree(other) != read_tree(DOG) for other in others)
+    assert read_tree(DOG) != DOG
+
+
+def test_every_node_knows_its_tokens_and_characters() -> None:
+    tree = read_tree(DOG)
+    sentence = "A dog runs ."
+    for node in tree.nodes():
+        assert sentence[node.char_start : node.char_end] == node.text
+        assert sentence.split()[node.start : node.end] == node.words()
+
+
+def test_characters_are_those_of_the_sentence_when_its_tokens_are_given() -> None:
+    sentence = "A  dog runs."
+    tree = read_tree(DOG, tokenize(sentence))
+    assert [sentence[node.char_start : node.char_end] for node in tree.children] == ["A  dog", "runs", "."]
+
+
+def test_plain_trees_have_no_traces_no_marks_and_no_brackets_without_label() -> None:
+    text = """
+    ( (S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ is) (VP (VBN seen) (NP (-NONE- *-1)) (PRT|ADVP (RP up))
+      (PP=2 (-LRB- -LRB-) (IN by) (NP (PRP us))))) (. .)))"""
+    by_us = "(PP (-LRB- -LRB-) (IN by) (NP (PRP us)))"
+    plain = f"(S (NP (DT The) (NN dog)) (VP (VBZ is) (VP (VBN seen) (PRT (RP up)) {by_us})) (. .))"
+    assert str(read_tree(text, plain=True)) == plain
+    kept = read_tree(text)
+    assert kept.label == ""
+    assert [node.label for node in kept.phrases()][:3] == ["", "S", "NP-SBJ-1"]
+    assert "*-1" in kept.words()
+
+
+def test_brackets_and_slashes_in_words_are_escaped_and_unescaped() -> None:
+    tree = read_tree(r"(NP (-LRB- -LRB-) (CD 1\/2) (NN :-RRB-) (-RSB- -RSB-))")
+    assert tree.words() == ["(", "1/2", ":)", "]"]
+    assert str(tree) == "(NP (-LRB- -LRB-) (CD 1/2) (NN :-RRB-) (-RSB- -RSB-))"
+
+
+def test_an_empty_pair_of_brackets_is_a_tree_of_nothing() -> None:
+    assert read_tree("()").words() == []
+    assert str(read_tree("()")) == "()"
+    assert read_trees("()", plain=True) == []
+    assert read_trees("  \n ") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(S (NP (NN dog))\n (VP", "x.mrg: line 2, column 2: a bracket is opened and never closed"),
+        ("(NP (NN dog)))", "x.mrg: line 1, column 14: a bracket is closed that was never opened"),
+        ("(NP (NN dog)) cat", "x.mrg: line 1, column 15: 'cat' is outside of all brackets"),
+        ("(NP (NN a dog))", "x.mrg: line 1, column 11: 'dog' is neither the label nor the only word of its brackets"),
+        ("(NP (NN dog) cat)", "x.mrg: line 1, column 14: 'cat' is neither the label nor the only word of its brackets"),
+        ("(NP a\n(NN dog))", "x.mrg: line 2, column 1: a bracket after the word 'a'"),
+        ("(NP (NN))", "x.mrg: line 1, column 5: nothing in the brackets of NN"),
+    ],
+)
+def test_malformed_text_is_one_clear_line_that_names_the_place(text: str, message: str) -> None:
+    with pytest.raises(DatasetError) as raised:
+        read_trees(text, name="x.mrg")
+    assert str(raised.value) == message
+
+
+def test_words_that_are_not_the_tokens_of_the_sentence_are_refused() -> None:
+    with pytest.raises(DatasetError, match="the word 'runs' where the sentence has 'sits'"):
+        read_tree(DOG, tokenize("A dog sits."))
+    with pytest.raises(DatasetError, match="after the last token"):
+        read_tree(DOG, tokenize("A dog runs"))
+    with pytest.raises(DatasetError, match="4 words for the 5 tokens"):
+        read_tree(DOG, tokenize("A dog runs. Yes"))
+    with pytest.raises(DatasetError, match="2 trees where there should be one"):
+        read_tree(DOG + DOG)
+
+
+def test_deep_and_wide_trees_are_read_written_and_compared() -> None:
+    deep = "(NP " * 20_000 + "(NN dog)" + ")" * 20_000
+    wide = "(NP" + " (NN dog)" * 20_000 + ")"
+    for text in (deep, wide):
+        tree = read_tree(text)
+        assert str(tree) == text
+        assert tree == read_tree(text)
+        assert tree.covering(0, 1) is not None
+
+
+def test_the_smallest_phrase_that_covers_a_span_is_found() -> None:
+    tree = read_tree("(S (NP (NP (DT A) (NN dog)) (PP (IN in) (NP (NN snow)))) (VP (VBZ runs)))")
+    assert [str(found and found.text) for found in (tree.covering(0, 2), tree.covering(1, 3), tree.covering(3, 5))] == [
+        "A dog",
+        "A dog in snow",
+        "A dog in snow runs",
+    ]
+    assert tree.covering(3, 5, "NP") is None
+    assert tree.covering(0, 9) is None
+
+
+def test_the_trees_of_made_up_scenes_are_read_back_and_have_the_mentions_as_noun_phrases() -> None:
+    for scene in make_scenes(60, seed=5, size=48, things=(1, 4)):
+        for caption in scene.photo.captions:
+            tree = read_tree(caption.tree or "", caption.tokens)
+            assert str(tree) == caption.tree
+            noun_phrases = {(node.char_start, node.char_end) for node in tree.phrases() if node.label == "NP"}
+            assert {(mention.start, mention.end) for mention in caption.mentions} <= noun_phrases
+
+
+def test_nodes_that_do_not_follow_each_other_make_no_phrase() -> None:
+    first, second = leaf("DT", Token("a", 0, 1), 0), leaf("NN", Token("dog", 6, 9), 2)
+    with pytest.raises(ValueError, match="do not follow each other"):
+        phrase("NP", [first, second])
