@@ -97,6 +97,9 @@ BY_HAND = {
         "a dog|wrestling in|grass",
     ],
     "(NP (NP (DT a) (NN boat)) (CC and) (VP (VBG rowing)))": ["a boat|rowing"],
+    "(NP (NP (DT a) (NN man)) (CC and) (NP (DT a) (NN woman)) (PP (IN in) (NP (NNS hats))))": [
+        "a man and a woman|in|hats"
+    ],
     "(NP (NN dog))": [],
     "()": [],
 }

@@ -109,6 +109,12 @@ def test_malformed_text_is_one_clear_line_that_names_the_place(text: str, messag
     assert str(raised.value) == message
 
 
+def test_each_tree_of_a_text_counts_from_nought() -> None:
+    first, second = read_trees(DOG + "\n" + DOG)
+    assert first == second
+    assert (second.start, second.char_start) == (0, 0)
+
+
 def test_words_that_are_not_the_tokens_of_the_sentence_are_refused() -> None:
     with pytest.raises(DatasetError, match="the word 'runs' where the sentence has 'sits'"):
         read_tree(DOG, tokenize("A dog sits."))

@@ -1,10 +1,33 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from deixis.evaluation.captions import meteor
 from deixis.evaluation.captions.coded import CaptionSet, caption_set
 from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
+from deixis.evaluation.captions.meteor_words import normalised
+
+from .strategies import caption_sets
+
+
+spelled_oddly = st.lists(st.sampled_from(["a", "st.", "t-shirt", "u.s.", "'s", "&", "dog", "…"]), max_size=5)
+
+
+@given(caption_sets(spelled_oddly))
+def test_all_sentences_together_are_respelled_as_each_alone(captions: CaptionSet) -> None:
+    candidates, references, ids = meteor._respelled(captions)
+    words = list(ids)
+    found = [
+        [words[number] for number in sentences.words[begin:end]]
+        for sentences in (candidates, references)
+        for begin, end in pairwise(sentences.begins)
+    ]
+    assert found == [normalised(sentence) for sentence in captions.sentences()]
 
 
 def score(candidate: str, *references: str) -> float:

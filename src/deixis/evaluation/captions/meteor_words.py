@@ -70,7 +70,7 @@ def normalised(words: Sequence[str]) -> list[str]:
     >>> normalised(["a", "t-shirt", "at", "5", "o'clock", "u.s.", "n't"])
     ['a', 't', 'shirt', 'at', '5', 'o', "'clock", 'us', 'n', "'t"]
     """
-    followed = [starts_with_letter(word) for word in words[1:]] + [False]
+    followed = [*map(starts_with_letter, words[1:]), False][: len(words)]
     return [part for word, before in zip(words, followed, strict=True) for part in respelled(word, before)]
 
 
