@@ -54,6 +54,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     try:
         code: int = app(arguments, prog_name="deixis", standalone_mode=False) or 0
+        sys.stdout.flush()  # here, so that a reader who has gone is noticed below and not at the very end
         return _stopped() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code themselves
     except DeixisError as error:
         _say(f"deixis: {_one_line(str(error))}")

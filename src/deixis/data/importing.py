@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from deixis.data.images import PhotoFile, find_photos, look_at
@@ -88,7 +89,7 @@ def import_dataset(
     lists = {name: _listed(name, path) for name, path in (splits or {}).items()}
     found = _find_images(images, report, on_progress) if images else None
     with ExitStack() as stack:
-        said = _read_all(captions, on_progress) if captions else None
+        said = [_read(file, on_progress) for file in captions]
         wanted = (lambda name: found.by_name.stem(name) is not None) if found else (lambda name: True)
         released = stack.enter_context(read_entities(entities, wanted)) if entities else None
         photos = _join(said, released)
@@ -96,8 +97,8 @@ def import_dataset(
             photos = _with_files(photos, found, report)
         if lists:
             photos = _with_splits(photos, lists, report)
-        total = released.total if released else said.total if said else None
-        sources = [(source.kind, file.path) for file in captions for source in [said] if source]
+        total = released.total if released else _sum(source.total for source in said)
+        sources = [(source.kind, file.path) for file, source in zip(captions, said, strict=True)]
         if entities and released:
             sources.append((released.kind, entities))
         manifest = make_dataset(
@@ -107,6 +108,7 @@ def import_dataset(
             licence=licence,
             sources=sources,
             replace_old=replace_old,
+            inputs=[*(splits or {}).values(), *(file.instances for file in captions)],
         )
     report.counts, report.splits = manifest.counts, manifest.splits
     return report
@@ -119,20 +121,17 @@ def _listed(split: str, path: Path) -> list[str]:
     return names
 
 
-def _read_all(files: Sequence[CaptionFile], on_progress: OnProgress) -> Source:
-    """The photos of several files of captions, one file after the other."""
-    sources = []
-    for file in files:
-        on_progress(f"reading {file.path.name}", 0, None)
-        sources.append(read_captions(file.path, instances=file.instances))
+def _read(file: CaptionFile, on_progress: OnProgress) -> Source:
+    on_progress(f"reading {file.path.name}", 0, None)
+    source = read_captions(file.path, instances=file.instances)
+    if file.split is None:
+        return source
+    return replace(source, photos=(replace(photo, splits=(file.split,)) for photo in source.photos))
 
-    def photos() -> Iterator[Photo]:
-        for file, source in zip(files, sources, strict=True):
-            for photo in source.photos:
-                yield replace(photo, splits=(file.split,)) if file.split else photo
 
-    totals = [source.total for source in sources if source.total is not None]
-    return Source(sources[0].kind, photos(), sum(totals) if len(totals) == len(sources) else None)
+def _sum(totals: Iterable[int | None]) -> int | None:
+    known = list(totals)
+    return None if None in known else sum(total for total in known if total is not None)
 
 
 def _find_images(folder: Path, report: ImportReport, on_progress: OnProgress) -> Images:
@@ -164,14 +163,13 @@ def _find_images(folder: Path, report: ImportReport, on_progress: OnProgress) ->
     return Images(folder, ByName(files))
 
 
-def _join(said: Source | None, released: Source | None) -> Iterator[Photo]:
-    """The photos of one source, or of both: Entities first, with the name and the splits that the captions gave."""
-    if said is None or released is None:
-        source = said or released
-        if source is not None:
-            yield from source.photos
+def _join(said: Sequence[Source], released: Source | None) -> Iterator[Photo]:
+    """The photos of all files, those of Entities first; where both have one, the captions give its name and splits."""
+    of_captions = chain.from_iterable(source.photos for source in said)
+    if released is None:
+        yield from of_captions
         return
-    captioned = ByName({photo.id: photo for photo in said.photos})
+    captioned = ByName({photo.id: photo for photo in of_captions})
     taken = set()
     for photo in released.photos:
         same = captioned.find(photo.id)

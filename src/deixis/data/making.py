@@ -25,6 +25,7 @@ def make_dataset(
     licence: str = UNKNOWN_LICENCE,
     sources: Sequence[tuple[str, Path]] = (),
     replace_old: bool = False,
+    inputs: Iterable[Path | None] = (),
 ) -> Manifest:
     """Make a data set directory of photos.
 
@@ -42,6 +43,8 @@ def make_dataset(
         The kind and the path of each file or folder that the photos come from.
     replace_old
         Put the new directory in the place of an old one.
+    inputs
+        Further files that are read while it is made; an old directory that holds one is not replaced.
 
     Examples
     --------
@@ -59,8 +62,8 @@ def make_dataset(
             splits.update(set(photo.splits))
             yield photo
 
-    inputs = [images, *(path for _, path in sources)]
-    with new_directory(out, replace=replace_old, inputs=inputs) as folder:
+    read_from = [images, *(path for _, path in sources), *inputs]
+    with new_directory(out, replace=replace_old, inputs=read_from) as folder:
         counts = write_tables(counted(), folder)
         if not counts["photos"]:
             raise DatasetError("nothing to make a data set of: there is no photo")

@@ -97,6 +97,8 @@ def new_directory(
     target = Path(path).absolute()
     if target.parent == target:
         raise DeixisError(f"{path}: choose a directory below it")
+    if target.is_symlink() and not target.exists():
+        raise DeixisError(f"{path}: a link that leads nowhere; remove it or give another name")
     with explained(target), parents_of(target), only_one(target):
         _clear_up_after_a_kill(target)
         _refuse_to_lose(target, replace, inputs)

@@ -14,7 +14,6 @@ from deixis.evaluation.captions.meteor_words import normalised
 
 from .strategies import caption_sets
 
-
 spelled_oddly = st.lists(st.sampled_from(["a", "st.", "t-shirt", "u.s.", "'s", "&", "dog", "…"]), max_size=5)
 
 
@@ -51,6 +50,13 @@ def test_a_score_by_hand() -> None:
     precision = recall = 1.15 / 1.75
     expected = 1 / (0.15 / precision + 0.85 / recall)  # all matched in one chunk: no penalty
     assert score("the dogs run", "the dog runs") == pytest.approx(expected)
+
+
+def test_recall_counts_more_than_precision() -> None:
+    # One more content word in the reference: R = 1.15 / 2.5, and now one chunk of three words is a third.
+    precision, recall = 1.15 / 1.75, 1.15 / 2.5
+    mean = 1 / (0.15 / precision + 0.85 / recall)
+    assert score("the dogs run", "the dog runs fast") == pytest.approx(mean * (1 - 0.6 * (1 / 3) ** 0.2))
 
 
 def test_fragments_are_penalised() -> None:

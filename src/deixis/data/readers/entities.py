@@ -110,9 +110,15 @@ def _files_beside(path: Path, tree: Tree) -> dict[str, str]:
 
 
 def _splits(beside: dict[str, str], ids: Set[str]) -> dict[str, set[str]]:
-    """The lists of ids by their names; a text that names no photo, a README say, is none."""
-    named = {name.removesuffix(".txt"): set(text.split()) for name, text in beside.items() if name.endswith(".txt")}
-    return {name: members for name, members in sorted(named.items()) if members & ids}
+    """The lists of ids by their names: one name a line, some of them known. A README is none."""
+    found = {}
+    for name, text in sorted(beside.items()):
+        lines = [line.split() for line in text.splitlines() if line.strip()]
+        if name.endswith(".txt") and all(len(line) == 1 for line in lines):
+            members = {line[0] for line in lines}
+            if members & ids:
+                found[name.removesuffix(".txt")] = members
+    return found
 
 
 def _unrelated(text: str | None, path: Path) -> set[tuple[str, int]]:

@@ -269,5 +269,5 @@ def _exact_only_where_equal(matches: Matches, candidate_lengths: IntArray, refer
     """Leave only exact matches where reference and candidate are the same sentence."""
     in_place = (matches.module == EXACT) & (matches.start == matches.at)
     right = np.bincount(matches.pair[in_place], minlength=len(reference_lengths))
-    equal = (right < 0)
+    equal = (right == reference_lengths) & (right == candidate_lengths)
     return matches.where(~equal[matches.pair] | (matches.module == EXACT))
