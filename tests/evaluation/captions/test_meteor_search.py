@@ -74,11 +74,11 @@ def test_the_alignment_is_as_good_as_the_best_of_all_that_keep_the_undisputed_ma
         assert worth(chosen) == best_worth(distinct, undisputed)
 
 
-repetitive = st.lists(st.sampled_from(["red", "zebra", "lake"]), min_size=3, max_size=7)
+repetitive = st.lists(st.sampled_from(["red", "zebra", "lake"]), min_size=3, max_size=6)
 
 
 @given(st.lists(st.tuples(repetitive, repetitive), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_words_that_repeat_are_matched_in_the_fewest_chunks(pairs: list[tuple[list[str], list[str]]]) -> None:
     for rows, chosen in aligned(pairs):
         assert worth(chosen) == best_worth(rows, [])

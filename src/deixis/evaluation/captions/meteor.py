@@ -80,7 +80,7 @@ def meteor_from(statistics: FloatArray) -> FloatArray:
     """
     candidate, reference, matched_candidate, matched_reference, chunks, matched = np.moveaxis(statistics, -1, 0)
     precision, recall = _ratio(matched_candidate, candidate), _ratio(matched_reference, reference)
-    mean = _ratio(precision * recall, _ALPHA * recall + (1 - _ALPHA) * precision)
+    mean = _ratio(precision * recall, _ALPHA * precision + (1 - _ALPHA) * recall)
     return np.maximum(0.0, mean * (1 - _GAMMA * _ratio(chunks, matched) ** _BETA))
 
 
