@@ -50,7 +50,7 @@ class PCA:
     Examples
     --------
     >>> line = np.arange(6, dtype=np.float32)[:, None] * np.array([[3, 4]], dtype=np.float32)
-    >>> PCA(1).fit([line[:3], line[3:]]).components_
+    >>> PCA(1).fit([line[:3], line[3:]]).components_.round(3)
     array([[0.6, 0.8]], dtype=float32)
     """
 
