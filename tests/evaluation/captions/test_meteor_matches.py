@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.evaluation.captions.arrays import Numbering
-from deixis.evaluation.captions.meteor_matches import EXACT, PARAPHRASE, STEM, SYNONYM, Sentences, find_matches
+from deixis.evaluation.captions.meteor_matches import EXACT, PARAPHRASE, STEM, SYNONYM, find_matches
 from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES, paraphrases, senses, stem
 
-from .strategies import meteor_sentences
+from .strategies import coded, meteor_sentences
 
 Match = tuple[int, int, int, int, int]
 
@@ -46,8 +46,8 @@ def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Match]:
 @settings(deadline=None, max_examples=60)
 def test_matches_are_those_of_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
     ids = Numbering()
-    candidates = Sentences.coded([candidate for candidate, _ in pairs], ids)
-    references = Sentences.coded([reference for _, reference in pairs], ids)
+    candidates = coded([candidate for candidate, _ in pairs], ids)
+    references = coded([reference for _, reference in pairs], ids)
     matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
     for number, pair in enumerate(pairs):
         mine = matches.where(matches.pair == number)
@@ -57,7 +57,7 @@ def test_matches_are_those_of_plain_loops(pairs: list[tuple[list[str], list[str]
 
 def test_without_a_table_there_are_no_paraphrases() -> None:
     ids = Numbering()
-    candidates, references = Sentences.coded([["lady"]], ids), Sentences.coded([["woman"]], ids)
+    candidates, references = coded([["lady"]], ids), coded([["woman"]], ids)
     with_table = find_matches(candidates, references, np.array([0]), ids, SHIPPED_PARAPHRASES)
     without = find_matches(candidates, references, np.array([0]), ids, None)
     assert PARAPHRASE in with_table.module
@@ -66,8 +66,8 @@ def test_without_a_table_there_are_no_paraphrases() -> None:
 
 def test_several_references_meet_the_same_candidate() -> None:
     ids = Numbering()
-    candidates = Sentences.coded([["x"], ["a", "b"]], ids)
-    references = Sentences.coded([["x"], ["b"], ["a", "a"]], ids)
+    candidates = coded([["x"], ["a", "b"]], ids)
+    references = coded([["x"], ["b"], ["a", "a"]], ids)
     matches = find_matches(candidates, references, np.array([0, 1, 1]), ids, None)
     assert list(zip(matches.pair, matches.start, matches.at, strict=True)) == [
         (0, 0, 0),

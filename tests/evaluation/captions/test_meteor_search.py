@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from deixis.evaluation.captions import meteor_search
 from deixis.evaluation.captions.arrays import Numbering
-from deixis.evaluation.captions.meteor_matches import EXACT, Sentences, find_matches
+from deixis.evaluation.captions.meteor_matches import EXACT, find_matches
 from deixis.evaluation.captions.meteor_search import align
 from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES
 
-from .strategies import meteor_sentences
+from .strategies import coded, meteor_sentences
 
 Row = tuple[int, int, int, int, int]
 
@@ -47,8 +47,8 @@ def best_worth(rows: list[Row], chosen: list[Row]) -> tuple[int, int]:
 def aligned(pairs: list[tuple[list[str], list[str]]]) -> list[tuple[list[Row], list[Row]]]:
     """For each candidate and reference all possible matches, and those chosen."""
     ids = Numbering()
-    candidates = Sentences.coded([candidate for candidate, _ in pairs], ids)
-    references = Sentences.coded([reference for _, reference in pairs], ids)
+    candidates = coded([candidate for candidate, _ in pairs], ids)
+    references = coded([reference for _, reference in pairs], ids)
     matches = find_matches(candidates, references, np.arange(len(pairs)), ids, SHIPPED_PARAPHRASES)
     chosen = align(matches, candidates.lengths, references)
     found = []

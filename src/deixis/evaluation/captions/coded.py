@@ -6,7 +6,7 @@ sentence is the number of its photo; then the references, photo after photo.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -153,8 +153,3 @@ def _words_of(photo: str, text: object, what: str) -> list[str]:
     if not isinstance(text, str):
         raise DatasetError(f"photo {photo}: a {what} is not text ({text!r})")
     return words(text)
-
-
-def tokenized(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Give the words of each sentence as a tuple, which can be kept in a set."""
-    return (tuple(words(text)) for text in texts)

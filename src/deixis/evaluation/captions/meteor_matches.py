@@ -8,7 +8,7 @@ references. A *pair* is one reference with the candidate of its photo.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,7 +19,7 @@ from deixis.evaluation.captions.meteor_words import PhraseTable, paraphrases, se
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
 
-_LOOKUPS_AT_ONCE = 1 << 21
+_LOOKUPS_AT_ONCE = 1 << 18
 _MARK_BITS = 22
 
 
@@ -34,12 +34,6 @@ class Sentences:
     def lengths(self) -> IntArray:
         """The number of words of each sentence."""
         return np.diff(self.begins)
-
-    @classmethod
-    def coded(cls, sentences: Sequence[Sequence[str]], ids: Numbering) -> Sentences:
-        """Number the words of sentences."""
-        begins = np.concatenate([[0], np.cumsum([len(sentence) for sentence in sentences])])
-        return cls(ids.of(chain.from_iterable(sentences)), begins.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.arrays import FloatArray, IntArray, summed
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap, ratio_of
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, ratio_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class PerplexityScores:
     @cached_property
     def interval(self) -> dict[str, Interval]:
         """The 95 % bootstrap interval of each score, worked out when first asked for."""
-        return {name: bootstrap(statistic, self.n) for name, statistic in self.statistics.items()}
+        return bootstrap_all(self.statistics, self.n)
 
     def as_json(self) -> dict[str, str | int | float | dict[str, list[float]] | None]:
         """Everything but the sentences' own values, as plain JSON."""

@@ -18,7 +18,7 @@ from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
 from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES
 from deixis.evaluation.captions.novelty import distinct_share, novel_sentences
 from deixis.evaluation.captions.rouge import rouge_l
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap, compare, mean_of
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare, mean_of
 from deixis.tokens import TOKENIZER_VERSION
 
 TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
@@ -84,7 +84,7 @@ class CaptionScores:
     @cached_property
     def interval(self) -> dict[str, Interval]:
         """The 95 % bootstrap interval of each score that has one, worked out when first asked for."""
-        return {name: bootstrap(statistic, self.n) for name, statistic in self.statistics.items()}
+        return bootstrap_all(self.statistics, self.n)
 
     def as_json(self) -> dict[str, JsonValue]:
         """Everything but the photos' own values, as plain JSON."""
