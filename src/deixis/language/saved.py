@@ -6,12 +6,13 @@ Nothing is pickled, so a folder from a stranger can do no more than be refused.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,3 +150,29 @@ def damaged(path: Path) -> Iterator[None]:
     except (AttributeError, EOFError, IndexError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DeixisError(f"{path}: damaged, or not made by deixis ({type(error).__name__}: {reason})") from error
+
+
+class Storable(ABC):
+    """Saves itself to a folder and opens what it saved; a kind says what `saved` gives and how to build from it."""
+
+    KIND: ClassVar[str]
+
+    @abstractmethod
+    def saved(self) -> Saved:
+        """What `save` writes."""
+
+    @classmethod
+    @abstractmethod
+    def from_saved(cls, saved: Saved) -> Self:
+        """Build from what `saved` gave."""
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write a folder that `load` reads, with all that is needed to go on."""
+        write_saved(self.saved(), folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """Open a folder that `save` wrote."""
+        saved = read_saved(folder, cls.KIND)
+        with damaged(Path(folder)):
+            return cls.from_saved(saved)

@@ -15,8 +15,6 @@ Laplacian  γ sign(z) / √λ    γ (abs(z) − 1) / √λ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,7 +23,7 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Floats, Sentence, chunks_of, fitted, to_unit_length, token_counts, word_shares
 from deixis.language.features.ica import ICA
 from deixis.language.features.mixtures import Components, Family, Mixture
-from deixis.language.saved import Saved, damaged, read_saved, write_saved
+from deixis.language.saved import Saved, Storable
 from deixis.language.vectors import WordVectors
 
 Count = Literal["words", "tokens"]
@@ -35,7 +33,7 @@ ON_THE_MEDIAN = 1e-4
 not decide on which side of itself that word lies."""
 
 
-class FisherVectors:
+class FisherVectors(Storable):
     """Fisher vectors of sentences over a mixture fitted to word vectors.
 
     Parameters
@@ -175,17 +173,6 @@ class FisherVectors:
         mixed = fitted(fitted(self.mixture_, self).components_, self).locations.shape[1]
         if into != self.vectors.dimension or out != mixed:
             raise ValueError(f"vectors of {self.vectors.dimension}, ICA and a mixture of {mixed} do not fit each other")
-
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads, word vectors and all."""
-        write_saved(self.saved(), folder)
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Open a folder that `save` wrote."""
-        saved = read_saved(folder, cls.KIND)
-        with damaged(Path(folder)):
-            return cls.from_saved(saved)
 
 
 def gradients(learned: Components, k: int, points: Floats, posteriors: Floats) -> tuple[Floats, Floats]:

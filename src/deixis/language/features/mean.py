@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from deixis.language.features.base import Floats, Sentence, chunks_of, word_shares
-from deixis.language.saved import Saved, damaged, read_saved, write_saved
+from deixis.language.saved import Saved, Storable
 from deixis.language.vectors import WordVectors
 
 
-class MeanVector:
+class MeanVector(Storable):
     """The mean of the vectors of the known words; zeros where no word is known.
 
     Parameters
@@ -62,14 +60,3 @@ class MeanVector:
     def from_saved(cls, saved: Saved) -> Self:
         """Build from what `saved` gave."""
         return cls(WordVectors.from_saved(saved.parts["vectors"]))
-
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads, word vectors and all."""
-        write_saved(self.saved(), folder)
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Open a folder that `save` wrote."""
-        saved = read_saved(folder, cls.KIND)
-        with damaged(Path(folder)):
-            return cls.from_saved(saved)

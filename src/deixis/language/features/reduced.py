@@ -14,10 +14,10 @@ from deixis.language.features.fisher import FisherVectors
 from deixis.language.features.mean import MeanVector
 from deixis.language.features.pca import PCA
 from deixis.language.features.tfidf import TfIdf
-from deixis.language.saved import Saved, damaged, read_saved, write_saved
+from deixis.language.saved import Saved, Storable, damaged, read_saved
 
 
-class Reduced:
+class Reduced(Storable):
     """Other text features, brought to fewer dimensions by PCA.
 
     Parameters
@@ -78,17 +78,6 @@ class Reduced:
         if learned != (features.dimension, inner.dimension):
             raise ValueError(f"PCA of shape {learned} does not fit features of {inner.dimension}")
         return features
-
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads."""
-        write_saved(self.saved(), folder)
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Open a folder that `save` wrote."""
-        saved = read_saved(folder, cls.KIND)
-        with damaged(Path(folder)):
-            return cls.from_saved(saved)
 
 
 _FROM_SAVED: dict[str, Callable[[Saved], TextFeatures]] = {

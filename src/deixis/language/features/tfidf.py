@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from os import PathLike
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from deixis.errors import DeixisError
 from deixis.language.features.base import Floats, Sentence, fitted, to_unit_length, words_of
-from deixis.language.saved import Saved, damaged, read_saved, write_saved
+from deixis.language.saved import Saved, Storable
 
 
-class TfIdf:
+class TfIdf(Storable):
     """Term frequency times inverse document frequency, each sentence to unit length.
 
     A word that occurs c times in a sentence and in s of n sentences has c · (ln((1 + n) / (1 + s)) + 1). Words that
@@ -89,14 +87,3 @@ class TfIdf:
         if len(features._column) != len(features.idf_):
             raise ValueError(f"{len(features._column)} words for {len(features.idf_)} weights")
         return features
-
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads."""
-        write_saved(self.saved(), folder)
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Open a folder that `save` wrote."""
-        saved = read_saved(folder, cls.KIND)
-        with damaged(Path(folder)):
-            return cls.from_saved(saved)
