@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,12 @@ def test_grounding_is_scored_beside_the_blind_boxes(deixis: Run, data: Path, tmp
     assert found["protocol"] == "union"
     assert set(found["by_type"]) >= {"people", "animals", "other"}
     assert found["difference"]["r1"]["difference"] > 0
+    scores = {"r1", "r5", "r10", "r5_nms", "r10_nms", "upper_bound", "ap", "ap_nms"}
+    scores |= {"macro_r1", "macro_ap", "macro_ap_nms"}
+    assert set(found["difference"]) == scores
+    assert set(found["interval"]) == scores | {"blind_r1", "blind_single_r1"}
+    shown = deixis("evaluate", "grounding", "--predictions", "off.jsonl", "--data", data).stdout
+    assert re.search(r"\bap\b\D+[\d.]+\D+[\d.]+ – [\d.]+", shown)
     # One box around two things is not one of them.
     assert (
         answer(
@@ -125,6 +132,9 @@ def test_captions_in_cocos_form_are_scored(deixis: Run, data: Path, tmp_path: Pa
     found = answer(deixis("evaluate", "captions", "--predictions", "nonsense.json", "--data", data, "--json"))
     assert found["cider"] == found["rouge_l"] == 0
     assert found["novel"] == 100
+    assert set(found["interval"]) == {name for name, value in found.items() if isinstance(value, float)}
+    assert found["distinct_sentences"] == 1
+    assert found["interval"]["distinct_1"][0] <= found["distinct_1"] <= found["interval"]["distinct_1"][1]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.evaluation.fixed_boxes import FixedBoxes
-from deixis.evaluation.grounding import compare_localization, localization
+from deixis.evaluation.grounding import compare_localization, localization, score_statistics
 from deixis.evaluation.localization_items import Item, distinct_phrase
-from deixis.evaluation.predictions import PhraseElsewhere, Prediction
+from deixis.evaluation.localized import Localized
+from deixis.evaluation.predictions import PhraseElsewhere, Prediction, match_predictions
 
 XYXY = tuple[float, float, float, float]
 Ranked = list[tuple[float, XYXY]]
@@ -260,10 +262,53 @@ def test_intervals_draw_photos_not_mentions() -> None:
     ]
     result = localization(mine, items)
     assert result.r1 == 50.0
-    assert set(result.interval) == {"r1", "r5", "r10", "upper_bound", "macro_r1"}
     low, high = result.as_json()["interval"]["r1"]  # type: ignore[index]
     assert low <= 30
     assert high >= 70
+
+
+def test_every_score_has_an_interval_that_holds_it() -> None:
+    items = [item(place, phrase="A man" if place % 3 else "A dog") for place in range(30)]
+    mine = [
+        Prediction(each.photo, 0, (0, 5), [[0, 0, 10, 10], [0, 0, 10, 2]], [(place * 7) % 5, (place * 3) % 4])
+        for place, each in enumerate(items)
+    ]
+    blind = FixedBoxes(single=(0, 0, 0.3, 0.3), by_type={"people": (0, 0, 0.1, 0.1)})
+    result = localization(mine, items, blind=blind)
+    counted = {"n", "photos", "missing", "ignored", "ranked_photos"}
+    scores = {name: value for name, value in vars(result).items() if isinstance(value, int | float)}
+    assert set(result.interval) == set(scores) - counted
+    for name, bounds in result.interval.items():
+        assert bounds.low <= scores[name] <= bounds.high, name
+    assert result.interval["ap"].low < result.ap < result.interval["ap"].high
+
+
+@settings(max_examples=80, deadline=None)
+@given(cases(), st.sampled_from(["area", "11-point"]), st.data())
+def test_a_drawing_scores_what_its_photos_written_out_as_often_as_drawn_score(case, rule, data) -> None:  # type: ignore[no-untyped-def]
+    items, predictions = case
+    predictions = [with_distinct_scores(each, place) for place, each in enumerate(predictions)]
+    photos = list(dict.fromkeys(each.photo for each in items))
+    drawn = data.draw(st.lists(st.integers(0, 3), min_size=len(photos), max_size=len(photos)).filter(any))
+    copies = dict(zip(photos, drawn, strict=True))
+    written_items = [replace(each, photo=f"{each.photo}{copy}") for each in items for copy in range(copies[each.photo])]
+    phrases = {distinct_phrase(each.phrase) for each in written_items}
+    written = [
+        replace(each, photo=f"{each.photo}{copy}")
+        for each in predictions
+        for copy in range(copies[each.photo])
+        if isinstance(each, Prediction) or distinct_phrase(each.phrase) in phrases
+    ]
+    expected = localization(written, written_items, ap_rule=rule, rounds=2)
+    boxes = Localized.of(match_predictions(predictions, items), items, "union")
+    for name, statistic in score_statistics(boxes, rule).items():
+        if getattr(expected, name) is not None:  # a drawing may hold no type at all
+            assert statistic(np.array([drawn], dtype=float))[0] == pytest.approx(getattr(expected, name)), name
+
+
+def with_distinct_scores(given_: Prediction | PhraseElsewhere, place: int) -> Prediction | PhraseElsewhere:
+    """Without ties a box and its copies stand together, however they are written."""
+    return replace(given_, scores=given_.scores + 1e-3 * place + 1e-5 * np.arange(len(given_.scores)))
 
 
 def test_a_type_that_a_drawing_does_not_hold_is_left_out_of_its_mean() -> None:
@@ -289,4 +334,6 @@ def test_a_better_system_is_seen_to_be_better_and_an_equal_one_is_not() -> None:
     found = compare_localization(good, poor, items, rounds=500)
     assert found["r1"].difference == found["macro_r1"].difference == 50.0
     assert found["r1"].p < 0.05
+    assert found["ap"].difference == found["macro_ap_nms"].difference > 0
+    assert found["ap"].p < 0.05
     assert compare_localization(good, good, items, rounds=500)["r1"].p == 1.0

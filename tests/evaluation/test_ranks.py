@@ -89,7 +89,7 @@ def test_ranks_do_not_depend_on_how_the_matrix_is_cut(cells, problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scores_module, "_CELLS_OF_A_BLOCK", cells)
         patch.setattr(ranks_module, "_CELLS_OF_A_TASK", cells)
-        patch.setattr(ranks_module, "_CELLS_IN_CACHE", cells)
+        patch.setattr(ranks_module, "_BYTES_IN_CACHE", 4 * cells)
         found = ranks(blocks, pairs)
     rows, columns = plain_ranks(scores, right)
     assert same(found.rows, rows)
@@ -222,6 +222,23 @@ def test_a_score_that_is_not_finite_is_named_with_its_place(bad, dtype, monkeypa
     for source in (scores, ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end])):
         with pytest.raises(DeixisError, match=rf"^scores: the score in row 17, column 3 \(from 0\) is {bad}$"):
             ranks(source, pairs_of(np.arange(10), 20))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_scores_whose_sum_overflows_are_ranked_like_any_others(dtype):
+    scores = np.full((40, 30), np.finfo(dtype).max, dtype=dtype)
+    scores[::2] *= -1
+    scores[3] *= dtype(0.5)
+    found = ranks(scores, make_pairs([3, 4], [0, 1], scores.shape))
+    assert found.rows[[3, 4]].tolist() == [30, 30]
+    assert found.columns[:2].tolist() == [20, 40]
+
+
+def test_an_infinity_on_either_side_does_not_cancel_out():
+    scores = np.zeros((3, 3), dtype=np.float32)
+    scores[2, 0], scores[2, 1] = np.inf, -np.inf
+    with pytest.raises(DeixisError, match="row 2, column 0"):
+        ranks(scores, make_pairs([0], [0], (3, 3)))
 
 
 def test_a_right_answer_that_is_not_finite_is_named_with_its_place():

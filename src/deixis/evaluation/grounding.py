@@ -10,7 +10,7 @@ for one phrase, the first right region of a mention finds it, all others are wro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DeixisError
+from deixis.evaluation.drawn_precision import mean_precision
 from deixis.evaluation.fixed_boxes import FixedBoxes
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare, ratio_of
-from deixis.evaluation.localization_items import PROTOCOLS, Item, Protocol, types_in_order
-from deixis.evaluation.localized import GroupScores, Localized, percent
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, ratio_of
+from deixis.evaluation.localization_items import PROTOCOLS, Item, Protocol
+from deixis.evaluation.localized import Group, GroupScores, Localized
 from deixis.evaluation.predictions import PhraseElsewhere, Prediction, match_predictions
 from deixis.evaluation.ranked_boxes import NEVER, ApRule, Flags
 
@@ -60,7 +61,7 @@ class LocalizationResult:
     blind_r1, blind_single_r1
         R@1 of the best fixed box of the type, and of the single best fixed box, where one was passed.
     interval
-        Of scores by name: what 95 % of drawings of the photos, with replacement, would give.
+        Of each score by name: what 95 % of drawings of the photos, with replacement, would give.
     """
 
     protocol: Protocol
@@ -152,11 +153,13 @@ def localization(
     _check(protocol)
     matched = match_predictions(predictions, items, missing=missing, extra=extra)
     boxes = Localized.of(matched, items, protocol)
-    statistics = _statistics(boxes)
+    statistics = score_statistics(boxes, ap_rule)
+    if blind is not None:
+        statistics |= _blind_statistics(blind, items, protocol)
     once = np.ones((1, boxes.photos))
     scores = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
-    by_type = {kind: boxes.scores_of(kind, ap_rule) for kind in types_in_order(items)}
-    by_phrase = boxes.scores_by_phrase(ap_rule)
+    by_type = {kind: boxes.scores(group, ap_rule) for kind, group in boxes.types.items()}
+    by_phrase = {phrase: boxes.scores(group, ap_rule) for phrase, group in boxes.phrases.items()}
     commonest = sorted(by_phrase, key=lambda phrase: (-by_phrase[phrase].n, phrase))[:phrases]
     return LocalizationResult(
         protocol=protocol,
@@ -169,19 +172,19 @@ def localization(
         r5=scores["r5"],
         r10=scores["r10"],
         upper_bound=scores["upper_bound"],
-        r5_nms=percent(boxes.first_nms < 5),
-        r10_nms=percent(boxes.first_nms < 10),
-        ap=_mean(found.ap for found in by_phrase.values()),
-        ap_nms=_mean(found.ap_nms for found in by_phrase.values()),
+        r5_nms=scores["r5_nms"],
+        r10_nms=scores["r10_nms"],
+        ap=scores["ap"],
+        ap_nms=scores["ap_nms"],
         ranked_photos=boxes.photos_ranked_for_a_phrase(),
         macro_r1=scores.get("macro_r1"),
-        macro_ap=_mean(found.ap for found in by_type.values()) if by_type else None,
-        macro_ap_nms=_mean(found.ap_nms for found in by_type.values()) if by_type else None,
+        macro_ap=scores.get("macro_ap"),
+        macro_ap_nms=scores.get("macro_ap_nms"),
         by_type=by_type,
         by_phrase={phrase: by_phrase[phrase] for phrase in commonest},
         proposals={"mean": float(boxes.given.mean()), "max": int(boxes.given.max())},
-        blind_r1=None if blind is None else _r1(blind.predict(items), items, protocol),
-        blind_single_r1=None if blind is None else _r1(blind.predict(items, single=True), items, protocol),
+        blind_r1=scores.get("blind_r1"),
+        blind_single_r1=scores.get("blind_single_r1"),
         interval=bootstrap_all(statistics, boxes.photos, rounds=rounds, seed=seed),
     )
 
@@ -194,6 +197,7 @@ def compare_localization(
     protocol: Protocol = "union",
     missing: Literal["error", "miss"] = "error",
     extra: Literal["error", "ignore"] = "error",
+    ap_rule: ApRule = "area",
     rounds: int = 10_000,
     seed: int = 0,
 ) -> dict[str, Comparison]:
@@ -212,19 +216,36 @@ def compare_localization(
     first, second = (
         Localized.of(match_predictions(given, items, missing=missing, extra=extra), items, protocol) for given in (a, b)
     )
-    others = _statistics(second)
-    return {
-        name: compare(statistic, others[name], first.photos, rounds=rounds, seed=seed)
-        for name, statistic in _statistics(first).items()
-    }
+    mine, others = (score_statistics(boxes, ap_rule) for boxes in (first, second))
+    return compare_all(mine, others, first.photos, rounds=rounds, seed=seed)
 
 
-def _statistics(boxes: Localized) -> dict[str, Statistic]:
-    """The scores that get an interval, each as a statistic over photos."""
+def score_statistics(boxes: Localized, rule: ApRule) -> dict[str, Statistic]:
+    """Every score of some predictions as a statistic over photos, for `deixis.evaluation.intervals`."""
     recalls = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
     found = {name: _recall(boxes, boxes.first < rank) for name, rank in recalls.items()}
-    kinds = types_in_order(boxes.items)
-    return {**found, "macro_r1": _macro(boxes, boxes.first < 1, kinds)} if kinds else found
+    found |= {f"r{rank}_nms": _recall(boxes, boxes.first_nms < rank) for rank in (5, 10)}
+    found |= _precisions("ap", boxes, boxes.phrases.values(), rule)
+    if boxes.types:
+        found["macro_r1"] = _macro(boxes, boxes.first < 1, list(boxes.types))
+        found |= _precisions("macro_ap", boxes, boxes.types.values(), rule)
+    return found
+
+
+def _blind_statistics(blind: FixedBoxes, items: Sequence[Item], protocol: Protocol) -> dict[str, Statistic]:
+    given = {"blind_r1": blind.predict(items), "blind_single_r1": blind.predict(items, single=True)}
+    boxes = {name: Localized.of(match_predictions(fixed, items), items, protocol) for name, fixed in given.items()}
+    return {name: _recall(fixed, fixed.first < 1) for name, fixed in boxes.items()}
+
+
+def _precisions(name: str, boxes: Localized, groups: Collection[Group], rule: ApRule) -> dict[str, Statistic]:
+    """The mean average precision of groups, before and after suppression."""
+    rankings = [boxes.ranking(group) for group in groups]
+    suppressed = [boxes.ranking(group, suppressed=True) for group in groups]
+    return {
+        name: mean_precision(rankings, boxes.photos, rule),
+        f"{name}_nms": mean_precision(suppressed, boxes.photos, rule),
+    }
 
 
 def _recall(boxes: Localized, right: Flags) -> Statistic:
@@ -245,14 +266,6 @@ def _macro(boxes: Localized, right: Flags, kinds: Sequence[str]) -> Statistic:
         return np.asarray(recalls.sum(axis=1) / np.maximum((total > 0).sum(axis=1), 1))
 
     return statistic
-
-
-def _r1(predictions: Sequence[Prediction], items: Sequence[Item], protocol: Protocol) -> float:
-    return percent(Localized.of(match_predictions(predictions, items), items, protocol).first < 1)
-
-
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
 
 
 def _check(protocol: str) -> None:

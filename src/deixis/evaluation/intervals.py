@@ -118,12 +118,40 @@ def compare(
     >>> round(better.difference, 2), better.low > 0, better.p < 0.01
     (0.25, True, True)
     """
+    return compare_all({"": a}, {"": b}, n, rounds=rounds, level=level, seed=seed)[""]
+
+
+def compare_all(
+    a: Mapping[str, Statistic],
+    b: Mapping[str, Statistic],
+    n: int,
+    *,
+    rounds: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """Compare two systems by every statistic that both have, from the same drawings of the same `n` units.
+
+    Examples
+    --------
+    >>> compare_all({"r1": mean_of([1, 1])}, {"r1": mean_of([0, 0]), "r5": mean_of([1, 1])}, n=2)["r1"].difference
+    1.0
+    """
+    values: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in a if name in b}
+    for counts in _drawings(n, rounds, seed):
+        for name, drawn in values.items():
+            drawn.append(a[name](counts) - b[name](counts))
     once = np.ones((1, n))
-    difference = float((a(once) - b(once))[0])
-    values = np.concatenate([a(counts) - b(counts) for counts in _drawings(n, rounds, seed)])
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    one_side = min(int((values <= 0).sum()), int((values >= 0).sum()))
-    p = min(1.0, 2 * (one_side + 1) / (rounds + 1))
+    return {
+        name: _comparison(float((a[name](once) - b[name](once))[0]), np.concatenate(drawn), level)
+        for name, drawn in values.items()
+    }
+
+
+def _comparison(difference: float, drawn: npt.NDArray[np.float64], level: float) -> Comparison:
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    one_side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    p = min(1.0, 2 * (one_side + 1) / (len(drawn) + 1))
     return Comparison(difference, float(low), float(high), p, level)
 
 

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from deixis.evaluation.localization_items import Item, Protocol, distinct_phrase
+from deixis.evaluation.drawn_precision import PhotoRanking
+from deixis.evaluation.localization_items import Item, Protocol, distinct_phrase, types_in_order
 from deixis.evaluation.predictions import Matched, PhraseElsewhere
 from deixis.evaluation.ranked_boxes import (
     NEVER,
@@ -41,6 +42,14 @@ class GroupScores:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Mentions ranked together: their places among the items, and where their boxes stand, the best first."""
+
+    mentions: Whole
+    boxes: Whole
+
+
+@dataclass(frozen=True)
 class Localized:
     """Every ranking of boxes and what is right in it: first those of the items, then phrases elsewhere.
 
@@ -65,10 +74,16 @@ class Localized:
         return cls(items, matched.elsewhere, ranked, right)
 
     @cached_property
+    def photo_of_ranking(self) -> Whole:
+        """(rankings,) a number for each ranking's photo, from 0 in the order of the items."""
+        photos = [item.photo for item in self.items] + [regions.photo for regions in self.elsewhere]
+        number = {photo: place for place, photo in enumerate(dict.fromkeys(photos))}
+        return np.array([number[photo] for photo in photos], dtype=np.intp)
+
+    @property
     def photo_of_item(self) -> Whole:
-        """(items,) a number for each item's photo, from 0."""
-        number = {photo: place for place, photo in enumerate(dict.fromkeys(item.photo for item in self.items))}
-        return np.array([number[item.photo] for item in self.items], dtype=np.intp)
+        """(items,) the number of each item's photo."""
+        return self.photo_of_ranking[: len(self.items)]
 
     @property
     def photos(self) -> int:
@@ -103,18 +118,23 @@ class Localized:
         """(items,) how many boxes each item was given."""
         return self.ranked.sizes[: len(self.items)]
 
-    def scores_of(self, kind: str, rule: ApRule) -> GroupScores:
-        """The scores of the mentions of one type, all ranked together."""
-        return self._scores([place for place, item in enumerate(self.items) if kind in item.types], [], rule)
-
-    def scores_by_phrase(self, rule: ApRule) -> dict[str, GroupScores]:
-        """The scores of each distinct phrase, its regions elsewhere ranked with those of its mentions."""
+    @cached_property
+    def phrases(self) -> dict[str, Group]:
+        """The mentions of each distinct phrase, its regions elsewhere ranked with theirs."""
         mentions = _places_by_phrase(item.phrase for item in self.items)
         elsewhere = _places_by_phrase(regions.phrase for regions in self.elsewhere)
         begin = len(self.items)
         return {
-            phrase: self._scores(places, [begin + place for place in elsewhere.get(phrase, [])], rule)
+            phrase: self._group(places, [begin + place for place in elsewhere.get(phrase, [])])
             for phrase, places in mentions.items()
+        }
+
+    @cached_property
+    def types(self) -> dict[str, Group]:
+        """The mentions of each type, all ranked together."""
+        return {
+            kind: self._group([place for place, item in enumerate(self.items) if kind in item.types], [])
+            for kind in types_in_order(self.items)
         }
 
     def photos_ranked_for_a_phrase(self) -> float:
@@ -123,19 +143,28 @@ class Localized:
         pairs |= {(distinct_phrase(regions.phrase), regions.photo) for regions in self.elsewhere}
         return len(pairs) / len({phrase for phrase, _ in pairs})
 
-    def _scores(self, mentions: list[int], elsewhere: list[int], rule: ApRule) -> GroupScores:
-        first = self.first[mentions]
-        boxes = self._best_first(mentions + elsewhere)
-        kept = boxes[self._kept[boxes]]
+    def scores(self, group: Group, rule: ApRule) -> GroupScores:
+        """The scores of mentions that are ranked together."""
+        first, n = self.first[group.mentions], len(group.mentions)
         return GroupScores(
-            n=len(mentions),
+            n=n,
             r1=percent(first < 1),
             r5=percent(first < 5),
             r10=percent(first < 10),
             upper_bound=percent(first < NEVER),
-            ap=100 * average_precision(self._found[boxes], len(mentions), rule),
-            ap_nms=100 * average_precision(self._found_nms[kept], len(mentions), rule),
+            ap=100 * average_precision(self.ranking(group).found, n, rule),
+            ap_nms=100 * average_precision(self.ranking(group, suppressed=True).found, n, rule),
         )
+
+    def ranking(self, group: Group, *, suppressed: bool = False) -> PhotoRanking:
+        """The group's boxes as average precision sees them, before or after suppression."""
+        boxes = group.boxes[self._kept[group.boxes]] if suppressed else group.boxes
+        found = self._found_nms if suppressed else self._found
+        photo = self.photo_of_ranking[self.ranked.owner[boxes]]
+        return PhotoRanking(found[boxes], photo, self.photo_of_ranking[group.mentions])
+
+    def _group(self, mentions: list[int], elsewhere: list[int]) -> Group:
+        return Group(np.array(mentions, dtype=np.intp), self._best_first(mentions + elsewhere))
 
     def _best_first(self, rankings: list[int]) -> Whole:
         """Where the boxes of some rankings stand, the best of them all first."""

@@ -39,7 +39,7 @@ FloatArray = npt.NDArray[np.float64]
 
 TIE_RULE = "pessimistic: a wrong answer with the score of the best right one is ranked before it"
 
-_CELLS_IN_CACHE = 1 << 17
+_BYTES_IN_CACHE = 3 << 18
 _CELLS_OF_A_TASK = 1 << 22
 _ROWS_IN_A_BYTE = 255
 
@@ -246,13 +246,14 @@ def _count_rows(
 ) -> npt.NDArray[np.uint8]:
     """Count at most 255 rows: into `by_row`, and by column into bytes, which add up quickest."""
     height, width = scores.shape
-    step = max(1, _CELLS_IN_CACHE // width)
+    step = max(1, _BYTES_IN_CACHE // (width * scores.itemsize))
     by_column = np.zeros(0 if column_best is None else width, dtype=np.uint8)
     reached = np.empty((min(step, height), width), dtype=bool)
     for begin in range(0, height, step):
         panel = scores[begin : begin + step]
         flags = reached[: len(panel)]
-        if panel.dtype.kind == "f" and not np.isfinite(panel, out=flags).all():
+        # A sum is quicker than a look at each score; one that overflows is no proof, so each is looked at then.
+        if panel.dtype.kind == "f" and not np.isfinite(np.einsum("ij->", panel)):
             check_finite(panel, first_row + begin, "scores")
         np.greater_equal(panel, row_best[begin : begin + step, None], out=flags)
         for row, flags_of_row in enumerate(flags, start=begin):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare, ratio_of
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, ratio_of
 from deixis.evaluation.ranks import TIE_RULE, FloatArray
 from deixis.evaluation.scores import IntArray
 
@@ -164,11 +164,8 @@ def compare_results(a: RetrievalResult, b: RetrievalResult, *, rounds: int = 10_
     for direction, ranking in a.rankings.items():
         if not np.array_equal(ranking.units, b.rankings[direction].units):
             raise DeixisError(f"the two results were not asked the same queries ({direction or 'regions'})")
-    return {
-        name: compare(statistic, b.statistics[name], a.n, rounds=rounds)
-        for name, statistic in a.statistics.items()
-        if _has_interval(a, name) and _has_interval(b, name)
-    }
+    finite = {name: each for name, each in a.statistics.items() if _has_interval(a, name) and _has_interval(b, name)}
+    return compare_all(finite, b.statistics, a.n, rounds=rounds)
 
 
 def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:

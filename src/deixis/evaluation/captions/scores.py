@@ -16,9 +16,9 @@ from deixis.evaluation.captions.cider import cider
 from deixis.evaluation.captions.coded import LONGEST, CaptionSet, caption_set
 from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
 from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES
-from deixis.evaluation.captions.novelty import distinct_share, novel_sentences
+from deixis.evaluation.captions.novelty import Diversity, distinct_sentences, distinct_share, novel_sentences
 from deixis.evaluation.captions.rouge import rouge_l
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare, mean_of
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, mean_of
 from deixis.tokens import TOKENIZER_VERSION
 
 TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
@@ -52,7 +52,7 @@ class CaptionScores:
         By score, the value of each photo: for BLEU and METEOR that of the photo alone, whose mean is not the score.
     statistics
         By score, the score as a statistic over photos, for `deixis.evaluation.intervals`. The document frequencies of
-        CIDEr stay those of the whole set. Diversity has none: drawing a sentence twice makes it less diverse.
+        CIDEr stay those of the whole set. Diversity draws what each photo adds to it (`captions.novelty` says why).
     captions
         What was scored, in words.
     """
@@ -68,7 +68,7 @@ class CaptionScores:
     novel: float | None
     distinct_1: float
     distinct_2: float
-    distinct_sentences: int
+    distinct_sentences: float
     n: int
     protocol: str
     ties: str
@@ -140,15 +140,17 @@ def caption_scores(
     per_photo |= {name: 100 * values for name, values in means.items()}
     statistics |= {name: mean_of(per_photo[name]) for name in means}
 
+    diversity = {f"distinct_{n}": _in_percent(distinct_share(captions, n)) for n in (1, 2)}
+    diversity["distinct_sentences"] = distinct_sentences(captions)
+    statistics |= {name: each.statistic for name, each in diversity.items()}
+
     n = len(captions.photos)
     scores = {name: float(statistic(np.ones((1, n)))[0]) for name, statistic in statistics.items()}
+    scores |= {name: each.value for name, each in diversity.items()}
     novel = scores.pop("novel", None)
     return CaptionScores(
         **scores,
         novel=novel,
-        distinct_1=100 * distinct_share(captions, 1),
-        distinct_2=100 * distinct_share(captions, 2),
-        distinct_sentences=len({tuple(sentence) for sentence in captions.candidates}),
         n=n,
         protocol=_protocol(paraphrases),
         ties=TIES,
@@ -173,11 +175,11 @@ def compare_captions(a: CaptionScores, b: CaptionScores, *, rounds: int = 10_000
         raise DatasetError("only captions of the same photos, scored against the same references, can be compared")
     if a.protocol != b.protocol:
         raise DatasetError(f"the two were not scored alike: {a.protocol!r} and {b.protocol!r}")
-    return {
-        name: compare(statistic, b.statistics[name], a.n, rounds=rounds)
-        for name, statistic in a.statistics.items()
-        if name in b.statistics
-    }
+    return compare_all(a.statistics, b.statistics, a.n, rounds=rounds)
+
+
+def _in_percent(share: Diversity) -> Diversity:
+    return Diversity(100 * share.value, 100 * share.without)
 
 
 def _bleu_of(k: int) -> Callable[[FloatArray], FloatArray]:
