@@ -31,7 +31,7 @@ def our_chunks(caption: Caption) -> Spans:
 
 
 def our_mentions(caption: Caption) -> Spans:
-    return {(found.start, found.end) for found in find_mentions(caption.text)}
+    return {found.span for found in find_mentions(caption.text)}
 
 
 def spacy_chunks(name: str) -> Finder | None:
@@ -81,9 +81,9 @@ def print_types(captions: Sequence[Caption]) -> None:
     for caption in captions:
         gold = {(m.start, m.end): set(m.types) for m in caption.mentions if m.chain is not None}
         for found in find_mentions(caption.text):
-            if (found.start, found.end) in gold:
+            if found.span in gold:
                 total += 1
-                right += gold[found.start, found.end] == set(found.types)
+                right += gold[found.span] == set(found.types)
     print(f"type accuracy {right / total:.4f} on {total:,} visual mentions found exactly")
 
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import deixis.language
 from deixis.data.scenes import make_scenes
 from deixis.errors import DeixisError
-from deixis.language.parser import Parser, _best_tree, parse
-from deixis.language.span_scores import SpanScores
-from deixis.language.treebank import bracket_scores, read_treebank
+from deixis.language.parser import Parser, _best_trees, parse
+from deixis.language.parseval import bracket_scores
+from deixis.language.span_scores import SpanScores, all_spans
+from deixis.language.treebank import read_treebank
 from deixis.language.trees import Tree, read_tree
 from deixis.tokens import tokenize
 
@@ -68,6 +69,17 @@ def test_text_tokens_and_words_are_all_taken() -> None:
     assert [sentence[leaf.char_start : leaf.char_end] for leaf in by_text.leaves()] == by_text.words()
 
 
+def test_sentences_parsed_together_have_the_trees_that_they_have_alone() -> None:
+    captions = [caption.text for scene in make_scenes(12, seed=6, size=48) for caption in scene.photo.captions]
+    texts = ["", *captions, "dog", "the " * 150, "the " * 300, *captions[:3]]
+    told: list[tuple[str, int, int | None]] = []
+    trees = Parser.shipped().parse_all(texts, lambda *progress: told.append(progress))
+    assert trees == [parse(text) for text in texts]
+    pieces = len(texts) - 1 + 1  # nothing to parse in the empty one, two pieces of the longest one
+    assert told[-1] == ("parsing", pieces, pieces)
+    assert len(told) < len(captions)
+
+
 @pytest.mark.parametrize(
     "tree",
     [
@@ -94,8 +106,10 @@ def test_most_mentions_of_made_up_scenes_are_noun_phrases() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
 def test_the_chart_finds_the_best_of_all_trees(count: int) -> None:
-    scores = np.random.default_rng(count).normal(size=(count + 1, count + 1, 3)).astype(np.float32)
-    scores[..., 0] = 0
+    two_sentences = np.random.default_rng(count).normal(size=(2, count * (count + 1) // 2, 3)).astype(np.float32)
+    two_sentences[..., 0] = 0
+    scores = np.zeros((count + 1, count + 1, 3))
+    scores[all_spans(count)] = two_sentences[1]
 
     def own(start: int, end: int) -> float:
         return float(scores[start, end, 1:].max() if (start, end) == (0, count) else scores[start, end].max())
@@ -109,7 +123,7 @@ def test_the_chart_finds_the_best_of_all_trees(count: int) -> None:
         below = of_chart(start, splits[start, end]) + of_chart(splits[start, end], end) if end - start > 1 else 0.0
         return float(scores[start, end, labels[start, end]]) + below
 
-    labels, splits = _best_tree(scores)
+    labels, splits = (of_both[1] for of_both in _best_trees(two_sentences, count))
     assert labels[0, count] != 0
     assert of_chart(0, count) == pytest.approx(best(0, count), abs=1e-4)
 
@@ -117,7 +131,8 @@ def test_the_chart_finds_the_best_of_all_trees(count: int) -> None:
 def test_the_network_reads_as_a_plain_loop_over_cells_does() -> None:
     scores = SpanScores.load(MODELS)
     layer = scores._layers[0]
-    inputs = np.random.default_rng(0).normal(size=(5, layer.from_input.shape[1])).astype(np.float32)
+    two_sentences = np.random.default_rng(0).normal(size=(2, 5, layer.from_input.shape[1])).astype(np.float32)
+    inputs, known = two_sentences[1], layer(two_sentences)[1]
     size = layer.from_state.shape[1]
     for way, order in enumerate(([0, 1, 2, 3, 4], [4, 3, 2, 1, 0])):
         state, cell = np.zeros(size), np.zeros(size)
@@ -127,7 +142,7 @@ def test_the_network_reads_as_a_plain_loop_over_cells_does() -> None:
             let_in, keep, let_out = (1 / (1 + np.exp(-2 * gates[i * size : (i + 1) * size])) for i in range(3))
             cell = keep * cell + let_in * np.tanh(gates[3 * size :])
             state = let_out * np.tanh(cell)
-            assert layer(inputs)[at, way * size : (way + 1) * size] == pytest.approx(state, abs=1e-4)
+            assert known[at, way * size : (way + 1) * size] == pytest.approx(state, abs=1e-4)
 
 
 def test_a_model_that_is_missing_or_damaged_is_one_clear_line(tmp_path: Path) -> None:

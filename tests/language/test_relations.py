@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deixis.data.records import Mention
+from deixis.data.records import Box, Mention, Photo
+from deixis.geometry import union
 from deixis.language.parser import parse
 from deixis.language.relations import relations
 from deixis.language.trees import read_tree
@@ -107,7 +108,7 @@ BY_HAND = {
 
 def parts(tree: str) -> list[str]:
     found = relations(read_tree(tree))
-    return ["|".join(part.text for part in (r.first, r.relation, r.second) if part) for r in found]
+    return ["|".join(part.text for part in relation.parts) for relation in found]
 
 
 @pytest.mark.parametrize(("tree", "expected"), BY_HAND.items())
@@ -140,10 +141,9 @@ def test_any_tree_has_relations_or_none_and_never_fails(words: list[str]) -> Non
 def test_spans_are_those_of_the_sentence() -> None:
     sentence = "a dog in a field barking at a cat"
     for relation in relations(parse(sentence)):
-        for part in (relation.first, relation.relation, relation.second):
-            if part is not None:
-                assert sentence[part.char_start : part.char_end] == part.text
-                assert sentence.split()[part.start : part.end] == list(part.words)
+        for part in relation.parts:
+            assert sentence[part.tokens[0].start : part.tokens[-1].end] == part.text
+            assert sentence.split()[part.start : part.end] == [token.text for token in part.tokens]
 
 
 def test_with_mentions_the_entities_are_the_mentions_inside() -> None:
@@ -158,7 +158,9 @@ def test_with_mentions_the_entities_are_the_mentions_inside() -> None:
 def test_a_coordination_holds_the_mentions_of_all_its_parts() -> None:
     tree = read_tree("(S (NP (NP (DT A) (NN man)) (CC and) (NP (DT a) (NN woman))) (VP (VBP hold) (NP (NNS cups))))")
     man, woman, cups = Mention(0, 5, "1"), Mention(10, 17, "2"), Mention(23, 27, "3")
-    assert relations(tree, [man, woman, cups])[-1].mentions == (man, woman, cups)
+    for order in ([man, woman, cups], [cups, woman, man]):
+        last = relations(tree, order)[-1]
+        assert (last.text, last.mentions) == ("A man and a woman hold cups", (man, woman, cups))
 
 
 def test_a_mention_larger_than_the_phrase_found_is_taken_too() -> None:
@@ -166,3 +168,43 @@ def test_a_mention_larger_than_the_phrase_found_is_taken_too() -> None:
     shoes, grass = Mention(0, 15, "1"), Mention(19, 24, "2")
     [only] = [relation for relation in relations(tree, [shoes, grass]) if relation.relation.text == "on"]
     assert (only.first.text, only.mentions) == ("a pair of shoes", (shoes, grass))
+
+
+def test_a_mention_larger_than_the_phrase_found_is_taken_whole() -> None:
+    tree = read_tree("(S (NP (NP (DT a) (NN boy)) (ADJP (JJ aged) (CD five))) (VP (VBZ holds) (NP (DT a) (NN pear))))")
+    boy, pear = Mention(0, 15, "1"), Mention(22, 28, "2")
+    assert [relation.text for relation in relations(tree, [boy, pear])] == [
+        "a boy aged five holds",
+        "a boy aged five holds a pear",
+    ]
+
+
+def test_a_relation_inside_of_one_mention_joins_nothing() -> None:
+    tree = read_tree("(S (NP (NP (DT the) (NN man)) (PP (IN in) (NP (NN black)))) (VP (VBZ sings)))")
+    assert [relation.text for relation in relations(tree)] == ["the man in black", "the man sings"]
+    assert [relation.text for relation in relations(tree, [Mention(0, 16, "1")])] == ["the man in black sings"]
+
+
+def test_words_are_those_that_text_features_count() -> None:
+    tree = read_tree(
+        "(S (NP (NNP Bob) (POS 's) (NN T-shirt)) (VP (VBZ hangs) (PP (IN on) (NP (DT a) (NN hook)))) (. .))"
+    )
+    assert [relation.words for relation in relations(tree)] == [
+        ("bob", "'s", "t-shirt", "hangs"),
+        ("bob", "'s", "t-shirt", "hangs", "on", "a", "hook"),
+    ]
+
+
+def test_the_box_of_a_relation_is_the_union_of_those_of_its_mentions() -> None:
+    """The example of Flickr30k Entities, as whoever makes a training set would write it."""
+    mentions = Mention(0, 5, "dog"), Mention(9, 16, "field"), Mention(28, 33, "cat")
+    photo = Photo("1", boxes=(Box((10, 20, 30, 40), ("dog",)), Box((60, 5, 80, 15), ("cat",))))
+    boxed = [mention for mention in mentions if mention.chain and photo.boxes_of(mention.chain)]
+    pairs = {
+        relation.text: union([box.xyxy for mention in relation.mentions for box in photo.boxes_of(mention.chain or "")])
+        for relation in relations(read_tree(DOG), boxed)
+    }
+    assert {text: box.tolist() for text, box in pairs.items()} == {
+        "a dog barking": [10, 20, 30, 40],
+        "a dog barking at a cat": [10, 5, 80, 40],
+    }

@@ -147,6 +147,20 @@ def test_the_smallest_phrase_that_covers_a_span_is_found() -> None:
     assert tree.covering(0, 9) is None
 
 
+def test_the_highest_node_over_exactly_a_span_is_found() -> None:
+    tree = read_tree("(S (NP (NP (DT A) (NN dog)) (CC and) (NN cat)) (S (VP (VBP run))))")
+    spans = [(0, 5), (0, 2), (3, 4), (4, 5), (0, 3), (1, 9), (5, 5)]
+    assert [str(found) if (found := tree.spanning(*span)) else None for span in spans] == [
+        str(tree),
+        "(NP (DT A) (NN dog))",
+        "(NN cat)",
+        "(S (VP (VBP run)))",
+        None,
+        None,
+        None,
+    ]
+
+
 def test_the_trees_of_made_up_scenes_are_read_back_and_have_the_mentions_as_noun_phrases() -> None:
     for scene in make_scenes(60, seed=5, size=48, things=(1, 4)):
         for caption in scene.photo.captions:

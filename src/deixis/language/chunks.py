@@ -2,7 +2,7 @@
 
 The chunks are those of Flickr30k Entities: the article belongs to the chunk, the last word is its head, and
 "a man in an orange hat" is two chunks. They were learned from the mentions marked there, pronouns and non-visual ones
-included; `deixis.language.mentions` drops what no picture can show.
+included; `Sentence.phrases` drops what no picture can show. English only.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ class ChunkFeatures:
         self._tag_facts = {tag: fact("tag", tag) for tag in tagger.model.labels}
         self._rows = FeatureRows(CHUNK_TEMPLATES, bits)
 
-    def __call__(self, tokens: Sequence[str]) -> Rows:
-        """Rows of the weights, (tokens, templates)."""
-        tags = [self._tag_facts[tag] for tag in self._tagger.tag(tokens)]
-        return self._rows(np.column_stack([self._word_facts(tokens), np.array(tags, dtype=np.uint64)]))
+    def __call__(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> Rows:
+        """Rows of the weights, (tokens, templates); `tags` are those of the tagger, where they are known already."""
+        tags = self._tagger.tag(tokens) if tags is None else tags
+        facts = np.array([self._tag_facts[tag] for tag in tags], dtype=np.uint64)
+        return self._rows(np.column_stack([self._word_facts(tokens), facts]))
 
 
 class Chunker:
@@ -94,9 +95,12 @@ class Chunker:
         """The chunker that comes with the package, loaded once."""
         return _shipped()
 
-    def chunks(self, tokens: Sequence[str]) -> list[Span]:
-        """The chunks of one sentence as spans of its tokens, in order, not overlapping."""
-        return spans_of(self.model.decode(self._features(tokens)))
+    def chunks(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> list[Span]:
+        """The chunks of one sentence as spans of its tokens, in order, not overlapping.
+
+        `tags` are those that the tagger gives to these tokens, where they are known already.
+        """
+        return spans_of(self.model.decode(self._features(tokens, tags)))
 
 
 @cache

@@ -8,14 +8,16 @@ a good one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from deixis.language.span_scores import Array, SpanScores
+from deixis.files.progress import OnProgress, silent
+from deixis.language.span_scores import Array, SpanScores, all_spans
 from deixis.language.trees import Tree, leaf, phrase
 from deixis.tokens import Token, tokenize
 
@@ -31,8 +33,20 @@ LONGEST = 200
 _LEAST_LIKELY = np.float32(0.4)
 """A phrase is worth having if it is likelier than this; chosen on sentences of the treebank that were learned from."""
 
+_SPANS_AT_ONCE = 8000  # more take no less time each
 _FRAGMENT = "FRAG"
 _SENTENCE_ENDS = frozenset([".", "!", "?"])
+
+Unparsed = str | Sequence[Token] | Sequence[str]
+"""A sentence as text, as tokens or as plain words."""
+
+
+class _Piece(NamedTuple):
+    """Tokens that are parsed together: those of a sentence, or of a part of a long one."""
+
+    sentence: int
+    begin: int
+    tokens: list[Token]
 
 
 class Parser:
@@ -53,20 +67,46 @@ class Parser:
         """The parser that comes with the package, loaded once."""
         return _shipped()
 
-    def parse(self, sentence: str | Sequence[Token] | Sequence[str]) -> Tree:
+    def parse(self, sentence: Unparsed) -> Tree:
         """Parse one sentence; see `parse` of this module."""
-        tokens = _tokens(sentence)
-        trees = [self._parse_piece(tokens, begin, end) for begin, end in _pieces(tokens)]
-        return trees[0] if len(trees) == 1 else phrase(_FRAGMENT if trees else "", trees)
+        return self.parse_all([sentence])[0]
 
-    def _parse_piece(self, tokens: Sequence[Token], begin: int, end: int) -> Tree:
-        likely, tag_scores = self.scores([token.text for token in tokens[begin:end]])
-        tags = tag_scores.argmax(axis=1).tolist()
-        leaves = [leaf(self.scores.tags[tag], tokens[i], i) for i, tag in enumerate(tags, start=begin)]
+    def parse_all(self, sentences: Sequence[Unparsed], on_progress: OnProgress = silent) -> list[Tree]:
+        """Parse many sentences, those of one length together: about three times as fast as one after the other.
+
+        Examples
+        --------
+        >>> [tree.label for tree in Parser.shipped().parse_all(["A dog runs.", "A dog", "A cat sleeps."])]
+        ['S', 'NP', 'S']
+        """
+        texts = [_tokens(sentence) for sentence in sentences]
+        pieces = [
+            _Piece(number, begin, tokens[begin:end])
+            for number, tokens in enumerate(texts)
+            for begin, end in _pieces(tokens)
+        ]
+        made: dict[int, Tree] = {}
+        for batch in _batches(pieces):
+            made.update(zip(batch, self._parse_batch([pieces[place] for place in batch]), strict=True))
+            on_progress("parsing", len(made), len(pieces))
+        trees: list[list[Tree]] = [[] for _ in texts]
+        for place, piece in enumerate(pieces):
+            trees[piece.sentence].append(made[place])
+        return [parts[0] if len(parts) == 1 else phrase(_FRAGMENT if parts else "", parts) for parts in trees]
+
+    def _parse_batch(self, pieces: Sequence[_Piece]) -> Iterator[Tree]:
+        """The trees of pieces of the same length."""
+        likely, tag_scores = self.scores([[token.text for token in piece.tokens] for piece in pieces])
         gains = likely - _LEAST_LIKELY
         gains[..., 0] = 0
-        best_labels, splits = _best_tree(gains)
-        return self._assembled(leaves, best_labels, splits)
+        best_labels, splits = _best_trees(gains, len(pieces[0].tokens))
+        tags = tag_scores.argmax(axis=2).tolist()
+        for piece, own_tags, own_labels, own_splits in zip(pieces, tags, best_labels, splits, strict=True):
+            leaves = [
+                leaf(self.scores.tags[tag], token, place)
+                for place, (tag, token) in enumerate(zip(own_tags, piece.tokens, strict=True), start=piece.begin)
+            ]
+            yield self._assembled(leaves, own_labels, own_splits)
 
     def _assembled(self, leaves: list[Tree], labels: npt.NDArray[np.int64], splits: npt.NDArray[np.int64]) -> Tree:
         """Follow the chart down from the whole sentence, then build the tree upwards."""
@@ -92,34 +132,48 @@ class Parser:
         return built[0, len(leaves)][0]
 
 
-def _best_tree(spans: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The label of each span and where it splits, in the tree with the highest sum of scores.
+def _best_trees(spans: Array, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The label of each span and where it splits, in the tree with the highest sum of scores, for each sentence.
 
-    A span that is no phrase scores 0, so that phrases of more than two parts need no marks of their own.
+    The sentences have `count` tokens each, their spans the order of `all_spans`. A span that is no phrase scores 0, so
+    that phrases of more than two parts need no marks of their own.
     """
-    count = len(spans) - 1
-    labels = spans.argmax(axis=2)
-    # The whole is a phrase, whatever it scores.
-    labels[0, count] = spans[0, count, 1:].argmax() + 1
-    own = np.take_along_axis(spans, labels[..., None], axis=2)[..., 0]
-    # best[i, n] is of the span of n tokens from i; ending[j, n] is the same of the span that ends at j.
-    best = np.zeros((count + 1, count + 1), np.float32)
-    ending = np.zeros((count + 1, count + 1), np.float32)
-    splits = np.zeros((count + 1, count + 1), np.int64)
+    starts, ends = all_spans(count)
+    chosen = spans.argmax(axis=2)
+    # The whole is a phrase, whatever it scores; it is the last of the spans that start at 0.
+    whole = count - 1
+    chosen[:, whole] = spans[:, whole, 1:].argmax(axis=1) + 1
+    square = (len(spans), count + 1, count + 1)
+    labels, splits = np.zeros(square, np.int64), np.zeros(square, np.int64)
+    own = np.zeros(square, np.float32)
+    labels[:, starts, ends] = chosen
+    own[:, starts, ends] = np.take_along_axis(spans, chosen[..., None], axis=2)[..., 0]
+    # best[:, i, n] is of the span of n tokens from i; ending[:, j, n] is the same of the span that ends at j.
+    best, ending = np.zeros(square, np.float32), np.zeros(square, np.float32)
     every = np.arange(count + 1)
-    best[:count, 1] = ending[1:, 1] = own[every[:count], every[1:]]
+    best[:, :count, 1] = ending[:, 1:, 1] = own[:, every[:count], every[1:]]
     for length in range(2, count + 1):
-        starts = every[: count + 1 - length]
-        ends = starts + length
-        both = best[: count + 1 - length, 1:length] + ending[length:, length - 1 : 0 : -1]
-        at = both.argmax(axis=1)
-        total = both[starts, at] + own[starts, ends]
-        best[starts, length] = ending[ends, length] = total
-        splits[starts, ends] = starts + 1 + at
+        lefts, rights = every[: count + 1 - length], every[length:]
+        both = best[:, : count + 1 - length, 1:length] + ending[:, length:, length - 1 : 0 : -1]
+        at = both.argmax(axis=2)
+        total = np.take_along_axis(both, at[..., None], axis=2)[..., 0] + own[:, lefts, rights]
+        best[:, lefts, length] = ending[:, rights, length] = total
+        splits[:, lefts, rights] = lefts + 1 + at
     return labels, splits
 
 
-def _tokens(sentence: str | Sequence[Token] | Sequence[str]) -> list[Token]:
+def _batches(pieces: Sequence[_Piece]) -> Iterator[list[int]]:
+    """The places of pieces of the same length, as many at a time as memory is used well with."""
+    by_length: dict[int, list[int]] = {}
+    for place, piece in enumerate(pieces):
+        by_length.setdefault(len(piece.tokens), []).append(place)
+    for length, places in by_length.items():
+        size = max(1, _SPANS_AT_ONCE // length**2)
+        for begin in range(0, len(places), size):
+            yield places[begin : begin + size]
+
+
+def _tokens(sentence: Unparsed) -> list[Token]:
     if isinstance(sentence, str):
         return tokenize(sentence)
     tokens: list[Token] = []
@@ -149,7 +203,7 @@ def _shipped() -> Parser:
     return Parser(SpanScores.load(Path(__file__).parent / "models"))
 
 
-def parse(sentence: str | Sequence[Token] | Sequence[str]) -> Tree:
+def parse(sentence: Unparsed) -> Tree:
     """Give the constituency tree of an English sentence.
 
     Parameters

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 from deixis.data.records import Mention
 from deixis.language.trees import Tree
+from deixis.language.vocabulary import counted_words
+from deixis.tokens import Token
 
 __all__ = ["Entity", "Relation", "relations"]
 
@@ -30,31 +32,27 @@ _PLACE_NOUNS = frozenset(["front", "top", "back", "side", "middle", "midst", "se
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Some words of the sentence that name something, or a relation.
+    """Some tokens of the sentence that name something, or a relation.
 
     Attributes
     ----------
-    words
-        In the order of the sentence.
+    tokens
+        In the order of the sentence; between those of a relation others may stand (*holds* … *in*).
     start, end
-        From the first token to the last, end exclusive.
-    char_start, char_end
-        The same in characters.
+        From the first token to the last, counted from 0, end exclusive.
     mentions
         The mentions that it holds, where mentions were given.
     """
 
-    words: tuple[str, ...]
+    tokens: tuple[Token, ...]
     start: int
     end: int
-    char_start: int
-    char_end: int
     mentions: tuple[Mention, ...] = ()
 
     @property
     def text(self) -> str:
-        """Its words, with a space between them."""
-        return " ".join(self.words)
+        """Its tokens as written, with a space between them."""
+        return " ".join(token.text for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +64,19 @@ class Relation:
     second: Entity | None = None
 
     @property
+    def parts(self) -> tuple[Entity, ...]:
+        """The two or three parts."""
+        return (self.first, self.relation, self.second) if self.second else (self.first, self.relation)
+
+    @property
     def text(self) -> str:
         """The augmented phrase: *a dog barking at a cat*."""
-        return " ".join(part.text for part in (self.first, self.relation, self.second) if part)
+        return " ".join(part.text for part in self.parts)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The augmented phrase as vocabularies and text features count it: lower case, no punctuation."""
+        return tuple(word for part in self.parts for word in counted_words(part.tokens))
 
     @property
     def mentions(self) -> tuple[Mention, ...]:
@@ -84,7 +92,9 @@ def relations(tree: Tree, mentions: Sequence[Mention] | None = None) -> list[Rel
     tree
         Of a sentence, with the characters of the sentence that the mentions are of.
     mentions
-        If given, entities are the mentions inside the noun phrases found, and what has no mention is left out.
+        If given, entities are the mentions inside the noun phrases found, and what has no mention is left out. Whoever
+        makes a training set gives the mentions that have a box: the box of a relation is then the union of those of
+        its `mentions`.
 
     Examples
     --------
@@ -96,13 +106,9 @@ def relations(tree: Tree, mentions: Sequence[Mention] | None = None) -> list[Rel
     ['a dog in a field', 'a dog barking', 'a dog barking at a cat']
     """
     parents = {id(child): node for node in tree.nodes() for child in node.children}
-    found: dict[tuple[object, ...], Relation] = {}
-    for node in tree.phrases():
-        for subject, words, target in _read(node, parents):
-            made = _relation(subject, words, target, mentions)
-            if made is not None:
-                found.setdefault((made.first, made.relation, made.second), made)
-    return sorted(found.values(), key=_place)
+    among = None if mentions is None else _Mentions(mentions, tree)
+    read = (_relation(*found, among) for node in tree.phrases() for found in _read(node, parents))
+    return sorted(dict.fromkeys(made for made in read if made is not None), key=_place)
 
 
 def _place(relation: Relation) -> tuple[int, int, int]:
@@ -295,29 +301,43 @@ def _place_noun(node: Tree) -> Tree | None:
 
 
 def _relation(
-    subject: list[Tree], words: list[Tree], target: list[Tree] | None, mentions: Sequence[Mention] | None
+    subject: list[Tree], words: list[Tree], target: list[Tree] | None, mentions: _Mentions | None
 ) -> Relation | None:
     if not words or (target is not None and not target):
         return None
-    first, second = _entity(subject, mentions), _entity(target, mentions) if target else None
+    if mentions is None:
+        return Relation(_spanning(subject), _spanning(words), _spanning(target) if target else None)
+    first, second = mentions.entity(subject), mentions.entity(target) if target else None
     if first is None or (target and second is None):
         return None
-    relation = _entity(words, None)
-    return Relation(first, relation, second) if relation else None
+    made = Relation(first, _spanning(words), second)
+    return None if _meet(made) else made
 
 
-def _entity(words: list[Tree], mentions: Sequence[Mention] | None) -> Entity | None:
-    """The words as an entity; with mentions, from the first to the last of those that it holds."""
-    if mentions is None:
-        return _spanning(words, ())
-    begin, end = words[0].char_start, words[-1].char_end
-    held = [mention for mention in mentions if begin <= mention.start and mention.end <= end]
-    held = held or [mention for mention in mentions if mention.start <= begin and end <= mention.end]
-    inside = [word for word in words if held and held[0].start <= word.char_start and word.char_end <= held[-1].end]
-    return _spanning(inside, tuple(held)) if inside else None
+class _Mentions:
+    """The mentions of a sentence, and which of them some words of it name."""
+
+    def __init__(self, mentions: Sequence[Mention], tree: Tree) -> None:
+        self._mentions = sorted(mentions, key=lambda mention: mention.start)
+        self._leaves = list(tree.leaves())
+
+    def entity(self, words: list[Tree]) -> Entity | None:
+        """From the first to the last mention inside these words; or the mention that these words are inside of."""
+        begin, end = words[0].char_start, words[-1].char_end
+        held = [mention for mention in self._mentions if begin <= mention.start and mention.end <= end]
+        held = held or [mention for mention in self._mentions if mention.start <= begin and end <= mention.end]
+        if not held:
+            return None
+        begin, end = held[0].start, held[-1].end
+        return _spanning([leaf for leaf in self._leaves if begin <= leaf.char_start and leaf.char_end <= end], held)
 
 
-def _spanning(words: list[Tree], mentions: tuple[Mention, ...]) -> Entity:
-    first, last = words[0], words[-1]
-    text = tuple(word.word or "" for word in words)
-    return Entity(text, first.start, last.end, first.char_start, last.char_end, mentions)
+def _meet(relation: Relation) -> bool:
+    """Whether parts share a token, as those of a relation inside of one mention do (*the man in black*)."""
+    taken = [token for part in relation.parts for token in part.tokens]
+    return len(set(taken)) < len(taken)
+
+
+def _spanning(words: list[Tree], mentions: Sequence[Mention] = ()) -> Entity:
+    tokens = tuple(Token(leaf.word or "", leaf.char_start, leaf.char_end) for leaf in words)
+    return Entity(tokens, words[0].start, words[-1].end, tuple(mentions))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from deixis.errors import DeixisError
 
-__all__ = ["SpanScores", "WordRows"]
+__all__ = ["SpanScores", "WordRows", "all_spans"]
 
 Array = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
@@ -82,21 +82,34 @@ class _Layer:
     bias: Array
 
     def __call__(self, inputs: Array) -> Array:
-        """What is known after each input (n, d), from the left and from the right: (n, 2h)."""
-        both_ways = np.stack([inputs, inputs[::-1]])
-        gates = both_ways @ self.from_input + self.bias
+        """What is known after each input of each sentence (b, n, d), from the left and from the right: (b, n, 2h)."""
+        sentences, length, width = inputs.shape
         size = self.from_state.shape[1]
-        state: Array = np.zeros((2, 1, size), np.float32)
+        both_ways = np.stack([inputs, inputs[:, ::-1]]).reshape(2, sentences * length, width)
+        gates = (both_ways @ self.from_input + self.bias).reshape(2, sentences, length, 4 * size)
+        state: Array = np.zeros((2, sentences, size), np.float32)
         cell = state
-        known = np.empty((len(inputs), 2, size), np.float32)
-        for step in range(len(inputs)):
-            now: Array = np.tanh(gates[:, step : step + 1] + state @ self.from_state)
+        known = np.empty((2, sentences, length, size), np.float32)
+        for step in range(length):
+            now: Array = np.tanh(gates[:, :, step] + state @ self.from_state)
             # The weights of the first three gates are halved on loading: tanh(x / 2) / 2 + 1/2 is the sigmoid of x.
             opened = now[..., : 3 * size] * _HALF + _HALF
             cell = opened[..., size : 2 * size] * cell + opened[..., :size] * now[..., 3 * size :]
             state = opened[..., 2 * size :] * np.tanh(cell)
-            known[step] = state[:, 0]
-        return np.concatenate([known[:, 0], known[::-1, 1]], axis=1)
+            known[:, :, step] = state
+        return np.concatenate([known[0], known[1][:, ::-1]], axis=2)
+
+
+def all_spans(count: int) -> tuple[Numbers, Numbers]:
+    """The starts and the ends of all spans of so many tokens, in the order in which `SpanScores` gives them.
+
+    Examples
+    --------
+    >>> list(zip(*(places.tolist() for places in all_spans(2))))
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    starts, ends = np.triu_indices(count + 1, 1)
+    return starts, ends
 
 
 class SpanScores:
@@ -129,27 +142,33 @@ class SpanScores:
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
             raise DeixisError(f"{folder / name}: not a parser's model ({problem})") from None
 
-    def __call__(self, words: Sequence[str]) -> tuple[Array, Array]:
-        """How likely each label is for each span of n words, and the scores of the words' tags.
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+        """How likely each label is for each span, and the scores of the words' tags.
+
+        Parameters
+        ----------
+        sentences
+            The words of b sentences, all of the same length n. Many together take far less time each.
 
         Returns
         -------
-        spans : array (n + 1, n + 1, labels)
-            ``spans[i, j]`` are the probabilities of the span from i to j, end exclusive; of use where i < j only.
-        tags : array (n, tags)
+        spans : array (b, n (n + 1) / 2, labels)
+            Probabilities, for the spans in the order of `all_spans`.
+        tags : array (b, n, tags)
         """
         weights = self._weights
-        known: Array = weights["vectors"][self._rows(words)].sum(axis=1)
+        known: Array = weights["vectors"][np.stack([self._rows(words) for words in sentences])].sum(axis=2)
         for layer in self._layers:
             known = layer(known)
-        half = known.shape[1] // 2
-        gaps = np.concatenate([known[:-1, :half], known[1:, half:]], axis=1)
+        half = known.shape[2] // 2
+        gaps = np.concatenate([known[:, :-1, :half], known[:, 1:, half:]], axis=2)
+        starts, ends = all_spans(len(sentences[0]))
         begins = gaps @ weights["begin"] + weights["hidden_bias"]
-        hidden = np.maximum(begins[:, None] + (gaps @ weights["end"])[None], 0)
+        hidden = np.maximum(begins[:, starts] + (gaps @ weights["end"])[:, ends], 0)
         spans = hidden @ weights["label"] + weights["label_bias"]
         spans = np.exp(spans - spans.max(axis=2, keepdims=True))
         spans /= spans.sum(axis=2, keepdims=True)
-        return spans, known[1:-1] @ weights["tag"] + weights["tag_bias"]
+        return spans, known[:, 1:-1] @ weights["tag"] + weights["tag_bias"]
 
 
 def _layer(weights: dict[str, Array], name: str) -> _Layer:

@@ -87,6 +87,20 @@ class Tree:
         """The words, from left to right."""
         return [node.word for node in self.nodes() if node.word is not None]
 
+    def spanning(self, start: int, end: int) -> Tree | None:
+        """The highest node, phrase or leaf, that spans some tokens and no others.
+
+        Examples
+        --------
+        >>> tree = read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")
+        >>> tree.spanning(2, 3), tree.spanning(1, 3)
+        (<Tree (VP (VBZ runs))>, None)
+        """
+        node: Tree | None = self
+        while node is not None and (node.start, node.end) != (start, end):
+            node = next((child for child in node.children if child.start <= start and end <= child.end), None)
+        return node
+
     def covering(self, start: int, end: int, label: str | None = None) -> Tree | None:
         """The smallest phrase that covers some tokens, of a given label if one is given.
 

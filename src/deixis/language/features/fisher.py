@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from deixis.errors import DeixisError
-from deixis.language.features.base import Floats, Sentence, chunks_of, fitted, to_unit_length, token_counts, word_shares
+from deixis.language.features.base import Floats, Text, chunks_of, fitted, to_unit_length, token_counts, word_shares
 from deixis.language.features.ica import ICA
 from deixis.language.features.mixtures import Components, Family, Mixture
 from deixis.language.saved import Saved, Storable
@@ -101,7 +101,7 @@ class FisherVectors(Storable):
         learned = fitted(fitted(self.mixture_, self).components_, self)
         return learned.locations.size * (2 if self.scales else 1)
 
-    def fit(self, sentences: Sequence[Sentence]) -> Self:
+    def fit(self, sentences: Sequence[Text]) -> Self:
         """Learn ICA and the mixture from the known words of the sentences."""
         rows, counts = token_counts(sentences, self.vectors)
         if not len(rows):
@@ -115,7 +115,7 @@ class FisherVectors(Storable):
         self.mixture_ = Mixture(self.components, self.family, seed=self.seed).fit(points, weights, like=directions)
         return self
 
-    def transform(self, sentences: Sequence[Sentence]) -> Floats:
+    def transform(self, sentences: Sequence[Text]) -> Floats:
         """One Fisher vector for each sentence; zeros where no word is known.
 
         The location part comes first, component after component, then the scale part in the same order.
@@ -127,7 +127,7 @@ class FisherVectors(Storable):
             done += len(chunk)
         return rows
 
-    def _fill(self, rows: Floats, sentences: Sequence[Sentence]) -> None:
+    def _fill(self, rows: Floats, sentences: Sequence[Text]) -> None:
         mixture = fitted(self.mixture_, self)
         learned = fitted(mixture.components_, self)
         used, shares = word_shares(sentences, self.vectors)

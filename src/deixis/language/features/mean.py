@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from deixis.language.features.base import Floats, Sentence, chunks_of, word_shares
+from deixis.language.features.base import Floats, Text, chunks_of, word_shares
 from deixis.language.saved import Saved, Storable
 from deixis.language.vectors import WordVectors
 
@@ -38,11 +38,11 @@ class MeanVector(Storable):
         """That of the word vectors."""
         return self.vectors.dimension
 
-    def fit(self, sentences: Sequence[Sentence]) -> Self:
+    def fit(self, sentences: Sequence[Text]) -> Self:
         """Learn nothing: there is nothing to learn."""
         return self
 
-    def transform(self, sentences: Sequence[Sentence]) -> Floats:
+    def transform(self, sentences: Sequence[Text]) -> Floats:
         """One mean for each sentence."""
         means = np.zeros((len(sentences), self.dimension), dtype=np.float32)
         done = 0

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from deixis.language.features.base import Floats, Sentence, TextFeatures, chunks_of, transform_in_chunks
+from deixis.language.features.base import Floats, Text, TextFeatures, chunks_of, transform_in_chunks
 from deixis.language.features.fisher import FisherVectors
 from deixis.language.features.mean import MeanVector
 from deixis.language.features.pca import PCA
@@ -48,13 +48,13 @@ class Reduced(Storable):
         self.seed = seed
         self.pca_ = PCA(dimension, seed=seed)
 
-    def fit(self, sentences: Sequence[Sentence]) -> Self:
+    def fit(self, sentences: Sequence[Text]) -> Self:
         """Learn the features, then PCA from the features of the same sentences, a chunk at a time."""
         self.features.fit(sentences)
         self.pca_ = PCA(self.dimension, seed=self.seed).fit(transform_in_chunks(self.features, sentences))
         return self
 
-    def transform(self, sentences: Sequence[Sentence]) -> Floats:
+    def transform(self, sentences: Sequence[Text]) -> Floats:
         """One row for each sentence."""
         rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
         done = 0

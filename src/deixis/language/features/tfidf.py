@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from deixis.errors import DeixisError
-from deixis.language.features.base import Floats, Sentence, fitted, to_unit_length, words_of
+from deixis.language.features.base import Floats, Text, fitted, to_unit_length, words_of
 from deixis.language.saved import Saved, Storable
 
 
@@ -50,7 +50,7 @@ class TfIdf(Storable):
         fitted(self.words_, self)
         return len(self.idf_)
 
-    def fit(self, sentences: Sequence[Sentence]) -> Self:
+    def fit(self, sentences: Sequence[Text]) -> Self:
         """Learn the words and how many sentences hold each."""
         holding = Counter(word for sentence in sentences for word in set(words_of(sentence)))
         learned = sorted(word for word, count in holding.items() if count >= self.minimum)
@@ -64,7 +64,7 @@ class TfIdf(Storable):
         self.words_, self.idf_ = learned, idf
         self._column = {word: column for column, word in enumerate(learned)}
 
-    def transform(self, sentences: Sequence[Sentence]) -> Floats:
+    def transform(self, sentences: Sequence[Text]) -> Floats:
         """One row for each sentence, one column for each word of `words_`."""
         rows = np.zeros((len(sentences), self.dimension), dtype=np.float32)
         for row, sentence in zip(rows, sentences, strict=True):
