@@ -1,0 +1,142 @@
+"""How much memory CCA takes, and how fast it is beside cca-zoo.
+
+python benchmarks/matching.py [memory] [speed] [--peer-python PATH] [--rounds N]
+
+memory: 30,000 pairs of 4,096 and 6,000 numbers, brought to 256 in one pass. The pairs are made a block at a time, so
+that what the process grows by is CCA's own memory and that of one block.
+
+speed: 20,000 pairs of 2,048 and 3,000 numbers, brought to 256, by us and by cca-zoo's CCA, on the same arrays. cca-zoo
+is looked for in this interpreter, or in the one that --peer-python names. Each side runs in a process of its own, in
+turn, and its best round counts. Seconds of processors are given too, because those of the clock mean little on a busy
+machine. OPENBLAS_NUM_THREADS=1 is worth setting there: threads wait for each other longer than they work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+COMPONENTS = 256
+HIDDEN = 300
+"""Numbers that both sides of a pair share, each less pronounced than the one before."""
+
+PEER = """
+import json, sys, time
+import numpy as np
+from cca_zoo.linear import CCA
+x, y = (np.load(f"{sys.argv[1]}/{side}.npy") for side in "xy")
+wall, cpu = time.perf_counter(), time.process_time()
+model = CCA(int(sys.argv[2])).fit([x, y])
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+one, other = (part.astype(float) for part in model.transform([x, y]))
+correlations = [float(np.corrcoef(one[:, i], other[:, i])[0, 1]) for i in range(one.shape[1])]
+print(json.dumps({"wall": wall, "cpu": cpu, "correlations": correlations}))
+"""
+
+OURS = """
+import json, sys, time
+import numpy as np
+from deixis.models import CCA
+x, y = (np.load(f"{sys.argv[1]}/{side}.npy") for side in "xy")
+wall, cpu = time.perf_counter(), time.process_time()
+model = CCA(int(sys.argv[2]), regularisation=0).fit(x, y)
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+print(json.dumps({"wall": wall, "cpu": cpu, "correlations": model.correlations_.tolist()}))
+"""
+
+
+def pairs(count: int, x_size: int, y_size: int, block: int = 4096) -> Iterator[tuple[Floats, Floats]]:
+    """Pairs that share hidden numbers, a block at a time."""
+    rng = np.random.default_rng(0)
+    weights = 0.98 ** np.arange(HIDDEN, dtype=np.float32)[:, None]
+    to_x = weights * rng.standard_normal((HIDDEN, x_size), dtype=np.float32) / 8
+    to_y = weights * rng.standard_normal((HIDDEN, y_size), dtype=np.float32) / 8
+    for start in range(0, count, block):
+        rows = min(block, count - start)
+        hidden = rng.standard_normal((rows, HIDDEN), dtype=np.float32)
+        x, y = (rng.standard_normal((rows, size), dtype=np.float32) for size in (x_size, y_size))
+        x += hidden @ to_x + np.float32(0.5)
+        y += hidden @ to_y + np.float32(0.5)
+        yield x, y
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def print_memory(count: int = 30_000, x_size: int = 4096, y_size: int = 6000) -> None:
+    from deixis.models import CCA
+
+    CCA(1).fit(*(np.random.default_rng(0).normal(size=(2, 10, 2))))  # what is imported late is not CCA's memory
+    before, began, cpu = peak_bytes(), time.perf_counter(), time.process_time()
+    cca = CCA(COMPONENTS).fit_blocks(pairs(count, x_size, y_size))
+    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+    grown, all_at_once = (peak_bytes() - before) / 1e9, count * (x_size + y_size) * 4 / 1e9
+    print(f"memory: {count:,} pairs of {x_size:,} + {y_size:,} to {cca.dimension}, made a block at a time")
+    print(f"memory: peak {grown:.2f} GB more than before; all pairs at once would be {all_at_once:.2f} GB more")
+    print(f"memory: {wall:.0f} s by the clock, {cpu:.0f} s of processors, making the pairs included")
+
+
+def run(python: str, code: str, folder: str) -> dict[str, Any] | None:
+    """What one side printed, or None where its modules are missing."""
+    done = subprocess.run([python, "-c", code, folder, str(COMPONENTS)], capture_output=True, text=True)
+    if done.returncode:
+        if "ModuleNotFoundError" not in done.stderr:
+            sys.exit(done.stderr)
+        return None
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def print_speed(peer_python: str, rounds: int, count: int = 20_000, x_size: int = 2048, y_size: int = 3000) -> None:
+    ours: list[dict[str, Any]] = []
+    theirs: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        x, y = (np.vstack(side) for side in zip(*pairs(count, x_size, y_size), strict=True))
+        np.save(Path(folder) / "x.npy", x)
+        np.save(Path(folder) / "y.npy", y)
+        del x, y
+        for _ in range(rounds):
+            for found, python, code in ((ours, sys.executable, OURS), (theirs, peer_python, PEER)):
+                measured = run(python, code, folder)
+                if measured is not None:
+                    found.append(measured)
+    wall, cpu = (min(each[clock] for each in ours) for clock in ("wall", "cpu"))
+    print(f"speed: deixis {wall:.1f} s by the clock, {cpu:.1f} s of processors")
+    if not theirs:
+        print(f"speed: {peer_python} has no cca-zoo; give --peer-python")
+        return
+    their_wall, their_cpu = (min(each[clock] for each in theirs) for clock in ("wall", "cpu"))
+    print(f"speed: cca-zoo {their_wall:.1f} s by the clock, {their_cpu:.1f} s of processors")
+    print(f"speed: {their_wall / wall:.1f} times as fast by the clock, {their_cpu / cpu:.1f} by processors")
+    apart = np.abs(np.subtract(ours[0]["correlations"], theirs[0]["correlations"])).max()
+    print(f"speed: the correlations of both differ by at most {apart:.1e}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", choices=["memory", "speed"], default=["memory", "speed"])
+    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has cca-zoo")
+    parser.add_argument("--rounds", type=int, default=3, help="of which each side's best counts")
+    options = parser.parse_args()
+    if "memory" in options.what:
+        print_memory()
+    if "speed" in options.what:
+        print_speed(options.peer_python, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

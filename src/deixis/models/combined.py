@@ -1,0 +1,162 @@
+"""Whole photos with whole sentences, and regions with phrases, in one score.
+
+Eq. 1 and 2 of Flickr30k Entities, and eq. 8 of the two-branch networks: the same sum with other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.errors import DeixisError
+from deixis.language.features.base import Floats
+from deixis.models.base import Scorer
+
+PARTS_AT_A_TIME = 4096
+"""Regions and phrases that are compared in one go: 64 MB of scores."""
+
+
+@dataclass(frozen=True)
+class CombinedSettings:
+    """What can be chosen. `ENTITIES` and `TWO_BRANCH` are the papers' choices.
+
+    Attributes
+    ----------
+    whole_weight
+        Of the distance between the whole photo and the whole sentence; the rest goes to their parts.
+    exponent
+        γ of eq. 1: the distances of the L phrases to their nearest regions are added and divided by L^γ.
+    squared
+        Whether distances are squared, those of the wholes too.
+    """
+
+    whole_weight: float
+    exponent: float
+    squared: bool
+
+
+ENTITIES = CombinedSettings(whole_weight=0.7, exponent=1.5, squared=True)
+TWO_BRANCH = CombinedSettings(whole_weight=0.8, exponent=1.0, squared=False)
+
+
+@dataclass(frozen=True)
+class WithParts:
+    """Photos with their regions, or sentences with their phrases.
+
+    Attributes
+    ----------
+    whole
+        A row for each photo or sentence.
+    parts
+        A row for each region or phrase: those of the first photo, then those of the second, and so on.
+    counts
+        How many parts each photo or sentence has.
+    """
+
+    whole: Any
+    parts: Any
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self.whole) or int(np.sum(self.counts)) != len(self.parts):
+            raise DeixisError(
+                f"Combined: {len(self.whole):,} wholes and {len(self.parts):,} parts, but counts for "
+                f"{len(self.counts):,} wholes that add up to {int(np.sum(self.counts)):,}"
+            )
+
+
+class Combined(Scorer):
+    """Scores photos by a model of wholes and a model of parts together.
+
+    Parameters
+    ----------
+    whole_model
+        For photos and sentences.
+    part_model
+        For regions and phrases; may be the same. The scores of both must be cosines, as those of unit vectors are: then
+        the squared distance of two vectors is 2 − 2 · score.
+    settings
+        Weight, exponent, and whether distances are squared.
+
+    Examples
+    --------
+    >>> from deixis.models import CCA
+    >>> rng = np.random.default_rng(0)
+    >>> photos, sentences = rng.normal(size=(2, 50, 4)).astype(np.float32)
+    >>> cca = CCA(components=2).fit(photos, sentences)
+    >>> combined = Combined(cca, cca, ENTITIES)
+    >>> visual = combined.prepare_visual(WithParts(photos[:2], photos[:6], np.array([3, 3])))
+    >>> text = combined.prepare_text(WithParts(sentences[:3], sentences[:5], np.array([2, 1, 2])))
+    >>> combined.scores(visual, text).shape
+    (2, 3)
+    """
+
+    def __init__(self, whole_model: Scorer, part_model: Scorer, settings: CombinedSettings = ENTITIES) -> None:
+        self.whole_model = whole_model
+        self.part_model = part_model
+        self.settings = settings
+
+    def prepare_visual(self, features: WithParts) -> WithParts:
+        """Prepare photos and their regions, each by its own model. Give the whole photo as a region too."""
+        if not np.all(features.counts > 0):
+            raise DeixisError(f"Combined: photo {int(np.argmin(features.counts))} has no regions")
+        whole, parts = self.whole_model.prepare_visual(features.whole), self.part_model.prepare_visual(features.parts)
+        return WithParts(whole, parts, features.counts)
+
+    def prepare_text(self, features: WithParts) -> WithParts:
+        """Prepare sentences and their phrases, each by its own model. A sentence may have no phrases."""
+        whole, parts = self.whole_model.prepare_text(features.whole), self.part_model.prepare_text(features.parts)
+        return WithParts(whole, parts, features.counts)
+
+    def scores(self, visual: WithParts, text: WithParts) -> Floats:
+        """The negative distance of every photo (a row) and every sentence (a column), eq. 2 or eq. 8.
+
+        A sentence without phrases has only its whole to go by: that distance then takes the place of the other too.
+        """
+        wholes = self._distances(self.whole_model.scores(visual.whole, text.whole))
+        parts = np.where(text.counts > 0, self.region_phrase_distances(visual, text), wholes)
+        weight = self.settings.whole_weight
+        return np.asarray(-(weight * wholes + (1 - weight) * parts), dtype=np.float32)
+
+    def region_phrase_distances(self, visual: WithParts, text: WithParts) -> Floats:
+        """Eq. 1 for every photo and every sentence; 0 for a sentence without phrases."""
+        found = np.zeros((len(visual.counts), len(text.counts)), dtype=np.float32)
+        phrased = np.flatnonzero(text.counts)
+        for photos, regions in _groups(visual.counts):
+            for sentences, phrases in _groups(text.counts[phrased]):
+                nearest = np.maximum.reduceat(
+                    self.part_model.scores(visual.parts[regions], text.parts[phrases]),
+                    _starts(visual.counts[photos]),
+                )
+                counts = text.counts[phrased][sentences]
+                totals = np.add.reduceat(self._distances(nearest), _starts(counts), axis=1)
+                found[photos, phrased[sentences]] = totals * (counts.astype(np.float32) ** -self.settings.exponent)
+        return found
+
+    def _distances(self, cosines: Floats) -> Floats:
+        """Of vectors of unit length, from their dot products."""
+        if cosines.size and not np.abs(cosines).max() < 1.001:
+            raise DeixisError(f"Combined: a score of {np.abs(cosines).max():.4g} is not a cosine")
+        squares = np.maximum(2 - 2 * cosines, np.float32(0))
+        distances: Floats = squares if self.settings.squared else np.sqrt(squares)
+        return distances
+
+
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the parts of each begin."""
+    starts: NDArray[np.int64] = np.cumsum(counts) - counts
+    return starts
+
+
+def _groups(counts: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
+    """Runs of items with not too many parts in all: the items, and their parts."""
+    ends = np.cumsum(counts)
+    item = part = 0
+    while item < len(counts):
+        after = max(item + 1, int(np.searchsorted(ends, part + PARTS_AT_A_TIME, side="right")))
+        yield slice(item, after), slice(part, int(ends[after - 1]))
+        item, part = after, int(ends[after - 1])

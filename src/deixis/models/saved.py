@@ -1,0 +1,96 @@
+"""A model as a folder: its settings in JSON, its weights in safetensors, the models it is made of in folders below.
+
+Nothing is pickled, so a folder from a stranger can do no more than be refused.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from deixis.errors import DeixisError
+from deixis.files.atomic import new_directory
+from deixis.files.names import is_plain
+from deixis.language.saved import MAX_DEPTH, Saved, Storable, damaged
+
+SETTINGS = "settings.json"
+WEIGHTS = "weights.safetensors"
+FORMAT = "deixis-model"
+VERSION = 1
+
+
+class StoredModel(Storable):
+    """Saves itself to a folder and opens what it saved."""
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write a folder that `load` reads, whole or not at all; an older one made here is replaced."""
+        saved = self.saved()
+        with new_directory(folder, replace=True) as unfinished:
+            _write(saved, unfinished)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """Open a folder that `save` wrote."""
+        saved = _read(Path(folder), 1)
+        if saved.kind != cls.KIND:
+            raise DeixisError(f"{Path(folder) / SETTINGS}: holds {saved.kind!r}, not {cls.KIND!r}")
+        with damaged(Path(folder)):
+            return cls.from_saved(saved)
+
+
+def _write(saved: Saved, folder: Path) -> None:
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": saved.kind,
+        "settings": saved.settings,
+        "parts": sorted(saved.parts),
+    }
+    (folder / SETTINGS).write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    save_file({name: np.ascontiguousarray(array) for name, array in saved.arrays.items()}, folder / WEIGHTS)
+    for name, part in saved.parts.items():
+        (folder / name).mkdir()
+        _write(part, folder / name)
+
+
+def _read(folder: Path, depth: int) -> Saved:
+    if depth > MAX_DEPTH:
+        raise DeixisError(f"{folder}: models are nested more than {MAX_DEPTH} deep")
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise DeixisError(f"{folder}: no model saved here ({SETTINGS} is missing)")
+    with damaged(path):
+        document = _document(path)
+        kind, settings, names = str(document["kind"]), dict(document["settings"]), list(document["parts"])
+    for name in names:
+        if not isinstance(name, str) or not is_plain(name):
+            raise DeixisError(f"{path}: names a part that cannot be a folder: {name!r}")
+    parts = {name: _read(folder / name, depth + 1) for name in names}
+    return Saved(kind, settings, _weights(folder / WEIGHTS), parts)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    document: Any = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise DeixisError(f"{path}: not a model made by deixis")
+    if document.get("version") != VERSION:
+        raise DeixisError(f"{path}: written for version {document.get('version')}, this deixis reads {VERSION}")
+    return document
+
+
+def _weights(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.is_file():
+        raise DeixisError(f"{path}: missing")
+    with damaged(path):
+        try:
+            arrays: dict[str, NDArray[Any]] = load_file(path)
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+    return arrays

@@ -1,0 +1,119 @@
+"""Wholes and parts together: the equations as plain loops, and the same whatever is compared at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deixis.models.combined
+from deixis.errors import DeixisError
+from deixis.models import Combined, CombinedSettings, Embedder, WithParts
+from deixis.models.combined import ENTITIES, TWO_BRANCH
+
+
+class Unit(Embedder):
+    """Gives vectors their unit length, after a turn of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.turn = np.random.default_rng(seed).normal(size=(4, 4))
+
+    @property
+    def dimension(self) -> int:
+        return 4
+
+    def prepare_visual(self, features: np.ndarray) -> np.ndarray:
+        turned = features @ self.turn
+        return (turned / np.linalg.norm(turned, axis=1, keepdims=True)).astype(np.float32)
+
+    prepare_text = prepare_visual
+
+
+def items(counts: list[int], seed: int) -> WithParts:
+    rng = np.random.default_rng(seed)
+    return WithParts(rng.normal(size=(len(counts), 4)), rng.normal(size=(sum(counts), 4)), np.array(counts, dtype=int))
+
+
+def distance(one: np.ndarray, other: np.ndarray, squared: bool) -> float:
+    square = sum((float(a) - float(b)) ** 2 for a, b in zip(one, other, strict=True))
+    return square if squared else square**0.5
+
+
+def plain_distance(photo: int, sentence: int, visual: WithParts, text: WithParts, chosen: CombinedSettings) -> float:
+    """Eq. 1 and 2, or eq. 8, for one photo and one sentence."""
+    whole = distance(visual.whole[photo], text.whole[sentence], chosen.squared)
+    regions = visual.parts[sum(visual.counts[:photo]) : sum(visual.counts[: photo + 1])]
+    phrases = text.parts[sum(text.counts[:sentence]) : sum(text.counts[: sentence + 1])]
+    if len(phrases) == 0:
+        return whole
+    total = 0.0
+    for phrase in phrases:
+        total += min(distance(region, phrase, chosen.squared) for region in regions)
+    parts = total / len(phrases) ** chosen.exponent
+    return chosen.whole_weight * whole + (1 - chosen.whole_weight) * parts
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    st.lists(st.integers(0, 4), min_size=1, max_size=5),
+    st.sampled_from([ENTITIES, TWO_BRANCH, CombinedSettings(0.0, 0.5, False), CombinedSettings(0.3, 2.0, True)]),
+    st.sampled_from([1, 3, 4096]),
+)
+def test_scores_are_those_of_plain_loops(
+    regions: list[int], phrases: list[int], chosen: CombinedSettings, at_a_time: int
+) -> None:
+    combined = Combined(Unit(1), Unit(2), chosen)
+    visual, text = combined.prepare_visual(items(regions, 3)), combined.prepare_text(items(phrases, 4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deixis.models.combined, "PARTS_AT_A_TIME", at_a_time)
+        scores = combined.scores(visual, text)
+    plain = [[-plain_distance(i, j, visual, text, chosen) for j in range(len(phrases))] for i in range(len(regions))]
+    np.testing.assert_allclose(scores, plain, atol=2e-5)
+    assert scores.dtype == np.float32
+
+
+def test_the_papers_choices_are_theirs() -> None:
+    assert CombinedSettings(0.7, 1.5, True) == ENTITIES
+    assert CombinedSettings(0.8, 1.0, False) == TWO_BRANCH
+
+
+def test_two_branch_parts_are_the_plain_mean_of_the_distances() -> None:
+    combined = Combined(Unit(1), Unit(1), TWO_BRANCH)
+    visual = combined.prepare_visual(items([5], 3))
+    text = combined.prepare_text(items([3], 4))
+    each = [min(distance(region, phrase, False) for region in visual.parts) for phrase in text.parts]
+    assert combined.region_phrase_distances(visual, text)[0, 0] == pytest.approx(np.mean(each), abs=1e-5)
+
+
+def test_a_photo_with_the_regions_of_a_sentence_beats_one_without() -> None:
+    combined = Combined(Unit(1), Unit(1), ENTITIES)
+    phrases = np.eye(4)[:2]
+    photos = WithParts(np.ones((2, 4)), np.vstack([phrases, np.eye(4)[2:]]), np.array([2, 2]))
+    sentence = WithParts(np.ones((1, 4)), phrases, np.array([2]))
+    scores = combined.scores(combined.prepare_visual(photos), combined.prepare_text(sentence))
+    assert scores[0, 0] == pytest.approx(0, abs=1e-6)
+    assert scores[1, 0] < -0.05
+
+
+def test_a_photo_without_regions_is_one_clear_line() -> None:
+    with pytest.raises(DeixisError, match="photo 1 has no regions"):
+        Combined(Unit(1), Unit(1)).prepare_visual(items([2, 0], 3))
+
+
+def test_counts_that_do_not_add_up_are_one_clear_line() -> None:
+    with pytest.raises(DeixisError, match="2 wholes and 5 parts, but counts for 2 wholes that add up to 4"):
+        WithParts(np.ones((2, 4)), np.ones((5, 4)), np.array([2, 2]))
+
+
+@pytest.mark.parametrize("odd", [1.5, -1.5, np.nan])
+def test_scores_that_are_no_cosines_are_one_clear_line(odd: float) -> None:
+    class Odd(Unit):
+        def scores(self, visual: np.ndarray, text: np.ndarray) -> np.ndarray:
+            return np.full((len(visual), len(text)), odd, dtype=np.float32)
+
+    combined = Combined(Unit(1), Odd(1))
+    visual, text = combined.prepare_visual(items([2], 3)), combined.prepare_text(items([2], 4))
+    with pytest.raises(DeixisError, match="is not a cosine"):
+        combined.scores(visual, text)

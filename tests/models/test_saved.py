@@ -1,0 +1,108 @@
+"""Folders of models: whole, replaced only if made here, and refused in one line when damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from deixis.errors import DeixisError
+from deixis.models import CCA, Stacked
+from deixis.models.saved import SETTINGS, WEIGHTS
+
+ROWS = np.random.default_rng(0).normal(size=(2, 50, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    CCA(2).fit(*ROWS).save(tmp_path / "made")
+    return tmp_path / "made"
+
+
+def test_the_settings_can_be_read_by_people(folder: Path) -> None:
+    document = json.loads((folder / SETTINGS).read_text())
+    assert document["kind"] == "cca"
+    assert document["settings"]["components"] == 2
+
+
+def test_saving_again_replaces_what_was_saved(folder: Path) -> None:
+    CCA(3).fit(*ROWS).save(folder)
+    assert CCA.load(folder).components == 3
+
+
+def test_a_folder_that_was_not_made_here_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(DeixisError, match="not replaced"):
+        CCA(2).fit(*ROWS).save(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def damage_settings(folder: Path, **changes: object) -> None:
+    document = json.loads((folder / SETTINGS).read_text())
+    (folder / SETTINGS).write_text(json.dumps(document | changes))
+
+
+def test_nothing_there_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="no model saved here"):
+        CCA.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"format": "other"}, "not a model made by deixis"),
+        ({"version": 99}, "written for version 99, this deixis reads 1"),
+        ({"kind": "m-rnn"}, "holds 'm-rnn', not 'cca'"),
+        ({"settings": {"components": 3}}, "a projection of shape"),
+        ({"settings": {"colour": 3}}, "damaged, or not made by deixis"),
+        ({"settings": None}, "damaged, or not made by deixis"),
+        ({"parts": [".."]}, "names a part that cannot be a folder"),
+        ({"parts": ["gone"]}, "gone: no model saved here"),
+    ],
+)
+def test_settings_that_cannot_be_right_are_one_clear_line(
+    folder: Path, changes: dict[str, object], complaint: str
+) -> None:
+    damage_settings(folder, **changes)
+    with pytest.raises(DeixisError, match=complaint) as refusal:
+        CCA.load(folder)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"not weights", b"\xff" * 64])
+def test_weights_that_cannot_be_read_are_one_clear_line(folder: Path, content: bytes) -> None:
+    (folder / WEIGHTS).write_bytes(content)
+    with pytest.raises(DeixisError, match=f"{WEIGHTS}: damaged, or not made by deixis") as refusal:
+        CCA.load(folder)
+    assert "\n" not in str(refusal.value)
+
+
+def test_missing_weights_are_one_clear_line(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(DeixisError, match=f"{WEIGHTS}: missing"):
+        CCA.load(folder)
+
+
+def test_weights_of_another_model_are_one_clear_line(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    del weights["correlations"]
+    save_file(weights, folder / WEIGHTS)
+    with pytest.raises(DeixisError, match="damaged, or not made by deixis"):
+        CCA.load(folder)
+
+
+def test_weights_that_do_not_fit_each_other_are_one_clear_line(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    save_file(weights | {"correlations": np.ones(3, dtype=np.float32)}, folder / WEIGHTS)
+    with pytest.raises(DeixisError, match=r"correlations of shape \(3,\)"):
+        CCA.load(folder)
+
+
+def test_a_model_that_holds_itself_is_not_followed_for_ever(folder: Path) -> None:
+    damage_settings(folder, parts=["again"])
+    (folder / "again").symlink_to(folder)
+    with pytest.raises(DeixisError, match="nested more than"):
+        Stacked.load(folder)
