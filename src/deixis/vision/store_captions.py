@@ -1,0 +1,233 @@
+"""A vector for every caption of a data set, learned from the training split alone and kept beside the photos' features.
+
+Knows nothing of words: what learns and transforms is handed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis import __version__
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.files.atomic import explained, new_file, only_one, parents_of
+from deixis.files.progress import OnProgress, silent
+from deixis.tokens import TOKENIZER_VERSION
+
+FILE = "manifest.json"
+FORMAT = "deixis-caption-features"
+VERSION = 1
+CHUNK = 1024
+
+
+class TextFeatures(Protocol):
+    """The part of text features that is needed here."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers for each sentence."""
+        ...
+
+    def fit(self, sentences: Sequence[str]) -> Any:
+        """Learn."""
+        ...
+
+    def transform(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """One row for each sentence."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what was learned, whole or not at all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How text features are made.
+
+    Attributes
+    ----------
+    kind
+        What users type.
+    vectors
+        A hash of the word vectors; empty where none are used.
+    make, load
+        Features that have learned nothing yet; those that `save` wrote.
+    """
+
+    kind: str
+    vectors: str
+    make: Callable[[], TextFeatures]
+    load: Callable[[Path], TextFeatures]
+
+
+@dataclass(frozen=True)
+class CaptionManifest:
+    """What is kept, and from what it was made.
+
+    Attributes
+    ----------
+    learned
+        A hash of everything that learning depends on: kind, word vectors, tokenizer, the training captions.
+    data
+        The hash of the data set's captions.
+    file, sha256
+        The array and what it hashes to.
+    """
+
+    kind: str
+    learned: str
+    data: str
+    file: str
+    sha256: str
+    captions: int
+    dimension: int
+    code: str = __version__
+
+
+@dataclass(frozen=True)
+class CaptionReport:
+    """What a run did: whether it had to learn and to transform, and what there is now."""
+
+    manifest: CaptionManifest
+    fitted: bool
+    transformed: bool
+
+
+def fill_captions(
+    path: Path, dataset: Dataset, recipe: Recipe, *, train: str = "train", on_progress: OnProgress = silent
+) -> CaptionReport:
+    """Learn from the captions of the training split, and keep a vector for every caption.
+
+    Parameters
+    ----------
+    path
+        The directory; what is there already and still true is not computed again.
+    dataset
+        Whose captions are turned into vectors.
+    recipe
+        Which features.
+    train
+        The split to learn from; no other caption is looked at before the learning is over.
+    on_progress
+        Called as the work goes on.
+    """
+    texts = _training_texts(dataset, train)
+    learned = _hash([recipe.kind, recipe.vectors, TOKENIZER_VERSION, *texts])
+    data = dataset.manifest.files["captions"]
+    path = path.absolute()
+    with explained(path), parents_of(path), only_one(path):
+        there = _read(path) if (path / FILE).exists() else None
+        if (
+            there
+            and (there.learned, there.data) == (learned, data)
+            and _hash_of_file(path / there.file) == there.sha256
+        ):
+            return CaptionReport(there, fitted=False, transformed=False)
+        path.mkdir(exist_ok=True)
+        folder = path / f"fitted-{learned[:8]}"
+        to_fit = not folder.is_dir()
+        if to_fit:
+            on_progress(f"learning from {len(texts):,} captions", 0, None)
+            recipe.make().fit(texts).save(folder)
+        manifest = _transform(path, dataset, recipe.load(folder), (recipe.kind, learned, data), on_progress)
+        _remove_old(path, folder, manifest)
+    return CaptionReport(manifest, fitted=to_fit, transformed=True)
+
+
+def _training_texts(dataset: Dataset, train: str) -> list[str]:
+    rows = dataset.split(train).rows
+    captions = dataset.tables["captions"]
+    texts: list[str] = captions["text"].take(np.flatnonzero(np.isin(captions["photo"].to_numpy(), rows))).to_pylist()
+    if not texts:
+        raise DeixisError(f"{dataset.path}: split {train!r} has no captions to learn from")
+    return texts
+
+
+def _transform(
+    path: Path, dataset: Dataset, features: TextFeatures, made_of: tuple[str, str, str], on_progress: OnProgress
+) -> CaptionManifest:
+    kind, learned, data = made_of
+    column = dataset.tables["captions"]["text"]
+    file = f"captions-{_hash([learned, data])[:8]}.npy"
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(column), features.dimension)}
+    # Written as a stream and not through a memory map: a full disk is then an error and not a crash.
+    with new_file(path / file) as unfinished:
+        with unfinished.open("wb") as stream:
+            np.lib.format.write_array_header_1_0(stream, header)
+            for begin in range(0, len(column), CHUNK):
+                texts = column.slice(begin, CHUNK).to_pylist()
+                stream.write(features.transform(texts).astype("<f4", copy=False).tobytes())
+                on_progress("transforming captions", begin + len(texts), len(column))
+        sha256 = _hash_of_file(unfinished) or ""
+    manifest = CaptionManifest(kind, learned, data, file, sha256, len(column), features.dimension)
+    with new_file(path / FILE) as unfinished:
+        document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+        unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _remove_old(path: Path, fitted: Path, manifest: CaptionManifest) -> None:
+    """What an earlier state of the data left behind."""
+    for old in path.glob("fitted-*"):
+        if old != fitted:
+            shutil.rmtree(old, ignore_errors=True)
+    for file in [*path.glob("captions-*.npy"), *path.glob(".*.partial-*.npy")]:
+        if file.name != manifest.file:
+            file.unlink(missing_ok=True)
+
+
+def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
+    """The vectors of all captions, memory-mapped, in the order of the data set's table of captions.
+
+    Examples
+    --------
+    >>> vectors = caption_vectors("flickr8k.data/features/text-hglmm", dataset)  # doctest: +SKIP
+    >>> vectors.shape  # doctest: +SKIP
+    (35455, 6000)
+    """
+    path = Path(path)
+    manifest = _read(path)
+    again = f"run deixis features {dataset.path} --text {manifest.kind} again"
+    if manifest.data != dataset.manifest.files["captions"]:
+        raise DeixisError(f"{path}: made of other captions than {dataset.path} has now; {again}")
+    try:
+        vectors: NDArray[np.float32] = np.load(path / manifest.file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DeixisError(f"{path / manifest.file}: damaged ({error}); {again}") from None
+    if vectors.shape != (manifest.captions, manifest.dimension):
+        raise DeixisError(f"{path / manifest.file}: damaged (its shape is {vectors.shape}); {again}")
+    return vectors
+
+
+def _read(path: Path) -> CaptionManifest:
+    try:
+        document = json.loads((path / FILE).read_text(encoding="utf-8"))
+        if document.pop("format") != FORMAT or document.pop("version") != VERSION:
+            raise ValueError("another format")
+        return CaptionManifest(**document)
+    except FileNotFoundError:
+        raise DeixisError(f"{path}: no text features; make them with: deixis features DATA --text KIND") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DeixisError(f"{path / FILE}: damaged, remove {path} to make it anew ({error})") from None
+
+
+def _hash(parts: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()
+
+
+def _hash_of_file(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,230 @@
+"""The photos of a data set become a feature store: what is missing or has changed is computed, the rest is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from deixis.data.dataset import Dataset, Photos
+from deixis.data.images import open_photo
+from deixis.errors import DatasetError, PhotoError
+from deixis.files.progress import OnProgress, silent, told
+from deixis.vision.encoder import ImageEncoder
+from deixis.vision.features import FeatureMap
+from deixis.vision.proposals.proposer import Proposer
+from deixis.vision.reading import encode_photos
+from deixis.vision.store_manifest import Contents
+from deixis.vision.store_shards import PhotoFeatures, Stamp
+from deixis.vision.store_writing import ShardLimits, StoreWriter, open_for_writing
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What is computed of each photo beside its map.
+
+    Attributes
+    ----------
+    crops
+        10 adds the mean vector over ten crops, as in the papers; 0 adds nothing.
+    proposer, top
+        Who proposes boxes, whose vectors are kept too, and at most how many for a photo.
+    """
+
+    crops: int = 0
+    proposer: Proposer | None = None
+    top: int = 0
+
+
+@dataclass
+class FillReport:
+    """What a run did: photos stored now in all, those new in this run, changed ones done anew, and those left out.
+
+    Attributes
+    ----------
+    photos
+        All that the store holds.
+    new, redone, kept
+        Of the photos asked for: computed for the first time, computed again because the file had changed, left as they
+        were.
+    dropped
+        Photos that were in the store and no longer count.
+    damaged
+        Files of the store that were damaged; their photos were computed again.
+    skipped
+        Photos that have no features, with the reason.
+    unknown
+        Names in a file of imported features that no photo has.
+    """
+
+    photos: int = 0
+    new: int = 0
+    redone: int = 0
+    kept: int = 0
+    dropped: int = 0
+    damaged: list[str] = field(default_factory=list)
+    skipped: list[PhotoError] = field(default_factory=list)
+    unknown: int = 0
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    id: str
+    path: Path
+
+
+def fill_store(
+    path: Path,
+    dataset: Dataset,
+    encoder: ImageEncoder,
+    *,
+    photos: Photos | None = None,
+    extras: Extras | None = None,
+    limits: ShardLimits | None = None,
+    on_progress: OnProgress = silent,
+) -> FillReport:
+    """Compute the features that a store lacks.
+
+    Parameters
+    ----------
+    path
+        The store's directory; begun if it is not there. A store of another encoder is refused.
+    dataset
+        Whose photos are to have features. Photos that it no longer has stop counting.
+    photos
+        Compute these only; all, by default.
+    extras
+        What to compute beside maps.
+    limits
+        How much is computed before it is written.
+    on_progress
+        Called as the work goes on.
+    """
+    extras = extras or Extras()
+    contents = Contents(
+        encoder.name,
+        encoder.fingerprint,
+        encoder.dimension,
+        encoder.channels,
+        extras.crops,
+        extras.proposer.name if extras.proposer else None,
+        extras.top,
+    )
+    wanted = _wanted(dataset, dataset.photos if photos is None else photos)
+    report = FillReport()
+    with open_for_writing(path, contents, limits=limits, on_progress=on_progress) as writer:
+        report.damaged = writer.damaged
+        report.dropped = drop_gone(writer, dataset)
+        todo = [
+            photo for photo in told(wanted, "looking for changes", len(wanted), on_progress) if _lacks(writer, photo)
+        ]
+        report.kept = len(wanted) - len(todo)
+        for found in told(_computed(todo, encoder, extras), "encoding", len(todo), on_progress):
+            _take(found, writer, report)
+        writer.flush()
+        report.photos = len(writer.ids)
+    return report
+
+
+def _wanted(dataset: Dataset, photos: Photos) -> list[_Wanted]:
+    if dataset.images is None:
+        raise DatasetError(f"{dataset.path}: it was imported without --images, so there are no photos to encode")
+    if not dataset.images.is_dir():
+        raise DatasetError(f"{dataset.images}: no such folder; say where the photos are now with --images DIR")
+    table = dataset.tables["photos"].select(["id", "file"]).take(photos.rows).to_pydict()
+    pairs = zip(table["id"], table["file"], strict=True)
+    return [_Wanted(photo_id, dataset.images / file) for photo_id, file in pairs if file is not None]
+
+
+def drop_gone(writer: StoreWriter, dataset: Dataset) -> int:
+    """Let photos no longer count that a data set no longer has; their number."""
+    gone = set(writer.ids) - set(dataset.tables["photos"]["id"].to_pylist())
+    writer.drop(gone)
+    return len(gone)
+
+
+def _lacks(writer: StoreWriter, photo: _Wanted) -> bool:
+    """Whether a photo must be computed: it never was, or its bytes are others. An untouched file is not read."""
+    there = writer.stamp(photo.id)
+    if there is None:
+        return True
+    try:
+        status = photo.path.stat()
+        if (status.st_size, status.st_mtime_ns) == (there.bytes, there.modified_ns):
+            return False
+        return status.st_size != there.bytes or stamp_of(photo.path).sha256 != there.sha256
+    except OSError:
+        return True
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What tells a file from others, and whether it has been touched."""
+    # The time first: if the file changes while we read, the next run sees another time and reads again.
+    status = path.stat()
+    with path.open("rb") as file:
+        return Stamp(hashlib.file_digest(file, "sha256").digest(), status.st_size, status.st_mtime_ns)
+
+
+_Found = tuple[_Wanted, PhotoFeatures | PhotoError]
+
+
+def _computed(todo: Sequence[_Wanted], encoder: ImageEncoder, extras: Extras) -> Iterator[_Found]:
+    """The features of each photo, or why there are none, in order."""
+    stamps: deque[Stamp | None] = deque()
+
+    def stamped_paths() -> Iterator[Path]:
+        for photo in todo:
+            try:
+                stamps.append(stamp_of(photo.path))
+            except OSError:
+                stamps.append(None)
+            yield photo.path
+
+    for photo, (_, features) in zip(todo, encode_photos(encoder, stamped_paths()), strict=True):
+        stamp = stamps.popleft()
+        try:
+            if isinstance(features, PhotoError):
+                raise features
+            if stamp is None:
+                raise PhotoError(photo.path, "cannot be read")
+            yield photo, _kept_of(photo, stamp, features, encoder, extras)
+        except PhotoError as error:
+            yield photo, error
+
+
+def _kept_of(
+    photo: _Wanted, stamp: Stamp, features: FeatureMap, encoder: ImageEncoder, extras: Extras
+) -> PhotoFeatures:
+    """What the store keeps of a photo."""
+    with np.errstate(over="ignore"):
+        cells = features.cells.astype(np.float16)
+    if not (np.isfinite(cells).all() and np.isfinite(features.whole).all()):
+        raise PhotoError(photo.path, "the encoder gives numbers that are not finite, or beyond float16")
+    crops = proposals = vectors = None
+    if extras.crops or extras.proposer:
+        pixels = open_photo(photo.path)
+        if extras.crops:
+            crops = encoder.encode_crops([pixels])[0]
+        if extras.proposer:
+            proposals = extras.proposer.propose(pixels, features, extras.top)
+            vectors = features.regions(proposals.boxes).astype(np.float16)
+    return PhotoFeatures(photo.id, stamp, features.size, features.whole, cells, crops, proposals, vectors)
+
+
+def _take(found: _Found, writer: StoreWriter, report: FillReport) -> None:
+    photo, features = found
+    was_there = writer.stamp(photo.id) is not None
+    if isinstance(features, PhotoFeatures):
+        writer.add(features)
+        report.redone += was_there
+        report.new += not was_there
+        return
+    report.skipped.append(features)
+    # A folder that is not mounted today must cost nothing; a file that has become something else is another matter.
+    if was_there and photo.path.exists():
+        writer.drop([photo.id])
+        report.dropped += 1

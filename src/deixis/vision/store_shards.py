@@ -1,0 +1,183 @@
+"""One shard of a feature store: a safetensors file with the features of some photos, written once and memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from deixis.errors import DeixisError
+from deixis.files.atomic import new_file
+from deixis.vision.features import FeatureMap
+from deixis.vision.proposals.proposer import Proposals
+from deixis.vision.store_manifest import Contents, Shard
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A photo's file when its features were computed: the SHA-256 of its bytes, its length and its time."""
+
+    sha256: bytes
+    bytes: int
+    modified_ns: int
+
+
+@dataclass(frozen=True)
+class PhotoFeatures:
+    """All that a store keeps of one photo.
+
+    Attributes
+    ----------
+    whole, crops : arrays of float32, (dimension,)
+        Of the whole photo; the mean over ten crops, where it was asked for.
+    cells : array of float16, (channels, rows, columns)
+        The map; None in a store of imported vectors.
+    proposals, vectors
+        Boxes with scores, and a vector of float16 for each: (n, channels).
+    """
+
+    id: str
+    stamp: Stamp
+    size: tuple[int, int]
+    whole: Floats
+    cells: NDArray[np.float16] | None = None
+    crops: Floats | None = None
+    proposals: Proposals | None = None
+    vectors: NDArray[np.float16] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """About how much room it takes."""
+        arrays = (self.whole, self.cells, self.crops, self.vectors)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+
+def write_shard(photos: Sequence[PhotoFeatures], folder: Path, number: int) -> Shard:
+    """Write photos to a new file of a store; when this returns, the disk has it."""
+    data = save(_tensors(photos), {"ids": json.dumps([photo.id for photo in photos], ensure_ascii=False)})
+    sha256 = hashlib.sha256(data).hexdigest()
+    # The hash is in the name, so that a name never comes to mean other bytes for somebody who still reads.
+    file = f"{number:06d}-{sha256[:8]}.safetensors"
+    with new_file(folder / file) as unfinished:
+        unfinished.write_bytes(data)
+    return Shard(file, len(photos), len(data), sha256)
+
+
+def _tensors(photos: Sequence[PhotoFeatures]) -> dict[str, NDArray[Any]]:
+    """Maps and boxes of all photos one after the other, with what is needed to find each photo's again."""
+    tensors: dict[str, NDArray[Any]] = {
+        "whole": np.stack([photo.whole for photo in photos]).astype(np.float32, copy=False),
+        "size": np.array([photo.size for photo in photos], dtype=np.int32),
+        "sha256": np.stack([np.frombuffer(photo.stamp.sha256, dtype=np.uint8) for photo in photos]),
+        "file": np.array([(photo.stamp.bytes, photo.stamp.modified_ns) for photo in photos], dtype=np.int64),
+    }
+    maps = [photo.cells for photo in photos if photo.cells is not None]
+    if maps:
+        tensors["cells"] = np.concatenate([cells.ravel() for cells in maps])
+        tensors["shape"] = np.array([cells.shape for cells in maps], dtype=np.int32)
+    crops = [photo.crops for photo in photos if photo.crops is not None]
+    if crops:
+        tensors["crops"] = np.stack(crops).astype(np.float32, copy=False)
+    proposals = [photo.proposals for photo in photos if photo.proposals is not None]
+    vectors = [photo.vectors for photo in photos if photo.vectors is not None]
+    if proposals:
+        tensors["boxes"] = np.concatenate([found.boxes for found in proposals]).astype(np.float32)
+        tensors["scores"] = np.concatenate([found.scores for found in proposals]).astype(np.float32)
+        tensors["vectors"] = np.concatenate(vectors)
+        tensors["proposed"] = np.array([len(found.boxes) for found in proposals], dtype=np.int32)
+    return tensors
+
+
+class OpenShard:
+    """A shard, memory-mapped: nothing but its header is read until it is asked for."""
+
+    def __init__(self, folder: Path, shard: Shard, contents: Contents) -> None:
+        self.path = folder / shard.file
+        try:
+            if (found := self.path.stat().st_size) != shard.bytes:
+                raise _damaged(self.path, f"{found:,} bytes instead of {shard.bytes:,}")
+            file: Any = safe_open(self.path, framework="numpy")
+            self.ids: list[str] = json.loads(file.metadata()["ids"])
+            shape = file.get_slice("whole").get_shape()
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise _damaged(self.path, " ".join(str(error).split())) from None
+        self._file = file
+        if shape != [shard.photos, contents.dimension] or len(self.ids) != shard.photos:
+            raise _damaged(self.path, f"vectors of shape {shape} for {len(self.ids)} photos")
+
+    def rows(self, name: str) -> NDArray[Any]:
+        """A whole array, one row for each photo: whole, crops, size."""
+        array: NDArray[Any] = self._file.get_tensor(name)
+        return array
+
+    def stamps(self) -> list[Stamp]:
+        """Of each photo's file."""
+        pairs = zip(self.rows("sha256"), self.rows("file").tolist(), strict=True)
+        return [Stamp(sha256.tobytes(), length, modified_ns) for sha256, (length, modified_ns) in pairs]
+
+    def map(self, row: int) -> FeatureMap:
+        """The map of one photo."""
+        begin, end = self._cells_at[row : row + 2]
+        cells = self._file.get_slice("cells")[int(begin) : int(end)].astype(np.float32)
+        width, height = self._sizes[row].tolist()
+        return FeatureMap(cells.reshape(self._shapes[row]), self._whole[row], (width, height))
+
+    def proposals(self, row: int) -> Proposals:
+        """The boxes proposed for one photo."""
+        boxes, scores = (self._proposed(name, row).astype(np.float64) for name in ("boxes", "scores"))
+        return Proposals(boxes, scores)
+
+    def vectors(self, row: int) -> Floats:
+        """A vector for each of these boxes."""
+        return self._proposed("vectors", row).astype(np.float32)
+
+    def _proposed(self, name: str, row: int) -> NDArray[Any]:
+        begin, end = map(int, self._proposed_at[row : row + 2])
+        of_all = self._file.get_slice(name)
+        # An empty slice at the very end is out of bounds for safetensors.
+        found: NDArray[Any] = of_all[begin:end] if begin < end else np.zeros((0, *of_all.get_shape()[1:]))
+        return found
+
+    @cached_property
+    def _whole(self) -> NDArray[Any]:
+        return self.rows("whole")
+
+    @cached_property
+    def _sizes(self) -> NDArray[Any]:
+        return self.rows("size")
+
+    @cached_property
+    def _shapes(self) -> NDArray[Any]:
+        return self.rows("shape")
+
+    @cached_property
+    def _cells_at(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self._shapes.prod(axis=1, dtype=np.int64))])
+
+    @cached_property
+    def _proposed_at(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self.rows("proposed"), dtype=np.int64)])
+
+
+def is_intact(folder: Path, shard: Shard) -> bool:
+    """Whether a shard's file still hashes to what it was written as."""
+    try:
+        with (folder / shard.file).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == shard.sha256
+    except OSError:
+        return False
+
+
+def _damaged(path: Path, reason: str) -> DeixisError:
+    return DeixisError(f"{path}: damaged ({reason}); run the same deixis features again, it computes this part anew")

@@ -1,0 +1,213 @@
+"""`deixis features` as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deixis.cli import features
+from deixis.cli.main import _run
+from deixis.data.dataset import Dataset
+from deixis.vision import encoders, proposals
+from deixis.vision.store import FeatureStore
+from deixis.vision.store_captions import caption_vectors
+from tests.conftest import Run
+from tests.test_house import HEAVY, modules_after
+from tests.vision.test_store import Corners, colour_encoder, make_data
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data set of twelve small photos, and an encoder that needs no weights."""
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
+    monkeypatch.setattr(proposals, "open_proposer", lambda name: Corners(), raising=False)
+    return make_data(tmp_path, 12).path
+
+
+def test_it_says_what_it_did_and_where_it_is(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["features", str(data), "--encoder", "one"]) == 0
+    place = data / "features" / "colours"
+    assert capsys.readouterr().out == f"{place}: 12 photos, 3 numbers each (12 new, 0 there already)\n"
+    assert len(FeatureStore(place)) == 12
+    assert _run(["features", str(data), "--encoder", "one"]) == 0
+    assert capsys.readouterr().out == f"{place}: 12 photos, 3 numbers each (0 new, 12 there already)\n"
+
+
+def test_json_is_one_document(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "images" / "0001.png"
+    bad.write_bytes(b"no photo")
+    assert _run(["features", str(data), "--encoder", "one", "--out", str(tmp_path / "here"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer.pop("seconds") >= 0
+    assert answer == {
+        "out": str(tmp_path / "here"),
+        "encoder": "colours",
+        "fingerprint": "one",
+        "dimension": 3,
+        "channels": 3,
+        "photos": 11,
+        "new": 11,
+        "redone": 0,
+        "kept": 0,
+        "dropped": 0,
+        "damaged": [],
+        "unknown": 0,
+        "skipped": [{"path": str(bad), "reason": "not a photo in a known format"}],
+    }
+
+
+def test_bad_photos_are_named_but_do_not_flood(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for photo in sorted((tmp_path / "images").iterdir())[:11]:
+        photo.write_bytes(b"no photo")
+    assert _run(["features", str(data), "--encoder", "one"]) == 0
+    out, err = capsys.readouterr()
+    assert "12 photos" not in out
+    assert "(1 new, 0 there already, 11 skipped)" in out
+    assert f"skipped: {tmp_path / 'images' / '0000.png'}: not a photo in a known format" in err
+    assert "skipped: … and 1 more (--json lists all)" in err
+
+
+def test_a_split_crops_and_proposals(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--split", "dev", "--crops", "10", "--proposals", "corners", "--top", "2"]
+    assert _run(["features", str(data), "--encoder", "one", *options]) == 0
+    store = FeatureStore(data / "features" / "colours,crops=10,corners=2")
+    assert store.ids == ["0000", "0004", "0008"]
+    assert store.crops().shape == (3, 3)
+    assert len(store.proposals("0004").boxes) == 2
+
+
+def test_another_encoder_in_the_same_place_is_one_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(["features", str(data), "--encoder", "one"])
+    capsys.readouterr()
+    assert _run(["features", str(data), "--encoder", "two"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "holds features of colours (one), which do not mix with colours (two); give another --out" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_damage_is_named_and_mended(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(["features", str(data), "--encoder", "one"])
+    [shard] = (data / "features" / "colours").glob("*.safetensors")
+    shard.write_bytes(b"")
+    assert _run(["features", str(data), "--encoder", "one"]) == 0
+    assert f"damaged: {shard}; its photos were computed again" in capsys.readouterr().err
+
+
+def test_photos_may_have_moved(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "images").rename(tmp_path / "moved")
+    assert _run(["features", str(data), "--encoder", "one"]) == 2
+    assert "images: no such folder; say where the photos are now with --images DIR" in capsys.readouterr().err
+    assert _run(["features", str(data), "--encoder", "one", "--images", str(tmp_path / "moved")]) == 0
+
+
+def test_precomputed_features_are_imported(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "vgg.npy", np.ones((12, 5)))
+    (tmp_path / "ids.txt").write_text("".join(f"{n:04d}.jpg\n" for n in range(1, 13)))
+    arguments = ["features", str(data), "--import", str(tmp_path / "vgg.npy"), "--ids", str(tmp_path / "ids.txt")]
+    assert _run(arguments) == 0
+    out, err = capsys.readouterr()
+    place = data / "features" / "imported-vgg"
+    assert out == f"{place}: 11 photos, 5 numbers each (11 new, 0 there already, 1 skipped)\n"
+    assert f"skipped: 0000: not in {tmp_path / 'vgg.npy'}" in err
+    assert "left out: 1 row of" in err
+    assert len(FeatureStore(place)) == 11
+    assert _run([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["kept"], answer["unknown"], answer["encoder"][:9]) == (11, 1, "imported:")
+
+
+@pytest.mark.parametrize("kind", features.TEXT_KINDS)
+def test_captions_become_vectors(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    from deixis.language import features as text
+
+    small = {"fisher": text.gmm_fisher_vectors, "hglmm": text.hglmm_features}
+    monkeypatch.setattr(text, "gmm_fisher_vectors", lambda vectors: small["fisher"](vectors, components=1))
+    monkeypatch.setattr(text, "hglmm_features", lambda vectors: small["hglmm"](vectors, dimension=2, components=1))
+    words = ["noise", ".", *map(str, range(12))]
+    numbers = np.random.default_rng(0).normal(size=(len(words), 3))
+    lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, numbers, strict=True)]
+    (tmp_path / "glove.txt").write_text("".join(lines))
+    arguments = ["features", str(data), "--text", kind, "--vectors", str(tmp_path / "glove.txt")]
+    assert _run(arguments) == 0, capsys.readouterr().err
+    place = data / "features" / f"text-{kind}"
+    vectors = caption_vectors(place, Dataset(data))
+    expected = f"{place}: 12 captions, {vectors.shape[1]} numbers each (learned from split train)\n"
+    assert capsys.readouterr().out == expected
+    assert len(vectors) == 12
+    assert _run([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["captions"], answer["fitted"], answer["transformed"]) == (12, False, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere", "--encoder", "one"], "nowhere: not a data set directory"),
+        (["DATA"], "give one of --encoder NAME, --import FILE and --text KIND"),
+        (["DATA", "--encoder", "one", "--text", "mean"], "give one of --encoder NAME"),
+        (["DATA", "--encoder", "one", "--crops", "5"], "--crops 5: the papers' ten crops are the only ones"),
+        (["DATA", "--encoder", "one", "--split", "test"], "no split 'test'; it has: dev, train"),
+        (["DATA", "--import", "nowhere.npy"], "nowhere.npy: no such file"),
+        (["DATA", "--text", "word2vec"], "--text word2vec: there are mean, tfidf, fisher, hglmm"),
+        (["DATA", "--text", "mean", "--vectors", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["DATA", "--text", "tfidf", "--train-split", "test"], "no split 'test'; it has: dev, train"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_nothing_is_made(
+    data: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert _run(["features", *(str(data) if word == "DATA" else word for word in arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert len(err.splitlines()) == 1
+    assert not (data / "features").exists()
+
+
+def test_an_unknown_encoder_is_one_line(deixis: Run, tmp_path: Path) -> None:
+    make_data(tmp_path, 2)
+    done = deixis("features", "data", "--encoder", "nobody")
+    assert done.returncode == 2
+    assert "no encoder nobody" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_loads_nothing_heavy() -> None:
+    loaded = modules_after("-m", "deixis.cli.main", "features", "--help")
+    assert loaded.isdisjoint({*HEAVY, "safetensors", "h5py"})
+
+
+def test_the_pace_is_that_of_the_last_half_minute() -> None:
+    pace = features.Pace()
+    assert pace.at(0.0, 1) == 0.0
+    assert pace.at(10.0, 101) == 10.0
+    for second in range(11, 101):
+        latest = pace.at(float(second), 101 + (second - 10))
+    assert latest == pytest.approx(1.0)
+
+
+def test_time_left_claims_no_more_than_is_known() -> None:
+    assert features.time_left(0, 100, 0.0) == "time left not known yet"
+    assert features.time_left(100, 100_100, 10.0) == "about 2.8 h left"
+    assert features.time_left(100, 7_300, 10.0) == "about 12 min left"
+    assert features.time_left(7_299, 7_300, 10.0) == "less than a minute left"
+
+
+def test_progress_off_a_terminal_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(np.arange(0.0, 1000.0, 1.0).tolist())
+    monkeypatch.setattr(features.time, "monotonic", lambda: next(clock))
+    with features.paced_progress("photos") as on_progress:
+        for done in range(1, 11):
+            on_progress("encoding", done, 20)
+        on_progress("learning", 0, None)
+    lines = capsys.readouterr().err.splitlines()
+    assert 2 <= len(lines) <= 5
+    assert all(line.startswith("encoding: ") and "photos/s, less than a minute left" in line for line in lines)

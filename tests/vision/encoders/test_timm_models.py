@@ -1,0 +1,149 @@
+"""Networks in timm's manner with small random weights: nothing is fetched here."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deixis.errors import DeixisError
+from deixis.vision.encoders import open_encoder
+
+
+class SmallConvolutions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 5, 3, stride=16, padding=1)
+
+    def forward_features(self, pixels: Tensor) -> Tensor:
+        cells: Tensor = self.stem(pixels)
+        return cells
+
+    def forward_head(self, features: Tensor, pre_logits: bool) -> Tensor:
+        assert pre_logits
+        return features.amax(dim=(2, 3))
+
+
+class SmallSwin(SmallConvolutions):
+    """Keeps the channels last, and says so."""
+
+    output_fmt = "NHWC"
+
+    def forward_features(self, pixels: Tensor) -> Tensor:
+        return super().forward_features(pixels).permute(0, 2, 3, 1)
+
+    def forward_head(self, features: Tensor, pre_logits: bool) -> Tensor:
+        return features.mean(dim=(1, 2))
+
+
+class SmallTransformer(nn.Module):
+    """Tokens: two in front that belong to no patch, then one a patch, row by row."""
+
+    num_prefix_tokens = 2
+
+    def __init__(self, dynamic_img_size: bool = False) -> None:
+        super().__init__()
+        self.patch_embed = SimpleNamespace(patch_size=(16, 16))
+        self.embed = nn.Conv2d(3, 6, 16, 16)
+        self.dynamic = dynamic_img_size
+
+    def forward_features(self, pixels: Tensor) -> Tensor:
+        assert self.dynamic or pixels.shape[2:] == (64, 64)
+        patches = self.embed(pixels).flatten(2).transpose(1, 2)
+        return torch.cat([torch.full_like(patches[:, :2], 99.0), patches], dim=1)
+
+    def forward_head(self, features: Tensor, pre_logits: bool) -> Tensor:
+        return features[:, 0]
+
+
+class SmallMixer(SmallConvolutions):
+    """Gives tokens and does not say where its patches are."""
+
+    def forward_features(self, pixels: Tensor) -> Tensor:
+        return super().forward_features(pixels).flatten(2).transpose(1, 2)
+
+    def forward_head(self, features: Tensor, pre_logits: bool) -> Tensor:
+        return features[:, 0]
+
+
+NETWORKS = {"conv": SmallConvolutions, "swin": SmallSwin, "vit": SmallTransformer, "mixer": SmallMixer}
+PIXELS = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def timm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    def create_model(name: str, pretrained: bool, num_classes: int, **more: Any) -> nn.Module:
+        assert pretrained
+        assert num_classes == 0
+        if name == "far-away":
+            raise OSError("no route to host")
+        if name not in NETWORKS:
+            raise RuntimeError(f"Unknown model ({name})")
+        torch.manual_seed(0)
+        return NETWORKS[name](**more)
+
+    package = ModuleType("timm")
+    config = {"input_size": (3, 64, 64), "mean": (0.5, 0.5, 0.5), "std": (0.25, 0.25, 0.25)}
+    package.create_model = create_model  # type: ignore[attr-defined]
+    package.data = SimpleNamespace(resolve_model_data_config=lambda model: config)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "timm", package)
+    return package
+
+
+def scaled() -> Tensor:
+    return torch.from_numpy((PIXELS / 255 - 0.5) / 0.25).permute(0, 3, 1, 2).float()
+
+
+@pytest.mark.parametrize("name", ["conv", "swin"])
+def test_a_map_is_taken_as_it_is_channels_first(name: str) -> None:
+    encoder = open_encoder(f"timm:{name}", device="cpu")
+    cells, whole = encoder.network(PIXELS)
+    torch.manual_seed(0)
+    expected = SmallConvolutions().stem(scaled()).detach().numpy()
+    np.testing.assert_allclose(cells, expected, atol=1e-5)
+    pooled = expected.max(axis=(2, 3)) if name == "conv" else expected.mean(axis=(2, 3))
+    np.testing.assert_allclose(whole, pooled, atol=1e-5)
+    assert encoder.input_size.side == 64
+
+
+@torch.no_grad()
+def test_a_transformers_patches_become_a_map_without_the_tokens_in_front() -> None:
+    encoder = open_encoder("timm:vit@aspect=keep")
+    wide = np.ascontiguousarray(PIXELS[:, :32])
+    cells, whole = encoder.network(wide)
+    torch.manual_seed(0)
+    expected = SmallTransformer().embed(scaled()[:, :, :32])
+    assert cells.shape == (2, 6, 2, 4)
+    np.testing.assert_allclose(cells, expected, atol=1e-5)
+    assert (whole == 99).all()
+
+
+def test_a_network_is_told_of_other_sizes_only_if_it_listens() -> None:
+    assert open_encoder("timm:vit@side=96").encode([]) == []
+    assert open_encoder("timm:conv@side=96").input_size.side == 96
+    assert open_encoder("timm:vit").input_size.of(10, 20) == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("nix", r"encoder timm:nix: timm cannot open it \(Unknown model \(nix\)\)"),
+        ("far-away", r"encoder timm:far-away: its weights cannot be fetched \(no route to host\)"),
+        ("mixer", r"encoder timm: no feature map is known of SmallMixer"),
+        ("vit@side=100", r"encoder timm:vit: side=100 is not a multiple of 16; try 96 or 112"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_line(name: str, line: str) -> None:
+    with pytest.raises(DeixisError, match=f"^{line}$"):
+        open_encoder(f"timm:{name}")
+
+
+def test_without_timm_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(DeixisError, match=r"^the encoder timm:a needs a package: pip install 'deixis\[timm\]'$"):
+        open_encoder("timm:a")

@@ -1,0 +1,139 @@
+"""What holds for every proposer that works from a photo alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+
+from deixis import geometry
+from deixis.errors import DeixisError
+from deixis.vision.features import FeatureMap
+from deixis.vision.proposals import PROPOSERS, Proposer, open_proposer
+from deixis.vision.proposals.edge_boxes import EdgeBoxes, EdgeBoxesSettings
+from deixis.vision.proposals.fixed import shipped_boxes
+from deixis.vision.proposals.selective_search import SelectiveSearch, SelectiveSearchSettings
+
+UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
+SEEING = ("edge-boxes", "selective-search")
+QUICK: dict[str, Proposer] = {
+    "edge-boxes": EdgeBoxes(EdgeBoxesSettings(side=90)),
+    "selective-search": SelectiveSearch(SelectiveSearchSettings(side=90)),
+    "fixed": shipped_boxes(),
+}
+
+
+@pytest.fixture(params=QUICK)
+def proposer(request: pytest.FixtureRequest) -> Proposer:
+    """Each one, looking at so few pixels that it takes no time."""
+    if request.param in SEEING:
+        pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
+    return QUICK[request.param]
+
+
+def scene(size: tuple[int, int], seed: int = 0, shapes: int = 6) -> Image.Image:
+    """Plain ellipses and rectangles on a plain ground."""
+    rng = np.random.default_rng(seed)
+    photo = Image.new("RGB", size, tuple(rng.integers(0, 256, 3).tolist()))
+    draw = ImageDraw.Draw(photo)
+    for number in range(shapes):
+        corners = np.sort(rng.random((2, 2)) * size, axis=0).ravel().tolist()
+        colour = tuple(rng.integers(0, 256, 3).tolist())
+        (draw.ellipse if number % 2 else draw.rectangle)(corners, fill=colour)
+    return photo
+
+
+def check(proposer: Proposer, photo: Image.Image, top: int) -> None:
+    found = proposer.propose(photo, UNUSED, top)
+    width, height = photo.size
+    assert 1 <= len(found.boxes) == len(found.scores) <= top
+    assert np.isfinite(found.scores).all()
+    assert (np.diff(found.scores) <= 0).all()
+    assert (found.boxes >= 0).all()
+    assert (found.boxes <= [width, height, width, height]).all()
+    assert (geometry.area(found.boxes) > 0).all()
+    assert len(np.unique(found.boxes, axis=0)) == len(found.boxes)
+
+
+@given(width=st.integers(1, 400), height=st.integers(1, 400), seed=st.integers(0, 99), top=st.integers(1, 50))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_boxes_are_sorted_different_and_within_the_photo(
+    proposer: Proposer, width: int, height: int, seed: int, top: int
+) -> None:
+    check(proposer, scene((width, height), seed), top)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (3000, 20), (5, 2000)], ids=str)
+def test_photos_of_odd_sizes_have_boxes(proposer: Proposer, size: tuple[int, int]) -> None:
+    check(proposer, scene(size), top=50)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "HSV", "I", "I;16", "F"])
+def test_photos_of_every_mode_have_boxes(proposer: Proposer, mode: str) -> None:
+    photo = scene((60, 40))
+    photo = photo.convert("L").convert("I").convert("I;16") if mode == "I;16" else photo.convert(mode)
+    check(proposer, photo, top=20)
+
+
+@pytest.mark.parametrize("colour", ["black", "white", "red"])
+def test_a_plain_photo_has_at_least_one_box(proposer: Proposer, colour: str) -> None:
+    check(proposer, Image.new("RGB", (90, 70), colour), top=20)
+
+
+def test_the_same_photo_has_the_same_boxes(proposer: Proposer) -> None:
+    photo = scene((200, 150), shapes=12)
+    first, again = (proposer.propose(photo, UNUSED, 100) for _ in range(2))
+    assert (first.boxes == again.boxes).all()
+    assert (first.scores == again.scores).all()
+
+
+def test_fewer_boxes_are_the_beginning_of_more(proposer: Proposer) -> None:
+    photo = scene((200, 150), shapes=12)
+    few, many = (proposer.propose(photo, UNUSED, top).boxes for top in (10, 60))
+    assert (few == many[: len(few)]).all()
+
+
+@pytest.mark.parametrize("name", SEEING)
+@pytest.mark.parametrize("size", [(300, 200), (1200, 800), (75, 50)], ids=str)
+@pytest.mark.parametrize("colours", [("white", "black"), ("#c00000", "#006e00")], ids=["lightness", "colour"])
+def test_a_plain_thing_is_found_at_any_size_and_by_colour_alone(
+    name: str, size: tuple[int, int], colours: tuple[str, str]
+) -> None:
+    pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
+    thing = np.array([0.55, 0.3, 0.8, 0.7])
+    gold = thing * np.tile(size, 2)
+    photo = Image.new("RGB", size, colours[0])
+    ImageDraw.Draw(photo).rectangle((*gold[:2], *(gold[2:] - 1)), fill=colours[1])
+    found = open_proposer(name).propose(photo, UNUSED, top=10)
+    assert geometry.iou(found.boxes, [gold]).max() > 0.75
+
+
+@pytest.mark.parametrize("name", SEEING)
+def test_without_opencv_one_line_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    with pytest.raises(DeixisError, match=rf"^the proposer {name} needs OpenCV .* pip install 'deixis\[proposals\]'$"):
+        open_proposer(name).propose(scene((40, 30)), UNUSED, 5)
+
+
+def test_an_opencv_without_its_contributed_modules_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cv2", type(sys)("cv2"))
+    with pytest.raises(DeixisError, match="contributed modules"):
+        open_proposer("edge-boxes").propose(scene((40, 30)), UNUSED, 5)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(DeixisError, match=f"no proposer boxes; there are {', '.join(PROPOSERS)}"):
+        open_proposer("boxes")
+
+
+def test_opening_a_proposer_does_not_load_opencv() -> None:
+    script = (
+        "import sys; from deixis.vision.proposals import open_proposer;"
+        f"[open_proposer(name) for name in {tuple(QUICK)}]; sys.exit('cv2' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,200 @@
+"""Photos of any size through a network that is easy to follow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+from deixis.vision.encoder import (
+    ImageEncoder,
+    InputSize,
+    JoinedEncoder,
+    Pixels,
+    Prepared,
+    resized,
+    ten_crops,
+)
+from deixis.vision.features import FeatureMap
+
+
+def colours(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """A network whose cells are blocks of 4 × 4 pixels."""
+    photos, height, width, _ = pixels.shape
+    blocks = pixels.astype(np.float32).reshape(photos, height // 4, 4, width // 4, 4, 3)
+    cells = np.ascontiguousarray(blocks.mean(axis=(2, 4)).transpose(0, 3, 1, 2))
+    return cells, cells.mean(axis=(2, 3))
+
+
+def colour_encoder(side: int = 16, keep_aspect: bool = False, name: str = "colours") -> ImageEncoder:
+    return ImageEncoder(name, colours, InputSize(side, keep_aspect, 4), channels=3, dimension=3, fingerprint=name)
+
+
+def noise(width: int, height: int, seed: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def same(one: FeatureMap, other: FeatureMap) -> bool:
+    return np.array_equal(one.cells, other.cells) and np.array_equal(one.whole, other.whole) and one.size == other.size
+
+
+sides = st.integers(1, 3000)
+
+
+@given(sides, sides, st.integers(32, 600), st.sampled_from([1, 14, 16, 32]))
+def test_a_size_that_keeps_proportions_is_made_of_whole_patches(w: int, h: int, side: int, multiple: int) -> None:
+    wide, high = InputSize(side, keep_aspect=True, multiple=multiple).of(w, h)
+    assert wide % multiple == high % multiple == 0
+    assert wide >= multiple
+    assert high >= multiple
+
+
+@given(sides, sides, st.integers(128, 600), st.sampled_from([1, 14, 32]))
+def test_it_keeps_proportions_and_the_number_of_pixels_up_to_rounding(w: int, h: int, side: int, multiple: int) -> None:
+    wide, high = InputSize(side, keep_aspect=True, multiple=multiple).of(w, h)
+    proportions = min(max(w / h, 1 / 3), 3)
+    assert abs(wide - side * proportions**0.5) <= multiple / 2 + 1e-6
+    assert abs(high - side / proportions**0.5) <= multiple / 2 + 1e-6
+
+
+@given(sides, sides)
+def test_turning_a_photo_turns_its_size(w: int, h: int) -> None:
+    size = InputSize(224, keep_aspect=True, multiple=14)
+    assert size.of(w, h) == size.of(h, w)[::-1]
+
+
+@given(sides, sides)
+def test_a_photo_is_squeezed_into_the_square_unless_told_otherwise(w: int, h: int) -> None:
+    assert InputSize(260, multiple=32).of(w, h) == (260, 260)
+
+
+photo_sizes = st.lists(st.tuples(st.integers(8, 90), st.integers(8, 90)), max_size=7)
+
+
+@given(photo_sizes, st.booleans())
+def test_order_and_company_change_nothing(sizes: list[tuple[int, int]], keep_aspect: bool) -> None:
+    encoder = colour_encoder(keep_aspect=keep_aspect)
+    photos = [noise(width, height, seed) for seed, (width, height) in enumerate(sizes)]
+    together = encoder.encode(photos)
+    alone = [encoder.encode([photo])[0] for photo in photos]
+    assert len(together) == len(photos)
+    assert all(same(one, other) for one, other in zip(together, alone, strict=True))
+
+
+def test_equally_large_photos_go_through_the_network_together() -> None:
+    batches: list[int] = []
+
+    def counting(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        batches.append(len(pixels))
+        return colours(pixels)
+
+    encoder = ImageEncoder("counting", counting, InputSize(16, True, 4), 3, 3, "1")
+    encoder.encode([noise(40, 40, 0), noise(40, 20, 1), noise(80, 80, 2), noise(80, 40, 3)])
+    assert sorted(batches) == [2, 2]
+
+
+def test_the_features_of_a_photo_know_its_own_size() -> None:
+    encoder = colour_encoder()
+    assert encoder.encode([noise(60, 30, 0)])[0].size == (60, 30)
+    assert encoder.encode_prepared([encoder.prepare(noise(60, 30, 0), size=(600, 300))])[0].size == (600, 300)
+
+
+def test_a_photo_decoded_at_reduced_scale_is_read_as_large_as_the_full_one() -> None:
+    encoder = colour_encoder(keep_aspect=True)
+    # 101 × 50 keeps other proportions than the 202 × 101 that it stands for.
+    assert (
+        encoder.prepare(noise(101, 50, 0), size=(303, 101)).pixels[0].shape[:2]
+        == encoder.reading_size((303, 101))[::-1]
+    )
+
+
+def test_ten_crops_are_corners_and_middle_and_their_mirror_images() -> None:
+    photo = noise(256, 256, 0)
+    pixels = np.asarray(photo)
+    crops = ten_crops(photo, 224)
+    assert crops.shape == (10, 224, 224, 3)
+    corners = [(0, 0), (32, 0), (0, 32), (32, 32), (16, 16)]
+    for number, (left, top) in enumerate(corners):
+        expected = pixels[top : top + 224, left : left + 224]
+        assert np.array_equal(crops[2 * number], expected)
+        assert np.array_equal(crops[2 * number + 1], expected[:, ::-1])
+
+
+def test_a_crop_vector_is_the_mean_over_the_ten() -> None:
+    encoder = colour_encoder()
+    photos = [noise(50, 70, 0), noise(30, 30, 1)]
+    vectors = encoder.encode_crops(photos)
+    expected = [np.mean([colours(crop[None])[1][0] for crop in ten_crops(photo, 16)], axis=0) for photo in photos]
+    np.testing.assert_allclose(vectors, expected, rtol=1e-5)
+    assert encoder.encode_crops([]).shape == (0, 3)
+
+
+def test_resizing_averages_over_what_it_drops() -> None:
+    stripes = np.zeros((256, 256, 3), np.uint8)
+    stripes[:, ::2] = 255
+    small = resized(Image.fromarray(stripes), (16, 16))
+    assert abs(int(small.min()) - 127) < 12
+    assert abs(int(small.max()) - 127) < 12
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
+def test_images_that_are_not_in_colours_are_made_so(mode: str) -> None:
+    [features] = colour_encoder().encode([Image.new("RGB", (40, 30), "white").convert(mode)])
+    assert features.whole.tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (3, 2)])
+@pytest.mark.parametrize("keep_aspect", [False, True])
+def test_the_oddest_sizes_are_read(size: tuple[int, int], keep_aspect: bool) -> None:
+    [features] = colour_encoder(keep_aspect=keep_aspect).encode([Image.new("RGB", size, "white")])
+    assert features.size == size
+    assert features.whole.tolist() == [255, 255, 255]
+
+
+def test_joined_encoders_have_the_grid_of_the_first_and_the_numbers_of_all() -> None:
+    first, second = colour_encoder(16, name="a"), colour_encoder(32, name="b")
+    joined = JoinedEncoder([first, second])
+    photo = noise(64, 48, 0)
+    [one], [other], [both] = first.encode([photo]), second.encode([photo]), joined.encode([photo])
+    assert (joined.name, joined.channels, joined.dimension) == ("a+b", 6, 6)
+    assert np.array_equal(both.cells[:3], one.cells)
+    # The second grid is twice as fine: a cell is the mean of four where neighbours do not reach in.
+    np.testing.assert_allclose(both.cells[3:].mean(), other.cells.mean(), rtol=0.02)
+    assert both.cells.shape == (6, 4, 4)
+    assert np.array_equal(both.whole, np.concatenate([one.whole, other.whole]))
+    assert both.size == (64, 48)
+
+
+def test_joined_encoders_differ_in_their_fingerprint_when_a_part_or_the_order_does() -> None:
+    a, b, c = (colour_encoder(name=name) for name in "abc")
+    fingerprints = {JoinedEncoder(parts).fingerprint for parts in ([a, b], [b, a], [a, c], [a, b, c])}
+    assert len(fingerprints) == 4
+
+
+def test_joined_encoders_read_as_much_as_the_part_that_reads_most() -> None:
+    joined = JoinedEncoder([colour_encoder(16), colour_encoder(32, keep_aspect=True)])
+    assert joined.reading_size((200, 100)) == (44, 24)
+
+
+def test_ten_crops_of_joined_encoders_are_joined_too() -> None:
+    first, second = colour_encoder(16), colour_encoder(32)
+    photos = [noise(50, 70, 0)]
+    expected = np.concatenate([first.encode_crops(photos), second.encode_crops(photos)], axis=1)
+    assert np.array_equal(JoinedEncoder([first, second]).encode_crops(photos), expected)
+
+
+def test_nothing_to_encode_is_no_mistake() -> None:
+    assert colour_encoder().encode([]) == []
+    assert JoinedEncoder([colour_encoder(), colour_encoder()]).encode([]) == []
+
+
+@pytest.mark.parametrize("keep_aspect", [False, True])
+def test_prepared_photos_are_pixels_and_the_size(keep_aspect: bool) -> None:
+    encoder = colour_encoder(keep_aspect=keep_aspect)
+    prepared = encoder.prepare(noise(40, 20, 0))
+    assert isinstance(prepared, Prepared)
+    assert prepared.pixels[0].dtype == np.uint8
+    assert prepared.size == (40, 20)

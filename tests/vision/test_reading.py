@@ -1,0 +1,143 @@
+"""Photo files through an encoder: in order, in flat memory, past files that are no photos."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from deixis.data.images import open_photo
+from deixis.errors import PhotoError
+from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder, Pixels
+from deixis.vision.features import FeatureMap
+from deixis.vision.reading import encode_photos, read_for
+
+
+def colours(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    cells = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2).astype(np.float32))
+    return cells, cells.mean(axis=(2, 3))
+
+
+ENCODER = ImageEncoder("colours", colours, InputSize(16), channels=3, dimension=3, fingerprint="1")
+
+
+def save(path: Path, width: int, height: int, level: int, orientation: int = 1) -> Path:
+    """A photo that is dark at its left and bright at its right."""
+    ramp = np.linspace(level, level + 100, width).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(np.broadcast_to(ramp[None, :, None], (height, width, 3)).copy()).save(path, quality=95, exif=exif)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Path]:
+    return [save(tmp_path / f"{n}.jpg", 30 + n, 20, 10 * n) for n in range(11)]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 11, 50])
+@pytest.mark.parametrize("readers", [1, 4])
+def test_photos_come_back_in_order_with_their_features(photos: list[Path], batch: int, readers: int) -> None:
+    found = list(encode_photos(ENCODER, photos, batch, readers))
+    assert [path for path, _ in found] == photos
+    for path, features in found:
+        assert isinstance(features, FeatureMap)
+        [expected] = ENCODER.encode([open_photo(path)])
+        assert np.array_equal(features.cells, expected.cells)
+        assert features.size == expected.size
+
+
+def test_a_bad_file_never_stops_a_run(photos: list[Path], tmp_path: Path) -> None:
+    photos[2].write_bytes(b"no photo")
+    photos[5].write_bytes(photos[5].read_bytes()[:300])
+    photos[10] = tmp_path / "gone.jpg"
+    found = dict(encode_photos(ENCODER, photos, batch=4))
+    bad = [photos.index(path) for path, features in found.items() if isinstance(features, PhotoError)]
+    assert bad == [2, 5, 10]
+    assert str(found[photos[2]]) == f"{photos[2]}: not a photo in a known format"
+    assert str(found[photos[10]]) == f"{photos[10]}: no such file"
+    [(_, after)] = encode_photos(ENCODER, photos[3:4])
+    assert isinstance(after, FeatureMap)
+    assert np.array_equal(found[photos[3]].cells, after.cells)  # type: ignore[union-attr]
+
+
+def test_a_run_of_bad_files_only_is_a_run(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{n}.jpg" for n in range(5)]
+    assert all(isinstance(features, PhotoError) for _, features in encode_photos(ENCODER, paths, batch=2))
+    assert list(encode_photos(ENCODER, [])) == []
+
+
+def test_only_a_few_photos_are_read_ahead(photos: list[Path]) -> None:
+    taken = 0
+
+    def endless() -> Iterator[Path]:
+        nonlocal taken
+        for number in count():
+            taken += 1
+            yield photos[number % len(photos)]
+
+    found = encode_photos(ENCODER, endless(), batch=4)
+    for given in range(1, 40):
+        next(found)
+        assert taken - given < 3 * 4
+    found.close()
+
+
+def test_a_run_that_is_left_early_leaves_no_threads(photos: list[Path]) -> None:
+    found = encode_photos(ENCODER, photos, batch=2)
+    next(found)
+    found.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]
+
+
+def test_progress_is_told_batch_by_batch(photos: list[Path]) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    list(encode_photos(ENCODER, photos, batch=4, on_progress=lambda *what: told.append(what)))
+    assert told == [("encoding photos", done, 11) for done in (4, 8, 11)]
+
+
+@pytest.mark.parametrize(("orientation", "size"), [(1, (803, 401)), (3, (803, 401)), (6, (401, 803)), (8, (401, 803))])
+def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
+    tmp_path: Path, orientation: int, size: tuple[int, int]
+) -> None:
+    path = save(tmp_path / "a.jpg", 803, 401, 50, orientation)
+    photo, full = read_for(ENCODER, path)
+    assert full == open_photo(path).size == size
+    assert 32 <= min(photo.size) < 101
+    [(_, features)] = encode_photos(ENCODER, [path])
+    assert isinstance(features, FeatureMap)
+    assert features.size == size
+    [expected] = ENCODER.encode([open_photo(path)])
+    np.testing.assert_allclose(features.cells, expected.cells, atol=4)
+
+
+def test_sides_that_become_equal_when_decoded_small_are_still_told_apart(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.jpg", 399, 400, 50, orientation=6)
+    assert read_for(ENCODER, path)[1] == open_photo(path).size == (400, 399)
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_other_jpegs_and_formats_take_the_plain_way(tmp_path: Path, mode: str) -> None:
+    Image.new(mode, (800, 600)).save(tmp_path / "a.jpg")
+    Image.new("RGB", (800, 600)).save(tmp_path / "a.png")
+    for name in ("a.jpg", "a.png"):
+        photo, full = read_for(ENCODER, tmp_path / name)
+        assert photo.size == full == (800, 600)
+
+
+def test_a_small_photo_is_not_decoded_smaller(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.jpg", 60, 40, 50)
+    photo, _ = read_for(ENCODER, path)
+    assert photo.size == (60, 40)
+
+
+def test_the_largest_part_of_joined_encoders_decides_how_small(tmp_path: Path) -> None:
+    wide = ImageEncoder("wide", colours, InputSize(128), channels=3, dimension=3, fingerprint="2")
+    photo, _ = read_for(JoinedEncoder([ENCODER, wide]), save(tmp_path / "a.jpg", 1600, 1200, 50))
+    assert min(photo.size) >= 256

@@ -1,0 +1,238 @@
+"""The feature store as its readers see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deixis.data.dataset import Dataset
+from deixis.data.making import make_dataset
+from deixis.data.records import Caption, Photo
+from deixis.errors import DeixisError
+from deixis.vision.encoder import ImageEncoder, InputSize, Pixels
+from deixis.vision.proposals.proposer import Proposals
+from deixis.vision.store import FeatureStore, default_place
+from deixis.vision.store_filling import Extras, fill_store
+from deixis.vision.store_manifest import Contents, StoreManifest, write_manifest
+from deixis.vision.store_shards import PhotoFeatures, Stamp, write_shard
+from deixis.vision.store_writing import ShardLimits
+
+
+def colours(pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest network there is: the map is the photo itself."""
+    cells = pixels.transpose(0, 3, 1, 2).astype(np.float32) / 255
+    return cells, cells.mean(axis=(2, 3))
+
+
+def colour_encoder(fingerprint: str = "colours-1", *, network=colours) -> ImageEncoder:
+    size = InputSize(8, keep_aspect=True, multiple=2)
+    return ImageEncoder("colours", network, size, channels=3, dimension=3, fingerprint=fingerprint)
+
+
+def draw(path: Path, seed: int) -> None:
+    """A photo of noise, wide or tall."""
+    noise = np.random.default_rng(seed)
+    shape = (12, 16 + 8 * (seed % 3), 3) if seed % 2 else (24, 16, 3)
+    Image.fromarray(noise.integers(0, 255, shape, dtype=np.uint8)).save(path)
+
+
+def make_data(folder: Path, count: int, *, begin: int = 0, replace: bool = False) -> Dataset:
+    """A data set of small photos; every fourth is of the dev split."""
+    images = folder / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    photos = []
+    for seed in range(begin, begin + count):
+        file = f"{seed:04d}.png"
+        if not (images / file).exists():
+            draw(images / file, seed)
+        split = "train" if seed % 4 else "dev"
+        photos.append(Photo(f"{seed:04d}", (Caption.from_text(f"Noise {seed}."),), file=file, splits=(split,)))
+    make_dataset(folder / "data", photos, images=images, replace_old=replace)
+    return Dataset(folder / "data")
+
+
+def everything(store: FeatureStore) -> dict[str, tuple]:
+    """All that a store holds, to compare it with another."""
+    maps = {name: store.map(name) for name in store.ids}
+    return {name: (m.size, m.cells.shape, m.cells.tobytes(), m.whole.tobytes()) for name, m in maps.items()}
+
+
+class Corners:
+    """Proposes the quarters of a photo."""
+
+    name = "corners"
+
+    def propose(self, photo: Image.Image, features: object, top: int) -> Proposals:
+        w, h = photo.width / 2, photo.height / 2
+        boxes = np.array([[x, y, x + w, y + h] for x in (0, w) for y in (0, h)])[:top]
+        return Proposals(boxes, np.linspace(1, 0.5, len(boxes)))
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return make_data(tmp_path, 10)
+
+
+@pytest.fixture
+def store(dataset: Dataset, tmp_path: Path) -> FeatureStore:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=ShardLimits(photos=4))
+    return FeatureStore(tmp_path / "store")
+
+
+def test_vectors_and_maps_are_those_of_the_encoder(store: FeatureStore, dataset: Dataset) -> None:
+    assert len(store) == 10
+    for photo in dataset.photos:
+        [expected] = colour_encoder().encode([Image.open(dataset.path_of(photo)).convert("RGB")])
+        found = store.map(photo.id)
+        assert found.size == expected.size
+        assert np.array_equal(found.whole, expected.whole)
+        assert np.array_equal(found.cells, expected.cells.astype(np.float16).astype(np.float32))
+
+
+def test_vectors_come_in_the_order_asked_for_and_as_often(store: FeatureStore) -> None:
+    wanted = ["0009", "0000", "0005", "0009"]
+    assert np.array_equal(store.whole(wanted), np.stack([store.map(name).whole for name in wanted]))
+    assert np.array_equal(store.whole(), store.whole(store.ids))
+    assert store.whole([]).shape == (0, 3)
+    assert store.sizes(["0000", "0001"]).tolist() == [[16, 24], [24, 12]]
+
+
+def test_regions_are_pooled_from_the_stored_map(store: FeatureStore) -> None:
+    boxes = [[0, 0, 8, 8], [2, 2, 16, 12]]
+    assert np.array_equal(store.regions("0002", boxes), store.map("0002").regions(boxes))
+
+
+def test_a_photo_that_is_not_there_is_one_line(store: FeatureStore) -> None:
+    with pytest.raises(DeixisError, match="no features of photo 'nobody'; run the same deixis features again"):
+        store.whole(["0001", "nobody"])
+    assert "nobody" not in store
+
+
+def test_another_encoder_is_refused_when_reading(store: FeatureStore) -> None:
+    FeatureStore(store.path, fingerprint="colours-1")
+    with pytest.raises(DeixisError, match=r"holds features of colours \(colours-1\), not those of colours-2; make"):
+        FeatureStore(store.path, fingerprint="colours-2")
+
+
+def test_what_was_not_asked_for_says_how_to_get_it(store: FeatureStore) -> None:
+    with pytest.raises(DeixisError, match="holds no crops.*--crops 10"):
+        store.crops(["0001"])
+    with pytest.raises(DeixisError, match="holds no proposals.*--proposals NAME"):
+        store.proposals("0001")
+
+
+def test_crops_and_proposals_are_kept_with_their_vectors(dataset: Dataset, tmp_path: Path) -> None:
+    extras = Extras(crops=10, proposer=Corners(), top=3)
+    encoder = colour_encoder()
+    fill_store(tmp_path / "store", dataset, encoder, extras=extras, limits=ShardLimits(photos=3))
+    store = FeatureStore(tmp_path / "store")
+    photo = Image.open(dataset.path_of(dataset.photo("0004"))).convert("RGB")
+    expected = Corners().propose(photo, None, 3)
+    assert np.array_equal(store.proposals("0004").boxes, expected.boxes)
+    assert np.allclose(store.proposals("0004").scores, expected.scores)
+    [features] = encoder.encode([photo])
+    assert np.allclose(store.proposal_vectors("0004"), features.regions(expected.boxes), atol=1e-3)
+    assert np.array_equal(store.crops(["0004"]), encoder.encode_crops([photo]))
+    assert store.contents == Contents("colours", "colours-1", 3, 3, 10, "corners", 3)
+
+
+def test_a_photo_may_have_no_proposals(dataset: Dataset, tmp_path: Path) -> None:
+    class OfTallPhotos(Corners):
+        def propose(self, photo: Image.Image, features: object, top: int) -> Proposals:
+            return super().propose(photo, features, top if photo.height > photo.width else 0)
+
+    fill_store(tmp_path / "store", dataset, colour_encoder(), extras=Extras(proposer=OfTallPhotos(), top=4))
+    store = FeatureStore(tmp_path / "store")
+    for name, (width, height) in zip(store.ids, store.sizes().tolist(), strict=True):
+        count = 4 if height > width else 0
+        assert store.proposals(name).boxes.shape == (count, 4)
+        assert store.proposal_vectors(name).shape == (count, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "damaged, remove the store to compute it anew"),
+        ("[]", "not the manifest of a feature store"),
+        ('{"format": "deixis-features", "version": 99}', "written for version 99"),
+        ('{"format": "deixis-features", "version": 1}', "damaged"),
+    ],
+)
+def test_a_damaged_manifest_is_one_line(store: FeatureStore, text: str, words: str) -> None:
+    (store.path / "manifest.json").write_text(text)
+    with pytest.raises(DeixisError, match=words):
+        FeatureStore(store.path)
+
+
+def test_a_manifest_cannot_lead_out_of_its_folder(store: FeatureStore) -> None:
+    path = store.path / "manifest.json"
+    document = json.loads(path.read_text())
+    document["shards"][0]["file"] = "../elsewhere.safetensors"
+    path.write_text(json.dumps(document))
+    with pytest.raises(DeixisError, match="cannot be a file"):
+        FeatureStore(store.path)
+
+
+def test_a_folder_that_is_no_store_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="not a feature store; is there a typing mistake"):
+        FeatureStore(tmp_path / "nowhere")
+    with pytest.raises(DeixisError, match="not a feature store; make one with"):
+        FeatureStore(tmp_path)
+
+
+def test_a_truncated_shard_is_named_when_the_store_is_opened(store: FeatureStore) -> None:
+    shard = store.path / store.manifest.shards[1].file
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(DeixisError, match=f"{shard.name}: damaged .* instead of .*run the same deixis features again"):
+        FeatureStore(store.path)
+
+
+def test_a_flipped_bit_is_found_by_reading_all(store: FeatureStore) -> None:
+    assert store.damaged() == []
+    flip_last_byte(store.path / store.manifest.shards[1].file)
+    assert store.damaged() == [store.manifest.shards[1].file]
+
+
+def flip_last_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_reader_keeps_what_it_opened_while_a_writer_goes_on(store: FeatureStore, dataset: Dataset) -> None:
+    before = everything(store)
+    for photo in dataset.photos:
+        draw(dataset.path_of(photo), 1000 + int(photo.id))
+    for _ in range(2):  # the second run removes the files that the first no longer needs
+        fill_store(store.path, dataset, colour_encoder())
+    assert everything(store) == before
+    assert everything(FeatureStore(store.path)) != before
+    assert len(list(store.path.glob("*.safetensors"))) == 1
+
+
+def test_default_places_are_plain_names_below_the_data() -> None:
+    data = Path("data")
+    assert default_place(data, "a") == data / "features" / "a"
+    assert default_place(data, "onnx:/up/../x.onnx").parent == data / "features"
+    assert default_place(data, "../../x").parent == data / "features"
+    assert default_place(data, "a", crops=10, proposer="edges", top=7).name == "a,crops=10,edges=7"
+
+
+def test_a_hundred_thousand_photos_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    stamp, vector, cells = Stamp(bytes(32), 0, 0), np.ones(4, np.float32), np.ones((4, 2, 2), np.float16)
+    names = [f"{number:010d}_693b08cb0e" for number in range(100_000)]
+    photos = [PhotoFeatures(name, stamp, (40, 30), vector, cells) for name in names]
+    shards = [write_shard(photos[begin : begin + 256], tmp_path, begin // 256) for begin in range(0, 100_000, 256)]
+    write_manifest(StoreManifest(Contents("many", "many", 4, 4), tuple(shards)), tmp_path)
+    begun = time.perf_counter()
+    store = FeatureStore(tmp_path)
+    store.map("0000099999_693b08cb0e")
+    assert len(store) == 100_000
+    assert time.perf_counter() - begun < 1.5  # 0.3 s on a quiet machine

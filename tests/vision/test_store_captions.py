@@ -1,0 +1,125 @@
+"""Vectors for captions: learned from the training split alone, kept, and made again when something has changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from deixis.data.dataset import Dataset
+from deixis.data.making import make_dataset
+from deixis.data.records import Caption, Photo
+from deixis.errors import DeixisError
+from deixis.language.features import TfIdf, load_features
+from deixis.vision.store_captions import Recipe, caption_vectors, fill_captions
+
+
+class Watched(TfIdf):
+    """Notes what it learns from."""
+
+    learned_from: ClassVar[list[list[str]]] = []
+
+    def fit(self, sentences):
+        Watched.learned_from.append(list(sentences))
+        return super().fit(sentences)
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    Watched.learned_from = []
+
+
+RECIPE = Recipe("tfidf", "", lambda: Watched(minimum=1), load_features)
+
+
+def make_data(folder: Path, dev: str = "A zebra .") -> Dataset:
+    dog = Photo("1", (Caption.from_text("A dog ."), Caption.from_text("Two dogs .")), splits=("train",))
+    zebra = Photo("2", (Caption.from_text(dev),), splits=("dev",))
+    cat = Photo("3", (Caption.from_text("A cat ."),), splits=("train",))
+    make_dataset(folder / "data", [dog, zebra, cat], replace_old=True)
+    return Dataset(folder / "data")
+
+
+def test_rows_are_those_of_the_table_of_captions(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    report = fill_captions(tmp_path / "text", dataset, RECIPE)
+    texts = ["A dog .", "Two dogs .", "A zebra .", "A cat ."]
+    expected = TfIdf(minimum=1).fit([texts[0], texts[1], texts[3]]).transform(texts)
+    vectors = caption_vectors(tmp_path / "text", dataset)
+    assert isinstance(vectors, np.memmap)
+    assert np.array_equal(vectors, expected)
+    assert (report.manifest.captions, report.manifest.dimension) == expected.shape
+
+
+def test_nothing_but_the_training_split_is_learned_from(tmp_path: Path) -> None:
+    fill_captions(tmp_path / "text", make_data(tmp_path), RECIPE)
+    assert Watched.learned_from == [["A dog .", "Two dogs .", "A cat ."]]
+
+
+def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+    report = fill_captions(tmp_path / "text", dataset, RECIPE)
+    assert (report.fitted, report.transformed, len(Watched.learned_from)) == (False, False, 1)
+
+
+def test_other_captions_outside_the_training_split_are_transformed_but_not_learned_from(tmp_path: Path) -> None:
+    fill_captions(tmp_path / "text", make_data(tmp_path), RECIPE)
+    changed = make_data(tmp_path, dev="A dog .")
+    with pytest.raises(DeixisError, match="made of other captions than .* has now; run deixis features .* again"):
+        caption_vectors(tmp_path / "text", changed)
+    report = fill_captions(tmp_path / "text", changed, RECIPE)
+    assert (report.fitted, report.transformed) == (False, True)
+    vectors = caption_vectors(tmp_path / "text", changed)
+    assert np.array_equal(vectors[2], vectors[0])
+    assert len(list((tmp_path / "text").glob("*.npy"))) == 1
+
+
+def test_other_word_vectors_or_another_split_are_learned_from_anew(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+    assert fill_captions(tmp_path / "text", dataset, Recipe("tfidf", "others", RECIPE.make, RECIPE.load)).fitted
+    assert fill_captions(tmp_path / "text", dataset, RECIPE, train="dev").fitted
+    assert Watched.learned_from[-1] == ["A zebra ."]
+    assert len(list((tmp_path / "text").glob("fitted-*"))) == 1
+
+
+def test_a_flipped_bit_is_mended_by_the_next_run(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    file = tmp_path / "text" / fill_captions(tmp_path / "text", dataset, RECIPE).manifest.file
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 64
+    file.write_bytes(data)
+    report = fill_captions(tmp_path / "text", dataset, RECIPE)
+    assert (report.fitted, report.transformed) == (False, True)
+    assert file.read_bytes() != data
+
+
+def test_a_full_disk_keeps_what_was_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = make_data(tmp_path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
+    with pytest.raises(DeixisError, match="the disk is full"):
+        fill_captions(tmp_path / "text", dataset, RECIPE)
+    monkeypatch.undo()
+    report = fill_captions(tmp_path / "text", dataset, RECIPE)
+    assert (report.fitted, report.transformed, len(Watched.learned_from)) == (False, True, 1)
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    with pytest.raises(DeixisError, match="no split 'test'"):
+        fill_captions(tmp_path / "text", dataset, RECIPE, train="test")
+    with pytest.raises(DeixisError, match="no text features; make them with: deixis features DATA --text KIND"):
+        caption_vectors(tmp_path / "text", dataset)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+    (tmp_path / "text" / "manifest.json").write_text("{")
+    with pytest.raises(DeixisError, match="damaged, remove"):
+        caption_vectors(tmp_path / "text", dataset)

@@ -1,0 +1,346 @@
+"""Filling a feature store: only what is missing, through kills, full disks, second processes and bad photos."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.vision import store_filling
+from deixis.vision.encoder import ImageEncoder, InputSize
+from deixis.vision.store import FeatureStore
+from deixis.vision.store_filling import Extras, fill_store
+from deixis.vision.store_writing import ShardLimits
+from tests.vision.test_store import Corners, colour_encoder, colours, draw, everything, flip_last_byte, make_data
+
+ROOT = Path(__file__).parent.parent.parent
+FOUR = ShardLimits(photos=4)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return make_data(tmp_path, 20)
+
+
+@pytest.fixture
+def unbroken(dataset: Dataset, tmp_path: Path) -> dict[str, tuple]:
+    """What a run holds that nothing disturbs."""
+    fill_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
+    return everything(FeatureStore(tmp_path / "unbroken"))
+
+
+def test_a_second_run_computes_nothing_and_reads_no_photo(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (first.photos, first.new, first.kept) == (20, 20, 0)
+
+    def never(photo: object) -> None:
+        raise AssertionError("a photo was read or encoded again")
+
+    monkeypatch.setattr(store_filling, "stamp_of", never)
+    again = fill_store(tmp_path / "store", dataset, colour_encoder(network=never))
+    assert (again.photos, again.new, again.kept) == (20, 0, 20)
+
+
+def test_one_split_first_and_the_rest_later(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
+    report = fill_store(tmp_path / "store", dataset, colour_encoder(), photos=dataset.split("dev"))
+    assert (report.photos, report.dropped) == (5, 0)
+    report = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.new, report.kept) == (20, 15, 5)
+    assert everything(FeatureStore(tmp_path / "store")) == unbroken
+
+
+def test_a_changed_photo_is_done_again_and_a_touched_one_is_not(dataset: Dataset, tmp_path: Path) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    before = everything(FeatureStore(tmp_path / "store"))
+    draw(tmp_path / "images" / "0003.png", 999)
+    os.utime(tmp_path / "images" / "0005.png")
+    report = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.new, report.redone, report.kept) == (20, 0, 1, 19)
+    after = everything(FeatureStore(tmp_path / "store"))
+    assert [name for name in before if before[name] != after[name]] == ["0003"]
+
+
+def test_a_changed_photo_of_the_same_length_is_noticed(dataset: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "images" / "0003.png"
+    Image.new("RGB", (20, 20), "red").save(path, format="BMP")
+    fill_store(tmp_path / "store", dataset, colour_encoder())
+    before = path.stat()
+    Image.new("RGB", (20, 20), "green").save(path, format="BMP")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert path.stat().st_size == before.st_size
+    assert fill_store(tmp_path / "store", dataset, colour_encoder()).redone == 1
+
+
+def test_photos_that_left_the_data_set_no_longer_count(dataset: Dataset, tmp_path: Path) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    smaller = make_data(tmp_path, 10, begin=4, replace=True)
+    report = fill_store(tmp_path / "store", smaller, colour_encoder())
+    assert (report.photos, report.dropped, report.kept) == (10, 10, 10)
+    store = FeatureStore(tmp_path / "store")
+    assert store.ids == [photo.id for photo in smaller.photos]
+    assert len(store.manifest.shards) == 3  # those of which nothing is left are gone too
+    fill_store(tmp_path / "store", smaller, colour_encoder())
+    assert len(list((tmp_path / "store").glob("*.safetensors"))) == 3
+
+
+def test_a_photo_that_changed_and_then_left_does_not_come_back_as_it_was(dataset: Dataset, tmp_path: Path) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    draw(tmp_path / "images" / "0003.png", 999)
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    fill_store(tmp_path / "store", make_data(tmp_path, 10, begin=4, replace=True), colour_encoder(), limits=FOUR)
+    assert "0003" not in FeatureStore(tmp_path / "store")
+
+
+def test_a_bad_photo_is_reported_and_skipped_and_tried_again(dataset: Dataset, tmp_path: Path) -> None:
+    bad, missing = tmp_path / "images" / "0004.png", tmp_path / "images" / "0007.png"
+    good = bad.read_bytes()
+    bad.write_bytes(b"no photo")
+    missing.unlink()
+    report = fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    assert [(error.path, error.reason) for error in report.skipped] == [
+        (str(bad), "not a photo in a known format"),
+        (str(missing), "no such file"),
+    ]
+    assert report.new == 18
+    bad.write_bytes(good)
+    report = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.new, len(report.skipped)) == (1, 1)
+
+
+def test_a_photo_that_went_bad_loses_its_old_features_but_one_that_is_away_keeps_them(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    (tmp_path / "images" / "0004.png").write_bytes(b"no photo")
+    (tmp_path / "images" / "0007.png").unlink()
+    report = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.dropped, len(report.skipped)) == (19, 1, 2)
+    store = FeatureStore(tmp_path / "store")
+    assert "0004" not in store
+    assert "0007" in store
+
+
+def test_numbers_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path: Path) -> None:
+    def bursting(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cells, whole = colours(pixels)
+        cells[pixels.reshape(len(pixels), -1)[:, 0] > 128] *= 1e6
+        return cells, whole
+
+    report = fill_store(tmp_path / "store", dataset, colour_encoder(network=bursting))
+    assert report.new + len(report.skipped) == 20
+    assert 0 < len(report.skipped) < 20
+    assert {error.reason for error in report.skipped} == {
+        "the encoder gives numbers that are not finite, or beyond float16"
+    }
+
+
+def test_encoders_never_mix(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
+    with pytest.raises(
+        DeixisError,
+        match=r"unbroken: holds features of colours \(colours-1\), which do not mix with colours \(colours-2\); "
+        "give another --out, or remove it",
+    ):
+        fill_store(tmp_path / "unbroken", dataset, colour_encoder("colours-2"))
+    with pytest.raises(DeixisError, match="was made with crops 0, not 10"):
+        fill_store(tmp_path / "unbroken", dataset, colour_encoder(), extras=Extras(crops=10))
+    with pytest.raises(DeixisError, match="was made with proposer None, not corners"):
+        fill_store(tmp_path / "unbroken", dataset, colour_encoder(), extras=Extras(proposer=Corners(), top=2))
+    assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
+
+
+def test_a_folder_with_other_things_is_left_alone(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="exists already and is no feature store; give another --out"):
+        fill_store(tmp_path / "images", dataset, colour_encoder())
+    assert not (tmp_path / "images" / "manifest.json").exists()
+
+
+def test_no_photos_are_one_line(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path, 2)
+    with pytest.raises(DeixisError, match="elsewhere: no such folder; say where the photos are now with --images DIR"):
+        fill_store(tmp_path / "store", Dataset(dataset.path, images=tmp_path / "elsewhere"), colour_encoder())
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("harm", ["flip", "truncate", "remove"])
+def test_a_damaged_shard_is_named_and_computed_again(
+    dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple], harm: str
+) -> None:
+    shard = tmp_path / "unbroken" / FeatureStore(tmp_path / "unbroken").manifest.shards[2].file
+    if harm == "flip":
+        flip_last_byte(shard)
+    elif harm == "truncate":
+        shard.write_bytes(shard.read_bytes()[:100])
+    else:
+        shard.unlink()
+    report = fill_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
+    assert report.damaged == [shard.name]
+    assert (report.new, report.kept) == (4, 16)
+    store = FeatureStore(tmp_path / "unbroken")
+    assert store.damaged() == []
+    assert everything(store) == unbroken
+
+
+@pytest.mark.parametrize("fails_at", [1, 3])
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, tuple], fails_at: int
+) -> None:
+    write, calls = Path.write_bytes, 0
+
+    def full(self: Path, data: bytes) -> int:
+        nonlocal calls
+        calls += 1
+        if calls >= fails_at:
+            write(self, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DeixisError, match="the disk is full"):
+        fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    monkeypatch.undo()
+    store = FeatureStore(tmp_path / "store")
+    assert len(store) == 4 * (fails_at - 1)
+    assert not list(store.path.glob(".*partial*"))
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    assert everything(FeatureStore(tmp_path / "store")) == unbroken
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_dying_at_any_write_loses_nothing_that_was_acknowledged(
+    dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]
+) -> None:
+    store = tmp_path / "store"
+    deaths = 0
+    while not run_and_die(store, dataset, at_write=2 + deaths % 5):
+        deaths += 1
+        if (store / "manifest.json").exists():
+            there = everything(FeatureStore(store))
+            assert all(unbroken[name] == features for name, features in there.items())
+        assert deaths < 40
+    assert deaths >= 3
+    assert everything(FeatureStore(store)) == unbroken
+    assert not list(store.glob(".*partial*"))
+
+
+def run_and_die(store: Path, dataset: Dataset, at_write: int) -> bool:
+    """Fill in a child that vanishes just before its n-th write reaches the disk; whether it came to the end."""
+    child = os.fork()
+    if child == 0:
+        sync, calls = os.fsync, 0
+
+        def die(handle: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == at_write:
+                os.kill(os.getpid(), signal.SIGKILL)
+            sync(handle)
+
+        os.fsync = die
+        try:
+            fill_store(store, dataset, colour_encoder(), limits=FOUR)
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+SLOW_RUN = """
+import sys, time
+from pathlib import Path
+from deixis.data.dataset import Dataset
+from deixis.vision.store_filling import fill_store
+from deixis.vision.store_writing import ShardLimits
+from tests.vision.test_store import colour_encoder, colours
+def slow(pixels):
+    print("begun", flush=True)
+    time.sleep(0.01 * len(pixels))
+    return colours(pixels)
+fill_store(Path(sys.argv[2]), Dataset(sys.argv[1]), colour_encoder(network=slow), limits=ShardLimits(photos=3))
+"""
+
+
+def slow_run(dataset: Dataset, store: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SLOW_RUN, str(dataset.path), str(store)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n", process.communicate()
+    return process
+
+
+def test_kill_9_at_random_moments_and_resumed_is_as_if_nothing_had_been(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path, 60)
+    fill_store(tmp_path / "unbroken", dataset, colour_encoder())
+    unbroken = everything(FeatureStore(tmp_path / "unbroken"))
+    moments, acknowledged = random.Random(8), set()
+    store = tmp_path / "store"
+    for _ in range(4):
+        process = slow_run(dataset, store)
+        time.sleep(moments.uniform(0.0, 0.4))
+        seen = set(FeatureStore(store).ids)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert acknowledged <= seen <= set(FeatureStore(store).ids)
+        acknowledged = seen
+    assert 0 < len(acknowledged) < 60
+    last = slow_run(dataset, store)
+    last.communicate(timeout=60)
+    assert last.returncode == 0
+    assert everything(FeatureStore(store)) == unbroken
+
+
+def test_a_second_process_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path, 100)
+    store = tmp_path / "store"
+    process = slow_run(dataset, store)
+    try:
+        with pytest.raises(DeixisError, match="store: another process is writing it; wait until it is done"):
+            fill_store(store, dataset, colour_encoder())
+        assert len(FeatureStore(store)) < 100
+    finally:
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(FeatureStore(store)) == 100
+
+
+def test_ctrl_c_keeps_what_was_computed(dataset: Dataset, tmp_path: Path) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if doing == "encoding" and done == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill_store(tmp_path / "store", dataset, colour_encoder(), on_progress=stop)
+    assert len(FeatureStore(tmp_path / "store")) == 7
+
+
+def test_a_slow_encoder_fills_small_shards(dataset: Dataset, tmp_path: Path) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=ShardLimits(seconds=0.0))
+    assert [shard.photos for shard in FeatureStore(tmp_path / "store").manifest.shards] == [1] * 20
+
+
+def test_memory_does_not_grow_with_the_photos(tmp_path: Path) -> None:
+    def large(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones((len(pixels), 64, 16, 16), np.float32), np.ones((len(pixels), 64), np.float32)
+
+    encoder = ImageEncoder("large", large, InputSize(8), channels=64, dimension=64, fingerprint="large")
+    peaks = []
+    for count in (64, 256):
+        dataset = make_data(tmp_path / str(count), count)
+        tracemalloc.start()
+        fill_store(tmp_path / str(count) / "store", dataset, encoder, limits=ShardLimits(photos=16))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
