@@ -1,7 +1,6 @@
 """How many of the phrases' boxes each proposer covers, beside boxes that never look at the photo.
 
-python benchmarks/proposals.py DATA [--split dev] [--methods edge-boxes selective-search] [--photos 200] [--json]
-python benchmarks/proposals.py DATA --methods head --encoder NAME
+python benchmarks/proposals.py DATA [--split dev] [--methods head edge-boxes selective-search] [--photos 200] [--json]
 
 DATA is a data set directory with photos and the boxes of Flickr30k Entities. R@K is the share of phrases with one of a
 photo's first K proposals at an IoU of at least 0.5 with the phrase's box; the box of a phrase with several is the one
@@ -136,7 +135,7 @@ def print_rows(rows: Sequence[Row]) -> None:
         print(f"{row.method:<24}" + "".join(f"{cell:<20}" for cell in cells) + f"{row.seconds:<12.3f}{row.boxes:.0f}")
     published = "".join(f"{PUBLISHED.get(k, ''):<20}" for k in AT)
     print(f"{'published, Flickr30k':<24}{published}".rstrip())
-    for k in (AT[-2], AT[-1]):
+    for k in AT[1:]:
         print(f"\n{f'R@{k} by type':<24}" + "".join(f"{kind:<14}" for kind in rows[0].by_type))
         for row in rows:
             print(f"{row.method:<24}" + "".join(f"{row.by_type[kind][k]:<14.1f}" for kind in row.by_type))
@@ -146,18 +145,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--split", default="dev")
-    parser.add_argument("--methods", nargs="*", choices=METHODS, metavar="NAME", help="; ".join(METHODS))
+    parser.add_argument(
+        "--methods", nargs="*", default=METHODS, choices=METHODS, metavar="NAME", help="; ".join(METHODS)
+    )
     parser.add_argument("--photos", type=int, help="only so many, a random but fixed choice")
-    parser.add_argument("--encoder", help="whose map the head reads, as deixis.vision.encoders names it")
+    parser.add_argument("--encoder", default="deixis", help="whose map the head reads")
     parser.add_argument("--save-blind", type=Path, metavar="FILE", help="keep the boxes that were chosen on train")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    methods = args.methods
-    if methods is None:
-        methods = [name for name in METHODS if name != "head" or args.encoder]
-    if "head" in methods and args.encoder is None:
-        parser.error("the head reads an encoder's map: name it with --encoder, or leave the head out of --methods")
-
     dataset = Dataset(args.data)
     photos = some_of(dataset.split(args.split), args.photos)
     items = localization_items(photos)
@@ -166,7 +161,7 @@ def main() -> None:
         blind.save(args.save_blind)
     one_core()
     rows = []
-    for proposer in (blind, *map(open_proposer, methods)):
+    for proposer in (blind, *map(open_proposer, args.methods)):
         encoder = args.encoder if proposer.name == "head" else None
         name = "fixed (blind)" if proposer is blind else proposer.name
         rows.append(measured(name, *proposed(proposer, dataset, photos, encoder), items))
