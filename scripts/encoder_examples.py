@@ -10,6 +10,8 @@ text side what captions of one photo have in common. Words are those that occur 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -62,28 +64,32 @@ def phrases_of(photo: Photo, table: Table) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def grounded(photo: Photo, caption: Caption) -> list[tuple[str, str, np.ndarray]]:
-    size = np.array([photo.width, photo.height] * 2)
-    found = []
-    for mention in caption.mentions:
-        if mention.chain is not None and (boxes := photo.boxes_of(mention.chain)):
-            union = geometry.union([box.xyxy for box in boxes])
-            found.append((caption.phrase(mention), mention.chain, union / size))
-    return found
+    """Words, chain and union box of each phrase of a caption that has boxes."""
+    return [
+        (caption.phrase(mention), mention.chain, union / size_of(photo))
+        for mention in caption.mentions
+        if mention.chain is not None and (union := union_of(photo, mention.chain)) is not None
+    ]
+
+
+def union_of(photo: Photo, chain: str) -> np.ndarray | None:
+    boxes = photo.boxes_of(chain)
+    return geometry.union([box.xyxy for box in boxes]) if boxes else None
+
+
+def size_of(photo: Photo) -> np.ndarray:
+    """What boxes are divided by to become fractions of the photo."""
+    return np.array([photo.width, photo.height] * 2)
 
 
 def boxes_of(photo: Photo) -> np.ndarray:
     """All boxes and the union box of every chain, without repetition; rows of −1 fill up."""
-    size = np.array([photo.width, photo.height] * 2)
-    single = [tuple(box.xyxy) for box in photo.boxes]
-    unions = [
-        tuple(geometry.union([box.xyxy for box in boxes]))
-        for chain in photo.chains
-        if (boxes := photo.boxes_of(chain.id))
-    ]
-    distinct = list(dict.fromkeys([*unions, *single]))[:BOXES]
+    unions = [union_of(photo, chain.id) for chain in photo.chains]
+    every = [*(tuple(union) for union in unions if union is not None), *(tuple(box.xyxy) for box in photo.boxes)]
+    distinct = list(dict.fromkeys(every))[:BOXES]
     filled = np.full((BOXES, 4), -1, dtype=np.float32)
     if distinct:
-        filled[: len(distinct)] = np.array(distinct) / size
+        filled[: len(distinct)] = np.array(distinct) / size_of(photo)
     return filled
 
 
@@ -97,6 +103,12 @@ def arrays_of(photos: Sequence[Photo], table: Table, prefix: str) -> dict[str, n
         f"{prefix}_phrase_chains": np.stack([chains for _, _, chains in phrases]),
         f"{prefix}_boxes": np.stack([boxes_of(photo) for photo in photos]),
     }
+
+
+def counted(photos: Sequence[Photo]) -> dict[str, object]:
+    """What tells these photos from others, for the metadata of what learns from them."""
+    ids = sorted(photo.id for photo in photos)
+    return {"count": len(ids), "sha256": hashlib.sha256("\n".join(ids).encode()).hexdigest()}
 
 
 def start_vectors(table: Table) -> np.ndarray:
@@ -124,6 +136,7 @@ def main() -> None:
     arrays = arrays_of(train, table, "train") | arrays_of(dev, table, "dev")
     arrays["text_captions"] = np.stack([captions_of(photo, table) for photo in more])
     arrays["words"], arrays["vectors"] = np.array(table.words), start_vectors(table)
+    arrays["learned_from"] = np.array(json.dumps({"photo_ids": counted(train), "caption_ids": counted(more)}))
     np.savez_compressed(chosen.out, **arrays)
 
 

@@ -22,19 +22,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from encoder_boxes import aligned_iou, area, iou, kept_boxes
+from encoder_losses import Grounded, Losses
+from encoder_towers import PhotoTower, TextTower
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.vision.encoders.focus import load_focus
+from deixis.vision.encoders.opened import IMAGENET
+from deixis.vision.encoders.own import save_network
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
-from deixis.vision.pooling import pool_batch
-from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes
+from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes, moved, save_head
+from deixis.vision.weights import save_weights
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 STORED = 308  # photos wait on the GPU as squares of this side
-PHRASES = 6  # of a caption, at most
 
 
 @dataclass(frozen=True)
@@ -63,155 +66,6 @@ class Settings:
     average: float = 0.995
     head_width: int = 256
     anchors: int = 12
-
-
-class TextTower(nn.Module):
-    """Words to a vector: pretrained word vectors, a bidirectional GRU, the maximum over the words."""
-
-    def __init__(self, vectors: np.ndarray, chosen: Settings) -> None:
-        super().__init__()
-        self.words = nn.Embedding.from_pretrained(torch.from_numpy(vectors).float(), freeze=False, padding_idx=0)
-        unknown = (self.words.weight == 0).all(1)
-        unknown[0] = False
-        with torch.no_grad():
-            self.words.weight[unknown] = torch.randn(int(unknown.sum()), vectors.shape[1]) * 0.3
-        self.read = nn.GRU(vectors.shape[1], chosen.hidden, batch_first=True, bidirectional=True)
-        self.drop = nn.Dropout(chosen.word_drop)
-        self.sentence = nn.Linear(2 * chosen.hidden, chosen.embedding)
-        self.phrase = nn.Linear(2 * chosen.hidden, chosen.embedding)
-
-    def forward(self, numbers: Tensor) -> Tensor:
-        lengths = (numbers > 0).sum(1).clamp(min=1)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            self.drop(self.words(numbers)), lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-        read, _ = nn.utils.rnn.pad_packed_sequence(
-            self.read(packed)[0], batch_first=True, total_length=numbers.shape[1]
-        )
-        return self.drop(read.masked_fill((numbers == 0)[:, :, None], -1e4).max(dim=1).values)
-
-    def sentences(self, numbers: Tensor) -> Tensor:
-        return functional.normalize(self.sentence(self(numbers)).float(), dim=-1)
-
-    def phrases(self, numbers: Tensor) -> Tensor:
-        return functional.normalize(self.phrase(self(numbers)).float(), dim=-1)
-
-
-class PhotoTower(nn.Module):
-    """Pixels to a map, and the map's means to vectors."""
-
-    def __init__(self, encoder: VisionTransformer, head: ProposalHead, chosen: Settings) -> None:
-        super().__init__()
-        self.encoder, self.head = encoder, head
-        width = encoder.shape.width
-        self.whole = nn.Sequential(nn.BatchNorm1d(width), nn.Dropout(0.2), nn.Linear(width, chosen.embedding))
-        self.place = nn.Sequential(nn.Linear(5, 64), nn.GELU(), nn.Linear(64, chosen.embedding))
-        self.region = nn.Sequential(nn.LayerNorm(width), nn.Dropout(0.1), nn.Linear(width, chosen.embedding))
-        self.register_buffer("mean", torch.tensor(MEAN)[None, :, None, None])
-        self.register_buffer("deviation", torch.tensor(DEVIATION)[None, :, None, None])
-
-    def maps(self, pixels: Tensor) -> Tensor:
-        with torch.autocast(pixels.device.type, torch.bfloat16):
-            return self.encoder((pixels - self.mean) / self.deviation).float()
-
-    def wholes(self, cells: Tensor) -> Tensor:
-        return functional.normalize(self.whole(cells.mean(dim=(2, 3))), dim=-1)
-
-    def regions(self, cells: Tensor, boxes: Tensor) -> Tensor:
-        """Vectors (b, n, embedding) for boxes (b, n, 4), which are fractions."""
-        sides = boxes[..., 2:] - boxes[..., :2]
-        place = torch.cat([boxes, sides.prod(dim=-1, keepdim=True)], dim=-1)
-        return functional.normalize(self.region(pool_batch(cells, boxes)) + self.place(place), dim=-1)
-
-
-class Losses(nn.Module):
-    """The four losses, with a learned sharpness for each kind of comparison."""
-
-    def __init__(self, chosen: Settings) -> None:
-        super().__init__()
-        self.chosen = chosen
-        self.sharpness = nn.Parameter(torch.full((3,), math.log(20.0)))
-
-    def scale(self, place: int) -> Tensor:
-        return self.sharpness[place].exp().clamp(max=100)
-
-    def pairs(self, a: Tensor, b: Tensor, place: int) -> Tensor:
-        scores = a @ b.T * self.scale(place)
-        target = torch.arange(len(a), device=a.device)
-        both = [functional.cross_entropy(s, target, label_smoothing=self.chosen.smoothing) for s in (scores, scores.T)]
-        return (both[0] + both[1]) / 2
-
-    def grounding(self, found: Grounded) -> Tensor:
-        """A phrase among the boxes of its photo and gold regions of other photos; a gold region among all phrases."""
-        own = torch.einsum("pe,pne->pn", found.phrases, found.candidates[found.photo]) * self.scale(2)
-        across = found.phrases @ found.gold.T * self.scale(2)
-        same_photo = found.photo[:, None] == found.photo[None, :]
-        same_words = (found.names[:, None, :] == found.names[None, :, :]).all(dim=-1)
-        others = across.masked_fill(same_photo | same_words, -1e4)
-        everything = torch.cat([own.masked_fill(found.unclear, -1e4), others], dim=1)
-        right = own.masked_fill(~found.right, -1e4)
-        forward = everything.logsumexp(dim=1) - right.logsumexp(dim=1)
-        same_chain = same_photo & (found.chain[:, None] == found.chain[None, :])
-        backward_all = across.T.masked_fill((same_words.T & ~same_chain.T), -1e4)
-        backward = backward_all.logsumexp(dim=1) - backward_all.masked_fill(~same_chain.T, -1e4).logsumexp(dim=1)
-        return (forward.mean() + backward.mean()) / 2
-
-    def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor) -> Tensor:
-        """Anchors near a gold box learn to reach it and say how near they got; the others say that nothing is there."""
-        there = gold[..., 0] >= 0
-        with torch.no_grad():
-            overlap = iou(anchors.expand(len(gold), -1, -1), gold) * there[:, None, :]
-            nearest = overlap >= 0.9 * overlap.amax(dim=1, keepdim=True)
-            chosen = (overlap >= 0.5) | nearest & (overlap > 0.2)
-            best = overlap.masked_fill(~chosen, -1).max(dim=2)
-            positive = best.values > 0
-            target_box = gold.gather(1, best.indices[..., None].expand(-1, -1, 4))
-        reached = aligned_giou(boxes[positive], target_box[positive])
-        quality = torch.zeros_like(logits)
-        with torch.no_grad():
-            quality[positive] = aligned_iou(boxes[positive], target_box[positive])
-        focus = (quality - logits.sigmoid()).abs().square().detach()
-        said = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
-        count = positive.sum().clamp(min=1)
-        return (1 - reached).mean() + said.sum() / count
-
-
-@dataclass(frozen=True)
-class Grounded:
-    """The phrases of a batch (p of them) with what they may point at."""
-
-    phrases: Tensor
-    names: Tensor
-    photo: Tensor
-    chain: Tensor
-    gold: Tensor
-    candidates: Tensor
-    right: Tensor
-    unclear: Tensor
-
-
-def iou(a: Tensor, b: Tensor) -> Tensor:
-    """Boxes (…, n, 4) and (…, m, 4) to (…, n, m)."""
-    low = torch.maximum(a[..., :, None, :2], b[..., None, :, :2])
-    high = torch.minimum(a[..., :, None, 2:], b[..., None, :, 2:])
-    shared = (high - low).clamp(min=0).prod(dim=-1)
-    return shared / (area(a)[..., :, None] + area(b)[..., None, :] - shared).clamp(min=1e-9)
-
-
-def area(boxes: Tensor) -> Tensor:
-    return (boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(dim=-1)
-
-
-def aligned_iou(a: Tensor, b: Tensor) -> Tensor:
-    shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(dim=-1)
-    return shared / (area(a) + area(b) - shared).clamp(min=1e-9)
-
-
-def aligned_giou(a: Tensor, b: Tensor) -> Tensor:
-    shared = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(min=0).prod(dim=-1)
-    joined = (area(a) + area(b) - shared).clamp(min=1e-9)
-    around = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(dim=-1).clamp(min=1e-9)
-    return shared / joined - (around - joined) / around
 
 
 class Examples:
@@ -311,9 +165,9 @@ class Training:
         shape = HeadShape(
             encoder.shape.width, chosen.head_width, shapes_of_anchors(arrays["train_boxes"], chosen.anchors)
         )
-        self.photos = PhotoTower(encoder, ProposalHead(shape), chosen).to(self.device)
-        self.texts = TextTower(arrays["vectors"], chosen).to(self.device)
-        self.losses = Losses(chosen).to(self.device)
+        self.photos = PhotoTower(encoder, ProposalHead(shape), chosen.embedding).to(self.device)
+        self.texts = TextTower(arrays["vectors"], chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
+        self.losses = Losses(chosen.smoothing).to(self.device)
         self.averaged = torch.optim.swa_utils.AveragedModel(
             nn.ModuleList([self.photos, self.texts]),
             multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(chosen.average),
@@ -323,14 +177,12 @@ class Training:
             texts.read.flatten_parameters()
         cells = chosen.side // encoder.shape.patch
         centred = anchor_boxes(shape, cells, cells).to(self.device)
-        self.anchors = torch.cat([centred[:, :2] - centred[:, 2:] / 2, centred[:, :2] + centred[:, 2:] / 2], 1).clamp(
-            0, 1
-        )
+        self.anchors = moved(centred, torch.zeros_like(centred))
         self.started = time.monotonic()
 
     def text_step(self) -> Tensor:
         rows = torch.randint(len(self.more_text), (self.chosen.batch * 2,), device=self.device)
-        pairs = torch.rand(len(rows), 5, device=self.device).argsort(dim=1)[:, :2]
+        pairs = torch.rand(len(rows), self.more_text.shape[1], device=self.device).argsort(dim=1)[:, :2]
         a, b = (self.texts.sentences(self.more_text[rows, pairs[:, side]]) for side in (0, 1))
         return self.losses.pairs(a, b, 1)
 
@@ -340,7 +192,7 @@ class Training:
         pixels = view.pixels(self.train.pixels[rows], chosen.side)
         with torch.set_grad_enabled(not frozen):
             cells = self.photos.maps(pixels)
-        which = torch.randint(5, (len(rows),), device=self.device)
+        which = torch.randint(self.train.captions.shape[1], (len(rows),), device=self.device)
         sentences = self.texts.sentences(self.train.captions[rows, which])
         loss = self.losses.pairs(self.photos.wholes(cells), sentences, 0)
         gold = view.boxes(self.train.boxes[rows])
@@ -381,7 +233,8 @@ class Training:
         shaken = gold.gather(1, picked[..., None].expand(-1, -1, 4))
         sides = (shaken[..., 2:] - shaken[..., :2]).repeat(1, 1, 2)
         shaken = (shaken + (torch.rand_like(shaken) - 0.5) * 0.5 * sides).clamp(0, 1)
-        anywhere = self.anchors[torch.randint(len(self.anchors), (count, quarter + PHRASES), device=self.device)]
+        phrases = self.train.phrases.shape[2]
+        anywhere = self.anchors[torch.randint(len(self.anchors), (count, quarter + phrases), device=self.device)]
         return torch.cat([anywhere, shaken, proposed], dim=1)
 
     def optimiser(self, encoder_rate: float, head_rate: float) -> torch.optim.Optimizer:
@@ -476,30 +329,9 @@ class Training:
         return (aligned_iou(picked.flatten(0, 1), wanted.flatten(0, 1)) >= 0.5).view_as(there)[there]
 
 
-def kept_boxes(logits: Tensor, boxes: Tensor, count: int, threshold: float = 0.65) -> Tensor:
-    """The best boxes of each photo after suppression, (b, count, 4); a photo with fewer repeats its best."""
-    kept = []
-    for scores, corners in zip(logits, boxes, strict=True):
-        order = scores.topk(min(1500, len(scores))).indices
-        chosen = suppressed(corners[order], threshold)[:count]
-        picked = corners[order][chosen]
-        kept.append(torch.cat([picked, picked[:1].expand(count - len(picked), -1)]))
-    return torch.stack(kept)
-
-
-def suppressed(boxes: Tensor, threshold: float) -> Tensor:
-    """Greedy suppression, best first."""
-    overlap = (iou(boxes, boxes) > threshold).triu(1).cpu().numpy()
-    alive = np.ones(len(boxes), dtype=bool)
-    for place in range(len(boxes)):
-        if alive[place]:
-            alive &= ~overlap[place]
-    return torch.from_numpy(np.flatnonzero(alive)).to(boxes.device)
-
-
 def recalls(scores: Tensor) -> dict[str, float]:
     photos = torch.arange(len(scores), device=scores.device)
-    owner = photos.repeat_interleave(5)
+    owner = photos.repeat_interleave(scores.shape[1] // len(scores))
     mine = owner[None, :] == photos[:, None]
     to_text = (scores > scores.masked_fill(~mine, -9).max(dim=1).values[:, None]).sum(1)
     to_photo = (scores > scores[owner, torch.arange(len(owner), device=scores.device)][None]).sum(0)
@@ -516,22 +348,15 @@ def settings_from(pairs: list[str]) -> Settings:
     return replace(Settings(), **{name: kinds[name](value) for name, value in values.items()})
 
 
-def save(training: Training, folder: Path, scores: dict[str, float]) -> None:
+def save(training: Training, folder: Path, scores: dict[str, float], learned_from: dict[str, object]) -> None:
     """Half precision; what is needed to use the weights stands in the files' metadata."""
-    photos = training.averaged.module[0]
-    about = {"settings": asdict(training.chosen), "dev": scores}
-    shape = asdict(photos.encoder.shape)
-    network = {"shape": shape, "side": training.chosen.side, "mean": MEAN, "deviation": DEVIATION}
-    parts = {
-        "encoder": (photos.encoder, network),
-        "proposals": (photos.head, asdict(photos.head.shape)),
-        "texts": (training.averaged.module[1], {}),
-        "rest": (nn.ModuleDict({"whole": photos.whole, "region": photos.region, "place": photos.place}), {}),
-    }
-    for name, (module, config) in parts.items():
-        tensors = {key: value.half().cpu().contiguous() for key, value in module.state_dict().items()}
-        metadata = {key: json.dumps(value) for key, value in {"config": config, **about}.items()}
-        save_file(tensors, folder / f"{name}.safetensors", metadata=metadata)
+    photos, texts = training.averaged.module
+    about = {"settings": asdict(training.chosen), "dev": scores, "learned_from": learned_from}
+    rest = nn.ModuleDict({"whole": photos.whole, "region": photos.region, "place": photos.place})
+    save_network(folder / "encoder.safetensors", photos.encoder, training.chosen.side, IMAGENET, about)
+    save_head(folder / "proposals.safetensors", photos.head, about)
+    save_weights(folder / "texts.safetensors", texts, {}, about)
+    save_weights(folder / "rest.safetensors", rest, {}, about)
 
 
 def main() -> None:
@@ -554,7 +379,7 @@ def main() -> None:
         for scores in training.run():
             print(json.dumps(scores), flush=True)
             if chosen.out:
-                save(training, chosen.out, scores)
+                save(training, chosen.out, scores, json.loads(str(arrays["learned_from"])))
 
 
 if __name__ == "__main__":

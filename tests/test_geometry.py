@@ -57,6 +57,44 @@ def test_nms_keeps_what_a_plain_loop_keeps(rows: list[tuple[tuple[int, ...], int
     assert found.tolist() == kept
 
 
+def suppressed_one_by_one(rows: np.ndarray, scores: np.ndarray, threshold: float) -> list[int]:
+    kept: list[int] = []
+    for row in sorted(range(len(rows)), key=lambda row: (-scores[row], row)):
+        if all(geometry.iou(rows[row], rows[other])[0, 0] < threshold for other in kept):
+            kept.append(row)
+    return kept
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(0, 60),
+    at_once=st.integers(1, 20),
+    threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0, 1.1]),
+    most=st.none() | st.integers(0, 70),
+)
+def test_nms_in_blocks_is_the_plain_loop_however_blocks_ties_and_repeated_boxes_fall(
+    seed: int, count: int, at_once: int, threshold: float, most: int | None
+) -> None:
+    drawn = np.random.default_rng(seed)
+    corners = drawn.integers(0, 12, (count, 2))
+    rows = np.concatenate([corners, corners + drawn.integers(0, 6, (count, 2))], axis=1).astype(float)
+    scores = drawn.integers(0, 4, count) / 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "_AT_ONCE", at_once)
+        found = geometry.nms(rows, scores, threshold, most)
+    assert found.tolist() == suppressed_one_by_one(rows, scores, threshold)[:most]
+
+
+def test_nms_of_more_boxes_than_one_block_is_the_plain_loop() -> None:
+    drawn = np.random.default_rng(0)
+    corners = drawn.random((600, 2)) * 100
+    rows = np.concatenate([corners, corners + 5 + drawn.random((600, 2)) * 30], axis=1)
+    scores = drawn.random(600)
+    expected = suppressed_one_by_one(rows, scores, 0.5)
+    assert geometry.nms(rows, scores, 0.5).tolist() == expected
+    assert geometry.nms(rows, scores, 0.5, most=7).tolist() == expected[:7]
+
+
 @given(box)
 def test_entities_corners_survive_the_way_there_and_back(one: tuple[int, ...]) -> None:
     assert geometry.to_entities(geometry.from_entities(one)).tolist() == list(one)

@@ -152,6 +152,12 @@ def test_tokens_are_slices_in_order_and_leave_out_only_what_cannot_be_seen(sente
 
 
 @given(ANYTHING)
+@example("A man reads J. Smith.")
+def test_the_words_of_tokens_are_those_of_the_sentence_they_were_cut_from(sentence: str) -> None:
+    assert words(tokenize(sentence)) == words(sentence)
+
+
+@given(ANYTHING)
 def test_words_are_lower_case_and_never_empty_or_parted(sentence: str) -> None:
     for word in words(sentence):
         assert word == word.lower()

@@ -30,6 +30,7 @@ The behaviour was learned from the Java program's answers; no code of it is used
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = ["TOKENIZER_VERSION", "Token", "tokenize", "words"]
@@ -198,13 +199,13 @@ _UNREADABLE = re.compile(
 )
 
 
-def words(sentence: str) -> list[str]:
+def words(sentence: str | Iterable[Token]) -> list[str]:
     """Give the words that caption scores count: lower case, no punctuation, spelled as COCO's evaluation does.
 
     Parameters
     ----------
-    sentence : str
-        Any string.
+    sentence : str or iterable of Token
+        Any string; or the tokens of one, or of a part of it, which are not cut again.
 
     Returns
     -------
@@ -215,8 +216,11 @@ def words(sentence: str) -> list[str]:
     --------
     >>> words("He can't hold it (the T-shirt).")
     ['he', 'ca', "n't", 'hold', 'it', '-lrb-', 'the', 't-shirt', '-rrb-']
+    >>> words(tokenize("A man reads J. Smith.")[2:])
+    ['reads', 'j.', 'smith']
     """
-    lowered = [token.lower() for token in _TOKEN.findall(sentence)]
+    texts = _TOKEN.findall(sentence) if isinstance(sentence, str) else (token.text for token in sentence)
+    lowered = [text.lower() for text in texts]
     spelled = (token if token.isascii() and token.isalnum() else _as_scored(token) for token in lowered)
     return [word for word in spelled if word]
 

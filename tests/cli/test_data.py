@@ -10,12 +10,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
-from deixis.cli import output
 from deixis.cli.data import print_statistics
 from deixis.cli.main import _run
 from deixis.data.converting import convert_dataset
@@ -400,24 +398,3 @@ def test_a_reader_that_is_gone_before_the_answer_is_left_in_peace(tmp_path: Path
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_long_job_says_how_far_it_is_every_few_seconds(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    seconds = iter(range(0, 100, 2))  # each look at the clock is two seconds later
-    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    with output.progress() as on_progress:
-        for done in range(1, 8):
-            on_progress("importing", 1000 * done, 7091)
-        for done in range(1, 4):
-            on_progress("reading", done, None)
-    said = capsys.readouterr()
-    assert said.err.splitlines() == ["importing: 3,000 of 7,091", "importing: 6,000 of 7,091", "reading: 2"]
-    assert said.out == ""
-
-
-def test_a_short_job_says_nothing_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.progress() as on_progress:
-        on_progress("importing", 1, 1)
-    assert capsys.readouterr().err == ""

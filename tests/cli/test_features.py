@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deixis.cli import features
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset
+from deixis.language.features.of_data import KINDS, caption_vectors
 from deixis.vision import encoders, proposals
 from deixis.vision.store import FeatureStore
-from deixis.vision.store_captions import caption_vectors
 from tests.conftest import Run
 from tests.test_house import HEAVY, modules_after
-from tests.vision.test_store import Corners, colour_encoder, make_data
+from tests.vision.store.small import Corners, colour_encoder, draw, make_data
 
 
 @pytest.fixture
@@ -97,6 +96,17 @@ def test_damage_is_named_and_mended(data: Path, capsys: pytest.CaptureFixture[st
     assert f"damaged: {shard}; its photos were computed again" in capsys.readouterr().err
 
 
+def test_features_outlive_a_new_import_and_only_what_is_new_changed_or_gone_is_looked_after(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(["features", str(data), "--encoder", "one"])
+    capsys.readouterr()
+    draw(tmp_path / "images" / "0003.png", 999)
+    make_data(tmp_path, 12, begin=2, replace=True)  # two photos have gone and two have come
+    assert _run(["features", str(data), "--encoder", "one"]) == 0
+    assert "12 photos, 3 numbers each (2 new, 9 there already, 1 changed, 2 dropped)" in capsys.readouterr().out
+
+
 def test_photos_may_have_moved(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").rename(tmp_path / "moved")
     assert _run(["features", str(data), "--encoder", "one"]) == 2
@@ -120,7 +130,7 @@ def test_precomputed_features_are_imported(data: Path, tmp_path: Path, capsys: p
     assert (answer["kept"], answer["unknown"], answer["encoder"][:9]) == (11, 1, "imported:")
 
 
-@pytest.mark.parametrize("kind", features.TEXT_KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_captions_become_vectors(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -154,7 +164,7 @@ def test_captions_become_vectors(
         (["DATA", "--encoder", "one", "--crops", "5"], "--crops 5: the papers' ten crops are the only ones"),
         (["DATA", "--encoder", "one", "--split", "test"], "no split 'test'; it has: dev, train"),
         (["DATA", "--import", "nowhere.npy"], "nowhere.npy: no such file"),
-        (["DATA", "--text", "word2vec"], "--text word2vec: there are mean, tfidf, fisher, hglmm"),
+        (["DATA", "--text", "word2vec"], "no text features word2vec; there are mean, tfidf, fisher, hglmm"),
         (["DATA", "--text", "mean", "--vectors", "nowhere.txt"], "nowhere.txt: no such file"),
         (["DATA", "--text", "tfidf", "--train-split", "test"], "no split 'test'; it has: dev, train"),
     ],
@@ -181,33 +191,3 @@ def test_an_unknown_encoder_is_one_line(deixis: Run, tmp_path: Path) -> None:
 def test_help_loads_nothing_heavy() -> None:
     loaded = modules_after("-m", "deixis.cli.main", "features", "--help")
     assert loaded.isdisjoint({*HEAVY, "safetensors", "h5py"})
-
-
-def test_the_pace_is_that_of_the_last_half_minute() -> None:
-    pace = features.Pace()
-    assert pace.at(0.0, 1) == 0.0
-    assert pace.at(10.0, 101) == 10.0
-    for second in range(11, 101):
-        latest = pace.at(float(second), 101 + (second - 10))
-    assert latest == pytest.approx(1.0)
-
-
-def test_time_left_claims_no_more_than_is_known() -> None:
-    assert features.time_left(0, 100, 0.0) == "time left not known yet"
-    assert features.time_left(100, 100_100, 10.0) == "about 2.8 h left"
-    assert features.time_left(100, 7_300, 10.0) == "about 12 min left"
-    assert features.time_left(7_299, 7_300, 10.0) == "less than a minute left"
-
-
-def test_progress_off_a_terminal_is_a_line_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter(np.arange(0.0, 1000.0, 1.0).tolist())
-    monkeypatch.setattr(features.time, "monotonic", lambda: next(clock))
-    with features.paced_progress("photos") as on_progress:
-        for done in range(1, 11):
-            on_progress("encoding", done, 20)
-        on_progress("learning", 0, None)
-    lines = capsys.readouterr().err.splitlines()
-    assert 2 <= len(lines) <= 5
-    assert all(line.startswith("encoding: ") and "photos/s, less than a minute left" in line for line in lines)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from deixis.data import images
-from deixis.data.images import find_photos, look_at, open_photo
+from deixis.data.images import find_photos, look_at, open_photo, size_of
 from deixis.errors import PhotoError
 
 pillow_heif.register_heif_opener()
@@ -164,3 +164,40 @@ def test_a_photo_of_just_as_many_pixels_as_allowed_is_read(tmp_path: Path, monke
     monkeypatch.setattr(images, "MAX_PIXELS", 40 * 24 - 1)
     with pytest.raises(PhotoError, match="40 × 24 pixels are too many"):
         open_photo(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_large_jpeg_may_be_decoded_small_and_is_upright_all_the_same(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "a.jpg"
+    QUARTERS.resize((803, 401)).save(path, exif=exif, quality=95)
+    whole, small = open_photo(path), open_photo(path, at_least=40)
+    assert size_of(path) == whole.size == ((803, 401) if orientation < 5 else (401, 803))
+    assert 40 <= min(small.size) < 80
+    for x, y in [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)]:
+        there = [photo.getpixel((int(x * photo.width), int(y * photo.height))) for photo in (whole, small)]
+        assert there[0] == pytest.approx(there[1], abs=20)
+
+
+@pytest.mark.parametrize(("at_least", "width"), [(1, 100), (50, 100), (51, 200), (100, 200), (101, 400), (300, 800)])
+def test_both_sides_are_at_least_as_long_as_asked(tmp_path: Path, at_least: int, width: int) -> None:
+    Image.new("RGB", (800, 400)).save(tmp_path / "a.jpg")
+    assert open_photo(tmp_path / "a.jpg", at_least).size == (width, width // 2)
+
+
+@pytest.mark.parametrize(("mode", "name"), [("L", "a.jpg"), ("CMYK", "a.jpg"), ("RGB", "a.png"), ("RGBA", "a.webp")])
+def test_what_is_no_colour_jpeg_comes_in_full(tmp_path: Path, mode: str, name: str) -> None:
+    Image.new(mode, (800, 600)).save(tmp_path / name)
+    assert open_photo(tmp_path / name, at_least=10).size == (800, 600)
+
+
+def test_a_photo_decoded_small_keeps_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("RGB", (800, 600)).save(tmp_path / "a.jpg")
+    monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600 - 1)
+    with pytest.raises(PhotoError, match="800 × 600 pixels are too many"):
+        open_photo(tmp_path / "a.jpg", at_least=10)
+    (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:700])
+    monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600)
+    with pytest.raises(PhotoError, match="cannot be read"):
+        open_photo(tmp_path / "a.jpg", at_least=10)

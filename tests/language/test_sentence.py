@@ -145,6 +145,12 @@ def test_words_of_a_phrase_are_cut_and_spelled_as_in_its_sentence() -> None:
     assert sentence.phrase(14, 29).words == ("-lrb-", "the", "t-shirt", "-rrb-")
 
 
+def test_initials_keep_their_full_stop() -> None:
+    sentence = Sentence("A man reads J. Smith.")
+    assert sentence.words == ("a", "man", "reads", "j.", "smith")
+    assert sentence.phrase(12, 20).words == ("j.", "smith")
+
+
 def test_a_phrase_that_is_no_node_takes_the_smallest_noun_phrase_over_it() -> None:
     sentence = Sentence("A man and woman run", tree=WITH_TREE)
     man, woman, crossing = sentence.phrase(0, 5), sentence.phrase(10, 15), sentence.phrase(10, 19)

@@ -14,9 +14,10 @@ from PIL import Image
 
 from deixis.data.images import open_photo
 from deixis.errors import PhotoError
+from deixis.vision import reading
 from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder, Pixels
 from deixis.vision.features import FeatureMap
-from deixis.vision.reading import encode_photos, read_for
+from deixis.vision.reading import SeenPhoto, encode_photos, encode_whole_photos
 
 
 def colours(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -96,21 +97,33 @@ def test_a_run_that_is_left_early_leaves_no_threads(photos: list[Path]) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]
 
 
-def test_progress_is_told_batch_by_batch(photos: list[Path]) -> None:
+def test_progress_is_told_of_each_photo(photos: list[Path]) -> None:
     told: list[tuple[str, int, int | None]] = []
     list(encode_photos(ENCODER, photos, batch=4, on_progress=lambda *what: told.append(what)))
-    assert told == [("encoding photos", done, 11) for done in (4, 8, 11)]
+    assert told == [("encoding photos", done, 11) for done in range(1, 12)]
+
+
+def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The sizes at which photos are decoded from now on."""
+    sizes: list[tuple[int, int]] = []
+
+    def watched(path: Path, at_least: int | None = None) -> Image.Image:
+        photo = open_photo(path, at_least)
+        sizes.append(photo.size)
+        return photo
+
+    monkeypatch.setattr(reading, "open_photo", watched)
+    return sizes
 
 
 @pytest.mark.parametrize(("orientation", "size"), [(1, (803, 401)), (3, (803, 401)), (6, (401, 803)), (8, (401, 803))])
 def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
-    tmp_path: Path, orientation: int, size: tuple[int, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int, size: tuple[int, int]
 ) -> None:
     path = save(tmp_path / "a.jpg", 803, 401, 50, orientation)
-    photo, full = read_for(ENCODER, path)
-    assert full == open_photo(path).size == size
-    assert 32 <= min(photo.size) < 101
+    sizes = decoded_sizes(monkeypatch)
     [(_, features)] = encode_photos(ENCODER, [path])
+    assert 32 <= min(sizes[0]) < 101
     assert isinstance(features, FeatureMap)
     assert features.size == size
     [expected] = ENCODER.encode([open_photo(path)])
@@ -118,26 +131,43 @@ def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
 
 
 def test_sides_that_become_equal_when_decoded_small_are_still_told_apart(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.jpg", 399, 400, 50, orientation=6)
-    assert read_for(ENCODER, path)[1] == open_photo(path).size == (400, 399)
+    [(_, features)] = encode_photos(ENCODER, [save(tmp_path / "a.jpg", 399, 400, 50, orientation=6)])
+    assert isinstance(features, FeatureMap)
+    assert features.size == (400, 399)
 
 
-@pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_other_jpegs_and_formats_take_the_plain_way(tmp_path: Path, mode: str) -> None:
-    Image.new(mode, (800, 600)).save(tmp_path / "a.jpg")
-    Image.new("RGB", (800, 600)).save(tmp_path / "a.png")
-    for name in ("a.jpg", "a.png"):
-        photo, full = read_for(ENCODER, tmp_path / name)
-        assert photo.size == full == (800, 600)
-
-
-def test_a_small_photo_is_not_decoded_smaller(tmp_path: Path) -> None:
+def test_a_small_photo_is_not_decoded_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a.jpg", 60, 40, 50)
-    photo, _ = read_for(ENCODER, path)
-    assert photo.size == (60, 40)
+    sizes = decoded_sizes(monkeypatch)
+    list(encode_photos(ENCODER, [path]))
+    assert sizes == [(60, 40)]
 
 
-def test_the_largest_part_of_joined_encoders_decides_how_small(tmp_path: Path) -> None:
+def test_the_largest_part_of_joined_encoders_decides_how_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = ImageEncoder("wide", colours, InputSize(128), channels=3, dimension=3, fingerprint="2")
-    photo, _ = read_for(JoinedEncoder([ENCODER, wide]), save(tmp_path / "a.jpg", 1600, 1200, 50))
-    assert min(photo.size) >= 256
+    path = save(tmp_path / "a.jpg", 1600, 1200, 50)
+    sizes = decoded_sizes(monkeypatch)
+    list(encode_photos(JoinedEncoder([ENCODER, wide]), [path]))
+    assert 256 <= min(sizes[0]) < 512
+
+
+def test_whole_photos_are_decoded_once_and_handed_out_with_their_maps(
+    photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = save(tmp_path / "large.jpg", 803, 401, 50, orientation=6)
+    sizes = decoded_sizes(monkeypatch)
+    found = list(encode_whole_photos(ENCODER, [*photos, large], batch=3))
+    assert len(sizes) == 12
+    for path, seen in found:
+        assert isinstance(seen, SeenPhoto)
+        expected = open_photo(path)
+        assert seen.photo.size == expected.size == seen.features.size
+        assert seen.photo.tobytes() == expected.tobytes()
+        assert np.array_equal(seen.features.cells, ENCODER.encode([expected])[0].cells)
+
+
+def test_a_bad_file_among_whole_photos_gives_its_error(photos: list[Path]) -> None:
+    photos[3].write_bytes(b"no photo")
+    found = dict(encode_whole_photos(ENCODER, photos))
+    assert [photos.index(path) for path, seen in found.items() if isinstance(seen, PhotoError)] == [3]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,35 +42,94 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+class Pace:
+    """How fast something goes, from the last half minute, and so how long the rest will take.
+
+    Examples
+    --------
+    >>> pace = Pace()
+    >>> pace.at(0.0, 0), pace.at(10.0, 50)
+    (0.0, 5.0)
+    """
+
+    SECONDS = 30.0
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def at(self, now: float, done: int) -> float:
+        """The number done in a second, now that so many are; 0 where it cannot be told yet."""
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= self.SECONDS:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return (done - before) / (now - then) if now > then else 0.0
+
+
+def time_left(done: int, total: int, pace: float) -> str:
+    """How long the rest takes, in words that claim no more than is known.
+
+    Examples
+    --------
+    >>> time_left(10, 7000, 0.0), time_left(1000, 7000, 20.0), time_left(6990, 7000, 20.0)
+    ('time left not known yet', 'about 5 min left', 'less than a minute left')
+    """
+    if pace <= 0:
+        return "time left not known yet"
+    minutes = (total - done) / pace / 60
+    if minutes < 1:
+        return "less than a minute left"
+    return f"about {minutes:.0f} min left" if minutes < 90 else f"about {minutes / 60:.1f} h left"
+
+
 @contextmanager
-def progress() -> Iterator[OnProgress]:
-    """Show how far a job is: a bar on a terminal, a line every few seconds elsewhere."""
+def progress(noun: str = "") -> Iterator[OnProgress]:
+    """Show how far a job is, how fast it goes and how long it will take: a bar on a terminal, lines elsewhere.
+
+    Parameters
+    ----------
+    noun
+        What is counted, in the plural: photos.
+    """
+    paces: dict[str, Pace] = {}
+
+    def speed(now: float, doing: str, done: int, total: int | None) -> str:
+        pace = paces.setdefault(doing, Pace()).at(now, done)
+        said = [f"{pace:,.1f} {noun}".rstrip() + "/s"] if pace else []
+        if total and done < total:
+            said.append(time_left(done, total, pace))
+        return ", ".join(said)
+
     if not sys.stderr.isatty():
-        yield _lines()
+        yield _lines(speed)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def on_progress(doing: str, done: int, total: int | None) -> None:
+            said = speed(time.monotonic(), doing, done, total)
             if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total)
-            bars.update(tasks[doing], completed=done)
+                tasks[doing] = bars.add_task(doing, total=total, speed=said)
+            bars.update(tasks[doing], completed=done, speed=said)
 
         yield on_progress
 
 
-def _lines() -> OnProgress:
+def _lines(speed: Callable[[float, str, int, int | None], str]) -> OnProgress:
     spoken = time.monotonic()
 
     def on_progress(doing: str, done: int, total: int | None) -> None:
         nonlocal spoken
-        if time.monotonic() - spoken >= _SECONDS_BETWEEN_LINES:
-            spoken = time.monotonic()
-            note(f"{doing}: {done:,}" + (f" of {total:,}" if total else ""))
+        now = time.monotonic()
+        said = speed(now, doing, done, total)
+        if now - spoken >= _SECONDS_BETWEEN_LINES:
+            spoken = now
+            count = f"{done:,}" + (f" of {total:,}" if total else "")
+            note(", ".join(filter(None, (f"{doing}: {count}", said))) if done else f"{doing} …")
 
     return on_progress
 

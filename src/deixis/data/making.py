@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -15,6 +17,9 @@ from deixis.files.atomic import new_directory
 from deixis.tokens import TOKENIZER_VERSION
 
 UNKNOWN_LICENCE = "not stated; ask the makers of the data"
+
+FEATURES = "features"
+"""The folder of a data set directory for what is computed from it; whoever fills it knows what in it is stale."""
 
 
 def make_dataset(
@@ -42,7 +47,7 @@ def make_dataset(
     sources
         The kind and the path of each file or folder that the photos come from.
     replace_old
-        Put the new directory in the place of an old one.
+        Put the new directory in the place of an old one, whose features it takes over.
     inputs
         Further files that are read while it is made; an old directory that holds one is not replaced.
 
@@ -80,4 +85,21 @@ def make_dataset(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         write_manifest(manifest, folder)
+        _take_over(out / FEATURES, folder / FEATURES)
     return manifest
+
+
+def _take_over(old: Path, new: Path) -> None:
+    """Give a folder a second name: the old one stays whole until the new directory is in its place."""
+    if old.is_symlink():
+        new.symlink_to(old.readlink())
+    elif old.is_dir():
+        unfinished = shutil.ignore_patterns(".*.lock", ".*.partial-*")
+        shutil.copytree(old, new, symlinks=True, ignore=unfinished, copy_function=_link_or_copy)
+
+
+def _link_or_copy(old: str, new: str) -> None:
+    try:
+        os.link(old, new)
+    except OSError:  # not every file system has links
+        shutil.copy2(old, new)

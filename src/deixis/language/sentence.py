@@ -20,8 +20,7 @@ from deixis.language.parser import Parser, parse
 from deixis.language.relations import Relation, relations
 from deixis.language.tagger import tag
 from deixis.language.trees import Tree, read_tree
-from deixis.language.vocabulary import counted_words
-from deixis.tokens import Token, tokenize
+from deixis.tokens import Token, tokenize, words
 
 __all__ = ["Phrase", "Sentence", "parse_together"]
 
@@ -74,7 +73,7 @@ class Sentence:
     @cached_property
     def words(self) -> tuple[str, ...]:
         """The tokens as vocabularies and text features count them: lower case, no punctuation."""
-        return counted_words(self.tokens)
+        return tuple(words(self.tokens))
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
@@ -204,7 +203,7 @@ class Phrase:
     @property
     def words(self) -> tuple[str, ...]:
         """Its tokens as vocabularies and text features count them: lower case, no punctuation."""
-        return counted_words(self.tokens)
+        return tuple(words(self.tokens))
 
     @property
     def node(self) -> Tree:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
-from PIL import Image, ImageOps
+from PIL import Image
 
-from deixis.data.images import MAX_BYTES, MAX_PIXELS, open_photo
+from deixis.data.images import open_photo, size_of
 from deixis.errors import PhotoError
-from deixis.files.progress import OnProgress, silent
+from deixis.files.progress import OnProgress, silent, told
 from deixis.vision.encoder import ImageEncoder, Prepared
 from deixis.vision.features import FeatureMap
 
 BATCH = 16
 READERS = 2
+# Whole photos that wait for others take their room: 36 MB each from a telephone.
+BATCH_OF_WHOLE_PHOTOS = 4
 # A JPEG is decoded no smaller than this many times what the network reads, so that the last step stays a good one.
 _SPARE = 2
-_EXIF_ORIENTATION = 0x0112
-_SIDEWAYS = (5, 6, 7, 8)
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class SeenPhoto:
+    """A photo, decoded whole, and what an encoder made of it."""
+
+    photo: Image.Image
+    features: FeatureMap
 
 
 def encode_photos(
@@ -44,33 +57,73 @@ def encode_photos(
     readers
         Threads that decode. Pillow and torch both leave the interpreter to others while they compute.
     on_progress
-        Told after each batch.
+        Told of each photo.
 
     Yields
     ------
     path, features or error
         In the order of the paths.
     """
-    ahead = _prepared_ahead(encoder, paths, readers, 2 * batch)
-    total = len(paths) if isinstance(paths, (list, tuple)) else None
-    done = 0
-    while group := list(islice(ahead, batch)):
-        maps = iter(encoder.encode_prepared([photo for _, photo in group if isinstance(photo, Prepared)]))
-        done += len(group)
-        on_progress("encoding photos", done, total)
-        for path, photo in group:
-            yield path, photo if isinstance(photo, PhotoError) else next(maps)
+    with closing(_encoded(encoder, paths, lambda path: (_reduced(encoder, path), None), batch, readers)) as encoded:
+        total = len(paths) if isinstance(paths, (list, tuple)) else None
+        for path, found in told(encoded, "encoding photos", total, on_progress):
+            yield path, found if isinstance(found, PhotoError) else found[1]
 
 
-def _prepared_ahead(
-    encoder: ImageEncoder, paths: Iterable[Path], readers: int, ahead: int
-) -> Iterator[tuple[Path, Prepared | PhotoError]]:
+def encode_whole_photos(
+    encoder: ImageEncoder, paths: Iterable[Path], batch: int = BATCH_OF_WHOLE_PHOTOS, readers: int = READERS
+) -> Iterator[tuple[Path, SeenPhoto | PhotoError]]:
+    """The same for those who look at the pixels too: each photo is decoded once, whole, and handed out with its map.
+
+    `encode_photos` decodes a large JPEG smaller, so its maps may differ slightly from these.
+    """
+    with closing(_encoded(encoder, paths, lambda path: _whole(encoder, path), batch, readers)) as encoded:
+        for path, found in encoded:
+            yield path, found if isinstance(found, PhotoError) else SeenPhoto(*found)
+
+
+def _reduced(encoder: ImageEncoder, path: Path) -> Prepared:
+    """A photo decoded no larger than an encoder needs it."""
+    size = size_of(path)
+    return encoder.prepare(open_photo(path, at_least=_SPARE * max(encoder.reading_size(size))), size)
+
+
+def _whole(encoder: ImageEncoder, path: Path) -> tuple[Prepared, Image.Image]:
+    photo = open_photo(path)
+    return encoder.prepare(photo), photo
+
+
+def _encoded(
+    encoder: ImageEncoder,
+    paths: Iterable[Path],
+    read: Callable[[Path], tuple[Prepared, Kept]],
+    batch: int,
+    readers: int,
+) -> Generator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
+    """What is kept of each photo, and its features."""
+    with closing(_read_ahead(paths, read, readers, 2 * batch)) as ahead:
+        while group := list(islice(ahead, batch)):
+            maps = iter(encoder.encode_prepared([each[0] for _, each in group if not isinstance(each, PhotoError)]))
+            for path, each in group:
+                yield path, each if isinstance(each, PhotoError) else (each[1], next(maps))
+
+
+def _read_ahead(
+    paths: Iterable[Path], read: Callable[[Path], Kept], readers: int, ahead: int
+) -> Generator[tuple[Path, Kept | PhotoError]]:
     """Photos in order; never more than `ahead` of them are decoded or waiting."""
-    waiting: deque[tuple[Path, Future[Prepared | PhotoError]]] = deque()
+
+    def read_or_not(path: Path) -> Kept | PhotoError:
+        try:
+            return read(path)
+        except PhotoError as error:
+            return error
+
+    waiting: deque[tuple[Path, Future[Kept | PhotoError]]] = deque()
     pool = ThreadPoolExecutor(readers, thread_name_prefix="photos")
     try:
         for path in paths:
-            waiting.append((path, pool.submit(_prepared, encoder, path)))
+            waiting.append((path, pool.submit(read_or_not, path)))
             if len(waiting) == ahead:
                 first, future = waiting.popleft()
                 yield first, future.result()
@@ -79,43 +132,3 @@ def _prepared_ahead(
             yield first, future.result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _prepared(encoder: ImageEncoder, path: Path) -> Prepared | PhotoError:
-    try:
-        photo, size = read_for(encoder, path)
-        return encoder.prepare(photo, size)
-    except PhotoError as error:
-        return error
-
-
-def read_for(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tuple[int, int]]:
-    """A photo decoded as large as an encoder needs it, and its full size; both after EXIF rotation.
-
-    A JPEG can be decoded to a half, a quarter or an eighth at a fraction of the cost.
-    """
-    reduced = _reduced_jpeg(encoder, path)
-    if reduced is not None:
-        return reduced
-    photo = open_photo(path)
-    return photo, photo.size
-
-
-def _reduced_jpeg(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tuple[int, int]] | None:
-    """None for all but large colour JPEGs. Whatever is wrong with a file, `open_photo` says it in its own words."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            return None
-        with Image.open(path, formats=("JPEG",)) as image:
-            full = image.size
-            if full[0] * full[1] > MAX_PIXELS or image.mode != "RGB":
-                return None
-            # Rotation swaps the sides, so the larger one is wanted both ways.
-            wanted = _SPARE * max(encoder.reading_size(full) + encoder.reading_size(full[::-1]))
-            image.draft("RGB", (wanted, wanted))
-            if image.size == full:
-                return None
-            sideways = image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS
-            return ImageOps.exif_transpose(image), full[::-1] if sideways else full
-    except Exception:  # a stranger's file may break Pillow in many ways
-        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +83,22 @@ def test_without_a_path_it_is_the_one_that_comes_with_deixis(path: Path, monkeyp
     assert encoder.fingerprint == open_encoder(f"deixis:{path}").fingerprint
 
 
-@pytest.mark.skipif(not own.SHIPPED.is_file(), reason="the weights of the encoder deixis are not in this checkout")
 def test_the_shipped_encoder_tells_photos_apart() -> None:
     encoder = open_encoder("deixis", device="cpu")
     noise = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
     grey, noisy = encoder.encode([Image.new("RGB", (120, 90), "grey"), Image.fromarray(noise)])
-    assert np.isfinite(noisy.cells).all()
+    assert (encoder.channels, encoder.dimension, encoder.input_size.side) == (384, 384, 252)
+    assert noisy.cells.shape == (384, 18, 18)
+    assert noisy.size == (120, 90)
+    np.testing.assert_allclose(noisy.whole, noisy.cells.mean(axis=(1, 2)), atol=1e-5)
     assert np.abs(grey.whole - noisy.whole).max() > 0.01
+    assert np.isfinite(noisy.cells).all()
+
+
+def test_the_fingerprint_of_the_shipped_encoder_is_the_same_wherever_and_whenever_it_is_opened(tmp_path: Path) -> None:
+    shutil.copyfile(own.SHIPPED, tmp_path / "elsewhere.safetensors")
+    names = ("deixis", "deixis", f"deixis:{tmp_path / 'elsewhere.safetensors'}")
+    assert len({open_encoder(name, device="cpu").fingerprint for name in names}) == 1
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,12 @@ from deixis.errors import DeixisError
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals import PROPOSERS, Proposer, open_proposer
 from deixis.vision.proposals.edge_boxes import EdgeBoxes, EdgeBoxesSettings
-from deixis.vision.proposals.fixed import shipped_boxes
+from deixis.vision.proposals.fixed import FixedProposer, shipped_boxes
 from deixis.vision.proposals.selective_search import SelectiveSearch, SelectiveSearchSettings
 
 UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
 SEEING = ("edge-boxes", "selective-search")
+WHOLE = FixedProposer([[0, 0, 1, 1]])
 QUICK: dict[str, Proposer] = {
     "edge-boxes": EdgeBoxes(EdgeBoxesSettings(side=90)),
     "selective-search": SelectiveSearch(SelectiveSearchSettings(side=90)),
@@ -113,11 +114,33 @@ def test_a_plain_thing_is_found_at_any_size_and_by_colour_alone(
     assert geometry.iou(found.boxes, [gold]).max() > 0.75
 
 
+def test_a_fingerprint_is_that_of_all_that_changes_the_boxes() -> None:
+    pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
+    alike = [(EdgeBoxes(), EdgeBoxes()), (SelectiveSearch(), SelectiveSearch()), (WHOLE, FixedProposer([[0, 0, 1, 1]]))]
+    assert all(one.fingerprint == same.fingerprint for one, same in alike)
+    others = [
+        EdgeBoxes(EdgeBoxesSettings(blur=3.0)),
+        SelectiveSearch(SelectiveSearchSettings(side=90)),
+        FixedProposer([[0, 0, 0.5, 1]]),
+    ]
+    assert len({proposer.fingerprint for proposer in [*(one for one, _ in alike), *others]}) == 6
+
+
+@pytest.mark.parametrize("name", SEEING)
+def test_another_opencv_is_another_fingerprint(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cv2 = pytest.importorskip("cv2", reason="needs the extra 'proposals'")
+    before = open_proposer(name).fingerprint
+    monkeypatch.setattr(cv2, "__version__", "0.0.1")
+    assert open_proposer(name).fingerprint != before
+
+
 @pytest.mark.parametrize("name", SEEING)
 def test_without_opencv_one_line_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(DeixisError, match=rf"^the proposer {name} needs OpenCV .* pip install 'deixis\[proposals\]'$"):
         open_proposer(name).propose(scene((40, 30)), UNUSED, 5)
+    with pytest.raises(DeixisError, match="needs OpenCV"):
+        open_proposer(name).fingerprint  # noqa: B018  asked for before the first photo is read
 
 
 def test_an_opencv_without_its_contributed_modules_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,26 +6,21 @@ side of its photos and the scale of its pixels.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from deixis.errors import DeixisError
-from deixis.files.atomic import new_file
 from deixis.vision.encoder import InputSize
 from deixis.vision.encoders.names import EncoderName, Options
 from deixis.vision.encoders.opened import Opened, PixelScale, check_side, hash_of_file
 from deixis.vision.encoders.torch_network import TorchNetwork
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.weights import damaged, load_weights, save_weights
 
 SHIPPED = Path(__file__).parent.parent / "models" / "encoder.safetensors"
-_CONFIG = "config"
 
 
 def defaults(architecture: str) -> Options:
@@ -75,51 +70,22 @@ def save_network(
     ...     load_network(Path(folder) / "a.safetensors")[1:]
     (56, PixelScale(mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225)))
     """
-    from safetensors.torch import save_file
-
-    config = {"shape": asdict(network.shape), "side": side, **asdict(scale)}
-    metadata = {key: json.dumps(value) for key, value in {**(about or {}), _CONFIG: config}.items()}
-    weights = {name: tensor.detach().half().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    with new_file(path) as unfinished:
-        save_file(weights, unfinished, metadata)
+    save_weights(path, network, {"shape": asdict(network.shape), "side": side, **asdict(scale)}, about)
 
 
 def load_network(path: Path) -> tuple[VisionTransformer, int, PixelScale]:
     """The network in single precision, the side of its photos and the scale of its pixels."""
-    from safetensors import safe_open
-
     if not path.is_file():
         raise DeixisError(f"{path}: no encoder there" if path != SHIPPED else f"{path}: missing; reinstall deixis")
-    with _damaged(path), safe_open(path, framework="pt") as file:
-        config = json.loads((file.metadata() or {})[_CONFIG])
-        shape = ViTShape(**{key: int(value) for key, value in config["shape"].items()})
-        scale = PixelScale(_three(config["mean"]), _three(config["deviation"]))
-        stated, held = _shapes(shape), {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        if stated != held:
-            wrong = sorted(name for name in stated.keys() | held.keys() if stated.get(name) != held.get(name))
-            raise ValueError(f"{wrong[0]} is not as the shape asks for")
-        network = VisionTransformer(shape)
-        network.load_state_dict({name: file.get_tensor(name).float() for name in stated})
-        return network.eval(), int(config["side"]), scale
+    network, config = load_weights(path, "encoder", lambda config: VisionTransformer(_shape(config["shape"])))
+    with damaged(path, "encoder"):
+        return network, int(config["side"]), PixelScale(_three(config["mean"]), _three(config["deviation"]))
 
 
-def _shapes(shape: ViTShape) -> dict[str, tuple[int, ...]]:
-    """What the weights must be, learned without room for them: a hostile file may state any size."""
-    with torch.device("meta"):
-        return {name: tuple(tensor.shape) for name, tensor in VisionTransformer(shape).state_dict().items()}
+def _shape(stated: dict[str, Any]) -> ViTShape:
+    return ViTShape(**{key: int(value) for key, value in stated.items()})
 
 
 def _three(numbers: Any) -> tuple[float, float, float]:
     red, green, blue = (float(number) for number in numbers)
     return red, green, blue
-
-
-@contextmanager
-def _damaged(path: Path) -> Iterator[None]:
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except (SafetensorError, AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DeixisError(f"{path}: damaged, or no encoder of deixis ({type(error).__name__}: {reason})") from error

@@ -21,7 +21,7 @@ from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
 from deixis.vision.features import FeatureMap
-from deixis.vision.proposals.proposer import Proposals
+from deixis.vision.proposals.proposer import Proposals, fingerprint_of
 from deixis.vision.proposals.ranking import best_boxes
 
 IOU = 0.5
@@ -48,6 +48,11 @@ class FixedProposer:
 
     def __init__(self, boxes: npt.ArrayLike) -> None:
         self.boxes = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the boxes."""
+        return fingerprint_of(self.name, {"boxes": self.boxes.tolist()})
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
         """The first `top` boxes, stretched to the photo's size."""

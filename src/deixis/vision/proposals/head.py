@@ -6,23 +6,25 @@ the anchor will cover something (the IoU to expect), and how to move and stretch
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis import geometry
 from deixis.errors import DeixisError
+from deixis.vision.encoders.opened import hash_of_file
 from deixis.vision.features import FeatureMap
-from deixis.vision.proposals.proposer import Proposals
+from deixis.vision.proposals.proposer import Proposals, fingerprint_of
 from deixis.vision.proposals.ranking import best_boxes
+from deixis.vision.weights import load_weights, save_weights
 
 SHIPPED = Path(__file__).parents[1] / "models" / "proposals.safetensors"
 # Boxes that overlap more than this stand for one; chosen on dev (benchmarks/proposals.py).
@@ -100,9 +102,10 @@ class HeadProposer:
 
     name = "head"
 
-    def __init__(self, network: ProposalHead, fingerprint: str) -> None:
+    def __init__(self, network: ProposalHead, weights: str) -> None:
+        """Take a head and a hash of its weights."""
         self.network = network.eval()
-        self.fingerprint = fingerprint
+        self.fingerprint = fingerprint_of(self.name, {"weights": weights, "same": _SAME})
 
     def propose(self, photo: Image.Image, features: FeatureMap, top: int) -> Proposals:
         """The boxes with the highest expected IoU, those that say the same left out."""
@@ -120,17 +123,29 @@ class HeadProposer:
         return best_boxes(boxes[kept], scores[kept], features.size, top)
 
 
+def save_head(path: str | PathLike[str], network: ProposalHead, about: Mapping[str, object] | None = None) -> None:
+    """Write a head for `open_head`; what else should stand in the file is told as to `save_weights`."""
+    save_weights(path, network, asdict(network.shape), about)
+
+
 def open_head(path: Path = SHIPPED) -> HeadProposer:
-    """Read a head that was trained for an encoder's map."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            config = json.loads(file.metadata()["config"])
-            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118, not a dictionary
-        shape = HeadShape(config["channels"], config["width"], tuple((w, h) for w, h in config["anchors"]))
-        network = ProposalHead(shape)
-        network.load_state_dict(weights)
-    except FileNotFoundError:
-        raise DeixisError(f"{path}: no such file") from None
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise DeixisError(f"{path}: not the weights of a proposal head ({error})") from error
-    return HeadProposer(network, hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+    """Read a head that was trained for an encoder's map; without a path, the one that comes with deixis.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> network = ProposalHead(HeadShape(channels=8, width=16, anchors=((0.5, 0.5),)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_head(f"{folder}/a.safetensors", network)
+    ...     open_head(Path(folder) / "a.safetensors").network.shape.anchors
+    ((0.5, 0.5),)
+    """
+    if not path.is_file():
+        raise DeixisError(f"{path}: no such file" if path != SHIPPED else f"{path}: missing; reinstall deixis")
+    network, _ = load_weights(path, "proposal head", lambda config: ProposalHead(_shape(config)))
+    return HeadProposer(network, hash_of_file(path))
+
+
+def _shape(stated: dict[str, Any]) -> HeadShape:
+    anchors = tuple((float(width), float(height)) for width, height in stated["anchors"])
+    return HeadShape(int(stated["channels"]), int(stated["width"]), anchors)

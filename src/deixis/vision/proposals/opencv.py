@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,10 @@ from PIL import Image
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize, resized
+from deixis.vision.proposals.proposer import fingerprint_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def opencv(proposer: str) -> Any:
@@ -27,6 +32,11 @@ def opencv(proposer: str) -> Any:
             f"the proposer {proposer} needs OpenCV with its contributed modules: pip install 'deixis[proposals]'"
         ) from None
     return cv2
+
+
+def fingerprint_with_opencv(proposer: str, settings: DataclassInstance) -> str:
+    """What tells the boxes of a proposer from others': its settings, and which OpenCV searches."""
+    return fingerprint_of(proposer, {"settings": asdict(settings), "opencv": opencv(proposer).__version__})
 
 
 def pixels_at(photo: Image.Image, size: InputSize) -> NDArray[np.uint8]:

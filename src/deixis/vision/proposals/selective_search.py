@@ -17,7 +17,7 @@ from PIL import Image
 from deixis import geometry
 from deixis.vision.encoder import InputSize
 from deixis.vision.features import FeatureMap
-from deixis.vision.proposals.opencv import opencv, pixels_at
+from deixis.vision.proposals.opencv import fingerprint_with_opencv, opencv, pixels_at
 from deixis.vision.proposals.proposer import Proposals
 from deixis.vision.proposals.ranking import best_boxes
 
@@ -58,6 +58,11 @@ class SelectiveSearch:
 
     def __init__(self, settings: SelectiveSearchSettings | None = None) -> None:
         self.settings = settings or SelectiveSearchSettings()
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the settings and the version of OpenCV."""
+        return fingerprint_with_opencv(self.name, self.settings)
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
         """At most `top` boxes; only the pixels are looked at."""

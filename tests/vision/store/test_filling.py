@@ -16,16 +16,24 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deixis.data import images
 from deixis.data.dataset import Dataset
+from deixis.data.images import open_photo
 from deixis.errors import DeixisError
-from deixis.vision import store_filling
+from deixis.vision import reading
 from deixis.vision.encoder import ImageEncoder, InputSize
-from deixis.vision.store import FeatureStore
-from deixis.vision.store_filling import Extras, fill_store
-from deixis.vision.store_writing import ShardLimits
-from tests.vision.test_store import Corners, colour_encoder, colours, draw, everything, flip_last_byte, make_data
+from deixis.vision.store import Extras, FeatureStore, ShardLimits, fill_store, filling
+from tests.vision.store.small import (
+    Corners,
+    colour_encoder,
+    colours,
+    draw,
+    everything,
+    flip_last_byte,
+    make_data,
+)
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 FOUR = ShardLimits(photos=4)
 
 
@@ -50,7 +58,7 @@ def test_a_second_run_computes_nothing_and_reads_no_photo(
     def never(photo: object) -> None:
         raise AssertionError("a photo was read or encoded again")
 
-    monkeypatch.setattr(store_filling, "stamp_of", never)
+    monkeypatch.setattr(filling, "stamp_of", never)
     again = fill_store(tmp_path / "store", dataset, colour_encoder(network=never))
     assert (again.photos, again.new, again.kept) == (20, 0, 20)
 
@@ -162,6 +170,40 @@ def test_encoders_never_mix(dataset: Dataset, tmp_path: Path, unbroken: dict[str
     assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
 
 
+def test_boxes_of_two_proposers_never_mix(dataset: Dataset, tmp_path: Path) -> None:
+    some, others = (Extras(proposer=Corners(fingerprint), top=2) for fingerprint in ("corners-1", "corners-2"))
+    fill_store(tmp_path / "store", dataset, colour_encoder(), photos=dataset.split("dev"), extras=some)
+    with pytest.raises(
+        DeixisError,
+        match=r"store: holds boxes of corners \(corners-1\), which do not mix with those of corners \(corners-2\); "
+        "give another --out, or remove it",
+    ):
+        fill_store(tmp_path / "store", dataset, colour_encoder(), extras=others)
+    assert fill_store(tmp_path / "store", dataset, colour_encoder(), extras=some).photos == 20
+
+
+@pytest.mark.parametrize("extras", [Extras(), Extras(crops=10), Extras(10, Corners(), 2)], ids=["map", "crops", "all"])
+def test_a_photo_is_decoded_once_and_encoded_once(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extras: Extras
+) -> None:
+    decoded: list[Path] = []
+    encoded: list[int] = []
+
+    def counted(path: Path, at_least: int | None = None) -> Image.Image:
+        decoded.append(path)
+        return open_photo(path, at_least)
+
+    def watched(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        encoded.append(len(pixels))
+        return colours(pixels)
+
+    for module in (images, reading):
+        monkeypatch.setattr(module, "open_photo", counted)
+    fill_store(tmp_path / "store", dataset, colour_encoder(network=watched), extras=extras)
+    assert sorted(decoded) == sorted(dataset.path_of(photo) for photo in dataset.photos)
+    assert sum(encoded) == 20 * (11 if extras.crops else 1)
+
+
 def test_a_folder_with_other_things_is_left_alone(dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="exists already and is no feature store; give another --out"):
         fill_store(tmp_path / "images", dataset, colour_encoder())
@@ -261,9 +303,8 @@ SLOW_RUN = """
 import sys, time
 from pathlib import Path
 from deixis.data.dataset import Dataset
-from deixis.vision.store_filling import fill_store
-from deixis.vision.store_writing import ShardLimits
-from tests.vision.test_store import colour_encoder, colours
+from deixis.vision.store import ShardLimits, fill_store
+from tests.vision.store.small import colour_encoder, colours
 def slow(pixels):
     print("begun", flush=True)
     time.sleep(0.01 * len(pixels))

@@ -13,11 +13,11 @@ from deixis.data.dataset import Dataset
 from deixis.data.matching import ByName, stem_of
 from deixis.errors import DatasetError, PhotoError
 from deixis.files.progress import OnProgress, silent
-from deixis.vision.store_filling import FillReport, drop_gone
-from deixis.vision.store_manifest import Contents
-from deixis.vision.store_shards import PhotoFeatures, Stamp
-from deixis.vision.store_tables import FeatureTable, open_table
-from deixis.vision.store_writing import open_for_writing
+from deixis.vision.store.filling import FillReport, drop_gone
+from deixis.vision.store.manifest import Contents
+from deixis.vision.store.shards import PhotoFeatures, Stamp
+from deixis.vision.store.tables import FeatureTable, open_table
+from deixis.vision.store.writing import open_for_writing
 
 _AT_ONCE = 1024
 _NO_HASH = "0" * 64

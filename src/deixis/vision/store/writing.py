@@ -11,7 +11,7 @@ from pathlib import Path
 from deixis.errors import DeixisError
 from deixis.files.atomic import explained, only_one, parents_of
 from deixis.files.progress import OnProgress, silent
-from deixis.vision.store_manifest import (
+from deixis.vision.store.manifest import (
     FILE,
     Contents,
     Shard,
@@ -20,7 +20,7 @@ from deixis.vision.store_manifest import (
     refuse_other,
     write_manifest,
 )
-from deixis.vision.store_shards import OpenShard, PhotoFeatures, Stamp, is_intact, write_shard
+from deixis.vision.store.shards import OpenShard, PhotoFeatures, Stamp, is_intact, write_shard
 
 
 @dataclass(frozen=True)

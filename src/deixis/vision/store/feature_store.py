@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from deixis.data.making import FEATURES
 from deixis.errors import DeixisError
 from deixis.files.progress import OnProgress, silent, told
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposals
-from deixis.vision.store_manifest import Contents, read_manifest
-from deixis.vision.store_shards import Floats, OpenShard, is_intact
-
-FOLDER = "features"
-"""Where a data set directory keeps its stores."""
+from deixis.vision.store.manifest import Contents, read_manifest
+from deixis.vision.store.shards import Floats, OpenShard, is_intact
 
 
 def default_place(data: Path, encoder: str, *, crops: int = 0, proposer: str | None = None, top: int = 0) -> Path:
@@ -32,7 +30,7 @@ def default_place(data: Path, encoder: str, *, crops: int = 0, proposer: str | N
     'flickr8k.data/features/torchvision-vgg19,crops=10'
     """
     name = encoder + (f",crops={crops}" if crops else "") + (f",{proposer}={top}" if proposer else "")
-    return data / FOLDER / re.sub(r"[^\w.,=@+-]+", "-", name).strip("-.")
+    return data / FEATURES / re.sub(r"[^\w.,=@+-]+", "-", name).strip("-.")
 
 
 class FeatureStore:

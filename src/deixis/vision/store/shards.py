@@ -19,7 +19,7 @@ from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposals
-from deixis.vision.store_manifest import Contents, Shard
+from deixis.vision.store.manifest import Contents, Shard
 
 Floats = NDArray[np.float32]
 

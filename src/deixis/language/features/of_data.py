@@ -1,7 +1,4 @@
-"""A vector for every caption of a data set, learned from the training split alone and kept beside the photos' features.
-
-Knows nothing of words: what learns and transforms is handed in.
-"""
+"""A vector for every caption of a data set, learned from the training split alone and kept beside the photos'."""
 
 from __future__ import annotations
 
@@ -11,43 +8,27 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis import __version__
 from deixis.data.dataset import Dataset
+from deixis.data.making import FEATURES
 from deixis.errors import DeixisError
 from deixis.files.atomic import explained, new_file, only_one, parents_of
 from deixis.files.progress import OnProgress, silent
+from deixis.language import features
+from deixis.language.features import TextFeatures
+from deixis.language.vectors import PACKAGES, WordVectors, installed_vectors, read_vectors
 from deixis.tokens import TOKENIZER_VERSION
 
 FILE = "manifest.json"
 FORMAT = "deixis-caption-features"
 VERSION = 1
-CHUNK = 1024
 
-
-class TextFeatures(Protocol):
-    """The part of text features that is needed here."""
-
-    @property
-    def dimension(self) -> int:
-        """Numbers for each sentence."""
-        ...
-
-    def fit(self, sentences: Sequence[str]) -> Any:
-        """Learn."""
-        ...
-
-    def transform(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """One row for each sentence."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write what was learned, whole or not at all."""
-        ...
+KINDS = ("mean", "tfidf", "fisher", "hglmm")
+"""The text features that `recipe_of` knows by name."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +41,13 @@ class Recipe:
         What users type.
     vectors
         A hash of the word vectors; empty where none are used.
-    make, load
-        Features that have learned nothing yet; those that `save` wrote.
+    make
+        Gives features that have learned nothing yet.
     """
 
     kind: str
     vectors: str
     make: Callable[[], TextFeatures]
-    load: Callable[[Path], TextFeatures]
 
 
 @dataclass(frozen=True)
@@ -103,6 +83,51 @@ class CaptionReport:
     transformed: bool
 
 
+def default_place(data: Path, kind: str) -> Path:
+    """Where the text features of a data set are put, and looked for, when nobody says otherwise.
+
+    Examples
+    --------
+    >>> default_place(Path("flickr8k.data"), "hglmm").as_posix()
+    'flickr8k.data/features/text-hglmm'
+    """
+    return data / FEATURES / f"text-{kind}"
+
+
+def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
+    """The recipe of a kind of text features.
+
+    Parameters
+    ----------
+    kind
+        One of `KINDS`.
+    vectors
+        Word vectors: a path, or one of the packages that deixis knows; without it, the first of these.
+
+    Examples
+    --------
+    >>> type(recipe_of("tfidf").make()).__name__
+    'TfIdf'
+    """
+    if kind not in KINDS:
+        raise DeixisError(f"no text features {kind}; there are {', '.join(KINDS)}")
+    if kind == "tfidf":
+        return Recipe(kind, "", features.TfIdf)
+    words = _word_vectors(vectors)
+    makers: dict[str, Callable[[WordVectors], TextFeatures]] = {
+        "mean": features.MeanVector,
+        "fisher": features.gmm_fisher_vectors,
+        "hglmm": features.hglmm_features,
+    }
+    return Recipe(kind, _hash_of_vectors(words), lambda: makers[kind](words))
+
+
+def _word_vectors(vectors: str | None) -> WordVectors:
+    if vectors is None or (vectors in PACKAGES and not Path(vectors).exists()):
+        return installed_vectors(vectors or PACKAGES[0])
+    return read_vectors(vectors)
+
+
 def fill_captions(
     path: Path, dataset: Dataset, recipe: Recipe, *, train: str = "train", on_progress: OnProgress = silent
 ) -> CaptionReport:
@@ -127,11 +152,7 @@ def fill_captions(
     path = path.absolute()
     with explained(path), parents_of(path), only_one(path):
         there = _read(path) if (path / FILE).exists() else None
-        if (
-            there
-            and (there.learned, there.data) == (learned, data)
-            and _hash_of_file(path / there.file) == there.sha256
-        ):
+        if there and _is_true(there, path, learned, data):
             return CaptionReport(there, fitted=False, transformed=False)
         path.mkdir(exist_ok=True)
         folder = path / f"fitted-{learned[:8]}"
@@ -139,9 +160,14 @@ def fill_captions(
         if to_fit:
             on_progress(f"learning from {len(texts):,} captions", 0, None)
             recipe.make().fit(texts).save(folder)
-        manifest = _transform(path, dataset, recipe.load(folder), (recipe.kind, learned, data), on_progress)
+        manifest = _transform(path, dataset, folder, (recipe.kind, learned, data), on_progress)
         _remove_old(path, folder, manifest)
     return CaptionReport(manifest, fitted=to_fit, transformed=True)
+
+
+def _is_true(there: CaptionManifest, path: Path, learned: str, data: str) -> bool:
+    """Whether what is there is what would be computed, and still as it was written."""
+    return (there.learned, there.data) == (learned, data) and _hash_of_file(path / there.file) == there.sha256
 
 
 def _training_texts(dataset: Dataset, train: str) -> list[str]:
@@ -154,22 +180,25 @@ def _training_texts(dataset: Dataset, train: str) -> list[str]:
 
 
 def _transform(
-    path: Path, dataset: Dataset, features: TextFeatures, made_of: tuple[str, str, str], on_progress: OnProgress
+    path: Path, dataset: Dataset, fitted: Path, made_of: tuple[str, str, str], on_progress: OnProgress
 ) -> CaptionManifest:
     kind, learned, data = made_of
-    column = dataset.tables["captions"]["text"]
+    text_features = features.load_features(fitted)
+    texts: list[str] = dataset.tables["captions"]["text"].to_pylist()
+    shape = (len(texts), text_features.dimension)
     file = f"captions-{_hash([learned, data])[:8]}.npy"
-    header = {"descr": "<f4", "fortran_order": False, "shape": (len(column), features.dimension)}
     # Written as a stream and not through a memory map: a full disk is then an error and not a crash.
     with new_file(path / file) as unfinished:
         with unfinished.open("wb") as stream:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(stream, header)
-            for begin in range(0, len(column), CHUNK):
-                texts = column.slice(begin, CHUNK).to_pylist()
-                stream.write(features.transform(texts).astype("<f4", copy=False).tobytes())
-                on_progress("transforming captions", begin + len(texts), len(column))
+            done = 0
+            for rows in features.transform_in_chunks(text_features, texts):
+                stream.write(rows.astype("<f4", copy=False).tobytes())
+                done += len(rows)
+                on_progress("transforming captions", done, len(texts))
         sha256 = _hash_of_file(unfinished) or ""
-    manifest = CaptionManifest(kind, learned, data, file, sha256, len(column), features.dimension)
+    manifest = CaptionManifest(kind, learned, data, file, sha256, *shape)
     with new_file(path / FILE) as unfinished:
         document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
         unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -209,6 +238,11 @@ def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
     return vectors
 
 
+def fitted_features(path: Path, manifest: CaptionManifest) -> TextFeatures:
+    """The features that made the vectors, for sentences that are not in the data set."""
+    return features.load_features(path / f"fitted-{manifest.learned[:8]}")
+
+
 def _read(path: Path) -> CaptionManifest:
     try:
         document = json.loads((path / FILE).read_text(encoding="utf-8"))
@@ -223,6 +257,15 @@ def _read(path: Path) -> CaptionManifest:
 
 def _hash(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()
+
+
+def _hash_of_vectors(words: WordVectors) -> str:
+    """What tells word vectors from others: the words, their rows and all numbers."""
+    saved = words.saved()
+    together = hashlib.sha256(json.dumps(saved.settings["words"]).encode())
+    for name in ("rows", "matrix"):
+        together.update(np.ascontiguousarray(saved.arrays[name]).data)
+    return together.hexdigest()
 
 
 def _hash_of_file(path: Path) -> str | None:

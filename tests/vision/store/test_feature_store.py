@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -12,66 +11,12 @@ import pytest
 from PIL import Image
 
 from deixis.data.dataset import Dataset
-from deixis.data.making import make_dataset
-from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.vision.encoder import ImageEncoder, InputSize, Pixels
-from deixis.vision.proposals.proposer import Proposals
-from deixis.vision.store import FeatureStore, default_place
-from deixis.vision.store_filling import Extras, fill_store
-from deixis.vision.store_manifest import Contents, StoreManifest, write_manifest
-from deixis.vision.store_shards import PhotoFeatures, Stamp, write_shard
-from deixis.vision.store_writing import ShardLimits
-
-
-def colours(pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest network there is: the map is the photo itself."""
-    cells = pixels.transpose(0, 3, 1, 2).astype(np.float32) / 255
-    return cells, cells.mean(axis=(2, 3))
-
-
-def colour_encoder(fingerprint: str = "colours-1", *, network=colours) -> ImageEncoder:
-    size = InputSize(8, keep_aspect=True, multiple=2)
-    return ImageEncoder("colours", network, size, channels=3, dimension=3, fingerprint=fingerprint)
-
-
-def draw(path: Path, seed: int) -> None:
-    """A photo of noise, wide or tall."""
-    noise = np.random.default_rng(seed)
-    shape = (12, 16 + 8 * (seed % 3), 3) if seed % 2 else (24, 16, 3)
-    Image.fromarray(noise.integers(0, 255, shape, dtype=np.uint8)).save(path)
-
-
-def make_data(folder: Path, count: int, *, begin: int = 0, replace: bool = False) -> Dataset:
-    """A data set of small photos; every fourth is of the dev split."""
-    images = folder / "images"
-    images.mkdir(parents=True, exist_ok=True)
-    photos = []
-    for seed in range(begin, begin + count):
-        file = f"{seed:04d}.png"
-        if not (images / file).exists():
-            draw(images / file, seed)
-        split = "train" if seed % 4 else "dev"
-        photos.append(Photo(f"{seed:04d}", (Caption.from_text(f"Noise {seed}."),), file=file, splits=(split,)))
-    make_dataset(folder / "data", photos, images=images, replace_old=replace)
-    return Dataset(folder / "data")
-
-
-def everything(store: FeatureStore) -> dict[str, tuple]:
-    """All that a store holds, to compare it with another."""
-    maps = {name: store.map(name) for name in store.ids}
-    return {name: (m.size, m.cells.shape, m.cells.tobytes(), m.whole.tobytes()) for name, m in maps.items()}
-
-
-class Corners:
-    """Proposes the quarters of a photo."""
-
-    name = "corners"
-
-    def propose(self, photo: Image.Image, features: object, top: int) -> Proposals:
-        w, h = photo.width / 2, photo.height / 2
-        boxes = np.array([[x, y, x + w, y + h] for x in (0, w) for y in (0, h)])[:top]
-        return Proposals(boxes, np.linspace(1, 0.5, len(boxes)))
+from deixis.vision.proposals import Proposals
+from deixis.vision.store import Contents, Extras, FeatureStore, ShardLimits, default_place, fill_store
+from deixis.vision.store.manifest import StoreManifest, write_manifest
+from deixis.vision.store.shards import PhotoFeatures, Stamp, write_shard
+from tests.vision.store.small import Corners, colour_encoder, draw, everything, flip_last_byte, make_data
 
 
 @pytest.fixture
@@ -139,7 +84,7 @@ def test_crops_and_proposals_are_kept_with_their_vectors(dataset: Dataset, tmp_p
     [features] = encoder.encode([photo])
     assert np.allclose(store.proposal_vectors("0004"), features.regions(expected.boxes), atol=1e-3)
     assert np.array_equal(store.crops(["0004"]), encoder.encode_crops([photo]))
-    assert store.contents == Contents("colours", "colours-1", 3, 3, 10, "corners", 3)
+    assert store.contents == Contents("colours", "colours-1", 3, 3, 10, "corners", 3, "corners-1")
 
 
 def test_a_photo_may_have_no_proposals(dataset: Dataset, tmp_path: Path) -> None:
@@ -155,37 +100,6 @@ def test_a_photo_may_have_no_proposals(dataset: Dataset, tmp_path: Path) -> None
         assert store.proposal_vectors(name).shape == (count, 3)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", "damaged, remove the store to compute it anew"),
-        ("[]", "not the manifest of a feature store"),
-        ('{"format": "deixis-features", "version": 99}', "written for version 99"),
-        ('{"format": "deixis-features", "version": 1}', "damaged"),
-    ],
-)
-def test_a_damaged_manifest_is_one_line(store: FeatureStore, text: str, words: str) -> None:
-    (store.path / "manifest.json").write_text(text)
-    with pytest.raises(DeixisError, match=words):
-        FeatureStore(store.path)
-
-
-def test_a_manifest_cannot_lead_out_of_its_folder(store: FeatureStore) -> None:
-    path = store.path / "manifest.json"
-    document = json.loads(path.read_text())
-    document["shards"][0]["file"] = "../elsewhere.safetensors"
-    path.write_text(json.dumps(document))
-    with pytest.raises(DeixisError, match="cannot be a file"):
-        FeatureStore(store.path)
-
-
-def test_a_folder_that_is_no_store_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="not a feature store; is there a typing mistake"):
-        FeatureStore(tmp_path / "nowhere")
-    with pytest.raises(DeixisError, match="not a feature store; make one with"):
-        FeatureStore(tmp_path)
-
-
 def test_a_truncated_shard_is_named_when_the_store_is_opened(store: FeatureStore) -> None:
     shard = store.path / store.manifest.shards[1].file
     shard.write_bytes(shard.read_bytes()[:-1])
@@ -197,12 +111,6 @@ def test_a_flipped_bit_is_found_by_reading_all(store: FeatureStore) -> None:
     assert store.damaged() == []
     flip_last_byte(store.path / store.manifest.shards[1].file)
     assert store.damaged() == [store.manifest.shards[1].file]
-
-
-def flip_last_byte(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
 
 
 def test_a_reader_keeps_what_it_opened_while_a_writer_goes_on(store: FeatureStore, dataset: Dataset) -> None:

@@ -20,7 +20,6 @@ from safetensors import SafetensorError, safe_open
 
 from deixis.errors import DatasetError
 from deixis.files.trees import MAX_RATIO
-from deixis.vision.store_matlab import read_matlab
 
 FEATURE_NAMES = ("features", "feats", "whole", "vectors", "data", "x")
 """What the matrix may be called in a file that holds several; in this order, in any case."""
@@ -141,6 +140,9 @@ def _opened(path: Path) -> Iterator[Arrays]:
         with h5py.File(path, "r") as opened:
             yield _from_hdf5(h5py, opened, matlab=head.startswith(b"MATLAB"))
     elif head.startswith(b"MATLAB"):
+        # Late, because Python warns of a program that its own package has imported already, and this one is run.
+        from deixis.vision.store.matlab import read_matlab
+
         with tempfile.TemporaryDirectory() as scratch:
             yield _sorted_out(read_matlab(path, Path(scratch)))
     elif head[8:9] == b"{":

@@ -5,28 +5,18 @@ from __future__ import annotations
 import io
 import json
 import random
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
-from scipy.io import savemat
 
 from deixis.data.dataset import Dataset
 from deixis.data.making import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.vision import store_tables
-from deixis.vision.importing import import_features
-from deixis.vision.store import FeatureStore
-from deixis.vision.store_tables import open_table
-
-NAMES = ["1000268201_693b08cb0e.jpg", "images/holiday.jpg", "25.png"]
-PHOTOS = ["1000268201_693b08cb0e", "holiday", "25"]
-MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
+from deixis.vision.store import FeatureStore, import_features
+from tests.vision.store.formats import FORMATS, MATRIX, NAMES, PHOTOS
 
 
 @pytest.fixture
@@ -37,44 +27,8 @@ def dataset(tmp_path: Path) -> Dataset:
     return Dataset(tmp_path / "data")
 
 
-def write_hdf5(path: Path, values: dict[str, object]) -> None:
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: no HDF5 to test")
-    with h5py.File(path, "w") as file:
-        for name, value in values.items():
-            file[name] = value
-
-
-def write_matlab_73(path: Path, names: list[str], matrix: np.ndarray) -> None:
-    """As MATLAB does: 512 bytes of its own first, matrices turned, cells that lead to letters."""
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: no MATLAB 7.3 to test")
-    with h5py.File(path, "w", userblock_size=512) as file:
-        file["feats"] = matrix.T
-        letters = [file.create_dataset(f"#refs#/{n}", data=[[ord(c)] for c in name]) for n, name in enumerate(names)]
-        cells = file.create_dataset("names", (1, len(names)), dtype=h5py.ref_dtype)
-        for place, letter in enumerate(letters):
-            cells[0, place] = letter.ref
-    with path.open("r+b") as raw:
-        raw.write(b"MATLAB 7.3 MAT-file".ljust(512, b" "))
-
-
 def write_karpathy(path: Path) -> None:
     path.write_text(json.dumps({"dataset": "flickr8k", "images": [{"filename": name} for name in NAMES]}))
-
-
-FORMATS: dict[str, Callable[[Path], None]] = {
-    "keyed.npz": lambda path: np.savez(path, **dict(zip(PHOTOS, MATRIX, strict=True))),
-    "listed.npz": lambda path: np.savez_compressed(path, feats=MATRIX, names=np.array(NAMES)),
-    "bytes.npz": lambda path: np.savez(path, feats=MATRIX.astype(np.float64), ids=np.array(NAMES, dtype="S")),
-    "several.npz": lambda path: np.savez(path, Features=MATRIX, other=np.eye(3), names=np.array(NAMES)),
-    "keyed.safetensors": lambda path: save_file(dict(zip(NAMES, MATRIX, strict=True)), path),
-    "listed.safetensors": lambda path: save_file({"x": MATRIX.astype(np.float16)}, path, {"ids": json.dumps(NAMES)}),
-    "listed.h5": lambda path: write_hdf5(path, {"feats": MATRIX, "ids": NAMES}),
-    "keyed.h5": lambda path: write_hdf5(path, dict(zip(PHOTOS, MATRIX, strict=True))),
-    "columns.mat": lambda path: savemat(path, {"feats": MATRIX.T, "names": np.array(NAMES, dtype=object)}),
-    "rows.mat": lambda path: savemat(path, {"feats": MATRIX, "names": np.array(NAMES, dtype=object)}),
-    "rows73.mat": lambda path: write_matlab_73(path, NAMES, MATRIX),
-    "columns73.mat": lambda path: write_matlab_73(path, NAMES, MATRIX.T),
-}
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -102,20 +56,6 @@ def test_names_may_be_in_a_file_of_their_own(dataset: Dataset, tmp_path: Path, f
     np.save(tmp_path / "a.npy", MATRIX.T if turned else MATRIX)
     import_features(tmp_path / "store", dataset, tmp_path / "a.npy", ids=ids)
     assert np.array_equal(FeatureStore(tmp_path / "store").whole(PHOTOS), MATRIX)
-
-
-def test_a_square_matrix_has_a_row_for_each_photo(tmp_path: Path) -> None:
-    square = np.arange(9, dtype=np.float32).reshape(3, 3)
-    savemat(tmp_path / "a.mat", {"feats": square, "names": np.array(NAMES, dtype=object)})
-    with open_table(tmp_path / "a.mat") as table:
-        assert np.array_equal(table.rows(0, 3), square)
-
-
-def test_a_square_matrix_of_matlab_7_3_has_a_row_for_each_photo_as_matlab_sees_it(tmp_path: Path) -> None:
-    square = np.arange(9, dtype=np.float32).reshape(3, 3)
-    write_matlab_73(tmp_path / "a.mat", NAMES, square)
-    with open_table(tmp_path / "a.mat") as table:
-        assert np.array_equal(table.rows(1, 3), square[1:])
 
 
 def test_a_single_photo_is_enough(dataset: Dataset, tmp_path: Path) -> None:
@@ -225,45 +165,3 @@ def test_damage_anywhere_is_one_line_or_harmless(dataset: Dataset, tmp_path: Pat
             import_features(tmp_path / f"store{trial}", dataset, tmp_path / name)
         except DeixisError as error:
             assert "\n" not in str(error)
-
-
-def test_a_matlab_file_that_crashes_its_reader_is_one_line(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    FORMATS["rows.mat"](tmp_path / "a.mat")
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    with pytest.raises(DeixisError, match=r"a.mat: cannot be read \(its reader crashed\)"):
-        import_features(tmp_path / "store", dataset, tmp_path / "a.mat")
-
-
-def test_two_matrices_that_could_both_be_meant_are_named(dataset: Dataset, tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", one=MATRIX, two=MATRIX, names=np.array(NAMES))
-    with pytest.raises(
-        DeixisError, match=r"several matrices \(one 3×4, two 3×4\); call the one that is meant features"
-    ):
-        import_features(tmp_path / "store", dataset, tmp_path / "a.npz")
-
-
-def test_an_archive_that_would_fill_the_memory_is_refused(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_tables, "SMALL", 2**20)
-    np.savez_compressed(tmp_path / "a.npz", feats=np.zeros((1000, 1000)))
-    with pytest.raises(DeixisError, match="refused, it would unpack to 8 MB"):
-        import_features(tmp_path / "store", dataset, tmp_path / "a.npz")
-
-
-def test_hdf5_without_its_package_says_what_to_install(
-    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n and so on")
-    with pytest.raises(DeixisError, match="a.h5: HDF5 needs a package: pip install h5py"):
-        import_features(tmp_path / "store", dataset, tmp_path / "a.h5")
-
-
-def test_damaged_hdf5_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
-    pytest.importorskip("h5py", reason="h5py is not installed: no HDF5 to test")
-    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n and so on")
-    with pytest.raises(DeixisError, match=r"a.h5: cannot be read"):
-        import_features(tmp_path / "store", dataset, tmp_path / "a.h5")

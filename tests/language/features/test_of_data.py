@@ -14,8 +14,8 @@ from deixis.data.dataset import Dataset
 from deixis.data.making import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.language.features import TfIdf, load_features
-from deixis.vision.store_captions import Recipe, caption_vectors, fill_captions
+from deixis.language.features import TfIdf
+from deixis.language.features.of_data import KINDS, Recipe, caption_vectors, fill_captions, recipe_of
 
 
 class Watched(TfIdf):
@@ -33,7 +33,7 @@ def forget() -> None:
     Watched.learned_from = []
 
 
-RECIPE = Recipe("tfidf", "", lambda: Watched(minimum=1), load_features)
+RECIPE = Recipe("tfidf", "", lambda: Watched(minimum=1))
 
 
 def make_data(folder: Path, dev: str = "A zebra .") -> Dataset:
@@ -82,7 +82,7 @@ def test_other_captions_outside_the_training_split_are_transformed_but_not_learn
 def test_other_word_vectors_or_another_split_are_learned_from_anew(tmp_path: Path) -> None:
     dataset = make_data(tmp_path)
     fill_captions(tmp_path / "text", dataset, RECIPE)
-    assert fill_captions(tmp_path / "text", dataset, Recipe("tfidf", "others", RECIPE.make, RECIPE.load)).fitted
+    assert fill_captions(tmp_path / "text", dataset, Recipe("tfidf", "others", RECIPE.make)).fitted
     assert fill_captions(tmp_path / "text", dataset, RECIPE, train="dev").fitted
     assert Watched.learned_from[-1] == ["A zebra ."]
     assert len(list((tmp_path / "text").glob("fitted-*"))) == 1
@@ -123,3 +123,16 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "text" / "manifest.json").write_text("{")
     with pytest.raises(DeixisError, match="damaged, remove"):
         caption_vectors(tmp_path / "text", dataset)
+
+
+def test_an_unknown_kind_lists_the_known_ones() -> None:
+    with pytest.raises(DeixisError, match=f"^no text features word2vec; there are {', '.join(KINDS)}$"):
+        recipe_of("word2vec")
+
+
+def test_other_word_vectors_are_another_recipe(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("dog 1 0\ncat 0 1\n")
+    (tmp_path / "same.txt").write_text("dog 1 0\ncat 0 1\n")
+    (tmp_path / "b.txt").write_text("dog 1 0\ncat 0 2\n")
+    a, same, b = (recipe_of("mean", str(tmp_path / f"{name}.txt")).vectors for name in ("a", "same", "b"))
+    assert a == same != b

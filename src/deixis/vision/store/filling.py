@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from deixis.data.dataset import Dataset, Photos
-from deixis.data.images import open_photo
 from deixis.errors import DatasetError, PhotoError
 from deixis.files.progress import OnProgress, silent, told
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposer
-from deixis.vision.reading import encode_photos
-from deixis.vision.store_manifest import Contents
-from deixis.vision.store_shards import PhotoFeatures, Stamp
-from deixis.vision.store_writing import ShardLimits, StoreWriter, open_for_writing
+from deixis.vision.reading import SeenPhoto, encode_photos, encode_whole_photos
+from deixis.vision.store.manifest import Contents
+from deixis.vision.store.shards import PhotoFeatures, Stamp
+from deixis.vision.store.writing import ShardLimits, StoreWriter, open_for_writing
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,11 @@ class Extras:
     crops: int = 0
     proposer: Proposer | None = None
     top: int = 0
+
+    @property
+    def need_pixels(self) -> bool:
+        """Whether the photo itself is looked at, and not its map alone."""
+        return bool(self.crops or self.proposer)
 
 
 @dataclass
@@ -105,15 +109,7 @@ def fill_store(
         Called as the work goes on.
     """
     extras = extras or Extras()
-    contents = Contents(
-        encoder.name,
-        encoder.fingerprint,
-        encoder.dimension,
-        encoder.channels,
-        extras.crops,
-        extras.proposer.name if extras.proposer else None,
-        extras.top,
-    )
+    contents = _contents(encoder, extras)
     wanted = _wanted(dataset, dataset.photos if photos is None else photos)
     report = FillReport()
     with open_for_writing(path, contents, limits=limits, on_progress=on_progress) as writer:
@@ -128,6 +124,19 @@ def fill_store(
         writer.flush()
         report.photos = len(writer.ids)
     return report
+
+
+def _contents(encoder: ImageEncoder, extras: Extras) -> Contents:
+    return Contents(
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        channels=encoder.channels,
+        crops=extras.crops,
+        proposer=extras.proposer.name if extras.proposer else None,
+        top=extras.top,
+        proposer_fingerprint=extras.proposer.fingerprint if extras.proposer else "",
+    )
 
 
 def _wanted(dataset: Dataset, photos: Photos) -> list[_Wanted]:
@@ -184,35 +193,38 @@ def _computed(todo: Sequence[_Wanted], encoder: ImageEncoder, extras: Extras) ->
                 stamps.append(None)
             yield photo.path
 
-    for photo, (_, features) in zip(todo, encode_photos(encoder, stamped_paths()), strict=True):
+    encode = encode_whole_photos if extras.need_pixels else encode_photos
+    for photo, (_, seen) in zip(todo, encode(encoder, stamped_paths()), strict=True):
         stamp = stamps.popleft()
         try:
-            if isinstance(features, PhotoError):
-                raise features
+            if isinstance(seen, PhotoError):
+                raise seen
             if stamp is None:
                 raise PhotoError(photo.path, "cannot be read")
-            yield photo, _kept_of(photo, stamp, features, encoder, extras)
+            if isinstance(seen, SeenPhoto):
+                yield photo, _with_extras(_kept_of(photo, stamp, seen.features), seen, encoder, extras)
+            else:
+                yield photo, _kept_of(photo, stamp, seen)
         except PhotoError as error:
             yield photo, error
 
 
-def _kept_of(
-    photo: _Wanted, stamp: Stamp, features: FeatureMap, encoder: ImageEncoder, extras: Extras
-) -> PhotoFeatures:
-    """What the store keeps of a photo."""
+def _kept_of(photo: _Wanted, stamp: Stamp, features: FeatureMap) -> PhotoFeatures:
+    """What every store keeps of a photo."""
     with np.errstate(over="ignore"):
         cells = features.cells.astype(np.float16)
     if not (np.isfinite(cells).all() and np.isfinite(features.whole).all()):
         raise PhotoError(photo.path, "the encoder gives numbers that are not finite, or beyond float16")
-    crops = proposals = vectors = None
-    if extras.crops or extras.proposer:
-        pixels = open_photo(photo.path)
-        if extras.crops:
-            crops = encoder.encode_crops([pixels])[0]
-        if extras.proposer:
-            proposals = extras.proposer.propose(pixels, features, extras.top)
-            vectors = features.regions(proposals.boxes).astype(np.float16)
-    return PhotoFeatures(photo.id, stamp, features.size, features.whole, cells, crops, proposals, vectors)
+    return PhotoFeatures(photo.id, stamp, features.size, features.whole, cells)
+
+
+def _with_extras(kept: PhotoFeatures, seen: SeenPhoto, encoder: ImageEncoder, extras: Extras) -> PhotoFeatures:
+    if extras.crops:
+        kept = replace(kept, crops=encoder.encode_crops([seen.photo])[0])
+    if extras.proposer:
+        proposals = extras.proposer.propose(seen.photo, seen.features, extras.top)
+        kept = replace(kept, proposals=proposals, vectors=seen.features.regions(proposals.boxes).astype(np.float16))
+    return kept
 
 
 def _take(found: _Found, writer: StoreWriter, report: FillReport) -> None:

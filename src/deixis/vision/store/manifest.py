@@ -34,6 +34,8 @@ class Contents:
         How many crops a second whole-photo vector is the mean of; 0 where there is none.
     proposer, top
         Who proposed boxes, and at most how many for a photo; None and 0 where there are none.
+    proposer_fingerprint
+        What changes whenever the proposer's boxes do; empty where there are none.
     """
 
     encoder: str
@@ -43,6 +45,7 @@ class Contents:
     crops: int = 0
     proposer: str | None = None
     top: int = 0
+    proposer_fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,10 @@ def _contents(entry: dict[str, Any]) -> Contents:
     for name in ("dimension", "channels", "crops", "top"):
         if not isinstance(getattr(contents, name), int) or getattr(contents, name) < 0:
             raise ValueError(f"{name} is not a number")
-    if not isinstance(contents.encoder, str) or not isinstance(contents.fingerprint, str):
+    if not all(isinstance(name, str) for name in (contents.encoder, contents.fingerprint)):
         raise ValueError("the encoder has no name")
+    if not isinstance(contents.proposer, str | None) or not isinstance(contents.proposer_fingerprint, str):
+        raise ValueError("the proposer has no name")
     return contents
 
 
@@ -134,6 +139,9 @@ def refuse_other(path: Path, there: Contents, wanted: Contents) -> None:
     for name in ("dimension", "channels", "crops", "proposer", "top"):
         if (has := getattr(there, name)) != (want := getattr(wanted, name)):
             raise DeixisError(f"{path}: was made with {name} {has}, not {want}; {todo}")
+    if there.proposer_fingerprint != wanted.proposer_fingerprint:
+        boxes, others = (f"{each.proposer} ({each.proposer_fingerprint[:16]})" for each in (there, wanted))
+        raise DeixisError(f"{path}: holds boxes of {boxes}, which do not mix with those of {others}; {todo}")
 
 
 def _named(contents: Contents) -> str:

@@ -1,0 +1,77 @@
+"""What ``scripts/train_encoder.py`` makes small: four losses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from encoder_boxes import aligned_giou, aligned_iou, iou
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class Grounded:
+    """The phrases of a batch (p of them) with what they may point at."""
+
+    phrases: Tensor
+    names: Tensor
+    photo: Tensor
+    chain: Tensor
+    gold: Tensor
+    candidates: Tensor
+    right: Tensor
+    unclear: Tensor
+
+
+class Losses(nn.Module):
+    """The four losses, with a learned sharpness for each kind of comparison."""
+
+    def __init__(self, smoothing: float) -> None:
+        super().__init__()
+        self.smoothing = smoothing
+        self.sharpness = nn.Parameter(torch.full((3,), math.log(20.0)))
+
+    def scale(self, place: int) -> Tensor:
+        return self.sharpness[place].exp().clamp(max=100)
+
+    def pairs(self, a: Tensor, b: Tensor, place: int) -> Tensor:
+        scores = a @ b.T * self.scale(place)
+        target = torch.arange(len(a), device=a.device)
+        both = [functional.cross_entropy(s, target, label_smoothing=self.smoothing) for s in (scores, scores.T)]
+        return (both[0] + both[1]) / 2
+
+    def grounding(self, found: Grounded) -> Tensor:
+        """A phrase among the boxes of its photo and gold regions of other photos; a gold region among all phrases."""
+        own = torch.einsum("pe,pne->pn", found.phrases, found.candidates[found.photo]) * self.scale(2)
+        across = found.phrases @ found.gold.T * self.scale(2)
+        same_photo = found.photo[:, None] == found.photo[None, :]
+        same_words = (found.names[:, None, :] == found.names[None, :, :]).all(dim=-1)
+        others = across.masked_fill(same_photo | same_words, -1e4)
+        everything = torch.cat([own.masked_fill(found.unclear, -1e4), others], dim=1)
+        right = own.masked_fill(~found.right, -1e4)
+        forward = everything.logsumexp(dim=1) - right.logsumexp(dim=1)
+        same_chain = same_photo & (found.chain[:, None] == found.chain[None, :])
+        backward_all = across.T.masked_fill((same_words.T & ~same_chain.T), -1e4)
+        backward = backward_all.logsumexp(dim=1) - backward_all.masked_fill(~same_chain.T, -1e4).logsumexp(dim=1)
+        return (forward.mean() + backward.mean()) / 2
+
+    def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor) -> Tensor:
+        """Anchors near a gold box learn to reach it and say how near they got; the others say that nothing is there."""
+        there = gold[..., 0] >= 0
+        with torch.no_grad():
+            overlap = iou(anchors.expand(len(gold), -1, -1), gold) * there[:, None, :]
+            nearest = overlap >= 0.9 * overlap.amax(dim=1, keepdim=True)
+            chosen = (overlap >= 0.5) | nearest & (overlap > 0.2)
+            best = overlap.masked_fill(~chosen, -1).max(dim=2)
+            positive = best.values > 0
+            target_box = gold.gather(1, best.indices[..., None].expand(-1, -1, 4))
+        reached = aligned_giou(boxes[positive], target_box[positive])
+        quality = torch.zeros_like(logits)
+        with torch.no_grad():
+            quality[positive] = aligned_iou(boxes[positive], target_box[positive])
+        focus = (quality - logits.sigmoid()).abs().square().detach()
+        said = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
+        count = positive.sum().clamp(min=1)
+        return (1 - reached).mean() + said.sum() / count

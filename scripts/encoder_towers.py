@@ -1,0 +1,72 @@
+"""The two sides of ``scripts/train_encoder.py``: captions and phrases on one, photos and their regions on the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.vision.encoders.opened import IMAGENET
+from deixis.vision.encoders.vit import VisionTransformer
+from deixis.vision.pooling import pool_batch
+from deixis.vision.proposals.head import ProposalHead
+
+
+class TextTower(nn.Module):
+    """Words to a vector: pretrained word vectors, a bidirectional GRU, the maximum over the words."""
+
+    def __init__(self, vectors: np.ndarray, hidden: int, embedding: int, drop: float) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(torch.from_numpy(vectors).float(), freeze=False, padding_idx=0)
+        unknown = (self.words.weight == 0).all(1)
+        unknown[0] = False
+        with torch.no_grad():
+            self.words.weight[unknown] = torch.randn(int(unknown.sum()), vectors.shape[1]) * 0.3
+        self.read = nn.GRU(vectors.shape[1], hidden, batch_first=True, bidirectional=True)
+        self.drop = nn.Dropout(drop)
+        self.sentence = nn.Linear(2 * hidden, embedding)
+        self.phrase = nn.Linear(2 * hidden, embedding)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        lengths = (numbers > 0).sum(1).clamp(min=1)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.drop(self.words(numbers)), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        read, _ = nn.utils.rnn.pad_packed_sequence(
+            self.read(packed)[0], batch_first=True, total_length=numbers.shape[1]
+        )
+        return self.drop(read.masked_fill((numbers == 0)[:, :, None], -1e4).max(dim=1).values)
+
+    def sentences(self, numbers: Tensor) -> Tensor:
+        return functional.normalize(self.sentence(self(numbers)).float(), dim=-1)
+
+    def phrases(self, numbers: Tensor) -> Tensor:
+        return functional.normalize(self.phrase(self(numbers)).float(), dim=-1)
+
+
+class PhotoTower(nn.Module):
+    """Pixels to a map, and the map's means to vectors."""
+
+    def __init__(self, encoder: VisionTransformer, head: ProposalHead, embedding: int) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+        width = encoder.shape.width
+        self.whole = nn.Sequential(nn.BatchNorm1d(width), nn.Dropout(0.2), nn.Linear(width, embedding))
+        self.place = nn.Sequential(nn.Linear(5, 64), nn.GELU(), nn.Linear(64, embedding))
+        self.region = nn.Sequential(nn.LayerNorm(width), nn.Dropout(0.1), nn.Linear(width, embedding))
+        self.register_buffer("mean", torch.tensor(IMAGENET.mean)[None, :, None, None])
+        self.register_buffer("deviation", torch.tensor(IMAGENET.deviation)[None, :, None, None])
+
+    def maps(self, pixels: Tensor) -> Tensor:
+        with torch.autocast(pixels.device.type, torch.bfloat16):
+            return self.encoder((pixels - self.mean) / self.deviation).float()
+
+    def wholes(self, cells: Tensor) -> Tensor:
+        return functional.normalize(self.whole(cells.mean(dim=(2, 3))), dim=-1)
+
+    def regions(self, cells: Tensor, boxes: Tensor) -> Tensor:
+        """Vectors (b, n, embedding) for boxes (b, n, 4), which are fractions."""
+        sides = boxes[..., 2:] - boxes[..., :2]
+        place = torch.cat([boxes, sides.prod(dim=-1, keepdim=True)], dim=-1)
+        return functional.normalize(self.region(pool_batch(cells, boxes)) + self.place(place), dim=-1)

@@ -1,0 +1,200 @@
+"""The proposal head: its anchors, its arithmetic, its file, and what the shipped one finds."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from deixis import geometry
+from deixis.data.entities import parse_annotation
+from deixis.data.images import find_photos, open_photo
+from deixis.data.samples import SAMPLES
+from deixis.errors import DeixisError
+from deixis.vision.encoder import ImageEncoder
+from deixis.vision.encoders import open_encoder
+from deixis.vision.features import FeatureMap
+from deixis.vision.proposals import head, open_proposer
+from deixis.vision.proposals.head import (
+    HeadProposer,
+    HeadShape,
+    ProposalHead,
+    anchor_boxes,
+    moved,
+    open_head,
+    save_head,
+)
+
+SHAPE = HeadShape(channels=8, width=16, anchors=((0.5, 0.25), (0.2, 0.9), (1.0, 1.0)))
+BLANK = Image.new("RGB", (120, 80))
+
+
+@pytest.fixture
+def network() -> ProposalHead:
+    """A head that has something to say."""
+    torch.manual_seed(0)
+    network = ProposalHead(SHAPE).eval()
+    torch.nn.init.normal_(network.said.weight, std=0.5)
+    return network
+
+
+@pytest.fixture
+def path(tmp_path: Path, network: ProposalHead) -> Path:
+    save_head(tmp_path / "a.safetensors", network, {"dev": {"reach_100": 90.1}})
+    return tmp_path / "a.safetensors"
+
+
+def some_map(channels: int = 8, rows: int = 4, columns: int = 5, size: tuple[int, int] = (120, 80)) -> FeatureMap:
+    cells = np.random.default_rng(0).normal(size=(channels, rows, columns)).astype(np.float32)
+    return FeatureMap(cells, cells.mean(axis=(1, 2)), size)
+
+
+def test_every_cell_has_every_anchor_at_its_middle() -> None:
+    expected = [
+        ((column + 0.5) / 5, (row + 0.5) / 3, width, height)
+        for row in range(3)
+        for column in range(5)
+        for width, height in SHAPE.anchors
+    ]
+    np.testing.assert_allclose(anchor_boxes(SHAPE, rows=3, columns=5).numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("anchor", [(0.4, 0.2), (0.9, 0.5)])
+@pytest.mark.parametrize("said", [(0.0, 0.0, 0.0, 0.0), (0.5, -0.25, 0.3, -0.7), (-2.0, 1.0, 9.0, -9.0)])
+def test_an_anchor_moves_by_shares_of_itself_and_stretches_by_a_power_of_e(
+    anchor: tuple[float, float], said: tuple[float, ...]
+) -> None:
+    (width, height), (right, down, wider, higher) = anchor, said
+    x, y = 0.5 + right * width, 0.4 + down * height
+    half_width = width * math.exp(max(-2.0, min(2.0, wider))) / 2
+    half_height = height * math.exp(max(-2.0, min(2.0, higher))) / 2
+    corners = (x - half_width, y - half_height, x + half_width, y + half_height)
+    expected = [min(max(corner, 0.0), 1.0) for corner in corners]
+    found = moved(torch.tensor([[0.5, 0.4, width, height]]), torch.tensor([[said]]))
+    np.testing.assert_allclose(found[0, 0].numpy(), expected, atol=1e-6)
+
+
+@torch.no_grad()
+def test_what_is_said_of_an_anchor_stands_in_its_cell() -> None:
+    """Only one cell of the last layer's input is lit, so only the anchors of that cell may differ from the rest."""
+    network = ProposalHead(SHAPE).eval()
+    torch.nn.init.normal_(network.said.weight)
+    network.seen.weight.zero_()
+    network.seen.weight[:, :, 1, 1] = 1.0  # each cell sees itself alone
+    cells = torch.zeros(1, 8, 4, 5)
+    plain, _ = network(cells)
+    cells[0, :, 2, 3] = 5.0
+    lit, _ = network(cells)
+    cell = 2 * 5 + 3
+    changed = (lit != plain)[0].nonzero().flatten().tolist()
+    assert changed == list(range(3 * cell, 3 * cell + 3))
+
+
+@torch.no_grad()
+def test_a_head_that_has_learned_nothing_gives_the_anchors_and_expects_little() -> None:
+    logits, boxes = ProposalHead(SHAPE)(torch.randn(2, 8, 4, 5))
+    centred = anchor_boxes(SHAPE, 4, 5)
+    corners = torch.cat([centred[:, :2] - centred[:, 2:] / 2, centred[:, :2] + centred[:, 2:] / 2], dim=1).clamp(0, 1)
+    assert torch.allclose(boxes, corners.expand(2, -1, -1))
+    assert (logits == -3).all()
+
+
+def test_boxes_lie_within_the_photo_and_are_sorted_and_different(network: ProposalHead) -> None:
+    found = HeadProposer(network, "").propose(BLANK, some_map(), top=50)
+    assert 1 < len(found.boxes) == len(found.scores) <= 50
+    assert (found.boxes >= 0).all()
+    assert (found.boxes <= [120, 80, 120, 80]).all()
+    assert (np.diff(found.scores) <= 0).all()
+    assert ((found.scores > 0) & (found.scores < 1)).all()
+    overlaps = geometry.iou(found.boxes, found.boxes)
+    assert overlaps[~np.eye(len(overlaps), dtype=bool)].max() < 0.55
+
+
+def test_fewer_boxes_are_the_beginning_of_more(network: ProposalHead) -> None:
+    few, many = (HeadProposer(network, "").propose(BLANK, some_map(), top).boxes for top in (5, 20))
+    assert len(few) == 5
+    assert np.array_equal(few, many[:5])
+
+
+def test_a_head_that_is_saved_and_opened_proposes_the_same(path: Path, network: ProposalHead) -> None:
+    opened = open_head(path)
+    assert opened.network.shape == SHAPE
+    for ours, theirs in zip(network.state_dict().values(), opened.network.state_dict().values(), strict=True):
+        assert torch.equal(ours.half().float(), theirs)
+    halved = ProposalHead(SHAPE)
+    halved.load_state_dict({name: tensor.half().float() for name, tensor in network.state_dict().items()})
+    expected = HeadProposer(halved, "").propose(BLANK, some_map(), 20)
+    found = opened.propose(BLANK, some_map(), 20)
+    assert np.array_equal(found.boxes, expected.boxes)
+    assert np.array_equal(found.scores, expected.scores)
+
+
+def test_the_fingerprint_is_that_of_the_weights(path: Path, tmp_path: Path, network: ProposalHead) -> None:
+    before = open_head(path).fingerprint
+    assert open_head(path).fingerprint == before
+    with torch.no_grad():
+        network.mixed.bias[0] += 1
+    save_head(tmp_path / "b.safetensors", network)
+    assert open_head(tmp_path / "b.safetensors").fingerprint != before
+
+
+def test_the_map_of_another_encoder_is_one_line(network: ProposalHead) -> None:
+    with pytest.raises(
+        DeixisError, match=r"^the proposals of head read the maps of the encoder deixis \(8 channels\); these have 5$"
+    ):
+        HeadProposer(network, "").propose(BLANK, some_map(channels=5), 10)
+
+
+@pytest.mark.parametrize("content", [b"", b"no safetensors at all", b"\xff" * 64])
+def test_a_damaged_file_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}: damaged, or no proposal head of deixis [^\n]*$"):
+        open_head(path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {},
+        {"channels": 8, "width": 16, "anchors": 3},
+        {"channels": 8, "width": 16, "anchors": [[0.5]]},
+        {"channels": 8, "width": 2**17, "anchors": [[0.5, 0.25]] * 3},
+        {"channels": 8, "width": 16, "anchors": [[0.5, 0.25]] * 4},
+    ],
+)
+def test_a_file_that_states_what_it_does_not_hold_is_one_line(path: Path, config: object) -> None:
+    save_file(load_file(path), path, {"config": json.dumps(config)})
+    with pytest.raises(DeixisError, match=r"^[^\n]*damaged, or no proposal head of deixis [^\n]*$"):
+        open_head(path)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match=r"gone.safetensors: no such file$"):
+        open_head(tmp_path / "gone.safetensors")
+
+
+@cache
+def encoder() -> ImageEncoder:
+    return open_encoder("deixis", device="cpu")
+
+
+@pytest.mark.skipif(not head.SHIPPED.is_file(), reason="the weights of the proposal head are not in this checkout")
+@pytest.mark.parametrize("photo", find_photos(SAMPLES / "images"), ids=lambda path: path.stem)
+def test_the_shipped_head_finds_what_people_marked_in_the_sample_photos(photo: Path) -> None:
+    pixels = open_photo(photo)
+    [features] = encoder().encode([pixels])
+    found = open_proposer("head").propose(pixels, features, top=100)
+    marked = (SAMPLES / "entities" / "Annotations" / f"{photo.stem}.xml").read_bytes()
+    gold = [box.xyxy for box in parse_annotation(marked, photo.stem, photo.stem).boxes]
+    assert 1 <= len(found.boxes) <= 100
+    assert geometry.iou(found.boxes, gold).max() > 0.5

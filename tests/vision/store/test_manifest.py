@@ -1,0 +1,96 @@
+"""The manifest of a feature store: read back as it was written, and refused in one line where it cannot be true."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.vision.store.manifest import (
+    Contents,
+    Shard,
+    StoreManifest,
+    read_manifest,
+    refuse_other,
+    write_manifest,
+)
+
+CONTENTS = Contents("colours", "colours-1", 3, 3, 10, "corners", 7, "corners-1")
+MANIFEST = StoreManifest(CONTENTS, (Shard("000000-ab.safetensors", 4, 100, "ab" * 32, (1, 3)),))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_manifest(MANIFEST, tmp_path)
+    return tmp_path
+
+
+def test_what_is_written_is_read(folder: Path) -> None:
+    assert read_manifest(folder) == MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "damaged, remove the store to compute it anew"),
+        ("[]", "not the manifest of a feature store"),
+        ('{"format": "deixis-features", "version": 99}', "written for version 99"),
+        ('{"format": "deixis-features", "version": 1}', "damaged"),
+    ],
+)
+def test_a_damaged_manifest_is_one_line(folder: Path, text: str, words: str) -> None:
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(DeixisError, match=words):
+        read_manifest(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "words"),
+    [
+        ("shards", "file", "../elsewhere.safetensors", "cannot be a file"),
+        ("contents", "dimension", -1, "dimension is not a number"),
+        ("contents", "top", "many", "top is not a number"),
+        ("contents", "fingerprint", 5, "the encoder has no name"),
+        ("contents", "proposer_fingerprint", 5, "the proposer has no name"),
+        ("contents", "colour", "red", "TypeError"),
+    ],
+)
+def test_what_cannot_be_true_is_one_line(folder: Path, part: str, name: str, value: object, words: str) -> None:
+    path = folder / "manifest.json"
+    document = json.loads(path.read_text())
+    (document["shards"][0] if part == "shards" else document[part])[name] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(DeixisError, match=f"^[^\n]*manifest.json: damaged, remove the store .*{words}"):
+        read_manifest(folder)
+
+
+def test_a_folder_that_is_no_store_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="not a feature store; is there a typing mistake"):
+        read_manifest(tmp_path / "nowhere")
+    with pytest.raises(DeixisError, match="not a feature store; make one with"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (replace(CONTENTS, fingerprint="colours-2"), r"holds features of colours \(colours-1\), which do not mix with"),
+        (replace(CONTENTS, crops=0), "was made with crops 10, not 0"),
+        (replace(CONTENTS, proposer="edges"), "was made with proposer corners, not edges"),
+        (replace(CONTENTS, top=8), "was made with top 7, not 8"),
+        (
+            replace(CONTENTS, proposer_fingerprint="corners-2"),
+            r"holds boxes of corners \(corners-1\), which do not mix",
+        ),
+    ],
+)
+def test_stores_that_differ_do_not_mix(other: Contents, words: str) -> None:
+    with pytest.raises(DeixisError, match=f"^store: {words}.*; give another --out, or remove it to compute it anew$"):
+        refuse_other(Path("store"), CONTENTS, other)
+
+
+def test_another_name_of_the_same_encoder_is_no_difference() -> None:
+    refuse_other(Path("store"), CONTENTS, replace(CONTENTS, encoder="colours:moved"))
