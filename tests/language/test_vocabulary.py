@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
-from deixis.language.vocabulary import Vocabulary, counted_words
-from deixis.tokens import tokenize, words
+from deixis.language.vocabulary import Vocabulary
 
 SENTENCES = st.lists(st.lists(st.sampled_from(["a", "dog", "cat", "runs", "é", "'s"]), max_size=6), max_size=8)
 
@@ -82,10 +81,3 @@ def test_a_missing_file_is_one_line_with_its_name(tmp_path: Path) -> None:
 def test_an_id_outside_the_vocabulary_is_refused() -> None:
     with pytest.raises(DeixisError, match="5 is no id of a vocabulary of 1 words"):
         Vocabulary.fit([["a"]]).decode([5])
-
-
-@pytest.mark.parametrize(
-    "text", ["A man's hat (red).", "He can't; they're gonna wait...", "Mr. B, 5:30 p.m. & 1/2", ""]
-)
-def test_tokens_are_counted_as_the_text_they_were_cut_from(text: str) -> None:
-    assert list(counted_words(tokenize(text))) == words(text)

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 from deixis.data.records import Mention
 from deixis.language.trees import Tree
-from deixis.language.vocabulary import counted_words
-from deixis.tokens import Token
+from deixis.tokens import Token, words
 
 __all__ = ["Entity", "Relation", "relations"]
 
@@ -76,7 +75,7 @@ class Relation:
     @property
     def words(self) -> tuple[str, ...]:
         """The augmented phrase as vocabularies and text features count it: lower case, no punctuation."""
-        return tuple(word for part in self.parts for word in counted_words(part.tokens))
+        return tuple(word for part in self.parts for word in words(part.tokens))
 
     @property
     def mentions(self) -> tuple[Mention, ...]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
-from deixis.tokens import Token, words
 
 
 @dataclass(frozen=True)
@@ -149,17 +148,3 @@ def _is_vocabulary(words: object, counts: object, min_count: object) -> bool:
         and all(isinstance(count, int) for count in counts)
         and len(set(words)) == len(words)
     )
-
-
-def counted_words(tokens: Iterable[Token]) -> tuple[str, ...]:
-    """The tokens of a sentence, or of a part of it, as vocabularies and caption scores count them.
-
-    As `deixis.tokens.words` gives them for an English text, but for initials ("A. Smith"), which lose their full stop.
-
-    Examples
-    --------
-    >>> from deixis.tokens import tokenize
-    >>> counted_words(tokenize("The man's T-shirt."))
-    ('the', 'man', "'s", 't-shirt')
-    """
-    return tuple(word for token in tokens for word in words(token.text))
