@@ -9,11 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deixis.cli.evaluate import _print_groups
+from deixis.cli.main import _run
 from deixis.data.dataset import Dataset
 from deixis.data.importing import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.evaluation.of_data import regions_of, sentences_of
+from deixis.tasks.bundle import Bundle
+from deixis.tasks.fit_cca import fit_cca
+from deixis.vision import encoders
 from tests.conftest import Run
+from tests.tasks.coloured import SMALL, make_coloured
+from tests.vision.store.small import colour_encoder
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +102,10 @@ def test_grounding_is_scored_beside_the_blind_boxes(deixis: Run, data: Path, tmp
     assert set(found["interval"]) == scores | {"blind_r1", "blind_single_r1"}
     shown = deixis("evaluate", "grounding", "--predictions", "off.jsonl", "--data", data).stdout
     assert re.search(r"\bap\b\D+[\d.]+\D+[\d.]+ – [\d.]+", shown)
+    assert re.search(r"│ people +│ +\d+ │ +\d+ │ +[\d.]+ \[[\d.]+, [\d.]+\] │", shown)
+    people = found["by_type"]["people"]
+    assert set(people["interval"]) == {"r1", "r5", "r10", "upper_bound", "ap", "ap_nms"}
+    assert people["interval"]["r1"] == [100, 100]
     # One box around two things is not one of them.
     assert (
         answer(
@@ -104,6 +115,27 @@ def test_grounding_is_scored_beside_the_blind_boxes(deixis: Run, data: Path, tmp
         )["r1"]
         < 100
     )
+
+
+def test_tables_of_groups_show_the_interval_of_r1_within_120_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    scores = dict.fromkeys(("r1", "r5", "r10", "upper_bound", "ap", "ap_nms"), 100.0)
+    common = {"n": 10_000, "photos": 10_000, **scores, "no_interval": None}
+    rows = {
+        "man": {**common, "r1": 61.234, "interval": {"r1": [58.94, 63.41]}},
+        "a very long phrase of a person who said all there is [/b]": {**common, "interval": {"r1": [100.0, 100.0]}},
+        "ox": {**common, "photos": 1, "interval": {"r1": None}, "no_interval": "all mentions are in one photo"},
+    }
+    _print_groups({"by_type": {}, "by_phrase": rows})
+    shown = capsys.readouterr().out
+    assert "│ 61.2 [58.9, 63.4] │" in re.sub(" +", " ", shown)
+    assert "│ 100.0 [–] │" in re.sub(" +", " ", shown)
+    assert "[/b]" in shown
+    assert shown.endswith("[–] no interval: all mentions are in one photo\n")
+    assert "by type" not in shown
+    assert max(map(len, shown.splitlines())) <= 120
 
 
 def test_a_missing_phrase_is_an_error_unless_it_counts_as_wrong(deixis: Run, data: Path, tmp_path: Path) -> None:
@@ -163,3 +195,109 @@ def test_bad_files_are_named_in_one_line(
     assert done.stdout == ""
     said = [line for line in done.stderr.strip().splitlines() if not line.endswith("…")]
     assert len(said) == 1
+
+
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
+    """Small photos in ./data, and in ./cca.model what was learned from them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+    bundle = fit_cca(make_coloured(tmp_path), SMALL).bundle
+    bundle.save("cca.model")
+    return bundle
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    assert _run(["evaluate", *arguments, "--json"]) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert _run(["evaluate", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize("split", ["dev", None])
+def test_a_model_gets_the_scores_of_its_matrix(
+    trained: Bundle, capsys: pytest.CaptureFixture[str], split: str | None
+) -> None:
+    dataset = Dataset("data")
+    photos = dataset.split(split) if split else dataset.photos
+    sentences = trained.encode_sentences(sentences_of(photos).texts)
+    images = trained.encode_images([dataset.path_of(photo) for photo in photos])
+    np.save("photos.npy", images @ sentences.T)
+    np.save("sentences.npy", sentences @ sentences.T)
+    where = ["--data", "data", *(["--split", split] if split else [])]
+    for task, matrix in (("retrieval", "photos.npy"), ("sentences", "sentences.npy")):
+        by_model = evaluated(capsys, task, "--model", "cca.model", *where)
+        by_matrix = evaluated(capsys, task, "--scores", matrix, *where)
+        assert (by_model.pop("model"), by_matrix.pop("model")) == ("cca.model", matrix)
+        assert by_model == by_matrix
+        assert by_model["n"] == len(photos)
+
+
+def test_a_model_may_be_compared_with_a_model_or_a_matrix(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    poor = fit_cca(Dataset("data"), SMALL).bundle
+    poor.model.x_projection_ = poor.model.x_projection_[::-1].copy()  # red is taken for blue
+    poor.save("poor.model")
+    asked = ("retrieval", "--data", "data", "--split", "dev")
+    good = evaluated(capsys, *asked, "--model", "cca.model", "--against", "poor.model")
+    alone = evaluated(capsys, *asked, "--model", "poor.model")
+    assert good["difference"]["t2i_r5"]["difference"] == pytest.approx(good["t2i_r5"] - alone["t2i_r5"])
+    assert good["difference"]["t2i_r5"]["difference"] > 0
+    dev = Dataset("data").split("dev")
+    zeros = np.zeros((len(dev), len(sentences_of(dev).texts)), dtype=np.float32)
+    np.save("zeros.npy", zeros)
+    by_zeros = evaluated(capsys, *asked, "--model", "cca.model", "--against", "zeros.npy")
+    assert by_zeros["difference"]["t2i_r5"]["difference"] == pytest.approx(good["t2i_r5"])
+    the_other_way = evaluated(capsys, *asked, "--scores", "zeros.npy", "--against", "cca.model")
+    assert the_other_way["difference"]["t2i_r5"]["difference"] == pytest.approx(-good["t2i_r5"])
+
+
+def test_a_model_is_scored_where_the_photos_are_now(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("images").rename("moved")
+    asked = ("retrieval", "--model", "cca.model", "--data", "data", "--split", "dev")
+    assert "images: no such folder; say where the photos are now with --images DIR" in refusal(capsys, *asked)
+    assert evaluated(capsys, *asked, "--images", "moved")["n"] == 8
+
+
+def test_imported_features_may_lie_elsewhere(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = np.random.default_rng(0).normal(size=(24, 5)).astype(np.float32)
+    np.savez("theirs.npz", ids=[f"{number:04d}" for number in range(24)], features=rows)
+    assert _run(["features", "data", "--import", "theirs.npz", "--out", "theirs"]) == 0
+    settings = ["--set", "features=theirs", "--set", "components=2"]
+    assert _run(["train", "cca", "--data", "data", *settings, "--out", "theirs.model"]) == 0
+    capsys.readouterr()
+    asked = ("retrieval", "--model", "theirs.model", "--data", "data", "--split", "dev")
+    assert "say where they are with --features DIR" in refusal(capsys, *asked)
+    both = evaluated(capsys, *asked, "--features", "theirs", "--against", "cca.model")
+    assert "t2i_r1" in both["difference"]
+
+
+def test_a_photo_that_cannot_be_read_is_one_line(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("images/0008.png").write_bytes(b"no photo")
+    assert "1 of 8 photos have no features, the first: " in refusal(
+        capsys, "retrieval", "--model", "cca.model", "--data", "data", "--split", "dev"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["retrieval", "--data", "data"], "give one of --scores FILE.npy and --model DIR"),
+        (["retrieval", "--data", "data", "--scores", "a.npy", "--model", "b"], "give one of --scores FILE.npy and"),
+        (["retrieval", "--data", "data", "--model", "nowhere"], "nowhere: no such directory, and no model comes with"),
+        (["retrieval", "--data", "data", "--model", "data"], "data: no model here"),
+        (["retrieval", "--data", "data", "--scores", "cca.model"], "cca.model: Is a directory"),
+        (["retrieval", "--captions-per-photo", "5", "--model", "cca.model"], "a model is scored on the photos and"),
+        (["retrieval", "--model", "cca.model"], "give --data DATA, or --captions-per-photo N"),
+        (["sentences", "--data", "data"], "give one of --scores FILE.npy and --model DIR"),
+    ],
+)
+def test_systems_that_cannot_be_scored_are_one_line(
+    trained: Bundle, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in refusal(capsys, *arguments)

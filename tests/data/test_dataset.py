@@ -36,6 +36,20 @@ def test_every_field_of_every_photo_comes_back(photos: list[Photo]) -> None:
             assert list(dataset.split(split)) == [photo for photo in photos if split in photo.splits]
 
 
+@settings(max_examples=60)
+@given(photo_lists().filter(bool))
+def test_ids_and_rows_of_sentences_are_those_of_a_plain_loop(photos: list[Photo]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = made(Path(folder), photos)
+        texts = dataset.tables["captions"]["text"].to_pylist()
+        every_other = dataset.photos[::2]
+        for some in (dataset.photos, every_other, dataset.photos[:0], *map(dataset.split, dataset.manifest.splits)):
+            assert some.ids == [photo.id for photo in some]
+            rows, places = some.sentence_rows()
+            plain = [(caption.text, place) for place, photo in enumerate(some) for caption in photo.sentences]
+            assert [(texts[row], place) for row, place in zip(rows, places, strict=True)] == plain
+
+
 def test_rows_that_cross_batches_keep_their_mentions_and_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_PHOTOS_AT_ONCE", 3)
     photos = [

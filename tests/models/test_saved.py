@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from deixis.errors import DeixisError
-from deixis.models import CCA, Stacked
-from deixis.models.saved import SETTINGS, WEIGHTS
+from deixis.models import CCA, Stacked, load_model
+from deixis.models.saved import _CLASSES, SETTINGS, WEIGHTS
 
 ROWS = np.random.default_rng(0).normal(size=(2, 50, 5)).astype(np.float32)
 
@@ -106,3 +107,34 @@ def test_a_model_that_holds_itself_is_not_followed_for_ever(folder: Path) -> Non
     (folder / "again").symlink_to(folder)
     with pytest.raises(DeixisError, match="nested more than"):
         Stacked.load(folder)
+
+
+def test_a_model_of_any_kind_is_opened_by_what_it_says_of_itself(folder: Path, tmp_path: Path) -> None:
+    opened = load_model(folder)
+    assert isinstance(opened, CCA)
+    np.testing.assert_array_equal(opened.prepare_visual(ROWS[0]), CCA.load(folder).prepare_visual(ROWS[0]))
+    Stacked(opened, CCA(2)).fit(*ROWS).save(tmp_path / "stacked")
+    assert isinstance(load_model(tmp_path / "stacked"), Stacked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"kind": "oracle"}, "no kind of model is called 'oracle'; there are cca, "),
+        ({"kind": "stacked"}, "damaged, or not made by deixis"),
+        ({"settings": {"components": 3}}, "a projection of shape"),
+    ],
+)
+def test_a_model_that_is_not_what_it_says_is_one_clear_line(
+    folder: Path, changes: dict[str, object], complaint: str
+) -> None:
+    damage_settings(folder, **changes)
+    with pytest.raises(DeixisError, match=complaint) as refusal:
+        load_model(folder)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("kind", sorted(_CLASSES))
+def test_every_kind_is_where_it_is_looked_for(kind: str) -> None:
+    module, name = _CLASSES[kind]
+    assert kind == getattr(import_module(f"deixis.models.{module}"), name).KIND

@@ -1,33 +1,44 @@
-"""`deixis evaluate`: scores of anybody's system, from its matrix of scores or its file of predictions."""
+"""`deixis evaluate`: scores of a model, or of anybody's system from its matrix of scores or its predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deixis.cli.output import Json, print_json, print_table, working
+from deixis.cli.output import Json, print_json, print_table, progress, working
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
     from deixis.data.dataset import Photos
     from deixis.evaluation.intervals import Comparison
     from deixis.evaluation.retrieval_result import RetrievalResult
+    from deixis.evaluation.scores import Scores as Matrix
+    from deixis.files.progress import OnProgress
+    from deixis.tasks.bundle import Bundle
 
 app = typer.Typer(help="Score a system: retrieval, sentences, regions, grounding or captions.", no_args_is_help=True)
 
 Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)]
 Split = Annotated[str | None, typer.Option("--split", metavar="NAME", help="Score one split; all photos unless said.")]
 Scores = Annotated[
-    Path,
-    typer.Option("--scores", metavar="FILE.npy", help="A matrix of scores, higher is better.", show_default=False),
+    Path | None,
+    typer.Option("--scores", metavar="FILE.npy", help="A matrix of scores, higher is better."),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option("--model", metavar="DIR", help="A model that deixis train made, instead of --scores."),
 ]
 Against = Annotated[
     Path | None,
-    typer.Option("--against", metavar="FILE", help="Another system's file: is the difference real?"),
+    typer.Option("--against", metavar="FILE|DIR", help="Another system's file, or a model: is the difference real?"),
 ]
+
+OfModel = Callable[["Bundle", "OnProgress"], "Matrix"]
+"""The scores of a model on the data that was asked for."""
 
 
 def _photos(data: Path, split: str | None) -> Photos:
@@ -39,7 +50,8 @@ def _photos(data: Path, split: str | None) -> Photos:
 
 @app.command()
 def retrieval(
-    scores: Scores,
+    scores: Scores = None,
+    model: Model = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)
     ] = None,
@@ -48,38 +60,90 @@ def retrieval(
         int | None, typer.Option(min=1, help="Instead of --data: sentence j belongs to photo j // N.")
     ] = None,
     against: Against = None,
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help="For a model: where the photos are now.")] = None,
+    features: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For a model: features that lie elsewhere than in DATA.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Image→sentence and sentence→image: the matrix is photos × sentences, in the order of the data."""
-    from deixis.evaluation.of_data import sentences_of
+    """Image→sentence and sentence→image: a matrix is photos × sentences, in the order of the data."""
     from deixis.evaluation.retrieval import recall_at_k
 
+    owners, of_model = None, None
     if (data is None) == (captions_per_photo is None):
         raise DeixisError("give --data DATA, or --captions-per-photo N for a matrix of no data set")
-    owners = sentences_of(_photos(data, split)).photo_of_sentence if data else None
+    if data is not None:
+        owners, of_model = _photos_and_sentences(data, split, images, [features] if features else [])
     _answer_from_matrices(
         "retrieval",
         lambda matrix: recall_at_k(matrix, owners, captions_per_photo=captions_per_photo),
-        (scores, against),
+        _systems(scores, model, against),
+        of_model,
+        (data, split, json),
+    )
+
+
+def _photos_and_sentences(
+    data: Path, split: str | None, images: Path | None, also: Sequence[Path]
+) -> tuple[Sequence[int], OfModel]:
+    """The photo of each sentence, and how a model scores them all."""
+    from deixis.data.dataset import Dataset
+    from deixis.evaluation.of_data import sentences_of
+
+    dataset = Dataset(data, images=images)
+    photos = dataset.split(split) if split else dataset.photos
+    gold = sentences_of(photos)
+
+    def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
+        from deixis.tasks.scoring import retrieval_scores, seen_photos
+
+        seen = seen_photos(bundle, dataset, photos, also=also, on_progress=on_progress)
+        return retrieval_scores(bundle, seen.require_all(), gold.texts)
+
+    return gold.photo_of_sentence, of_model
+
+
+@app.command()
+def sentences(
+    data: Data,
+    scores: Scores = None,
+    model: Model = None,
+    split: Split = None,
+    against: Against = None,
+    json: Json = False,
+) -> None:
+    """Sentence→sentence: a matrix is sentences × sentences; each asks for the others of its photo."""
+    from deixis.evaluation.of_data import sentences_of
+    from deixis.evaluation.retrieval import sentence_retrieval
+
+    gold = sentences_of(_photos(data, split))
+
+    def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
+        from deixis.tasks.scoring import sentence_scores
+
+        return sentence_scores(bundle, gold.texts)
+
+    _answer_from_matrices(
+        "sentences",
+        lambda matrix: sentence_retrieval(matrix, gold.photo_of_sentence),
+        _systems(scores, model, against),
+        of_model,
         (data, split, json),
     )
 
 
 @app.command()
-def sentences(scores: Scores, data: Data, split: Split = None, against: Against = None, json: Json = False) -> None:
-    """Sentence→sentence: the matrix is sentences × sentences; each asks for the others of its photo."""
-    from deixis.evaluation.of_data import sentences_of
-    from deixis.evaluation.retrieval import sentence_retrieval
-
-    owners = sentences_of(_photos(data, split)).photo_of_sentence
-    _answer_from_matrices(
-        "sentences", lambda matrix: sentence_retrieval(matrix, owners), (scores, against), (data, split, json)
-    )
-
-
-@app.command()
-def regions(scores: Scores, data: Data, split: Split = None, against: Against = None, json: Json = False) -> None:
-    """Region→phrase: the matrix is gold regions × all phrases, in the order of the data."""
+def regions(
+    data: Data,
+    scores: Annotated[
+        Path,
+        typer.Option("--scores", metavar="FILE.npy", help="A matrix of scores, higher is better.", show_default=False),
+    ],
+    split: Split = None,
+    against: Against = None,
+    json: Json = False,
+) -> None:
+    """Region→phrase: a matrix is gold regions × all phrases, in the order of the data."""
     from deixis.evaluation.of_data import regions_of
     from deixis.evaluation.retrieval import region_retrieval
 
@@ -89,7 +153,8 @@ def regions(scores: Scores, data: Data, split: Split = None, against: Against = 
         lambda matrix: region_retrieval(
             matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
         ),
-        (scores, against),
+        _systems(scores, None, against),
+        None,
         (data, split, json),
     )
 
@@ -179,17 +244,51 @@ About = tuple[Path | None, str | None, bool]
 """The data, its split, and whether the answer is JSON."""
 
 
-def _answer_from_matrices(
-    task: str, score: Callable[[Any], RetrievalResult], files: tuple[Path, Path | None], about: About
-) -> None:
-    from deixis.evaluation.retrieval_result import compare_results
-    from deixis.evaluation.scores import scores_from_file
+@dataclass(frozen=True)
+class _System:
+    """Whose scores are wanted: a file that holds them, or the directory of a model."""
 
+    path: Path
+    is_model: bool
+
+
+def _systems(scores: Path | None, model: Path | None, against: Path | None) -> list[_System]:
+    """The system to score, and another to compare it with where there is one."""
+    if (scores is None) == (model is None):
+        raise DeixisError("give one of --scores FILE.npy and --model DIR")
+    systems = [_System(model, True)] if model else [_System(scores, False)] if scores else []
+    return [*systems, *([_System(against, against.is_dir())] if against else [])]
+
+
+def _answer_from_matrices(
+    task: str,
+    score: Callable[[Matrix], RetrievalResult],
+    systems: Sequence[_System],
+    of_model: OfModel | None,
+    about: About,
+) -> None:
+    """Score one system, or two and their difference."""
+    from deixis.evaluation.retrieval_result import compare_results
+
+    matrices = [_matrix(system, of_model) for system in systems]
     with working("ranking"):
-        results = [score(scores_from_file(file)) for file in files if file is not None]
+        results = [score(matrix) for matrix in matrices]
         compared = compare_results(*results) if len(results) == 2 else {}
         scores = results[0].as_json()
-    _answer(task, files[0], about, scores, compared)
+    _answer(task, systems[0].path, about, scores, compared)
+
+
+def _matrix(system: _System, of_model: OfModel | None) -> Matrix:
+    if not system.is_model:
+        from deixis.evaluation.scores import scores_from_file
+
+        return scores_from_file(system.path)
+    from deixis.tasks.bundle import load
+
+    if of_model is None:
+        raise DeixisError(f"{system.path}: a model is scored on the photos and sentences of a data set")
+    with progress() as on_progress:
+        return of_model(load(system.path), on_progress)
 
 
 def _answer(
@@ -227,19 +326,29 @@ def _print_scores(task: str, result: Mapping[str, Any], compared: Mapping[str, C
 
 def _print_groups(result: Mapping[str, Any]) -> None:
     """The tables by type and by phrase, where a result has them."""
+    from rich.markup import escape
     from rich.table import Table
 
     for heading in ("by_type", "by_phrase"):
         groups: Mapping[str, Mapping[str, Any]] = result.get(heading) or {}
         if groups:
-            columns = list(next(iter(groups.values())))
-            table = Table(heading.replace("_", " "))
-            for column in columns:
+            table = Table()
+            table.add_column(heading.replace("_", " "), max_width=28)  # the whole stays within 120 columns
+            for column in ("n", "photos", "r1 [95 %]", "r5", "r10", "upper_bound", "ap", "ap_nms"):
                 table.add_column(column, justify="right")
             for name, scores in groups.items():
-                cells = (scores[column] for column in columns)
-                table.add_row(name, *(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells))
+                table.add_row(escape(name), *_group_cells(scores))
             print_table(table)
+            for reason in dict.fromkeys(scores["no_interval"] for scores in groups.values() if scores["no_interval"]):
+                print(f"[–] no interval: {reason}")
+
+
+def _group_cells(scores: Mapping[str, Any]) -> list[str]:
+    """A row of a group's scores; there is room for one interval."""
+    bounds = scores["interval"]["r1"]
+    between = f"[{bounds[0]:.1f}, {bounds[1]:.1f}]" if bounds else "[–]"
+    others = (f"{scores[name]:.1f}" for name in ("r5", "r10", "upper_bound", "ap", "ap_nms"))
+    return [str(scores["n"]), str(scores["photos"]), f"{scores['r1']:.1f} {between}", *others]
 
 
 def _bounds(interval: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from deixis import __version__
-from deixis.cli import data, demo, evaluate, features
+from deixis.cli import data, demo, evaluate, features, train
 from deixis.errors import DeixisError
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -29,6 +29,7 @@ app.command()(demo.demo)
 app.add_typer(data.app, name="data")
 app.add_typer(evaluate.app, name="evaluate")
 app.command()(features.features)
+app.command()(train.train)
 
 
 def _print_version(wanted: bool) -> None:

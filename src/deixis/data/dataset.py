@@ -48,6 +48,26 @@ class Photos(Sequence[Photo]):
         row = int(self.rows[index])
         return next(self._dataset._read(np.array([row])))
 
+    @property
+    def ids(self) -> list[str]:
+        """Their ids, without reading anything else."""
+        ids: list[str] = self._dataset.tables["photos"]["id"].take(pa.array(self.rows)).to_pylist()
+        return ids
+
+    def sentence_rows(self) -> tuple[Rows, Rows]:
+        """Where their sentences stand in the table of captions, and the place of each one's photo among these.
+
+        The order is that of ``[caption for photo in photos for caption in photo.sentences]``.
+        """
+        begins = self._dataset._begins["captions"]
+        starts, counts = begins[self.rows], begins[self.rows + 1] - begins[self.rows]
+        place = np.repeat(np.arange(len(self.rows)), counts)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = np.repeat(starts, counts) + within
+        captions = self._dataset.tables["captions"]
+        is_sentence = captions["related"].to_numpy() & ~captions["region_phrase"].to_numpy()
+        return rows[is_sentence[rows]], place[is_sentence[rows]]
+
 
 class Dataset:
     """A data set directory made by ``deixis data import``.

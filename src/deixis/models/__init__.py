@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from deixis.models.base import Embedder, Scorer
     from deixis.models.cca import CCA, CCASettings
     from deixis.models.combined import Combined, CombinedSettings, WithParts
+    from deixis.models.saved import load_model
     from deixis.models.stacked import Stacked
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Scorer",
     "Stacked",
     "WithParts",
+    "load_model",
 ]
 
 _MODULES = {
@@ -44,6 +46,7 @@ _MODULES = {
     "Scorer": "base",
     "Stacked": "stacked",
     "WithParts": "combined",
+    "load_model": "saved",
 }
 
 

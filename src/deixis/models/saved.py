@@ -6,6 +6,7 @@ Nothing is pickled, so a folder from a stranger can do no more than be refused.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +25,32 @@ SETTINGS = "settings.json"
 WEIGHTS = "weights.safetensors"
 FORMAT = "deixis-model"
 VERSION = 1
+
+_CLASSES = {
+    "cca": ("cca", "CCA"),
+    "similarity": ("similarity", "Similarity"),
+    "stacked": ("stacked", "Stacked"),
+    "two-branch": ("two_branch", "TwoBranch"),
+}
+"""For each kind of model its module and its class, which are imported when they are needed: some need torch."""
+
+
+def load_model(folder: str | PathLike[str]) -> StoredModel:
+    """Open a model of any kind that `save` wrote.
+
+    Examples
+    --------
+    >>> type(load_model("cca-model")).__name__  # doctest: +SKIP
+    'CCA'
+    """
+    saved = _read(Path(folder), 1)
+    if saved.kind not in _CLASSES:
+        known = ", ".join(_CLASSES)
+        raise DeixisError(f"{Path(folder) / SETTINGS}: no kind of model is called {saved.kind!r}; there are {known}")
+    module, name = _CLASSES[saved.kind]
+    kind: type[StoredModel] = getattr(import_module(f"deixis.models.{module}"), name)
+    with damaged(Path(folder)):
+        return kind.from_saved(saved)
 
 
 class StoredModel(Storable):

@@ -1,0 +1,248 @@
+"""What belongs together to answer: an encoder of photos, features of sentences and the model that compares them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image
+
+from deixis.errors import DeixisError
+from deixis.files.atomic import new_directory
+from deixis.language.features import TextFeatures, load_features, transform_in_chunks
+from deixis.language.features.base import Floats
+from deixis.language.saved import damaged
+from deixis.models.base import Embedder
+from deixis.models.saved import load_model
+from deixis.vision.encoder import ImageEncoder
+
+FILE = "bundle.json"
+FORMAT = "deixis-bundle"
+VERSION = 1
+CARD = "README.md"
+_AT_ONCE = 16
+
+PhotoLike = str | PathLike[str] | Image.Image
+"""A photo as people have it: a path, or a Pillow image that is open already."""
+
+
+class StoredEmbedder(Protocol):
+    """An `Embedder` that saves itself, as CCA and the embedding network do."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in each vector."""
+        ...
+
+    def prepare_visual(self, features: Any) -> Floats:
+        """A vector for each photo."""
+        ...
+
+    def prepare_text(self, features: Any) -> Floats:
+        """A vector for each sentence."""
+        ...
+
+    def scores(self, visual: Floats, text: Floats) -> Floats:
+        """The dot product of every pair."""
+        ...
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write a folder that `load_model` reads."""
+        ...
+
+
+@dataclass(frozen=True)
+class EncoderOfBundle:
+    """The encoder whose features a model has learned from.
+
+    Attributes
+    ----------
+    name, fingerprint
+        What users type, and what changes whenever its numbers do.
+    crops
+        10 where a photo's vector is the mean over ten crops; 0 where it is that of the whole photo.
+    """
+
+    name: str
+    fingerprint: str
+    crops: int = 0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and isinstance(self.fingerprint, str) and self.crops in (0, 10)):
+            raise ValueError(f"no encoder: {self.name!r}, {self.fingerprint!r}, crops {self.crops!r}")
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether somebody else computed the features, so that deixis cannot do the same to another photo."""
+        return self.name.startswith("imported:")
+
+
+class Bundle:
+    """A matching model with all it needs; what `deixis.load` returns.
+
+    Parameters
+    ----------
+    encoder
+        Of the photos.
+    text
+        Of the sentences, fitted.
+    model
+        Whose vectors are compared by their dot product.
+
+    Examples
+    --------
+    >>> bundle = Bundle.load("cca.model")  # doctest: +SKIP
+    >>> photos = bundle.encode_images(["dog.jpg", "cat.jpg"])  # doctest: +SKIP
+    >>> bundle.similarity(photos, bundle.encode_sentences(["A dog runs."])).shape  # doctest: +SKIP
+    (2, 1)
+    """
+
+    def __init__(self, encoder: EncoderOfBundle, text: TextFeatures, model: StoredEmbedder) -> None:
+        self.encoder = encoder
+        self.text = text
+        self.model = model
+
+    def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
+        """A vector for each photo, given as a path or as an open Pillow image."""
+        _refuse_one(photos, "photos")
+        vectors = [self._no_vectors()]
+        for begin in range(0, len(photos), _AT_ONCE):
+            opened = [_opened(photo) for photo in photos[begin : begin + _AT_ONCE]]
+            vectors.append(self.model.prepare_visual(self._features(opened)))
+        return np.concatenate(vectors)
+
+    def encode_sentences(self, sentences: Sequence[str]) -> Floats:
+        """A vector for each sentence. English only."""
+        _refuse_one(sentences, "sentences")
+        chunks = transform_in_chunks(self.text, sentences)  # the features of all would take gigabytes
+        return np.concatenate([self._no_vectors(), *(self.model.prepare_text(features) for features in chunks)])
+
+    def similarity(self, images: Floats, sentences: Floats) -> Floats:
+        """A row for each image, a column for each sentence, both encoded already; higher is better."""
+        return self.model.scores(images, sentences)
+
+    def save(self, folder: str | PathLike[str], card: str = "") -> None:
+        """Write a folder that `load` reads, whole or not at all; an older model there is replaced.
+
+        Parameters
+        ----------
+        folder
+            Must not exist, be empty or hold a model.
+        card
+            What people should know of the model, in Markdown.
+        """
+        with new_bundle(folder) as unfinished:
+            self.write(unfinished, card)
+
+    def write(self, folder: Path, card: str = "") -> None:
+        """Write into a folder that `new_bundle` gave."""
+        about = {"format": FORMAT, "version": VERSION, "encoder": asdict(self.encoder)}
+        (folder / FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        self.text.save(folder / "text")
+        self.model.save(folder / "model")
+        if card:
+            (folder / CARD).write_text(card, encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Bundle:
+        """Open a folder that `save` wrote."""
+        path = Path(folder)
+        encoder = _read(path / FILE)
+        model = load_model(path / "model")
+        if not isinstance(model, Embedder):
+            raise DeixisError(f"{path / 'model'}: holds a {model.KIND}, which gives no vectors to compare")
+        return cls(encoder, load_features(path / "text"), model)
+
+    @cached_property
+    def image_encoder(self) -> ImageEncoder:
+        """The encoder itself, opened when it is first needed; one that gives other numbers by now is refused."""
+        from deixis.vision.encoders import open_encoder
+
+        if self.encoder.is_imported:
+            raise DeixisError(
+                f"the model learned from features that were imported ({self.encoder.name}), so it cannot encode photos"
+            )
+        opened = open_encoder(self.encoder.name)
+        if opened.fingerprint != self.encoder.fingerprint:
+            raise DeixisError(
+                f"the model learned from another version of the encoder {self.encoder.name} "
+                f"({self.encoder.fingerprint}, here is {opened.fingerprint}); train it again"
+            )
+        return opened
+
+    def _no_vectors(self) -> Floats:
+        return np.empty((0, self.model.dimension), np.float32)
+
+    def _features(self, photos: Sequence[Image.Image]) -> Floats:
+        if self.encoder.crops:
+            return self.image_encoder.encode_crops(photos)
+        return np.stack([features.whole for features in self.image_encoder.encode(photos)])
+
+
+def load(model: str | PathLike[str]) -> Bundle:
+    """Open a model that ``deixis train`` made.
+
+    Parameters
+    ----------
+    model
+        Its directory. No model comes with deixis yet that could be named instead.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> model = deixis.load("cca.model")  # doctest: +SKIP
+    >>> model.encode_sentences(["Two dogs in the snow."]).shape  # doctest: +SKIP
+    (1, 256)
+    """
+    if not Path(model).is_dir():
+        raise DeixisError(
+            f"{model}: no such directory, and no model comes with deixis yet; make one with: "
+            "deixis train cca --data DATA"
+        )
+    return Bundle.load(model)
+
+
+@contextmanager
+def new_bundle(folder: str | PathLike[str]) -> Iterator[Path]:
+    """Give an empty directory for `Bundle.write`; it becomes `folder` when the block ends well, else it vanishes.
+
+    Entered before a long training, it refuses at once what could not be replaced after it.
+    """
+    path = Path(folder)
+    if path.is_dir() and any(path.iterdir()) and not (path / FILE).is_file():
+        raise DeixisError(f"{path}: not replaced, it is no model; give another name")
+    if path.exists() and not path.is_dir():
+        raise DeixisError(f"{path}: a file has this name; give another name")
+    with new_directory(path, replace=True) as unfinished:
+        yield unfinished
+
+
+def _opened(photo: PhotoLike) -> Image.Image:
+    from deixis.data.images import open_photo
+
+    return photo if isinstance(photo, Image.Image) else open_photo(Path(photo))
+
+
+def _refuse_one(given: object, what: str) -> None:
+    """One string is a sequence too, of letters, and never what was meant."""
+    if isinstance(given, str):
+        raise DeixisError(f"give a list of {what}, not one string: [{given!r}]")
+
+
+def _read(path: Path) -> EncoderOfBundle:
+    if not path.is_file():
+        raise DeixisError(f"{path.parent}: no model here ({FILE} is missing)")
+    with damaged(path):
+        about: Any = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise DeixisError(f"{path}: not a model made by deixis train")
+        if about.get("version") != VERSION:
+            raise DeixisError(f"{path}: written for version {about.get('version')}, this deixis reads {VERSION}")
+        return EncoderOfBundle(**about["encoder"])
