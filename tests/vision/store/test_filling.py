@@ -156,6 +156,20 @@ def test_numbers_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path: 
     }
 
 
+def test_crops_that_are_not_finite_cost_one_photo_and_name_it(dataset: Dataset, tmp_path: Path) -> None:
+    seen = iter(range(100))
+
+    def third_photo_has_no_crops(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cells, whole = colours(pixels)
+        is_crops = len(pixels) == 10
+        return cells, whole * np.nan if is_crops and next(seen) == 2 else whole
+
+    encoder = colour_encoder(network=third_photo_has_no_crops)
+    report = fill_store(tmp_path / "store", dataset, encoder, extras=Extras(crops=10))
+    assert (report.new, len(report.skipped)) == (19, 1)
+    assert "not finite" in report.skipped[0].reason
+
+
 def test_encoders_never_mix(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
     with pytest.raises(
         DeixisError,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, PhotoError
@@ -202,7 +203,7 @@ def _computed(todo: Sequence[_Wanted], encoder: ImageEncoder, extras: Extras) ->
             if stamp is None:
                 raise PhotoError(photo.path, "cannot be read")
             if isinstance(seen, SeenPhoto):
-                yield photo, _with_extras(_kept_of(photo, stamp, seen.features), seen, encoder, extras)
+                yield photo, _with_extras(photo, _kept_of(photo, stamp, seen.features), seen, encoder, extras)
             else:
                 yield photo, _kept_of(photo, stamp, seen)
         except PhotoError as error:
@@ -213,14 +214,22 @@ def _kept_of(photo: _Wanted, stamp: Stamp, features: FeatureMap) -> PhotoFeature
     """What every store keeps of a photo."""
     with np.errstate(over="ignore"):
         cells = features.cells.astype(np.float16)
-    if not (np.isfinite(cells).all() and np.isfinite(features.whole).all()):
-        raise PhotoError(photo.path, "the encoder gives numbers that are not finite, or beyond float16")
+    _refuse_not_finite(photo, cells, features.whole)
     return PhotoFeatures(photo.id, stamp, features.size, features.whole, cells)
 
 
-def _with_extras(kept: PhotoFeatures, seen: SeenPhoto, encoder: ImageEncoder, extras: Extras) -> PhotoFeatures:
+def _refuse_not_finite(photo: _Wanted, *arrays: NDArray[np.floating]) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise PhotoError(photo.path, "the encoder gives numbers that are not finite, or beyond float16")
+
+
+def _with_extras(
+    photo: _Wanted, kept: PhotoFeatures, seen: SeenPhoto, encoder: ImageEncoder, extras: Extras
+) -> PhotoFeatures:
     if extras.crops:
-        kept = replace(kept, crops=encoder.encode_crops([seen.photo])[0])
+        crops = encoder.encode_crops([seen.photo])[0]
+        _refuse_not_finite(photo, crops)
+        kept = replace(kept, crops=crops)
     if extras.proposer:
         proposals = extras.proposer.propose(seen.photo, seen.features, extras.top)
         kept = replace(kept, proposals=proposals, vectors=seen.features.regions(proposals.boxes).astype(np.float16))
