@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,61 +18,7 @@ from deixis.evaluation.grounding import compare_localization, localization, scor
 from deixis.evaluation.localization_items import Item, distinct_phrase
 from deixis.evaluation.localized import Localized
 from deixis.evaluation.predictions import PhraseElsewhere, Prediction, match_predictions
-
-XYXY = tuple[float, float, float, float]
-Ranked = list[tuple[float, XYXY]]
-
-
-def plain_iou(a: XYXY, b: XYXY) -> float:
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    shared = max(width, 0) * max(height, 0)
-    total = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
-    return shared / total if total else 0.0
-
-
-def plain_is_right(predicted: XYXY, item: Item, protocol: str) -> bool:
-    if protocol == "any":
-        return any(plain_iou(predicted, gold) >= 0.5 for gold in item.boxes)
-    x1, y1, x2, y2 = zip(*item.boxes, strict=True)
-    return plain_iou(predicted, (min(x1), min(y1), max(x2), max(y2))) >= 0.5
-
-
-def plain_ranking(prediction: Prediction | PhraseElsewhere) -> Ranked:
-    pairs = zip(prediction.scores.tolist(), prediction.boxes.tolist(), strict=True)
-    return sorted(((score, tuple(box)) for score, box in pairs), key=lambda pair: -pair[0])
-
-
-def plain_suppressed(ranking: Ranked) -> Ranked:
-    kept: Ranked = []
-    for score, box in ranking:
-        if all(plain_iou(box, better) < 0.5 for _, better in kept):
-            kept.append((score, box))
-    return kept
-
-
-def plain_recall(rankings: Sequence[Ranked], items: Sequence[Item], k: int, protocol: str) -> float:
-    found = 0
-    for ranking, item in zip(rankings, items, strict=True):
-        found += any(plain_is_right(box, item, protocol) for _, box in ranking[:k])
-    return 100 * found / len(items)
-
-
-def plain_ap(rankings: Sequence[Ranked], items: Sequence[Item], elsewhere: Sequence[Ranked], protocol: str) -> float:
-    """Walk down all regions of all photos; a mention is found once, every other region is wrong."""
-    regions = [(score, box, number) for number, ranking in enumerate(rankings) for score, box in ranking] + [
-        (score, box, None) for ranking in elsewhere for score, box in ranking
-    ]
-    regions.sort(key=lambda region: -region[0])
-    found: set[int] = set()
-    curve = []
-    for place, (_, box, number) in enumerate(regions, start=1):
-        if number is not None and number not in found and plain_is_right(box, items[number], protocol):
-            found.add(number)
-        curve.append((len(found), len(found) / place))
-    best = [max((p for hits, p in curve if hits >= wanted), default=0.0) for wanted in range(1, len(items) + 1)]
-    return 100 * sum(best) / len(items)
-
+from tests.evaluation.plain_localization import XYXY, plain_ap, plain_ranking, plain_recall, plain_suppressed
 
 whole = st.integers(0, 8)
 side = st.tuples(whole, whole).filter(lambda s: s[0] != s[1]).map(sorted)
@@ -201,6 +146,22 @@ def test_a_second_right_region_of_a_mention_is_wrong_for_average_precision() -> 
     result = localization([first, second], [item(0), item(1)])
     assert result.ap == pytest.approx(100 * (1 + 2 / 3) / 2)
     assert result.ap_nms == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("k", [5, 10])
+def test_boxes_that_suppression_takes_away_make_room_among_the_first_k(k: int) -> None:
+    """K copies of one wrong box stand before the right one; suppression leaves one of them."""
+    boxes = [[50, 50, 60, 60]] * k + [[0, 0, 10, 10]]
+    result = localization([Prediction("p0", 0, (0, 5), boxes, range(k + 1, 0, -1))], [item()])
+    assert (getattr(result, f"r{k}"), getattr(result, f"r{k}_nms")) == (0.0, 100.0)
+
+
+def test_a_right_box_that_suppression_takes_away_is_not_found() -> None:
+    """The better box overlaps the right one by four fifths and the gold by less than half."""
+    boxes = [[0, 0, 10, 4], [0, 0, 10, 5]]
+    result = localization([Prediction("p0", 0, (0, 5), boxes, [2, 1])], [item()])
+    assert (result.r5, result.r10, result.ap) == (100.0, 100.0, 50.0)
+    assert (result.r5_nms, result.r10_nms, result.ap_nms) == (0.0, 0.0, 0.0)
 
 
 def test_regions_of_photos_that_do_not_mention_the_phrase_lower_its_average_precision_only() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.evaluation import intervals
-from deixis.evaluation.intervals import bootstrap, compare, mean_of, ratio_of
+from deixis.evaluation.intervals import bootstrap, bootstrap_held, compare, mean_of, ratio_of, where_held
 
 values_and_counts = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -90,6 +90,27 @@ def test_the_same_seed_gives_the_same_interval_and_another_one_another():
     statistic = mean_of(np.arange(50.0))
     assert bootstrap(statistic, 50, seed=3) == bootstrap(statistic, 50, seed=3)
     assert bootstrap(statistic, 50, seed=3) != bootstrap(statistic, 50, seed=4)
+
+
+def test_drawings_that_hold_nothing_to_score_are_left_out():
+    """Only two of six units have anything: as if these two were drawn alone, where they were drawn at all."""
+    values, amounts = [0, 0, 0, 8.0, 0, 2.0], [0, 0, 0, 1, 0, 1]
+    rng = np.random.default_rng(2)
+    means = []
+    for drawn in rng.integers(0, 6, size=(300, 6)).tolist():
+        scored = [values[unit] for unit in drawn if amounts[unit]]
+        if scored:
+            means.append(sum(scored) / len(scored))
+    assert len(means) < 300
+    found = bootstrap_held({"mean": where_held(ratio_of(values, amounts), amounts)}, 6, rounds=300, seed=2)["mean"]
+    assert (found.low, found.high) == pytest.approx(np.quantile(means, [0.025, 0.975]))
+
+
+def test_there_is_no_interval_where_no_drawing_holds_anything():
+    nothing = where_held(mean_of([1.0, 2.0]), [0, 0])
+    found = bootstrap_held({"nothing": nothing, "all": mean_of([3.0, 3.0])}, 2, rounds=20)
+    assert found["nothing"] is None
+    assert (found["all"].low, found["all"].high) == (3.0, 3.0)
 
 
 def test_a_system_and_itself_do_not_differ():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
@@ -39,6 +41,15 @@ def test_a_region_is_the_union_of_a_mentioned_chains_boxes() -> None:
     assert found.phrases == ("Two dogs", "red collar", "The dogs", "a collar", "A cat")
     assert found.photo_of_phrase == (0, 0, 0, 0, 1)
     assert found.positives == ((0, 0), (1, 1), (0, 2), (1, 3), (2, 4))
+
+
+def test_what_a_caption_about_another_photo_mentions_is_no_region_and_no_phrase() -> None:
+    elsewhere = Caption.from_text("A cat and a dog", (Mention(0, 5, "a"), Mention(10, 15, "b")), related=False)
+    boxes = (*CAT.boxes, Box((0, 0, 3, 3), ("b",)))
+    found = regions_of(
+        [replace(CAT, captions=(elsewhere, *CAT.captions), chains=(Chain("a"), Chain("b")), boxes=boxes)]
+    )
+    assert (found.phrases, found.boxes) == (("A cat",), ((5, 5, 6, 6),))
 
 
 def test_nothing_to_score_is_said() -> None:

@@ -20,11 +20,12 @@ import numpy.typing as npt
 from deixis.errors import DeixisError
 from deixis.evaluation.drawn_precision import mean_precision
 from deixis.evaluation.fixed_boxes import FixedBoxes
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, ratio_of
+from deixis.evaluation.group_scores import RECALLS, GroupScores, group_scores, recall_of
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all
 from deixis.evaluation.localization_items import PROTOCOLS, Item, Protocol
-from deixis.evaluation.localized import Group, GroupScores, Localized
+from deixis.evaluation.localized import Group, Localized
 from deixis.evaluation.predictions import PhraseElsewhere, Prediction, match_predictions
-from deixis.evaluation.ranked_boxes import NEVER, ApRule, Flags
+from deixis.evaluation.ranked_boxes import ApRule, Flags
 
 Values = npt.NDArray[np.float64]
 
@@ -55,7 +56,8 @@ class LocalizationResult:
         Means over the types that occur, None where no mention has a type. The "(mean)" of Table 4 of the
         Entities paper is `macro_ap`.
     by_type, by_phrase
-        By entity type, mentions with several types counting in each; and for the commonest distinct phrases.
+        By entity type, mentions with several types counting in each; and for the commonest distinct phrases. Each
+        row has its own intervals.
     proposals
         Mean and largest number of boxes given for a mention.
     blind_r1, blind_single_r1
@@ -94,7 +96,7 @@ class LocalizationResult:
         """Plain values for JSON; intervals as [low, high]."""
         plain = dict(vars(self))
         for name in ("by_type", "by_phrase"):
-            plain[name] = {group: dict(vars(scores)) for group, scores in plain[name].items()}
+            plain[name] = {group: scores.as_json() for group, scores in plain[name].items()}
         plain["proposals"] = dict(self.proposals)
         plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
         return plain
@@ -158,9 +160,9 @@ def localization(
         statistics |= _blind_statistics(blind, items, protocol)
     once = np.ones((1, boxes.photos))
     scores = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
-    by_type = {kind: boxes.scores(group, ap_rule) for kind, group in boxes.types.items()}
-    by_phrase = {phrase: boxes.scores(group, ap_rule) for phrase, group in boxes.phrases.items()}
-    commonest = sorted(by_phrase, key=lambda phrase: (-by_phrase[phrase].n, phrase))[:phrases]
+    mentions = {phrase: len(group.mentions) for phrase, group in boxes.phrases.items()}
+    commonest = sorted(mentions, key=lambda phrase: (-mentions[phrase], phrase))[:phrases]
+    common = {phrase: boxes.phrases[phrase] for phrase in commonest}
     return LocalizationResult(
         protocol=protocol,
         ap_rule=ap_rule,
@@ -180,8 +182,8 @@ def localization(
         macro_r1=scores.get("macro_r1"),
         macro_ap=scores.get("macro_ap"),
         macro_ap_nms=scores.get("macro_ap_nms"),
-        by_type=by_type,
-        by_phrase={phrase: by_phrase[phrase] for phrase in commonest},
+        by_type=group_scores(boxes, boxes.types, ap_rule, rounds=rounds, seed=seed),
+        by_phrase=group_scores(boxes, common, ap_rule, rounds=rounds, seed=seed),
         proposals={"mean": float(boxes.given.mean()), "max": int(boxes.given.max())},
         blind_r1=scores.get("blind_r1"),
         blind_single_r1=scores.get("blind_single_r1"),
@@ -222,8 +224,7 @@ def compare_localization(
 
 def score_statistics(boxes: Localized, rule: ApRule) -> dict[str, Statistic]:
     """Every score of some predictions as a statistic over photos, for `deixis.evaluation.intervals`."""
-    recalls = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
-    found = {name: _recall(boxes, boxes.first < rank) for name, rank in recalls.items()}
+    found = {name: _recall(boxes, boxes.first < rank) for name, rank in RECALLS.items()}
     found |= {f"r{rank}_nms": _recall(boxes, boxes.first_nms < rank) for rank in (5, 10)}
     found |= _precisions("ap", boxes, boxes.phrases.values(), rule)
     if boxes.types:
@@ -249,8 +250,7 @@ def _precisions(name: str, boxes: Localized, groups: Collection[Group], rule: Ap
 
 
 def _recall(boxes: Localized, right: Flags) -> Statistic:
-    photo = boxes.photo_of_item
-    return ratio_of(100 * np.bincount(photo, right), np.bincount(photo))
+    return recall_of(right, boxes.photo_of_item, boxes.photos)
 
 
 def _macro(boxes: Localized, right: Flags, kinds: Sequence[str]) -> Statistic:

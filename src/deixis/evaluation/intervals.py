@@ -7,14 +7,16 @@ of counts (rounds, n) into one value per row, so that means, medians and ratios 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.float64]
 Statistic = Callable[[Counts], npt.NDArray[np.float64]]
+Key = TypeVar("Key", bound=Hashable)
 
 _CELLS_AT_ONCE = 4_000_000
 
@@ -32,7 +34,7 @@ class Interval:
 class Comparison:
     """System a less system b on the same units.
 
-    `p` is two-sided: twice the smaller share of drawings on either side of no difference, at least 1 / (rounds + 1).
+    `p` is two-sided: twice the smaller share of drawings on either side of no difference, at least 2 / (rounds + 1).
     """
 
     difference: float
@@ -73,6 +75,25 @@ def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statisti
     return statistic
 
 
+def where_held(statistic: Statistic, amounts: npt.ArrayLike) -> Statistic:
+    """A statistic that is nan for the drawings that hold nothing to score, for `bootstrap_held`.
+
+    Parameters
+    ----------
+    statistic
+        Any.
+    amounts
+        (n,) how much there is to score in each unit.
+
+    Examples
+    --------
+    >>> where_held(mean_of([1.0, 3.0]), amounts=[0, 1])(np.array([[1, 1], [2, 0]])).tolist()
+    [2.0, nan]
+    """
+    column = np.asarray(amounts, dtype=np.float64)
+    return lambda counts: np.where(counts @ column > 0, statistic(counts), np.nan)
+
+
 def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
     """The percentile bootstrap interval of a statistic over `n` units.
 
@@ -96,14 +117,25 @@ def bootstrap_all(
     >>> round(found["a"].low + found["b"].high, 6)
     1.0
     """
-    values: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in statistics}
-    for counts in _drawings(n, rounds, seed):
-        for name, statistic in statistics.items():
-            values[name].append(statistic(counts))
-    intervals = {}
-    for name, drawn in values.items():
-        low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2])
-        intervals[name] = Interval(float(low), float(high), level)
+    drawn = _drawn_values(statistics, n, rounds, seed)
+    return {name: _middle(values, level) for name, values in drawn.items()}
+
+
+def bootstrap_held(
+    statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
+) -> dict[Key, Interval | None]:
+    """As `bootstrap_all`, but drawings for which a statistic is nan are left out; None where all are.
+
+    Examples
+    --------
+    >>> second = where_held(ratio_of([0, 7.0], [0, 1]), amounts=[0, 1])
+    >>> bootstrap_held({"second": second}, n=2)["second"]
+    Interval(low=7.0, high=7.0, level=0.95)
+    """
+    intervals: dict[Key, Interval | None] = {}
+    for key, values in _drawn_values(statistics, n, rounds, seed).items():
+        held = values[~np.isnan(values)]
+        intervals[key] = _middle(held, level) if len(held) else None
     return intervals
 
 
@@ -153,6 +185,22 @@ def _comparison(difference: float, drawn: npt.NDArray[np.float64], level: float)
     one_side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (one_side + 1) / (len(drawn) + 1))
     return Comparison(difference, float(low), float(high), p, level)
+
+
+def _drawn_values(
+    statistics: Mapping[Key, Statistic], n: int, rounds: int, seed: int
+) -> dict[Key, npt.NDArray[np.float64]]:
+    """(rounds,) of each statistic, from the same drawings."""
+    values: dict[Key, list[npt.NDArray[np.float64]]] = {key: [] for key in statistics}
+    for counts in _drawings(n, rounds, seed):
+        for key, statistic in statistics.items():
+            values[key].append(statistic(counts))
+    return {key: np.concatenate(parts) for key, parts in values.items()}
+
+
+def _middle(values: npt.NDArray[np.float64], level: float) -> Interval:
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high), level)
 
 
 def _drawings(n: int, rounds: int, seed: int) -> Iterator[Counts]:

@@ -1,4 +1,4 @@
-"""Predictions laid against their golds: what is right in each ranking, and the scores of groups of mentions."""
+"""Predictions laid against their golds: what is right in each ranking, and which mentions are ranked together."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from deixis.evaluation.drawn_precision import PhotoRanking
 from deixis.evaluation.localization_items import Item, Protocol, distinct_phrase, types_in_order
 from deixis.evaluation.predictions import Matched, PhraseElsewhere
 from deixis.evaluation.ranked_boxes import (
-    NEVER,
-    ApRule,
     Flags,
     RankedBoxes,
     Whole,
-    average_precision,
     first_of_each,
     first_right,
     kept_by_nms,
@@ -26,19 +23,6 @@ from deixis.evaluation.ranked_boxes import (
 )
 
 _NO_BOXES = np.empty((0, 4)), np.empty(0)
-
-
-@dataclass(frozen=True)
-class GroupScores:
-    """The scores, in percent, of the `n` mentions of one type or one phrase, ranked together for `ap`."""
-
-    n: int
-    r1: float
-    r5: float
-    r10: float
-    upper_bound: float
-    ap: float
-    ap_nms: float
 
 
 @dataclass(frozen=True)
@@ -143,19 +127,6 @@ class Localized:
         pairs |= {(distinct_phrase(regions.phrase), regions.photo) for regions in self.elsewhere}
         return len(pairs) / len({phrase for phrase, _ in pairs})
 
-    def scores(self, group: Group, rule: ApRule) -> GroupScores:
-        """The scores of mentions that are ranked together."""
-        first, n = self.first[group.mentions], len(group.mentions)
-        return GroupScores(
-            n=n,
-            r1=percent(first < 1),
-            r5=percent(first < 5),
-            r10=percent(first < 10),
-            upper_bound=percent(first < NEVER),
-            ap=100 * average_precision(self.ranking(group).found, n, rule),
-            ap_nms=100 * average_precision(self.ranking(group, suppressed=True).found, n, rule),
-        )
-
     def ranking(self, group: Group, *, suppressed: bool = False) -> PhotoRanking:
         """The group's boxes as average precision sees them, before or after suppression."""
         boxes = group.boxes[self._kept[group.boxes]] if suppressed else group.boxes
@@ -172,11 +143,6 @@ class Localized:
         into = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         boxes: Whole = np.repeat(self.ranked.starts[rankings], sizes) + into
         return boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")]
-
-
-def percent(flags: Flags) -> float:
-    """The share of flags that are up, in percent."""
-    return float(100 * flags.mean())
 
 
 def _places_by_phrase(phrases: Iterable[str]) -> dict[str, list[int]]:

@@ -3,8 +3,9 @@
 - *photos*: the photos of the split, in its order.
 - *sentences*: the sentences of those photos (`Photo.sentences`), photo by photo; phrases that describe a region and
   captions that the data says are about another photo are none.
-- *regions*: the chains that have boxes, photo by photo; a chain's region is the union of its boxes.
-- *phrases*: the mentions of those chains, photo by photo, caption by caption.
+- *regions*: the chains that have boxes and a mention, photo by photo; a chain's region is the union of its boxes.
+- *phrases*: the mentions of those chains, photo by photo, caption by caption; captions that the data says are about
+  another photo mention nothing of this one.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def regions_of(photos: Iterable[Photo]) -> Regions:
     positives: list[tuple[int, int]] = []
     for place, photo in enumerate(photos):
         region_of_chain: dict[str, int] = {}
-        mentioned = {mention.chain for caption in photo.captions for mention in caption.mentions}
+        captions = [caption for caption in photo.captions if caption.related]
+        mentioned = {mention.chain for caption in captions for mention in caption.mentions}
         for chain in photo.chains:
             shown = photo.boxes_of(chain.id)
             if shown and chain.id in mentioned:
@@ -90,7 +92,7 @@ def regions_of(photos: Iterable[Photo]) -> Regions:
                 x1, y1, x2, y2 = geometry.union([box.xyxy for box in shown]).tolist()
                 boxes.append((x1, y1, x2, y2))
                 photo_of_region.append(place)
-        for caption in photo.captions:
+        for caption in captions:
             for mention in caption.mentions:
                 if mention.chain in region_of_chain:
                     positives.append((region_of_chain[mention.chain], len(phrases)))
