@@ -57,6 +57,26 @@ def test_it_says_what_it_learned_from_and_how_good_it_is(data: Path, capsys: pyt
     assert Bundle.load("cca.model").model.dimension == 2
 
 
+def test_the_model_has_a_card(data: Path) -> None:
+    Path("images/0001.png").write_bytes(b"no photo")
+    assert train(*FEW, "--set", "train=train") == 0
+    card = Path("cca.model/README.md").read_text()
+    for words in (
+        "# cca, trained on data",
+        "| photos of train | sha256:",
+        "| photos of dev | sha256:",
+        "| photos learned from | 15, with 30 sentences; 1 left out |",
+        "| encoder | colours (colours-1) |",
+        "| scored on dev | 8 photos; 0 left out |",
+        "| i2t_r1 | ",
+        "| components | 2 |",
+        "```\ndeixis train cca --data data --set components=2 --set regularisation=0.01\n```",
+        "The data: not stated; ask the makers of the data.",
+    ):
+        assert words in card, words
+    assert "epoch" not in card
+
+
 def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = Path("images/0001.png").absolute()
     bad.write_bytes(b"no photo")

@@ -37,6 +37,15 @@ def test_it_tells_data_splits_settings_scores_licence_and_command() -> None:
         assert words in CARD, words
 
 
+def test_a_model_that_is_solved_has_no_steps_and_no_chosen_weights() -> None:
+    card = model_card(ABOUT, None, Best(0, 0, "", {"i2t_r1": 24.4567}), 75.0)
+    assert "| i2t_r1 | 24.46 |" in card
+    assert "; in 1 min 15 s." in card
+    for words in ("Settings of training", "chosen", "steps", "epoch 0"):
+        assert words not in card, words
+    assert "Not measured on dev.\n" in model_card(ABOUT, None, Best(0, 0, "", {}), 75.0)
+
+
 def test_every_table_has_two_columns() -> None:
     rows = [line for line in CARD.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} == {3}

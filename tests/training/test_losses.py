@@ -37,7 +37,7 @@ from deixis.training.samplers import (
 from deixis.training.triplets import Batch
 from tests.training.region_pairs import random_pairs
 
-PHRASES = random_pairs()
+PHRASES = random_pairs(photos=6, proposals=16)
 PHOTO_OF_SENTENCE = np.repeat(np.arange(8), 3)
 KINDS = ("phrases", "phrases of other photos", "sentences")
 

@@ -27,6 +27,18 @@ def test_a_run_that_goes_on_counts_what_it_took_before_but_not_its_pace() -> Non
     assert pace.left == pytest.approx(40.0)
 
 
+def test_a_pause_slows_the_whole_run_but_not_the_next_steps() -> None:
+    now = 0.0
+    pace = Pace(step=0, steps=100, seconds=0.0, clock=lambda: now)
+    now = 10.0
+    pace.steps_per_s(10)
+    now = 30.0
+    pace.pause_ends()
+    now = 40.0
+    assert pace.steps_per_s(20) == pytest.approx(1.0)
+    assert pace.left == pytest.approx(80 * 40 / 20)
+
+
 def test_before_the_first_step_and_after_the_last_nothing_breaks() -> None:
     pace = Pace(step=5, steps=5, seconds=0.0, clock=lambda: 0.0)
     assert pace.left == 0.0

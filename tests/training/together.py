@@ -77,6 +77,30 @@ def a_network_learns_as_if_alone(rows: int) -> None:
     close(together.eval()(inputs), alone.eval()(inputs))
 
 
+def what_was_shared_can_be_shared_again(rows: int) -> None:
+    """As a similarity network does: vectors of both sides, then a score for each of many pairs of them."""
+    inputs = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))
+    left, right = torch.randint(rows, (2, 3 * rows + 1), generator=torch.Generator().manual_seed(1))
+    gradients = []
+    for shared in (False, True):
+        torch.manual_seed(0)
+        first, second = network(), nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Tanh())
+        both = nn.ModuleList([first, second])
+        if shared:
+            share_batch_norm(both)
+            found = by_shares(both[0], inputs)
+            scores = by_shares(lambda a, b: both[1](a * b), found[left], found[right])  # noqa: B023
+        else:
+            found = first(inputs)
+            scores = second(found[left] * found[right])
+        scores.square().sin().mean().backward()
+        if shared:
+            average_gradients(both)
+        gradients.append([weight.grad for weight in both.parameters()])
+    for expected, ours in zip(*gradients, strict=True):
+        close(ours, expected)
+
+
 def batch_norm_is_that_of_the_joined_rows(shape: tuple[int, ...], affine: bool) -> None:
     kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}[len(shape)]
     alone, together = kind(shape[1], affine=affine), share_batch_norm(kind(shape[1], affine=affine))
@@ -119,6 +143,7 @@ def main() -> None:
             rows_are_gathered_in_order(rows)
             gradients_flow_to_the_rows_of_all_processes(rows)
             a_network_learns_as_if_alone(rows)
+            what_was_shared_can_be_shared_again(rows)
         for shape in ((9, 4), (5, 4, 3), (5, 4, 3, 2)):
             batch_norm_is_that_of_the_joined_rows(shape, affine=True)
             batch_norm_is_that_of_the_joined_rows(shape, affine=False)

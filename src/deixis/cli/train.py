@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,17 +34,18 @@ def train(
     """Train a model on the split train, and score it on the split dev or val where there is one."""
     from deixis.data.dataset import Dataset
     from deixis.tasks.bundle import new_bundle
-    from deixis.tasks.fit_cca import fit_cca
+    from deixis.tasks.fit_cca import card_of, fit_cca
     from deixis.tasks.scoring import score_on_dev
 
     chosen = _chosen(settings, set_ or [])
     place = out or Path(f"{model}.model")
     dataset = Dataset(data, images=images)
     stores = [Path(chosen.features)] if chosen.features else []
+    begun = time.monotonic()
     with new_bundle(place) as unfinished, progress() as on_progress:
         fitted = fit_cca(dataset, chosen, on_progress)
         dev = score_on_dev(fitted.bundle, dataset, also=stores, on_progress=on_progress)
-        fitted.bundle.write(unfinished)
+        fitted.bundle.write(unfinished, card_of(dataset, chosen, fitted, dev, time.monotonic() - begun))
     if json:
         _answer_json(model, place, chosen, fitted, dev)
     else:

@@ -225,19 +225,12 @@ class TwoBranchNetwork(nn.Module):
         super().__init__()
         self.encoder: TextEncoder | None = None
         if settings.text != "features":
-            shape = EncoderShape(
-                settings.text,
-                text_size,
-                settings.word_size,
-                settings.text_hidden,
-                settings.text_layers,
-                settings.word_dropout,
-            )
-            self.encoder = make_encoder(shape)
+            sizes = (settings.word_size, settings.text_hidden, settings.text_layers)
+            self.encoder = make_encoder(EncoderShape(settings.text, text_size, *sizes, settings.word_dropout))
             text_size = self.encoder.size
-        sizes = (settings.hidden, settings.dimension, settings.dropout, settings.linear)
-        self.visual = Branch(visual_size, *sizes)
-        self.text = Branch(text_size, *sizes)
+        shape = (settings.hidden, settings.dimension, settings.dropout, settings.linear)
+        self.visual = Branch(visual_size, *shape)
+        self.text = Branch(text_size, *shape)
         self.log_temperature: nn.Parameter | None = None
         if settings.loss == "softmax":
             self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.temperature)))
@@ -296,8 +289,9 @@ class TwoBranch(StoredModel, Embedder):
         device: str | torch.device = "cpu",
     ) -> None:
         self.settings = settings or TwoBranchSettings()
-        if (self.settings.text != "features") != (vocabulary is not None):
-            raise DeixisError(f"two-branch: text={self.settings.text} " + _needs(vocabulary))
+        if (self.settings.text == "features") != (vocabulary is None):
+            wrong = "needs a vocabulary" if vocabulary is None else "reads features, it has no use for a vocabulary"
+            raise DeixisError(f"two-branch: text={self.settings.text} {wrong}")
         self.visual_size = visual_size
         self.text_size = text_size if vocabulary is None else len(vocabulary)
         self.vocabulary = vocabulary
@@ -354,10 +348,6 @@ class TwoBranch(StoredModel, Embedder):
             )
         give_weights(model.network, saved.arrays)
         return model
-
-
-def _needs(vocabulary: Vocabulary | None) -> str:
-    return "needs a vocabulary" if vocabulary is None else "reads features, it has no use for a vocabulary"
 
 
 def checked_rows(features: Any, size: int, name: str) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from deixis.language.features.of_data import recipe_of
 from deixis.models.cca import CCA, CCASettings, blocks
 from deixis.tasks.bundle import Bundle, EncoderOfBundle
 from deixis.tasks.features_of import SeenPhotos, SentenceVectors, encode_photos, sentence_vectors, stored_photos
+from deixis.tasks.scoring import DevScores
+from deixis.training.about import About, facts_of
+from deixis.training.settings import settings_to_json
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,32 @@ def fit_cca(dataset: Dataset, chosen: CCATraining, on_progress: OnProgress = sil
     encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint, chosen.crops)
     bundle = Bundle(encoder, sentences.features, model)
     return Fitted(bundle, len(seen.photos), len(sentences.rows), seen.left_out)
+
+
+def card_of(dataset: Dataset, chosen: CCATraining, fitted: Fitted, dev: DevScores | None, seconds: float) -> str:
+    """What people should know of a trained model, in Markdown."""
+    from deixis.training.card import model_card  # torch comes with it
+    from deixis.training.checkpoints import Best
+
+    encoder = fitted.bundle.encoder
+    learned_from = f"{fitted.photos:,}, with {fitted.sentences:,} sentences; {len(fitted.left_out):,} left out"
+    used = {
+        "photos learned from": learned_from,
+        "encoder": f"{encoder.name} ({encoder.fingerprint})",
+    }
+    if dev:
+        used[f"scored on {dev.split}"] = f"{dev.photos:,} photos; {len(dev.left_out):,} left out"
+    facts = facts_of(dataset, chosen.train, *([dev.split] if dev else []))
+    about = About("cca", settings_to_json(chosen), facts, _command(dataset, chosen), used)
+    return model_card(about, None, Best(0, 0, "", dev.scores if dev else {}), seconds)
+
+
+def _command(dataset: Dataset, chosen: CCATraining) -> str:
+    """What trains the same model again."""
+    plain = settings_to_json(CCATraining())
+    changed = [f"{name}={value}" for name, value in settings_to_json(chosen).items() if value != plain[name]]
+    words = ["deixis", "train", "cca", "--data", str(dataset.path)]
+    return shlex.join([*words, *(word for each in changed for word in ("--set", each))])
 
 
 def _training_photos(dataset: Dataset, split: str) -> Photos:

@@ -11,15 +11,15 @@ from deixis.training.pace import in_words
 from deixis.training.settings import TrainSettings, settings_to_json
 
 
-def model_card(about: About, settings: TrainSettings, best: Best, seconds: float) -> str:
+def model_card(about: About, settings: TrainSettings | None, best: Best, seconds: float) -> str:
     """A model's card in Markdown.
 
     Parameters
     ----------
     about, settings
-        What was trained, and how.
+        What was trained, and how; no settings for a model that is solved and not trained step by step.
     best
-        The look at dev by which the weights were chosen.
+        The look at dev by which the weights were chosen; one that watched nothing has chosen nothing.
     seconds
         How long training has taken.
 
@@ -37,7 +37,7 @@ def model_card(about: About, settings: TrainSettings, best: Best, seconds: float
         _table("Data", _data_rows(about)),
         _scores(best),
         _table(f"Settings of {about.model}", about.model_settings),
-        _table("Settings of training", settings_to_json(settings)),
+        _table("Settings of training", settings_to_json(settings) if settings else {}),
         _again(about, best, seconds),
         "## Licence",
         f"The data: {about.data.licence}. The weights were learnt from it; whoever passes them on should keep to that. "
@@ -53,17 +53,19 @@ def _data_rows(about: About) -> dict[str, Any]:
 
 def _scores(best: Best) -> str:
     if not best.scores:
-        return "## Scores\n\nNot measured on dev: these are the weights after the last epoch."
+        which = ": these are the weights after the last epoch" if best.step else ""
+        return f"## Scores\n\nNot measured on dev{which}."
     table = _table("Scores on dev", {name: f"{value:.4g}" for name, value in best.scores.items()})
+    if not best.watched:
+        return table
     return f"{table}\n\nThe weights were chosen by the best `{best.watched}`, so these scores flatter a little."
 
 
 def _again(about: About, best: Best, seconds: float) -> str:
     made_with = ", ".join(f"{name} {number}" for name, number in versions().items())
     command = f"\n\n```\n{about.command}\n```" if about.command else ""
-    return (
-        f"## Made\n\nBy {made_with}; {best.step:,} steps, to epoch {best.epoch:,}, after {in_words(seconds)}.{command}"
-    )
+    steps = f"{best.step:,} steps, to epoch {best.epoch:,}, after" if best.step else "in"
+    return f"## Made\n\nBy {made_with}; {steps} {in_words(seconds)}.{command}"
 
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:

@@ -40,6 +40,10 @@ class Pace:
         self._step, self._then = step, now
         return rate
 
+    def pause_ends(self) -> None:
+        """Do not count the time since the last look at the pace: something else was done, dev was measured perhaps."""
+        self._then = self._clock()
+
     @property
     def seconds(self) -> float:
         """How long the run has taken, what was before a kill included."""

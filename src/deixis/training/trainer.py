@@ -223,6 +223,7 @@ class Trainer(Generic[Batch]):
                 self._look_at_dev()
             self._position = replace(self._position, epoch=done, batches=0)
             self._save_last()
+            self._pace.pause_ends()
 
     def _learn_epoch(self) -> None:
         """Learn from what the epoch still has to give."""
