@@ -1,6 +1,6 @@
 """Photos a second from files to feature maps against the network alone.
 
-    DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder efficientnet-lite2 --photos 64 --rounds 7
+    DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder deixis --photos 64 --rounds 7
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder focus-vit@blocks=8-9-10 --photos 32
 
 Reads the first photos of $DEIXIS_DATA/flickr8k/Images. Both ways are timed in turns in one run, because machines are
@@ -84,7 +84,7 @@ def photos_here(number: int) -> list[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--encoder", default="efficientnet-lite2")
+    parser.add_argument("--encoder", default="deixis")
     parser.add_argument("--photos", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=16)

@@ -22,7 +22,7 @@ from tests.vision.store.small import Corners, colour_encoder, draw, make_data
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data set of twelve small photos, and an encoder that needs no weights."""
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
-    monkeypatch.setattr(proposals, "open_proposer", lambda name: Corners(), raising=False)
+    monkeypatch.setattr(proposals, "open_proposer", lambda name, encoder: Corners(), raising=False)
     return make_data(tmp_path, 12).path
 
 
@@ -191,3 +191,21 @@ def test_an_unknown_encoder_is_one_line(deixis: Run, tmp_path: Path) -> None:
 def test_help_loads_nothing_heavy() -> None:
     loaded = modules_after("-m", "deixis.cli.main", "features", "--help")
     assert loaded.isdisjoint({*HEAVY, "safetensors", "h5py"})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--text", "tfidf", "--crops", "10"], "--crops goes with --encoder only"),
+        (["--text", "tfidf", "--proposals", "head"], "--proposals goes with --encoder only"),
+        (["--encoder", "one", "--top", "5"], "--top goes with --proposals only"),
+        (["--encoder", "one", "--ids", "names.txt"], "--ids goes with --import only"),
+        (["--encoder", "one", "--vectors", "glove.txt"], "--vectors goes with --text only"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    options: list[str], said: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(["features", str(data), *options]) == 2
+    assert capsys.readouterr().err == f"deixis: {said}\n"
+    assert not (data / "features").exists()

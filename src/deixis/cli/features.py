@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from deixis.vision.store import Extras, FillReport
 
 _SKIPPED_SHOWN = 10
+_TOP = 100
 
 
 def features(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A data set directory.", show_default=False)],
     encoder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encode the photos with this, such as efficientnet-lite2.")
+        str | None, typer.Option(metavar="NAME", help="Encode the photos with this, such as deixis, our own.")
     ] = None,
     import_: Annotated[
         Path | None,
@@ -43,9 +44,13 @@ def features(
     split: Annotated[str | None, typer.Option(metavar="NAME", help="With --encoder: this split only.")] = None,
     crops: Annotated[int, typer.Option(metavar="10", help="With --encoder: the mean over ten crops too.")] = 0,
     proposals: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --encoder: propose boxes and keep their vectors.")
+        str | None,
+        typer.Option(metavar="NAME", help="With --encoder: keep boxes and their vectors, from head, edge-boxes, …"),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="With --proposals: at most so many a photo.")] = 100,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --proposals: at most so many a photo; 100 unless given."),
+    ] = None,
     images: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the photos are now.")] = None,
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --encoder: cpu, cuda, …; a GPU, where there is one.")
@@ -62,13 +67,27 @@ def features(
         raise DeixisError("give one of --encoder NAME, --import FILE and --text KIND")
     if crops not in (0, 10):
         raise DeixisError(f"--crops {crops}: the papers' ten crops are the only ones, --crops 10")
+    _refuse_alone(
+        "--encoder", encoder, {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
+    )
+    _refuse_alone("--proposals", proposals, {"--top": top})
+    _refuse_alone("--import", import_, {"--ids": ids})
+    _refuse_alone("--text", text, {"--vectors": vectors})
     dataset = Dataset(data, images=images)
     if encoder is not None:
-        _encode(dataset, encoder, split, (crops, proposals, top), device, out, json)
+        _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, json)
     elif import_ is not None:
         _import(dataset, import_, ids, out, json)
     elif text is not None:
         _text(dataset, text, vectors, train_split, out, json)
+
+
+def _refuse_alone(owner: str, given: object, options: dict[str, object]) -> None:
+    """An option that would do nothing is a mistake, not a wish."""
+    if given is None:
+        for option, value in options.items():
+            if value:
+                raise DeixisError(f"{option} goes with {owner} only")
 
 
 def _encode(
@@ -84,8 +103,8 @@ def _encode(
     from deixis.vision.store import default_place, fill_store
 
     photos = dataset.split(split) if split else None
-    extras = _extras(*asked)
     encoder = open_encoder(name, device)
+    extras = _extras(encoder.name, *asked)
     proposer = extras.proposer.name if extras.proposer else None
     place = out or default_place(dataset.path, encoder.name, crops=extras.crops, proposer=proposer, top=extras.top)
     begun = time.monotonic()
@@ -101,13 +120,13 @@ def _encode(
     _answer(place, report, about, json)
 
 
-def _extras(crops: int, proposals: str | None, top: int) -> Extras:
+def _extras(encoder: str, crops: int, proposals: str | None, top: int) -> Extras:
     from deixis.vision.proposals import open_proposer
     from deixis.vision.store import Extras
 
     if proposals is None:
         return Extras(crops)
-    return Extras(crops, open_proposer(proposals), top)
+    return Extras(crops, open_proposer(proposals, encoder), top)
 
 
 def _import(dataset: Dataset, file: Path, ids: Path | None, out: Path | None, json: bool) -> None:

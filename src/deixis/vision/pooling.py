@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-# Points read along each side of a box. Eight are within 1 % of many on a map of 16 cells, and a power of two is exact.
+# Points read along each side of a box; our encoder learned with 8. With 64 the vectors of gold boxes on a map of 18 × 18
+# cells would differ by 1.6 % on average.
 POINTS = 8
 _OFFSETS = tuple((point + 0.5) / POINTS for point in range(POINTS))
 

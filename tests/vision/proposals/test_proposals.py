@@ -160,3 +160,14 @@ def test_opening_a_proposer_does_not_load_opencv() -> None:
         f"[open_proposer(name) for name in {tuple(QUICK)}]; sys.exit('cv2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("encoder", ["focus-vit", "timm:vit_small", "deixis:mine.safetensors", "deixis+focus-vit"])
+def test_the_head_reads_the_map_of_its_own_encoder_only(encoder: str) -> None:
+    with pytest.raises(DeixisError, match="read the map of the encoder deixis"):
+        open_proposer("head", encoder)
+    assert open_proposer("fixed", encoder).name == "fixed"
+
+
+def test_the_head_reads_its_encoder_at_other_sizes_too() -> None:
+    assert open_proposer("head", "deixis@side=224").name == "head"

@@ -16,7 +16,7 @@ from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 
 
 def defaults(architecture: str) -> Options:
-    """Block 10 was the best single one for retrieval."""
+    """Block 10: of 10 and 12, the better one for retrieval and for regions (docs/decisions.md)."""
     return Options(side=224, aspect="squeeze", blocks=(10,))
 
 

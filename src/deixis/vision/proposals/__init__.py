@@ -22,13 +22,15 @@ _OPENED_BY = {
 PROPOSERS = tuple(_OPENED_BY)
 
 
-def open_proposer(name: str) -> Proposer:
+def open_proposer(name: str, encoder: str | None = None) -> Proposer:
     """Open a proposer by its name; what it needs is imported only now.
 
     Parameters
     ----------
     name
         One of `PROPOSERS`.
+    encoder
+        The name of the encoder whose maps it will be given; the head refuses all but the one it was trained with.
 
     Examples
     --------
@@ -40,6 +42,9 @@ def open_proposer(name: str) -> Proposer:
     """
     if name not in _OPENED_BY:
         raise DeixisError(f"no proposer {name}; there are {', '.join(PROPOSERS)}")
+    if name == "head" and encoder is not None and encoder.partition("@")[0] != "deixis":
+        others = ", ".join(other for other in PROPOSERS if other != "head")
+        raise DeixisError(f"the proposals of head read the map of the encoder deixis, not of {encoder}; take {others}")
     module, opener = _OPENED_BY[name]
     opened: Proposer = getattr(import_module(f"{__name__}.{module}"), opener)()
     return opened
