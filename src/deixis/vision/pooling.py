@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-# Points read along each side of a box; our encoder learned with 8. With 64 the vectors of gold boxes on a map of 18 by 18
-# cells would differ by 1.6 % on average.
+# Points read along each side of a box; our encoder learned with 8. With 64 the vectors of gold boxes, on a map of 18 ×
+# 18 cells, would differ by 1.6 % on average.
 POINTS = 8
 _OFFSETS = tuple((point + 0.5) / POINTS for point in range(POINTS))
 
