@@ -7,8 +7,9 @@ PYTHON := $(VENV)/bin/python
 demo: $(VENV)/.ready
 	$(VENV)/bin/deixis demo
 
+# One thread a worker: as many workers as cores, each with as many threads, would only stand in each other's way.
 test: $(VENV)/.ready-test lint
-	$(PYTHON) -m pytest -n auto --durations=10 --doctest-modules tests src/deixis
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --durations=10 --doctest-modules tests src/deixis
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from deixis.models.cca import CCA, CCASettings
     from deixis.models.combined import Combined, CombinedSettings, WithParts
     from deixis.models.saved import load_model
+    from deixis.models.similarity import Similarity, SimilaritySettings
     from deixis.models.stacked import Stacked
+    from deixis.models.two_branch import TwoBranch, TwoBranchSettings
 
 __all__ = [
     "CCA",
@@ -32,7 +34,11 @@ __all__ = [
     "CombinedSettings",
     "Embedder",
     "Scorer",
+    "Similarity",
+    "SimilaritySettings",
     "Stacked",
+    "TwoBranch",
+    "TwoBranchSettings",
     "WithParts",
     "load_model",
 ]
@@ -44,7 +50,11 @@ _MODULES = {
     "CombinedSettings": "combined",
     "Embedder": "base",
     "Scorer": "base",
+    "Similarity": "similarity",
+    "SimilaritySettings": "similarity",
     "Stacked": "stacked",
+    "TwoBranch": "two_branch",
+    "TwoBranchSettings": "two_branch",
     "WithParts": "combined",
     "load_model": "saved",
 }
