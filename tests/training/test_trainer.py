@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -238,6 +239,12 @@ def test_the_best_is_kept_and_not_the_last(tmp_path: Path) -> None:
     assert torch.equal(made.network.text[0].weight, weights[1])
     assert torch.equal(tensors(tmp_path / "run" / "last.safetensors")["weights/text.0.weight"], weights[2])
     assert [line["best"] for line in read_log(tmp_path / "run" / "log.jsonl") if "dev" in line] == [True, True, False]
+
+
+def test_scores_may_be_numbers_of_numpy(tmp_path: Path) -> None:
+    told = scores_in_turn(np.float32(1.5), np.float32(2.5), np.float32(0.5))
+    outcome = Tiny().trainer(tmp_path / "run", evaluate=told).train()
+    assert outcome.best.scores == {"r1": 2.5}
 
 
 def test_an_equal_score_does_not_replace_the_best(tmp_path: Path) -> None:

@@ -282,7 +282,12 @@ class Trainer(Generic[Batch]):
             if process_number() == 0 and self.evaluate:
                 self._log_scores(found, better)
             if better:
-                best = Best(self._position.step, self._position.epoch + 1, found.watched, dict(found.scores))
+                best = Best(
+                    self._position.step,
+                    self._position.epoch + 1,
+                    found.watched,
+                    {name: float(score) for name, score in found.scores.items()},
+                )
                 self._position = replace(self._position, best=best, looks_since_best=0)
                 self._save_best()
             else:
@@ -305,7 +310,7 @@ class Trainer(Generic[Batch]):
         return found if process_number() == 0 else DevScores("watched", {"watched": value})
 
     def _log_scores(self, found: DevScores, better: bool) -> None:
-        scores = {name: value if math.isfinite(value) else None for name, value in found.scores.items()}
+        scores = {name: float(score) if math.isfinite(score) else None for name, score in found.scores.items()}
         self._log.append(
             {
                 "step": self._position.step,
