@@ -201,3 +201,64 @@ def test_a_photo_decoded_small_keeps_the_limits(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600)
     with pytest.raises(PhotoError, match="cannot be read"):
         open_photo(tmp_path / "a.jpg", at_least=10)
+
+
+def grey_of(path: Path) -> list[int]:
+    greys: list[int] = np.asarray(open_photo(path))[..., 0].ravel().tolist()
+    return greys
+
+
+def test_a_dark_16_bit_scan_stays_dark(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0, 128, 255]], dtype=np.uint16)).save(tmp_path / "a.png")
+    assert grey_of(tmp_path / "a.png") == [0, 0, 0]
+
+
+def test_a_16_bit_photo_with_a_transparent_grey_keeps_the_others(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0, 5, 32768]], dtype=np.uint16)).save(tmp_path / "a.png", transparency=5)
+    assert grey_of(tmp_path / "a.png") == [0, 255, 127]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_16_bit_tiffs_of_both_byte_orders_are_scaled(tmp_path: Path, order: str) -> None:
+    values = np.array([[0, 32768, 65535]], dtype=f"{order}u2")
+    Image.frombytes("I;16" if order == "<" else "I;16B", (3, 1), values.tobytes()).save(tmp_path / "a.tiff")
+    assert grey_of(tmp_path / "a.tiff") == [0, 127, 255]
+
+
+@pytest.mark.parametrize(
+    ("values", "greys"),
+    [
+        ([0, 0.5, 1], [0, 127, 255]),
+        ([0, 128, 255], [0, 128, 255]),
+        ([0, 32768, 65535], [0, 127, 255]),
+        ([-1, 128, 255], [0, 128, 255]),
+        ([np.nan, 0.5, 1], [0, 127, 255]),
+        ([-np.inf, 0.5, np.inf], [0, 127, 255]),
+        ([np.nan, np.nan, np.nan], [0, 0, 0]),
+        ([0, 1e30, 65535], [0, 255, 255]),
+    ],
+)
+def test_fractions_are_scaled_by_what_is_enough_for_the_highest(
+    tmp_path: Path, values: list[float], greys: list[int]
+) -> None:
+    Image.fromarray(np.array([values], dtype=np.float32)).save(tmp_path / "a.tiff")
+    assert grey_of(tmp_path / "a.tiff") == greys
+
+
+@pytest.mark.parametrize(("values", "greys"), [([0, 1, 255], [0, 1, 255]), ([0, 32768, 65535], [0, 127, 255])])
+def test_whole_numbers_of_32_bits_are_scaled_by_255_or_65535(
+    tmp_path: Path, values: list[int], greys: list[int]
+) -> None:
+    Image.fromarray(np.array([values], dtype=np.int32)).save(tmp_path / "a.tiff")
+    assert grey_of(tmp_path / "a.tiff") == greys
+
+
+def test_a_reason_of_several_lines_becomes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError("Invalid input:\n  no such box\n")
+
+    RED_LEFT.save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "open", refuse)
+    with pytest.raises(PhotoError) as error:
+        open_photo(tmp_path / "a.png")
+    assert error.value.reason == "cannot be read (Invalid input: no such box)"

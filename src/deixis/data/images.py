@@ -101,22 +101,36 @@ def open_photo(path: Path, at_least: int | None = None) -> Image.Image:
         if at_least is not None and image.mode == "RGB":
             image.draft("RGB", (at_least, at_least))  # only JPEGs know how
         upright = ImageOps.exif_transpose(image)
+        if upright.mode in ("I", "F") or upright.mode.startswith("I;16"):
+            return _from_deep_grey(upright)
         if upright.has_transparency_data:
             layers = upright.convert("RGBA")
             white = Image.new("RGBA", layers.size, "white")
             return Image.alpha_composite(white, layers).convert("RGB")
-        if upright.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
-            return _from_deep_grey(upright)
         return upright.convert("RGB")
 
 
 def _from_deep_grey(image: Image.Image) -> Image.Image:
-    """16-bit scans hold 0–65535; Pillow's own conversion would clip them all to white."""
+    """Greys that Pillow's own conversion would clip to white; what is not a number becomes black."""
     import numpy as np
 
     values = np.asarray(image, dtype=np.float64)
-    top = 65535.0 if values.max(initial=0) > 255 else 255.0
-    return Image.fromarray(np.clip(values / top * 255, 0, 255).astype(np.uint8)).convert("RGB")
+    highest = float(values[np.isfinite(values)].max(initial=0))
+    values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    grey = np.clip(values / _white(image.mode, highest) * 255, 0, 255)
+    grey[values == image.info.get("transparency")] = 255
+    return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+
+
+def _white(mode: str, highest: float) -> float:
+    """The value that is white. A dark 16-bit scan stays dark; other modes do not say how deep they are, so we guess.
+
+    Whole numbers of 32 bits (I) reach 255 or 65535, and fractions (F) also 1, whichever is enough for the highest.
+    """
+    if mode.startswith("I;16"):
+        return 65535.0
+    enough = (1.0, 255.0, 65535.0) if mode == "F" else (255.0, 65535.0)
+    return next((white for white in enough if highest <= white), enough[-1])
 
 
 @contextmanager
@@ -150,4 +164,4 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         MemoryError,
         OverflowError,
     ) as error:
-        raise PhotoError(path, f"cannot be read ({str(error) or type(error).__name__})") from error
+        raise PhotoError(path, f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})") from error

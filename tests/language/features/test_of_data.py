@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.making import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.language.features import TfIdf
+from deixis.language.features import TfIdf, of_data
 from deixis.language.features.of_data import KINDS, Recipe, caption_vectors, fill_captions, recipe_of
 
 
@@ -136,3 +137,97 @@ def test_other_word_vectors_are_another_recipe(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("dog 1 0\ncat 0 2\n")
     a, same, b = (recipe_of("mean", str(tmp_path / f"{name}.txt")).vectors for name in ("a", "same", "b"))
     assert a == same != b
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    (mine / "fitted-shoes").mkdir(parents=True)
+    (mine / "captions-of-mine.npy").write_bytes(b"years of work")
+    with pytest.raises(DeixisError, match="mine: exists already and holds no text features; give another --out$"):
+        fill_captions(mine, make_data(tmp_path), RECIPE)
+    assert sorted(child.name for child in mine.iterdir()) == ["captions-of-mine.npy", "fitted-shoes"]
+
+
+def test_what_somebody_put_beside_our_files_is_never_removed(tmp_path: Path) -> None:
+    fill_captions(tmp_path / "text", make_data(tmp_path), RECIPE)
+    (tmp_path / "text" / "fitted-shoes").mkdir()
+    (tmp_path / "text" / "captions-of-mine.npy").write_bytes(b"years of work")
+    report = fill_captions(tmp_path / "text", make_data(tmp_path, dev="A dog ."), RECIPE, train="dev")
+    assert report.fitted
+    names = sorted(child.name for child in (tmp_path / "text").iterdir())
+    fitted = f"fitted-{report.manifest.learned[:8]}"
+    assert names == sorted(["captions-of-mine.npy", "fitted-shoes", "manifest.json", fitted, report.manifest.file])
+
+
+def test_a_data_set_is_not_called_damaged_text_features(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    with pytest.raises(DeixisError, match="data: exists already and holds no text features; give another --out$"):
+        fill_captions(dataset.path, dataset, RECIPE)
+    Dataset(dataset.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("file", "../precious.npy"), ("file", 5), ("learned", "../../x"), ("version", 99)]
+)
+def test_a_manifest_that_names_what_is_not_ours_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    dataset = make_data(tmp_path)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+    (tmp_path / "precious.npy").write_bytes(b"years of work")
+    path = tmp_path / "text" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(DeixisError, match="^[^\n]*manifest.json: damaged, remove [^\n]*$"):
+        fill_captions(tmp_path / "text", dataset, RECIPE, train="dev")
+    assert (tmp_path / "precious.npy").exists()
+
+
+def test_a_manifest_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+    (tmp_path / "text" / "manifest.json").write_text("[" * 200_000)
+    with pytest.raises(DeixisError, match="^[^\n]*manifest.json: damaged, remove [^\n]*$"):
+        caption_vectors(tmp_path / "text", dataset)
+
+
+def test_what_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = make_data(tmp_path)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "load", refuse)
+        with pytest.raises(DeixisError, match=r"npy: cannot be read \(Permission denied\)$"):
+            caption_vectors(tmp_path / "text", dataset)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(DeixisError, match=r"manifest.json: cannot be read \(Permission denied\)$"):
+        caption_vectors(tmp_path / "text", dataset)
+
+
+def test_an_emptied_array_is_one_line(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path)
+    (tmp_path / "text" / fill_captions(tmp_path / "text", dataset, RECIPE).manifest.file).write_bytes(b"")
+    with pytest.raises(DeixisError, match="npy: damaged .*run deixis features .* again$"):
+        caption_vectors(tmp_path / "text", dataset)
+
+
+def test_other_code_learns_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = make_data(tmp_path)
+    fill_captions(tmp_path / "text", dataset, RECIPE)
+    monkeypatch.setattr(of_data, "CODE_VERSION", of_data.CODE_VERSION + 1)
+    assert fill_captions(tmp_path / "text", dataset, RECIPE).fitted
+
+
+def test_what_a_killed_run_left_is_no_reason_to_refuse_another_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make_data(tmp_path)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np.lib.format, "write_array_header_1_0", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fill_captions(tmp_path / "text", dataset, RECIPE)
+    assert fill_captions(tmp_path / "text", dataset, Recipe("tfidf", "others", RECIPE.make)).fitted

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from deixis.errors import DeixisError
-from deixis.vision.encoders import open_encoder
+from deixis.vision.encoders import focus, focus_vit, open_encoder
 from deixis.vision.encoders.focus_vit import normalised_maps
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 
@@ -48,3 +48,12 @@ def test_each_blocks_map_is_normalised_on_its_own() -> None:
 def test_a_block_that_it_does_not_have_is_one_line(blocks: str) -> None:
     with pytest.raises(DeixisError, match="^encoder focus-vit: it has blocks 1 to 12$"):
         open_encoder(f"focus-vit@blocks={blocks}")
+
+
+def test_other_blocks_are_another_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus_vit, "ViTShape", lambda: ViTShape(width=16, heads=2, grid=2))
+    monkeypatch.setattr(focus, "load_focus", VisionTransformer)
+    names = ["focus-vit@blocks=8", "focus-vit@blocks=9", "focus-vit@blocks=8-9", "focus-vit@blocks=9-8"]
+    assert len({open_encoder(name, device="cpu").fingerprint for name in names}) == len(names)
+    default, spelled_out = (open_encoder(name, device="cpu") for name in ("focus-vit", "focus-vit@blocks=10"))
+    assert default.fingerprint == spelled_out.fingerprint

@@ -67,8 +67,11 @@ def test_arguments_may_hold_what_paths_hold(name: str, argument: str) -> None:
     [
         ("a@side=9", "encoder a: side=9 is not a number from 32 to 2048"),
         ("a@side=wide", "encoder a: side=wide is not a number from 32 to 2048"),
+        (f"a@side={'9' * 5000}", f"encoder a: side={'9' * 40}… is not a number from 32 to 2048"),
         ("a@aspect=3", "encoder a: aspect=3 is neither squeeze nor keep"),
         ("a@blocks=8-8", "encoder a: blocks=8-8 is not a list of different blocks such as 8-9-10"),
+        ("a@blocks=8-08", "encoder a: blocks=8-08 is not a list of different blocks such as 8-9-10"),
+        ("a@blocks=8-x", "encoder a: blocks=8-x is not a list of different blocks such as 8-9-10"),
         ("a@blocks=", "encoder a: blocks= is not a list of different blocks such as 8-9-10"),
         ("a@depth=3", "encoder a: no option 'depth'; it has only side, aspect, blocks, pixels"),
     ],

@@ -43,16 +43,33 @@ def test_a_network_runs_as_it_was_trained_to_be_used_and_without_gradients() -> 
 
 
 def test_the_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[torch.device] = []
+
+    def zeros(count: int, device: torch.device) -> Tensor:
+        asked.append(device)
+        return torch.ones(count)
+
+    monkeypatch.setattr(torch, "zeros", zeros)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert choose_device(None).type == "cuda"
     assert choose_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device(None).type == "cpu"
+    assert [device.type for device in asked] == ["cuda", "cpu", "cpu"]
 
 
-def test_a_device_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(DeixisError, match="^no such device here: cuda; try cpu$"):
-        choose_device("cuda")
+@pytest.mark.parametrize("device", ["meta", "cuda:99", "vulkan", "privateuseone"])
+def test_a_device_that_is_not_there_is_one_line(device: str) -> None:
+    with pytest.raises(DeixisError, match=f"^no such device here: {device}.*; try cpu$"):
+        choose_device(device)
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has the device")
+def test_a_device_of_other_machines_is_one_line() -> None:
+    with pytest.raises(DeixisError, match="^no such device here: mps; try cpu$"):
+        choose_device("mps")
+
+
+def test_what_is_no_device_is_one_line() -> None:
     with pytest.raises(DeixisError, match="^no such device: abacus; try cpu or cuda$"):
         choose_device("abacus")

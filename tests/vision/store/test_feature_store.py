@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import random
 import time
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from PIL import Image
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.vision.proposals import Proposals
-from deixis.vision.store import Contents, Extras, FeatureStore, ShardLimits, default_place, fill_store
+from deixis.vision.store import Contents, Extras, FeatureStore, ShardLimits, default_place, fill_store, shards
 from deixis.vision.store.manifest import StoreManifest, write_manifest
 from deixis.vision.store.shards import PhotoFeatures, Stamp, write_shard
 from tests.vision.store.small import Corners, colour_encoder, draw, everything, flip_last_byte, make_data
@@ -111,6 +113,68 @@ def test_a_flipped_bit_is_found_by_reading_all(store: FeatureStore) -> None:
     assert store.damaged() == []
     flip_last_byte(store.path / store.manifest.shards[1].file)
     assert store.damaged() == [store.manifest.shards[1].file]
+
+
+def read_all(store: FeatureStore) -> None:
+    store.whole(), store.crops(), store.sizes()
+    for name in store.ids:
+        store.map(name), store.proposals(name), store.proposal_vectors(name)
+
+
+def test_a_flipped_bit_in_the_header_of_a_shard_is_one_line_or_harmless(dataset: Dataset, tmp_path: Path) -> None:
+    extras = Extras(crops=10, proposer=Corners(), top=3)
+    fill_store(tmp_path / "store", dataset, colour_encoder(), extras=extras)
+    store = FeatureStore(tmp_path / "store")
+    shard, chance = store.path / store.manifest.shards[0].file, random.Random(3)
+    whole = shard.read_bytes()
+    refused = 0
+    for place in range(8 + int.from_bytes(whole[:8], "little")):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << chance.randrange(8)
+        shard.unlink()  # the store that is open has the old bytes mapped
+        shard.write_bytes(damaged)
+        try:
+            read_all(FeatureStore(store.path))
+        except DeixisError as error:
+            refused += 1
+            assert "\n" not in str(error)
+    assert refused > 500
+
+
+@pytest.mark.parametrize("name", ["size", "shape", "cells", "boxes", "scores", "vectors", "proposed", "crops"])
+def test_an_array_under_another_name_is_damage(dataset: Dataset, tmp_path: Path, name: str) -> None:
+    extras = Extras(crops=10, proposer=Corners(), top=3)
+    fill_store(tmp_path / "store", dataset, colour_encoder(), extras=extras)
+    manifest = FeatureStore(tmp_path / "store").manifest
+    shard = tmp_path / "store" / manifest.shards[0].file
+    other = name[:-1] + chr(ord(name[-1]) ^ 1)
+    shard.write_bytes(shard.read_bytes().replace(f'"{name}"'.encode(), f'"{other}"'.encode()))
+    with pytest.raises(DeixisError, match=f"^[^\n]*{shard.name}: damaged [^\n]*; run the same deixis features again"):
+        read_all(FeatureStore(tmp_path / "store"))
+
+
+def test_a_shard_that_may_not_be_read_is_not_called_damaged(
+    store: FeatureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    words = r"safetensors: cannot be read \(Permission denied\); nothing was computed anew$"
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        with pytest.raises(DeixisError, match=words):
+            store.damaged()
+    monkeypatch.setattr(shards, "safe_open", refuse)
+    with pytest.raises(DeixisError, match=words):
+        FeatureStore(store.path)
+
+
+def test_ids_that_are_no_names_are_damage(store: FeatureStore) -> None:
+    shard = store.manifest.shards[0]
+    data = (store.path / shard.file).read_bytes().replace(rb"[\"0000\"", rb"[       0")
+    (store.path / shard.file).write_bytes(data)
+    with pytest.raises(DeixisError, match=r"damaged \(its ids are not a list of names\)"):
+        FeatureStore(store.path)
 
 
 def test_a_reader_keeps_what_it_opened_while_a_writer_goes_on(store: FeatureStore, dataset: Dataset) -> None:

@@ -19,10 +19,11 @@ from PIL import Image
 from deixis.data import images
 from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, PhotoError
 from deixis.vision import reading
 from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.store import Extras, FeatureStore, ShardLimits, fill_store, filling
+from deixis.vision.store.shards import Stamp
 from tests.vision.store.small import (
     Corners,
     colour_encoder,
@@ -140,6 +141,70 @@ def test_a_photo_that_went_bad_loses_its_old_features_but_one_that_is_away_keeps
     store = FeatureStore(tmp_path / "store")
     assert "0004" not in store
     assert "0007" in store
+
+
+def test_a_photo_that_cannot_be_read_for_a_moment_keeps_its_features(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    before = everything(FeatureStore(tmp_path / "store"))
+    locked = tmp_path / "images" / "0004.png"
+    os.utime(locked)
+    stamp_of = filling.stamp_of
+
+    def refuse(path: Path) -> Stamp:
+        if path == locked:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stamp_of(path)
+
+    monkeypatch.setattr(filling, "stamp_of", refuse)
+    report = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
+    assert everything(FeatureStore(tmp_path / "store")) == before
+
+
+def test_a_photo_of_the_same_bytes_keeps_its_features_though_it_could_not_be_decoded(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    locked = tmp_path / "images" / "0004.png"
+    monkeypatch.setattr(filling, "_lacks", lambda writer, photo: photo.path == locked)
+
+    def fail(path: Path, at_least: int | None = None) -> Image.Image:
+        raise PhotoError(path, "cannot be read (Input/output error)")
+
+    monkeypatch.setattr(reading, "open_photo", fail)
+    report = fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
+
+
+def test_a_shard_that_cannot_be_read_for_a_moment_is_one_line_and_computed_by_nobody(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, tuple]
+) -> None:
+    manifest, opens = tmp_path / "unbroken" / "manifest.json", Path.open
+    before = manifest.read_bytes()
+
+    def refuse(self: Path, *args: object, **settings: object) -> object:
+        if self.suffix == ".safetensors":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return opens(self, *args, **settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        with pytest.raises(DeixisError, match=r"safetensors: cannot be read \(Permission denied\)"):
+            fill_store(tmp_path / "unbroken", dataset, colour_encoder())
+    assert manifest.read_bytes() == before
+    assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
+
+
+def test_what_somebody_put_beside_our_shards_is_never_removed(dataset: Dataset, tmp_path: Path) -> None:
+    fill_store(tmp_path / "store", dataset, colour_encoder())
+    ours = ["000077-0123abcd.safetensors", ".000077-0123abcd.partial-x.safetensors", ".manifest.partial-x.json"]
+    others = ["mine.safetensors", ".mine.partial-x"]
+    for name in ours + others:
+        (tmp_path / "store" / name).write_bytes(b"years of work")
+    fill_store(tmp_path / "store", dataset, colour_encoder())
+    assert [(tmp_path / "store" / name).exists() for name in ours + others] == [False] * 3 + [True] * 2
 
 
 def test_numbers_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from deixis.data.dataset import Dataset
 from deixis.data.making import make_dataset
@@ -72,6 +73,12 @@ def test_numbers_may_be_names_as_in_coco(dataset: Dataset, tmp_path: Path) -> No
     assert report.unknown == 1
 
 
+def test_numbers_may_be_names_in_safetensors_too(dataset: Dataset, tmp_path: Path) -> None:
+    save_file({"x": MATRIX[:2]}, tmp_path / "a.safetensors", {"ids": "[25, 77]"})
+    import_features(tmp_path / "store", dataset, tmp_path / "a.safetensors")
+    assert FeatureStore(tmp_path / "store").ids == ["25"]
+
+
 def test_photos_without_features_are_named_and_rows_without_a_photo_counted(dataset: Dataset, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", MATRIX)
     (tmp_path / "ids").write_text("1000268201\nstranger.jpg\nholiday\n")
@@ -111,6 +118,27 @@ WRONG: dict[str, tuple[Callable[[Path], object], str | None, str]] = {
     "twice": (lambda p: np.save(p, MATRIX), "25\n25.jpg\nholiday\n", r"photo 25 comes twice, in rows 1 \(25\) and 2"),
     "nan": (lambda p: np.save(p, with_number(np.nan)), "25\nholiday\nx\n", "row 2, photo holiday, holds a number that"),
     "infinite": (lambda p: np.save(p, with_number(np.inf)), "25\nholiday\nx\n", "row 2, photo holiday"),
+    "beyond float32": (
+        lambda p: np.save(p, MATRIX.astype(np.float64) * 1e39 + 1e39),
+        "25\nholiday\nx\n",
+        "row 1, photo 25, holds a number that",
+    ),
+    "no columns": (lambda p: np.save(p, MATRIX[:, :0]), "25\nholiday\nx\n", "its vectors hold no numbers"),
+    "no numbers": (lambda p: save_keyed(p, MATRIX[:, :0]), None, "its vectors hold no numbers"),
+    "large by name": (
+        lambda p: save_keyed(p, MATRIX.astype(np.float64) + 1e39),
+        None,
+        "holds a number that is not finite",
+    ),
+    "a deep list": (lambda p: np.save(p, MATRIX), "[" * 200_000, "neither a JSON list of names nor Karpathy's"),
+    "a number as ids": (lambda p: save_file({"x": MATRIX}, p, {"ids": "5"}), None, "its ids are not a list of names"),
+    "ids in a table": (lambda p: save_file({"x": MATRIX}, p, {"ids": '{"a": 1}'}), None, "ids are not a list of names"),
+    "lists as ids": (
+        lambda p: save_file({"x": MATRIX}, p, {"ids": "[[1], 2, 3]"}),
+        None,
+        "ids are not a list of names",
+    ),
+    "deep ids": (lambda p: save_file({"x": MATRIX}, p, {"ids": "[" * 200_000}), None, "cannot be read"),
     "strangers": (lambda p: np.save(p, MATRIX), "a\nb\nc\n", r"none of its 3 names \('a', say\) is a photo of .*data"),
     "three axes": (lambda p: np.save(p, MATRIX.reshape(3, 2, 2)), "a\nb\nc\n", "expected one matrix"),
     "words": (lambda p: np.save(p, np.array(NAMES)), "a\nb\nc\n", "expected one matrix.*no numbers"),
@@ -127,12 +155,18 @@ WRONG: dict[str, tuple[Callable[[Path], object], str | None, str]] = {
 }
 
 
+def save_keyed(path: Path, matrix: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **dict(zip(PHOTOS, matrix, strict=True)))
+
+
 def npy_bytes() -> bytes:
     stream = io.BytesIO()
     np.save(stream, MATRIX)
     return stream.getvalue()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_one_line_and_nothing_is_written(dataset: Dataset, tmp_path: Path, name: str) -> None:
     write, ids, words = WRONG[name]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +38,7 @@ def test_what_is_written_is_read(folder: Path) -> None:
     ("text", "words"),
     [
         ("{", "damaged, remove the store to compute it anew"),
+        ("[" * 200_000, "damaged, remove the store to compute it anew"),
         ("[]", "not the manifest of a feature store"),
         ('{"format": "deixis-features", "version": 99}', "written for version 99"),
         ('{"format": "deixis-features", "version": 1}', "damaged"),
@@ -51,6 +54,18 @@ def test_a_damaged_manifest_is_one_line(folder: Path, text: str, words: str) -> 
     ("part", "name", "value", "words"),
     [
         ("shards", "file", "../elsewhere.safetensors", "cannot be a file"),
+        ("shards", "file", "abc.safetensors", "'abc.safetensors' cannot be a file"),
+        ("shards", "file", 5, "cannot be a file"),
+        ("shards", "photos", "x", "photos is not a number"),
+        ("shards", "bytes", 1.5, "bytes is not a number"),
+        ("shards", "sha256", None, "sha256 is not a hash"),
+        ("shards", "gone", "13", "gone is not a list"),
+        ("shards", "gone", ["1"], "gone is not a list of rows"),
+        ("shards", "gone", [4], "gone is not a list of rows"),
+        ("document", "shards", {}, "shards is not a list"),
+        ("document", "shards", ["x"], "TypeError"),
+        ("document", "contents", "x", "TypeError"),
+        ("contents", "dimension", True, "dimension is not a number"),
         ("contents", "dimension", -1, "dimension is not a number"),
         ("contents", "top", "many", "top is not a number"),
         ("contents", "fingerprint", 5, "the encoder has no name"),
@@ -61,9 +76,19 @@ def test_a_damaged_manifest_is_one_line(folder: Path, text: str, words: str) -> 
 def test_what_cannot_be_true_is_one_line(folder: Path, part: str, name: str, value: object, words: str) -> None:
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
-    (document["shards"][0] if part == "shards" else document[part])[name] = value
+    parts = {"document": document, "contents": document["contents"], "shards": document["shards"][0]}
+    parts[part][name] = value
     path.write_text(json.dumps(document))
     with pytest.raises(DeixisError, match=f"^[^\n]*manifest.json: damaged, remove the store .*{words}"):
+        read_manifest(folder)
+
+
+def test_a_manifest_that_may_not_be_read_is_not_called_damaged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(DeixisError, match=r"manifest.json: cannot be read \(Permission denied\)$"):
         read_manifest(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from deixis import __version__
 from deixis.data.dataset import Dataset
 from deixis.data.making import FEATURES
 from deixis.errors import DeixisError
-from deixis.files.atomic import explained, new_file, only_one, parents_of
+from deixis.files.atomic import MARK, explained, new_file, only_one, parents_of
 from deixis.files.progress import OnProgress, silent
 from deixis.language import features
 from deixis.language.features import TextFeatures
@@ -26,6 +27,12 @@ from deixis.tokens import TOKENIZER_VERSION
 FILE = "manifest.json"
 FORMAT = "deixis-caption-features"
 VERSION = 1
+
+CODE_VERSION = 1
+"""Part of what `learned` hashes: raised when the code starts to give other numbers from the same captions."""
+
+_FILE_NAME = re.compile(r"captions-[0-9a-f]{8}\.npy", re.ASCII)
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 KINDS = ("mean", "tfidf", "fisher", "hglmm")
 """The text features that `recipe_of` knows by name."""
@@ -57,7 +64,7 @@ class CaptionManifest:
     Attributes
     ----------
     learned
-        A hash of everything that learning depends on: kind, word vectors, tokenizer, the training captions.
+        A hash of everything that learning depends on: kind, word vectors, code, tokenizer, the training captions.
     data
         The hash of the data set's captions.
     file, sha256
@@ -136,7 +143,8 @@ def fill_captions(
     Parameters
     ----------
     path
-        The directory; what is there already and still true is not computed again.
+        The directory; what is there already and still true is not computed again. One that holds something else is
+        refused.
     dataset
         Whose captions are turned into vectors.
     recipe
@@ -147,22 +155,46 @@ def fill_captions(
         Called as the work goes on.
     """
     texts = _training_texts(dataset, train)
-    learned = _hash([recipe.kind, recipe.vectors, TOKENIZER_VERSION, *texts])
+    learned = _hash([recipe.kind, recipe.vectors, CODE_VERSION, TOKENIZER_VERSION, *texts])
     data = dataset.manifest.files["captions"]
     path = path.absolute()
     with explained(path), parents_of(path), only_one(path):
         there = _read(path) if (path / FILE).exists() else None
         if there and _is_true(there, path, learned, data):
             return CaptionReport(there, fitted=False, transformed=False)
+        folder = path / _fitted_name(learned)
+        if there is None:
+            _refuse_other_things(path, _file_name(learned, data))
         path.mkdir(exist_ok=True)
-        folder = path / f"fitted-{learned[:8]}"
         to_fit = not folder.is_dir()
         if to_fit:
             on_progress(f"learning from {len(texts):,} captions", 0, None)
             recipe.make().fit(texts).save(folder)
         manifest = _transform(path, dataset, folder, (recipe.kind, learned, data), on_progress)
-        _remove_old(path, folder, manifest)
+        _remove_old(path, there, manifest)
     return CaptionReport(manifest, fitted=to_fit, transformed=True)
+
+
+def _refuse_other_things(path: Path, file: str) -> None:
+    """Leave a folder alone that holds something, unless it is what a killed run has left there."""
+    if not path.is_dir():
+        return
+    for child in path.iterdir():
+        is_fitted = child.name.startswith("fitted-") and (child / MARK).is_file()
+        if not (is_fitted or child.name == file or child.name.startswith(".")):
+            raise _no_text_features(path)
+
+
+def _no_text_features(path: Path) -> DeixisError:
+    return DeixisError(f"{path}: exists already and holds no text features; give another --out")
+
+
+def _fitted_name(learned: str) -> str:
+    return f"fitted-{learned[:8]}"
+
+
+def _file_name(learned: str, data: str) -> str:
+    return f"captions-{_hash([learned, data])[:8]}.npy"
 
 
 def _is_true(there: CaptionManifest, path: Path, learned: str, data: str) -> bool:
@@ -186,7 +218,7 @@ def _transform(
     text_features = features.load_features(fitted)
     texts: list[str] = dataset.tables["captions"]["text"].to_pylist()
     shape = (len(texts), text_features.dimension)
-    file = f"captions-{_hash([learned, data])[:8]}.npy"
+    file = _file_name(learned, data)
     # Written as a stream and not through a memory map: a full disk is then an error and not a crash.
     with new_file(path / file) as unfinished:
         with unfinished.open("wb") as stream:
@@ -205,14 +237,16 @@ def _transform(
     return manifest
 
 
-def _remove_old(path: Path, fitted: Path, manifest: CaptionManifest) -> None:
-    """What an earlier state of the data left behind."""
-    for old in path.glob("fitted-*"):
-        if old != fitted:
-            shutil.rmtree(old, ignore_errors=True)
-    for file in [*path.glob("captions-*.npy"), *path.glob(".*.partial-*.npy")]:
-        if file.name != manifest.file:
-            file.unlink(missing_ok=True)
+def _remove_old(path: Path, old: CaptionManifest | None, new: CaptionManifest) -> None:
+    """What an earlier state of the data left behind: only what its manifest names, for the folder is its owner's."""
+    for unfinished in path.glob(".captions-????????.partial-*.npy"):
+        unfinished.unlink(missing_ok=True)
+    if old is None:
+        return
+    if _fitted_name(old.learned) != _fitted_name(new.learned):
+        shutil.rmtree(path / _fitted_name(old.learned), ignore_errors=True)
+    if old.file != new.file:
+        (path / old.file).unlink(missing_ok=True)
 
 
 def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
@@ -231,8 +265,10 @@ def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
         raise DeixisError(f"{path}: made of other captions than {dataset.path} has now; {again}")
     try:
         vectors: NDArray[np.float32] = np.load(path / manifest.file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ValueError, EOFError) as error:
         raise DeixisError(f"{path / manifest.file}: damaged ({error}); {again}") from None
+    except OSError as error:
+        raise DeixisError(f"{path / manifest.file}: cannot be read ({error.strerror or error})") from None
     if vectors.shape != (manifest.captions, manifest.dimension):
         raise DeixisError(f"{path / manifest.file}: damaged (its shape is {vectors.shape}); {again}")
     return vectors
@@ -240,19 +276,40 @@ def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
 
 def fitted_features(path: Path, manifest: CaptionManifest) -> TextFeatures:
     """The features that made the vectors, for sentences that are not in the data set."""
-    return features.load_features(path / f"fitted-{manifest.learned[:8]}")
+    return features.load_features(path / _fitted_name(manifest.learned))
 
 
 def _read(path: Path) -> CaptionManifest:
+    file = path / FILE
     try:
-        document = json.loads((path / FILE).read_text(encoding="utf-8"))
-        if document.pop("format") != FORMAT or document.pop("version") != VERSION:
-            raise ValueError("another format")
-        return CaptionManifest(**document)
+        document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DeixisError(f"{path}: no text features; make them with: deixis features DATA --text KIND") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DeixisError(f"{path / FILE}: damaged, remove {path} to make it anew ({error})") from None
+    except OSError as error:
+        raise DeixisError(f"{file}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, error) from None
+    if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
+        raise _no_text_features(path)
+    try:
+        if document.pop("version") != VERSION:
+            raise ValueError("another version of the layout")
+        return _checked(CaptionManifest(**document))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(file, error) from None
+
+
+def _damaged(file: Path, error: Exception) -> DeixisError:
+    return DeixisError(f"{file}: damaged, remove {file.parent} to make it anew ({' '.join(str(error).split())})")
+
+
+def _checked(manifest: CaptionManifest) -> CaptionManifest:
+    """What it names is read, and removed when it is old: nothing but our own names may stand there."""
+    if not _FILE_NAME.fullmatch(manifest.file):
+        raise ValueError(f"{manifest.file!r} cannot be the file")
+    if not _HASH.fullmatch(manifest.learned):
+        raise ValueError(f"{manifest.learned!r} is no hash")
+    return manifest
 
 
 def _hash(parts: Sequence[object]) -> str:

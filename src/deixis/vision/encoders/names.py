@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields, replace
 from deixis.errors import DeixisError
 
 SMALLEST_SIDE, LARGEST_SIDE = 32, 2048
+_MOST_DIGITS = 9
+_MOST_SHOWN = 40
 _ASPECTS = ("squeeze", "keep")
 _OPTIONS = re.compile(r"@((?:[a-z]+=[^@,=]*)(?:,[a-z]+=[^@,=]*)*)$")
 
@@ -138,8 +140,10 @@ def _with_option(options: Options, encoder: str, key: str, value: str) -> Option
 
 
 def _read_side(encoder: str, value: str) -> int:
-    if not value.isdecimal() or not SMALLEST_SIDE <= int(value) <= LARGEST_SIDE:
-        raise DeixisError(f"encoder {encoder}: side={value} is not a number from {SMALLEST_SIDE} to {LARGEST_SIDE}")
+    # The length first: Python refuses to read a number of thousands of digits.
+    if not value.isdecimal() or len(value) > _MOST_DIGITS or not SMALLEST_SIDE <= int(value) <= LARGEST_SIDE:
+        shown = value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…"
+        raise DeixisError(f"encoder {encoder}: side={shown} is not a number from {SMALLEST_SIDE} to {LARGEST_SIDE}")
     return int(value)
 
 
@@ -150,7 +154,8 @@ def _read_aspect(encoder: str, value: str) -> str:
 
 
 def _read_blocks(encoder: str, value: str) -> tuple[int, ...]:
-    numbers = value.split("-")
-    if not all(number.isdecimal() and len(number) < 4 for number in numbers) or len(set(numbers)) < len(numbers):
+    written = value.split("-")
+    numbers = tuple(int(number) for number in written if number.isdecimal() and len(number) < 4)
+    if len(set(numbers)) < len(written):
         raise DeixisError(f"encoder {encoder}: blocks={value} is not a list of different blocks such as 8-9-10")
-    return tuple(int(number) for number in numbers)
+    return numbers

@@ -30,8 +30,11 @@ def choose_device(device: str | None) -> torch.device:
         chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
         raise DeixisError(f"no such device: {device}; try cpu or cuda") from None
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise DeixisError(f"no such device here: {device}; try cpu")
+    try:
+        # Only a number that went there and came back tells: torch has names for devices that are not here.
+        torch.zeros(1, device=chosen).cpu()
+    except (RuntimeError, AssertionError, ImportError):
+        raise DeixisError(f"no such device here: {chosen}; try cpu") from None
     return chosen
 
 

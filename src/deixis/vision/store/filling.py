@@ -238,14 +238,22 @@ def _with_extras(
 
 def _take(found: _Found, writer: StoreWriter, report: FillReport) -> None:
     photo, features = found
-    was_there = writer.stamp(photo.id) is not None
+    there = writer.stamp(photo.id)
+    was_there = there is not None
     if isinstance(features, PhotoFeatures):
         writer.add(features)
         report.redone += was_there
         report.new += not was_there
         return
     report.skipped.append(features)
-    # A folder that is not mounted today must cost nothing; a file that has become something else is another matter.
-    if was_there and photo.path.exists():
+    if there is not None and _has_become_another(photo.path, there):
         writer.drop([photo.id])
         report.dropped += 1
+
+
+def _has_become_another(path: Path, stored: Stamp) -> bool:
+    """Whether a file is known to hold other bytes. One that cannot be read today, or is away, must cost nothing."""
+    try:
+        return stamp_of(path).sha256 != stored.sha256
+    except OSError:
+        return False

@@ -71,7 +71,7 @@ def _read_names(path: Path) -> list[str]:
         document = json.loads(text)
         entries = document["images"] if isinstance(document, dict) else document
         return [str(entry["filename"] if isinstance(entry, dict) else entry) for entry in entries]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DatasetError(
             f"{path}: neither a JSON list of names nor Karpathy's dataset.json ({type(error).__name__}: {error})"
         ) from None

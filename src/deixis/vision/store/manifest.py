@@ -6,6 +6,7 @@ It is replaced whole after each shard. What it names is there; what it does not 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 from deixis import __version__
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
-from deixis.files.names import is_plain
 
 FILE = "manifest.json"
 FORMAT = "deixis-features"
 VERSION = 1
+
+SHARD_FILE = re.compile(r"[0-9]{6,9}-[0-9a-f]{2,64}\.safetensors")
+"""What a shard is called: its number, and the beginning of its hash."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,14 @@ def write_manifest(manifest: StoreManifest, folder: Path) -> None:
 def read_manifest(folder: Path) -> StoreManifest:
     """Read the manifest of a feature store."""
     path = folder / FILE
-    if not path.is_file():
-        hint = "is there a typing mistake?" if not folder.exists() else "make one with: deixis features DATA"
-        raise DeixisError(f"{folder}: not a feature store; {hint}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        hint = "is there a typing mistake?" if not folder.exists() else "make one with: deixis features DATA"
+        raise DeixisError(f"{folder}: not a feature store; {hint}") from None
+    except OSError as error:
+        raise DeixisError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, " ".join(str(error).split())) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DeixisError(f"{path}: not the manifest of a feature store")
@@ -101,7 +106,7 @@ def read_manifest(folder: Path) -> StoreManifest:
             "remove the store to compute it anew"
         )
     try:
-        shards = tuple(_shard(entry) for entry in document["shards"])
+        shards = tuple(_shard(entry) for entry in _listed(document["shards"], "shards"))
         return StoreManifest(_contents(document["contents"]), shards, str(document["code"]))
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from None
@@ -114,7 +119,7 @@ def _damaged(path: Path, reason: str) -> DeixisError:
 def _contents(entry: dict[str, Any]) -> Contents:
     contents = Contents(**entry)
     for name in ("dimension", "channels", "crops", "top"):
-        if not isinstance(getattr(contents, name), int) or getattr(contents, name) < 0:
+        if not _is_count(getattr(contents, name)):
             raise ValueError(f"{name} is not a number")
     if not all(isinstance(name, str) for name in (contents.encoder, contents.fingerprint)):
         raise ValueError("the encoder has no name")
@@ -124,10 +129,27 @@ def _contents(entry: dict[str, Any]) -> Contents:
 
 
 def _shard(entry: dict[str, Any]) -> Shard:
-    shard = Shard(**{**entry, "gone": tuple(map(int, entry["gone"]))})
-    if not is_plain(shard.file):
+    shard = Shard(**{**entry, "gone": tuple(_listed(entry["gone"], "gone"))})
+    if not isinstance(shard.file, str) or not SHARD_FILE.fullmatch(shard.file):
         raise ValueError(f"{shard.file!r} cannot be a file")
+    for name in ("photos", "bytes"):
+        if not _is_count(getattr(shard, name)):
+            raise ValueError(f"{name} is not a number")
+    if not isinstance(shard.sha256, str):
+        raise ValueError("sha256 is not a hash")
+    if not all(_is_count(row) and row < shard.photos for row in shard.gone):
+        raise ValueError("gone is not a list of rows")
     return shard
+
+
+def _listed(value: object, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} is not a list")
+    return value
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def refuse_other(path: Path, there: Contents, wanted: Contents) -> None:

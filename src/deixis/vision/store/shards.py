@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -108,17 +109,20 @@ class OpenShard:
             if (found := self.path.stat().st_size) != shard.bytes:
                 raise _damaged(self.path, f"{found:,} bytes instead of {shard.bytes:,}")
             file: Any = safe_open(self.path, framework="numpy")
-            self.ids: list[str] = json.loads(file.metadata()["ids"])
+            self.ids = _read_ids(file.metadata()["ids"])
             shape = file.get_slice("whole").get_shape()
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise _damaged(self.path, " ".join(str(error).split())) from None
+        except (FileNotFoundError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _damaged(self.path, str(error)) from None
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
         self._file = file
         if shape != [shard.photos, contents.dimension] or len(self.ids) != shard.photos:
             raise _damaged(self.path, f"vectors of shape {shape} for {len(self.ids)} photos")
 
     def rows(self, name: str) -> NDArray[Any]:
         """A whole array, one row for each photo: whole, crops, size."""
-        array: NDArray[Any] = self._file.get_tensor(name)
+        with _damage_told(self.path):
+            array: NDArray[Any] = self._file.get_tensor(name)
         return array
 
     def stamps(self) -> list[Stamp]:
@@ -128,10 +132,11 @@ class OpenShard:
 
     def map(self, row: int) -> FeatureMap:
         """The map of one photo."""
-        begin, end = self._cells_at[row : row + 2]
-        cells = self._file.get_slice("cells")[int(begin) : int(end)].astype(np.float32)
-        width, height = self._sizes[row].tolist()
-        return FeatureMap(cells.reshape(self._shapes[row]), self._whole[row], (width, height))
+        with _damage_told(self.path):
+            begin, end = self._cells_at[row : row + 2]
+            cells = self._file.get_slice("cells")[int(begin) : int(end)].astype(np.float32)
+            width, height = self._sizes[row].tolist()
+            return FeatureMap(cells.reshape(self._shapes[row]), self._whole[row], (width, height))
 
     def proposals(self, row: int) -> Proposals:
         """The boxes proposed for one photo."""
@@ -143,11 +148,12 @@ class OpenShard:
         return self._proposed("vectors", row).astype(np.float32)
 
     def _proposed(self, name: str, row: int) -> NDArray[Any]:
-        begin, end = map(int, self._proposed_at[row : row + 2])
-        of_all = self._file.get_slice(name)
-        # An empty slice at the very end is out of bounds for safetensors.
-        found: NDArray[Any] = of_all[begin:end] if begin < end else np.zeros((0, *of_all.get_shape()[1:]))
-        return found
+        with _damage_told(self.path):
+            begin, end = map(int, self._proposed_at[row : row + 2])
+            of_all = self._file.get_slice(name)
+            # An empty slice at the very end is out of bounds for safetensors.
+            found: NDArray[Any] = of_all[begin:end] if begin < end else np.zeros((0, *of_all.get_shape()[1:]))
+            return found
 
     @cached_property
     def _whole(self) -> NDArray[Any]:
@@ -171,13 +177,37 @@ class OpenShard:
 
 
 def is_intact(folder: Path, shard: Shard) -> bool:
-    """Whether a shard's file still hashes to what it was written as."""
+    """Whether a shard's file still hashes to what it was written as; one that cannot be read is not called damaged."""
+    path = folder / shard.file
     try:
-        with (folder / shard.file).open("rb") as file:
+        with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == shard.sha256
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _read_ids(text: str) -> list[str]:
+    ids = json.loads(text)
+    if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
+        raise ValueError("its ids are not a list of names")
+    return ids
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Headers and shapes are believed until they contradict what is there."""
+    try:
+        yield
+    except (SafetensorError, ValueError, IndexError, OverflowError) as error:
+        raise _damaged(path, str(error)) from None
 
 
 def _damaged(path: Path, reason: str) -> DeixisError:
-    return DeixisError(f"{path}: damaged ({reason}); run the same deixis features again, it computes this part anew")
+    why = " ".join(reason.split())
+    return DeixisError(f"{path}: damaged ({why}); run the same deixis features again, it computes this part anew")
+
+
+def _unreadable(path: Path, error: OSError) -> DeixisError:
+    return DeixisError(f"{path}: cannot be read ({error.strerror or error}); nothing was computed anew")

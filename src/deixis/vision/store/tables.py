@@ -208,7 +208,14 @@ def _from_safetensors(path: Path) -> Arrays:
     file: Any = safe_open(path, framework="numpy")
     numbers = {name: _Lazy(file.get_slice(name)) for name in file.keys()}  # noqa: SIM118 - it is no mapping
     stated = file.metadata() or {}
-    return Arrays(numbers, {name: json.loads(stated[name]) for name in ID_NAMES if name in stated})
+    return Arrays(numbers, {name: _listed(path, name, stated[name]) for name in ID_NAMES if name in stated})
+
+
+def _listed(path: Path, name: str, text: str) -> list[str]:
+    words = json.loads(text)
+    if not isinstance(words, list) or not all(type(word) in (str, int) for word in words):
+        raise DatasetError(f"{path}: its {name} are not a list of names")
+    return [str(word) for word in words]
 
 
 class _Lazy:
@@ -265,10 +272,22 @@ def _of_matrix(path: Path, matrix: Any, names: list[str], turned: bool) -> Featu
     in_columns = (as_seen[0] != len(names)) != turned
 
     def rows(begin: int, end: int) -> NDArray[np.float32]:
-        block = np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end])
-        return np.ascontiguousarray(block, dtype=np.float32)
+        return _as_float32(np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end]))
 
-    return FeatureTable(names, as_seen[1] if as_seen[0] == len(names) else as_seen[0], rows)
+    dimension = as_seen[1] if as_seen[0] == len(names) else as_seen[0]
+    return FeatureTable(names, _some(path, dimension), rows)
+
+
+def _some(path: Path, dimension: int) -> int:
+    if dimension == 0:
+        raise DatasetError(f"{path}: its vectors hold no numbers")
+    return dimension
+
+
+def _as_float32(block: NDArray[Any]) -> NDArray[np.float32]:
+    """What is beyond float32 becomes infinite, without a warning: whoever asks for the rows looks for that."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(block, dtype=np.float32)
 
 
 def _by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
@@ -280,6 +299,6 @@ def _by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
     names = list(arrays.numbers)
 
     def rows(begin: int, end: int) -> NDArray[np.float32]:
-        return np.stack([arrays.numbers[name][:] for name in names[begin:end]]).astype(np.float32)
+        return _as_float32(np.stack([arrays.numbers[name][:] for name in names[begin:end]]))
 
-    return FeatureTable(names, shape[0], rows)
+    return FeatureTable(names, _some(path, shape[0]), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from deixis.files.atomic import explained, only_one, parents_of
 from deixis.files.progress import OnProgress, silent
 from deixis.vision.store.manifest import (
     FILE,
+    SHARD_FILE,
     Contents,
     Shard,
     StoreManifest,
@@ -21,6 +23,8 @@ from deixis.vision.store.manifest import (
     write_manifest,
 )
 from deixis.vision.store.shards import OpenShard, PhotoFeatures, Stamp, is_intact, write_shard
+
+_UNFINISHED = re.compile(r"\.(manifest|[0-9]{6,9}-[0-9a-f]+)\.partial-")
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,10 @@ def _clear_up_after_a_kill(path: Path, manifest: StoreManifest) -> None:
     This is done when a writer begins and not when it ends, so that whoever opened the store meanwhile reads on.
     """
     named = {shard.file for shard in manifest.shards}
-    for file in [*path.glob("*.safetensors"), *path.glob(".*.partial-*")]:
+    # Only what is called as our files are: somebody may have put others beside them.
+    shards = (file for file in path.glob("*.safetensors") if SHARD_FILE.fullmatch(file.name))
+    unfinished = (file for file in path.glob(".*.partial-*") if _UNFINISHED.match(file.name))
+    for file in [*shards, *unfinished]:
         if file.name not in named:
             with suppress(OSError):  # Windows cannot remove what somebody reads
                 file.unlink()
