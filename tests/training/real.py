@@ -20,7 +20,7 @@ from deixis.models.similarity import Similarity, SimilaritySettings
 from deixis.models.two_branch import TwoBranch, TwoBranchSettings
 from deixis.training.about import About, DataFacts
 from deixis.training.base import DevScores
-from deixis.training.distributed import processes
+from deixis.training.distributed import leave, processes
 from deixis.training.losses import LogisticObjective, MatchingObjective
 from deixis.training.samplers import LabelledRegionSampler, RegionPhraseSampler, SentenceSampler
 from deixis.training.settings import TrainSettings, settings_from
@@ -99,3 +99,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -12,7 +12,7 @@ import torch
 
 from deixis.errors import DeixisError
 from deixis.training.checkpoints import read_checkpoint
-from deixis.training.distributed import by_shares, chosen_device
+from deixis.training.distributed import by_shares, chosen_device, leave
 from deixis.training.log import read_log
 from tests.training import real, tiny, together
 
@@ -104,3 +104,19 @@ def test_a_device_that_is_not_there_is_one_clear_line() -> None:
 def test_a_gpu_that_is_not_there_is_one_clear_line() -> None:
     with pytest.raises(DeixisError, match="device=cuda: torch cannot use it here"):
         chosen_device("cuda")
+
+
+def test_a_program_alone_ends_in_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        leave(3)
+    assert ended.value.code == 3
+
+
+def test_one_of_several_processes_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    ends: list[int] = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    with pytest.raises(SystemExit):  # only because the true exit was taken away
+        leave(3)
+    assert ends == [3]

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from deixis.training.about import About, DataFacts
 from deixis.training.base import DevScores, LossValue
-from deixis.training.distributed import by_shares
+from deixis.training.distributed import by_shares, leave
 from deixis.training.settings import TrainSettings, settings_from
 from deixis.training.trainer import Trainer
 
@@ -118,3 +118,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    leave()

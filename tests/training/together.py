@@ -14,6 +14,7 @@ from deixis.training.distributed import (
     by_shares,
     from_first,
     gather_with_gradient,
+    leave,
     number_from_first,
     own_share,
     process_count,
@@ -153,3 +154,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    leave()
