@@ -9,10 +9,12 @@ import pytest
 from hypothesis import strategies as st
 
 from deixis.data.records import ENTITY_TYPES, Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.files.names import is_plain
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",), exclude_characters="/\\:"), min_size=1).filter(
-    lambda name: name.strip() and name not in (".", "..")
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc",), exclude_characters="/\\:"), min_size=1, max_size=40
 )
+NAMES = NAMES.filter(is_plain)
 TEXTS = st.text(st.characters(codec="utf-8"))
 SIDES = st.none() | st.integers(1, 5000)
 CORNERS = st.integers(-50, 6000) | st.floats(-50, 6000)
