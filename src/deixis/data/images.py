@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from deixis.errors import PhotoError
+from deixis.files.hashes import hash_of_file
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff", ".bmp", ".gif")
@@ -54,8 +54,7 @@ def look_at(path: Path) -> PhotoFile:
     (40, 30)
     """
     width, height = size_of(path)
-    with path.open("rb") as file:
-        return PhotoFile(width, height, hashlib.file_digest(file, "sha256").hexdigest())
+    return PhotoFile(width, height, hash_of_file(path))
 
 
 def size_of(path: Path) -> tuple[int, int]:

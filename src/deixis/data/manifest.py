@@ -10,6 +10,7 @@ from typing import Any
 
 from deixis.data.store import SCHEMAS, file_name
 from deixis.errors import DatasetError
+from deixis.files.hashes import hash_of_file
 from deixis.tokens import TOKENIZER_VERSION
 
 FILE = "manifest.json"
@@ -61,8 +62,7 @@ def hash_tables(folder: Path) -> tuple[dict[str, str], str]:
     files = {}
     for name in SCHEMAS:
         try:
-            with (folder / file_name(name)).open("rb") as file:
-                files[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            files[name] = hash_of_file(folder / file_name(name))
         except OSError as error:
             raise DatasetError(
                 f"{folder}: {file_name(name)} cannot be read ({error.strerror}); import the data again"

@@ -7,6 +7,7 @@ before the text branch, and learn with it.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -55,7 +56,7 @@ class EncoderShape:
     dropout: float = 0.0
 
 
-class TextEncoder(nn.Module):
+class TextEncoder(nn.Module, ABC):
     """What all encoders have: a learned vector for each word, one for unknown words, and one of zeros after the end."""
 
     def __init__(self, shape: EncoderShape, size: int) -> None:
@@ -73,9 +74,9 @@ class TextEncoder(nn.Module):
         known = np.flatnonzero(rows >= 0)
         self.words.weight[torch.from_numpy(known)] = torch.from_numpy(np.array(vectors.matrix[rows[known]]))
 
+    @abstractmethod
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """A row for each text, (n, size)."""
-        raise NotImplementedError
 
 
 class LSTMEncoder(TextEncoder):

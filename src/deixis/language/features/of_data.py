@@ -18,6 +18,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.making import FEATURES
 from deixis.errors import DeixisError
 from deixis.files.atomic import MARK, explained, new_file, only_one, parents_of
+from deixis.files.hashes import hash_of_file
 from deixis.files.progress import OnProgress, silent
 from deixis.language import features
 from deixis.language.features import TextFeatures
@@ -199,7 +200,12 @@ def _file_name(learned: str, data: str) -> str:
 
 def _is_true(there: CaptionManifest, path: Path, learned: str, data: str) -> bool:
     """Whether what is there is what would be computed, and still as it was written."""
-    return (there.learned, there.data) == (learned, data) and _hash_of_file(path / there.file) == there.sha256
+    if (there.learned, there.data) != (learned, data):
+        return False
+    try:
+        return hash_of_file(path / there.file) == there.sha256
+    except FileNotFoundError:
+        return False
 
 
 def _training_texts(dataset: Dataset, train: str) -> list[str]:
@@ -229,7 +235,7 @@ def _transform(
                 stream.write(rows.astype("<f4", copy=False).tobytes())
                 done += len(rows)
                 on_progress("transforming captions", done, len(texts))
-        sha256 = _hash_of_file(unfinished) or ""
+        sha256 = hash_of_file(unfinished)
     manifest = CaptionManifest(kind, learned, data, file, sha256, *shape)
     with new_file(path / FILE) as unfinished:
         document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
@@ -323,11 +329,3 @@ def _hash_of_vectors(words: WordVectors) -> str:
     for name in ("rows", "matrix"):
         together.update(np.ascontiguousarray(saved.arrays[name]).data)
     return together.hexdigest()
-
-
-def _hash_of_file(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
+from deixis.files.hashes import hash_of_file
 from deixis.vision.encoder import InputSize, Pixels
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.opened import IMAGENET, Opened, PixelScale, hash_of_file, need_package
+from deixis.vision.encoders.opened import IMAGENET, Opened, PixelScale, need_package
 
 SIDE, STRIDE = 224, 32
 SCALES = {

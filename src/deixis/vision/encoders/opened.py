@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from deixis.errors import DeixisError
+from deixis.files.hashes import hash_of_file
 from deixis.vision.encoder import InputSize, Network
 
 if TYPE_CHECKING:
@@ -72,12 +73,6 @@ def weights_in_package(package: str, file: str, sha256: str, encoder: str, insta
     if hash_of_file(path) != sha256:
         raise DeixisError(f"{path}: not the weights that deixis knows; reinstall with {install} --force-reinstall")
     return path
-
-
-def hash_of_file(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_of_weights(weights: Mapping[str, Tensor]) -> str:

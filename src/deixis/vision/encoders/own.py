@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from deixis.errors import DeixisError
+from deixis.files.hashes import hash_of_file
 from deixis.vision.encoder import InputSize
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.opened import Opened, PixelScale, check_side, hash_of_file
+from deixis.vision.encoders.opened import Opened, PixelScale, check_side
 from deixis.vision.encoders.torch_network import TorchNetwork
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 from deixis.vision.weights import damaged, load_weights, save_weights

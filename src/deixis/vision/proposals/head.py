@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.vision.encoders.opened import hash_of_file
+from deixis.files.hashes import hash_of_file
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposals, fingerprint_of
 from deixis.vision.proposals.ranking import best_boxes

@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
+from deixis.files.hashes import hash_of_file
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposals
 from deixis.vision.store.manifest import Contents, Shard
@@ -180,8 +181,7 @@ def is_intact(folder: Path, shard: Shard) -> bool:
     """Whether a shard's file still hashes to what it was written as; one that cannot be read is not called damaged."""
     path = folder / shard.file
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == shard.sha256
+        return hash_of_file(path) == shard.sha256
     except FileNotFoundError:
         return False
     except OSError as error:
