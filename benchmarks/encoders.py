@@ -28,13 +28,13 @@ from deixis import geometry
 from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
 from deixis.data.records import Photo
+from deixis.errors import PhotoError
 from deixis.evaluation import recall_at_k
 from deixis.language.features.tfidf import TfIdf
 from deixis.models.cca import CCA
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.encoders import open_encoder
-from deixis.vision.features import FeatureMap
-from deixis.vision.reading import encode_photos
+from deixis.vision.reading import SeenPhoto, encode_photos, encode_whole_photos
 
 ENCODERS = (
     "efficientnet-lite0",
@@ -87,12 +87,12 @@ def gold_phrases(photo: Photo) -> list[tuple[str, int, np.ndarray]]:
     ]
 
 
-def whole_of(encoder: ImageEncoder, path: Path, features: FeatureMap, way: str) -> np.ndarray:
+def whole_of(encoder: ImageEncoder, seen: SeenPhoto, way: str) -> np.ndarray:
     """The vector of the whole photo, in one of the ways that a name may ask for."""
     if way == "10":
-        return encoder.encode_crops([open_photo(path)])[0]
-    largest = features.cells.max(axis=(1, 2))
-    return {"": features.whole, "max": largest, "both": np.concatenate([features.whole, largest])}[way]
+        return encoder.encode_crops([seen.photo])[0]
+    whole, largest = seen.features.whole, seen.features.cells.max(axis=(1, 2))
+    return {"": whole, "max": largest, "both": np.concatenate([whole, largest])}[way]
 
 
 def see(encoder: ImageEncoder, data: Dataset, split: str, way: str, readers: int) -> Seen:
@@ -100,15 +100,15 @@ def see(encoder: ImageEncoder, data: Dataset, split: str, way: str, readers: int
     whole: list[np.ndarray] = []
     owner: list[int] = []
     seen = Seen(np.zeros(0), [], np.zeros(0), [], [], [])
-    maps = encode_photos(encoder, [data.path_of(photo) for photo in photos], batch=32, readers=readers)
-    for place, (photo, (path, features)) in enumerate(zip(photos, maps, strict=True)):
-        if not isinstance(features, FeatureMap):
-            raise features
-        whole.append(whole_of(encoder, path, features, way))
+    every = encode_whole_photos(encoder, [data.path_of(photo) for photo in photos], batch=32, readers=readers)
+    for place, (photo, (_, found_in)) in enumerate(zip(photos, every, strict=True)):
+        if isinstance(found_in, PhotoError):
+            raise found_in
+        whole.append(whole_of(encoder, found_in, way))
         seen.captions += [caption.text for caption in photo.sentences]
         owner += [place] * len(photo.sentences)
         found = gold_phrases(photo)
-        pooled = features.regions(found[0][2]) if found else np.zeros((0, encoder.channels), np.float32)
+        pooled = found_in.features.regions(found[0][2]) if found else np.zeros((0, encoder.channels), np.float32)
         for text, right, _ in found:
             seen.phrases.append(text)
             seen.regions.append(pooled)
