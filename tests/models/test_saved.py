@@ -138,3 +138,15 @@ def test_a_model_that_is_not_what_it_says_is_one_clear_line(
 def test_every_kind_is_where_it_is_looked_for(kind: str) -> None:
     module, name = _CLASSES[kind]
     assert kind == getattr(import_module(f"deixis.models.{module}"), name).KIND
+
+
+def test_half_precision_halves_the_file_and_is_computed_with_in_single(tmp_path: Path) -> None:
+    model = Stacked(CCA(2).fit(*ROWS), CCA(3)).fit(*ROWS)
+    model.save(tmp_path / "single")
+    model.save(tmp_path / "half", half=True)
+    weights = load_file(tmp_path / "half" / "model" / WEIGHTS)
+    assert {array.dtype for array in weights.values() if array.dtype.kind == "f"} == {np.dtype(np.float16)}
+    opened = Stacked.load(tmp_path / "half")
+    vectors = opened.prepare_visual(ROWS[0])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, Stacked.load(tmp_path / "single").prepare_visual(ROWS[0]), atol=0.01)

@@ -28,6 +28,9 @@ VERSION = 1
 
 _CLASSES = {
     "cca": ("cca", "CCA"),
+    "grounder": ("grounder", "Grounder"),
+    "hm-lstm": ("hm_lstm", "HMLSTM"),
+    "m-rnn": ("m_rnn_model", "MRNN"),
     "similarity": ("similarity", "Similarity"),
     "stacked": ("stacked", "Stacked"),
     "two-branch": ("two_branch", "TwoBranch"),
@@ -56,11 +59,19 @@ def load_model(folder: str | PathLike[str]) -> StoredModel:
 class StoredModel(Storable):
     """Saves itself to a folder and opens what it saved."""
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads, whole or not at all; an older one made here is replaced."""
+    def save(self, folder: str | PathLike[str], *, half: bool = False) -> None:
+        """Write a folder that `load` reads, whole or not at all; an older one made here is replaced.
+
+        Parameters
+        ----------
+        folder
+            Where to.
+        half
+            Write single precision as half: what ships is half as large. It is computed with in single precision.
+        """
         saved = self.saved()
         with new_directory(folder, replace=True) as unfinished:
-            _write(saved, unfinished)
+            _write(saved, unfinished, half)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
@@ -72,7 +83,7 @@ class StoredModel(Storable):
             return cls.from_saved(saved)
 
 
-def _write(saved: Saved, folder: Path) -> None:
+def _write(saved: Saved, folder: Path, half: bool) -> None:
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -81,10 +92,14 @@ def _write(saved: Saved, folder: Path) -> None:
         "parts": sorted(saved.parts),
     }
     (folder / SETTINGS).write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    save_file({name: np.ascontiguousarray(array) for name, array in saved.arrays.items()}, folder / WEIGHTS)
+    save_file({name: _as_stored(array, half) for name, array in saved.arrays.items()}, folder / WEIGHTS)
     for name, part in saved.parts.items():
         (folder / name).mkdir()
-        _write(part, folder / name)
+        _write(part, folder / name, half)
+
+
+def _as_stored(array: NDArray[Any], half: bool) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype=np.float16 if half and array.dtype == np.float32 else array.dtype)
 
 
 def _read(folder: Path, depth: int) -> Saved:
@@ -120,4 +135,4 @@ def _weights(path: Path) -> dict[str, NDArray[Any]]:
             arrays: dict[str, NDArray[Any]] = load_file(path)
         except SafetensorError as error:
             raise ValueError(str(error)) from error
-    return arrays
+    return {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in arrays.items()}

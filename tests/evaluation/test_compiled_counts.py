@@ -1,0 +1,260 @@
+"""The compiled loop finds what numpy finds, to the letter of its errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from deixis.errors import DeixisError
+from deixis.evaluation import ranks as ranks_module
+from deixis.evaluation.ranks import make_pairs, pairs_of, ranks
+from deixis.evaluation.scores import ScoreBlocks
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed (pip install deixis[fast])")
+MODULE = "deixis.evaluation.compiled_counts"
+
+IN_ANOTHER_PROCESS = """
+import shutil, sys
+from pathlib import Path
+import numpy as np
+from deixis.evaluation import ranks
+kept = Path({kept!r})
+{before}
+if {large}:
+    ranks._CELLS_WORTH_COMPILING = 0
+found = ranks.ranks(np.eye(9, dtype=np.float32), ranks.pairs_of(range(9)))
+print(found.rows.sum(), found.columns.sum(), "numba" in sys.modules)
+"""
+
+
+def ranked(scores, right, ignored=None, *, columns=True, compiled=True):
+    """The ranks of rows and columns, or the words of the error; by the compiled loop or by numpy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranks_module, "_CELLS_WORTH_COMPILING", 0 if compiled else float("inf"))
+        try:
+            found = ranks(scores, right, ignored, columns=columns)
+        except DeixisError as error:
+            return str(error)
+    return found.rows.tolist(), found.columns.tolist()
+
+
+def assert_same(scores, right, ignored=None):
+    for columns in (True, False):
+        compiled = ranked(scores, right, ignored, columns=columns)
+        plain = ranked(scores, right, ignored, columns=columns, compiled=False)
+        assert repr(compiled) == repr(plain)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The numbers of rows that the compiled loop was given."""
+    compiled_counts = importlib.import_module(MODULE)
+    rows = []
+    original = compiled_counts.count_rows
+
+    def count_rows(scores, *others):
+        rows.append(len(scores))
+        return original(scores, *others)
+
+    monkeypatch.setattr(compiled_counts, "count_rows", count_rows)
+    return rows
+
+
+@st.composite
+def problems(draw):
+    """Matrices with many equal scores, with both zeros, with the largest and the smallest numbers, and any cells."""
+    shape = draw(st.tuples(st.integers(1, 13), st.integers(1, 40)))
+    values = st.sampled_from([-3e38, -1.0, -1e-40, -0.0, 0.0, 1e-40, 1.0, 3e38])
+    scores = draw(hnp.arrays(draw(st.sampled_from([np.float32, np.float64])), shape, elements=values))
+    cells = st.sets(st.tuples(st.integers(0, shape[0] - 1), st.integers(0, shape[1] - 1)))
+    right = draw(cells)
+    return scores, pairs_from(right, shape), pairs_from(draw(cells) - right, shape)
+
+
+def pairs_from(cells, shape):
+    return make_pairs([r for r, _ in cells], [c for _, c in cells], shape)
+
+
+@needs_numba
+@settings(deadline=None)
+@given(problems())
+def test_compiled_ranks_are_those_of_numpy(problem):
+    assert_same(*problem)
+
+
+@needs_numba
+@settings(deadline=None, max_examples=150)
+@given(problems(), st.data())
+def test_a_score_that_is_not_finite_is_named_with_the_same_words(problem, data):
+    scores, right, ignored = problem
+    for value in data.draw(st.lists(st.sampled_from([np.nan, np.inf, -np.inf]), min_size=1, max_size=3)):
+        at = tuple(data.draw(st.integers(0, size - 1)) for size in scores.shape)
+        scores[at] = value
+    assert_same(scores, right, ignored)
+    assert "is nan" in ranked(scores, right) or "inf" in ranked(scores, right)
+
+
+@needs_numba
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", range(11))
+def test_a_wrong_answer_that_is_not_finite_is_found_in_any_row(row, bad, counted):
+    scores = np.zeros((11, 67), dtype=np.float32)
+    scores[row, 66] = bad
+    right = make_pairs(range(11), range(11), scores.shape)
+    assert ranked(scores, right) == f"scores: the score in row {row}, column 66 (from 0) is {bad}"
+    assert ranked(scores, right, columns=False) == f"scores: the score in row {row}, column 66 (from 0) is {bad}"
+    assert counted
+
+
+@needs_numba
+def test_scores_whose_sum_overflows_hide_no_nan_before_or_after_them():
+    scores = np.full((8, 8), 3e38, dtype=np.float32)
+    right = make_pairs(range(8), range(8), scores.shape)
+    assert ranked(scores, right) == ([8.0] * 8, [8.0] * 8)
+    scores[6, 3] = np.nan
+    assert ranked(scores, right) == "scores: the score in row 6, column 3 (from 0) is nan"
+    scores[2, 5] = np.nan
+    assert ranked(scores, right) == "scores: the score in row 2, column 5 (from 0) is nan"
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_all_but_the_rows_that_four_does_not_divide_are_counted_compiled(dtype, counted, monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_OF_A_TASK", 50 * 1201)
+    rng = np.random.default_rng(5)
+    owners = np.sort(rng.integers(0, 1003, size=1201))
+    scores = rng.integers(0, 60, size=(1003, 1201)).astype(dtype)
+    assert_same(scores, pairs_of(owners, 1003))
+    assert sum(counted) == 2 * 1000
+    assert max(counted) == 48
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, ">f4", ">i4"])
+def test_other_types_of_numbers_are_ranked_the_same(dtype):
+    scores = np.random.default_rng(1).integers(0, 30, size=(41, 60)).astype(dtype)
+    assert_same(scores, make_pairs(range(41), range(41), scores.shape))
+
+
+def in_columns(scores):
+    return np.asfortranarray(scores)
+
+
+def every_second(scores):
+    return np.repeat(scores, 2, axis=1)[:, ::2]
+
+
+def backwards(scores):
+    return scores[::-1]
+
+
+def for_reading_only(scores):
+    scores.flags.writeable = False
+    return scores
+
+
+def not_aligned(scores):
+    memory = np.empty(scores.nbytes + 1, dtype=np.uint8)[1:]
+    memory[:] = scores.view(np.uint8).ravel()
+    return memory.view(scores.dtype).reshape(scores.shape)
+
+
+@needs_numba
+@pytest.mark.parametrize("laid", [in_columns, every_second, backwards, for_reading_only, not_aligned])
+def test_scores_are_ranked_the_same_however_they_lie_in_memory(laid):
+    scores = laid(np.random.default_rng(2).integers(0, 30, size=(41, 60)).astype(np.float32))
+    assert_same(scores, make_pairs(range(41), range(41), scores.shape))
+
+
+@needs_numba
+def test_blocks_of_different_types_are_ranked_the_same(counted):
+    scores = np.random.default_rng(3).standard_normal((40, 60))
+    blocks = ScoreBlocks(
+        (40, 60), lambda begin, end: scores[begin:end].astype([np.float32, np.float64][begin % 20 // 10]), 10
+    )
+    assert_same(blocks, make_pairs(range(40), range(40), (40, 60)))
+    only_float64, all_blocks = 2 * 8, 4 * 8
+    assert sum(counted) == only_float64 + all_blocks
+
+
+@needs_numba
+def test_callers_on_several_threads_do_not_disturb_each_other(monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_WORTH_COMPILING", 0)
+    rng = np.random.default_rng(4)
+    matrices = [rng.standard_normal((300, 500), dtype=np.float32) for _ in range(8)]
+    right = make_pairs(range(300), range(300), (300, 500))
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda scores: ranks(scores, right).rows.tolist(), matrices))
+    assert together == [ranks(scores, right).rows.tolist() for scores in matrices]
+
+
+def test_without_numba_ranks_are_the_same(monkeypatch):
+    scores = np.random.default_rng(6).integers(0, 30, size=(41, 60)).astype(np.float32)
+    right = make_pairs(range(41), range(41), scores.shape)
+    expected = ranked(scores, right)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    monkeypatch.delattr("deixis.evaluation.compiled_counts", raising=False)
+    with pytest.raises(ImportError):
+        importlib.import_module(MODULE)
+    assert repr(ranked(scores, right)) == repr(expected)
+
+
+@needs_numba
+def test_a_numba_that_may_not_compile_is_not_used(monkeypatch):
+    import numba
+
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    with pytest.raises(ImportError, match="NUMBA_DISABLE_JIT"):
+        importlib.import_module(MODULE)
+
+
+@needs_numba
+def test_without_a_folder_to_keep_it_in_the_loop_is_compiled_all_the_same(monkeypatch):
+    import numba
+
+    compiled_counts = importlib.import_module(MODULE)
+    compile_really = numba.njit
+
+    def njit(*, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return compile_really(**options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    assert compiled_counts._compiled(lambda values: len(values))(np.zeros(3)) == 3
+
+
+def in_another_process(kept, before="", large=True):
+    code = IN_ANOTHER_PROCESS.format(kept=str(kept), before=before, large=large)
+    variables = {**os.environ, "NUMBA_CACHE_DIR": str(kept)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@needs_numba
+def test_neither_a_damaged_file_nor_a_lost_folder_of_numba_stands_in_the_way(tmp_path):
+    assert in_another_process(tmp_path / "kept") == ["9.0", "9.0", "True"]
+    files = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        path.write_bytes(b"no code")
+    assert in_another_process(tmp_path / "kept") == ["9.0", "9.0", "True"]
+    lose = "import deixis.evaluation.compiled_counts; shutil.rmtree(kept); kept.write_text('a file')"
+    assert in_another_process(tmp_path / "lost", lose) == ["9.0", "9.0", "True"]
+
+
+def test_a_small_matrix_does_not_load_numba(tmp_path):
+    assert in_another_process(tmp_path, large=False) == ["9.0", "9.0", "False"]
