@@ -1,6 +1,6 @@
-"""How much memory CCA takes, and how fast it is beside cca-zoo.
+"""How much memory CCA takes, how fast it is beside cca-zoo, and how fast the two-branch networks train.
 
-python benchmarks/matching.py [memory] [speed] [--peer-python PATH] [--rounds N]
+python benchmarks/matching.py [memory] [speed] [training] [mining] [--peer-python PATH] [--rounds N]
 
 memory: 30,000 pairs of 4,096 and 6,000 numbers, brought to 256 in one pass. The pairs are made a block at a time, so
 that what the process grows by is CCA's own memory and that of one block.
@@ -9,6 +9,8 @@ speed: 20,000 pairs of 2,048 and 3,000 numbers, brought to 256, by us and by cca
 is looked for in this interpreter, or in the one that --peer-python names. Each side runs in a process of its own, in
 turn, and its best round counts. Seconds of processors are given too, because those of the clock mean little on a busy
 machine. OPENBLAS_NUM_THREADS=1 is worth setting there: threads wait for each other longer than they work.
+
+training, mining: see `matching_training.py`; on a GPU where there is one, on the processor in a small size.
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ def print_speed(peer_python: str, rounds: int, count: int = 20_000, x_size: int 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=["memory", "speed"], default=["memory", "speed"])
+    parts = ["memory", "speed", "training", "mining"]
+    parser.add_argument("what", nargs="*", choices=parts, default=["memory", "speed"])
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has cca-zoo")
     parser.add_argument("--rounds", type=int, default=3, help="of which each side's best counts")
     options = parser.parse_args()
@@ -136,6 +139,15 @@ def main() -> None:
         print_memory()
     if "speed" in options.what:
         print_speed(options.peer_python, options.rounds)
+    if {"training", "mining"} & set(options.what):
+        import torch
+        from matching_training import print_mining, print_training
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        if "training" in options.what:
+            print_training(device)
+        if "mining" in options.what:
+            print_mining(device)
 
 
 if __name__ == "__main__":
