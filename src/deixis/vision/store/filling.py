@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from deixis.vision.reading import SeenPhoto, encode_photos, encode_whole_photos
 from deixis.vision.store.manifest import Contents
 from deixis.vision.store.shards import PhotoFeatures, Stamp
 from deixis.vision.store.writing import ShardLimits, StoreWriter, open_for_writing
+
+_WORKERS = min(8, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 _Found = tuple[_Wanted, PhotoFeatures | PhotoError]
+_Work = tuple[_Wanted, Stamp | None, SeenPhoto | FeatureMap | PhotoError]
 
 
 def _computed(todo: Sequence[_Wanted], encoder: ImageEncoder, extras: Extras) -> Iterator[_Found]:
@@ -195,19 +200,41 @@ def _computed(todo: Sequence[_Wanted], encoder: ImageEncoder, extras: Extras) ->
             yield photo.path
 
     encode = encode_whole_photos if extras.need_pixels else encode_photos
-    for photo, (_, seen) in zip(todo, encode(encoder, stamped_paths()), strict=True):
-        stamp = stamps.popleft()
-        try:
-            if isinstance(seen, PhotoError):
-                raise seen
-            if stamp is None:
-                raise PhotoError(photo.path, "cannot be read")
-            if isinstance(seen, SeenPhoto):
-                yield photo, _with_extras(photo, _kept_of(photo, stamp, seen.features), seen, encoder, extras)
-            else:
-                yield photo, _kept_of(photo, stamp, seen)
-        except PhotoError as error:
-            yield photo, error
+    every = zip(todo, encode(encoder, stamped_paths(), readers=_WORKERS), strict=True)
+    work = ((photo, stamps.popleft(), seen) for photo, (_, seen) in every)
+    yield from _in_order(lambda each: _finished(*each, encoder, extras), work)
+
+
+def _finished(
+    photo: _Wanted,
+    stamp: Stamp | None,
+    seen: SeenPhoto | FeatureMap | PhotoError,
+    encoder: ImageEncoder,
+    extras: Extras,
+) -> _Found:
+    """What the store keeps of a photo that was encoded, or why it keeps nothing."""
+    try:
+        if isinstance(seen, PhotoError):
+            raise seen
+        if stamp is None:
+            raise PhotoError(photo.path, "cannot be read")
+        if isinstance(seen, SeenPhoto):
+            return photo, _with_extras(photo, _kept_of(photo, stamp, seen.features), seen, encoder, extras)
+        return photo, _kept_of(photo, stamp, seen)
+    except PhotoError as error:
+        return photo, error
+
+
+def _in_order(work: Callable[[_Work], _Found], items: Iterator[_Work]) -> Iterator[_Found]:
+    """What threads make of items, a few ahead: while a GPU encodes, proposals of the photos before are looked for."""
+    ahead: deque[Future[_Found]] = deque()
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="extras") as pool:
+        for item in items:
+            ahead.append(pool.submit(work, item))
+            if len(ahead) > _WORKERS:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def _kept_of(photo: _Wanted, stamp: Stamp, features: FeatureMap) -> PhotoFeatures:
