@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.evaluation import drawn_precision
-from deixis.evaluation.drawn_precision import PhotoRanking, mean_precision
+from deixis.evaluation.drawn_precision import Finds, PhotoRanking, mean_precision, mean_precision_of_finds
 from deixis.evaluation.ranked_boxes import average_precision
 
 PHOTOS = 4
@@ -55,6 +55,33 @@ def test_a_drawing_has_the_precision_of_the_ranking_written_out(
         patch.setattr(drawn_precision, "_ROUNDS_AT_ONCE", 2)
         found = mean_precision(given_, PHOTOS, rule)(np.array(drawings, dtype=float))
     assert found.tolist() == pytest.approx([plain_mean(given_, counts, rule) for counts in drawings])
+
+
+def only_finds(ranking: PhotoRanking) -> Finds:
+    """Walk down the ranking and count the boxes of each photo from one find to the next."""
+    counts, tally = [], np.zeros(PHOTOS, dtype=np.float32)
+    for number, finds in zip(ranking.photo.tolist(), ranking.found.tolist(), strict=True):
+        tally[number] += 1
+        if finds:
+            counts.append(tally)
+            tally = np.zeros(PHOTOS, dtype=np.float32)
+    boxes = np.array(counts, dtype=np.float32).reshape(-1, PHOTOS)
+    return Finds(ranking.photo[ranking.found], boxes, ranking.mentions)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(rankings(), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, 3), min_size=PHOTOS, max_size=PHOTOS), min_size=1, max_size=5),
+    st.sampled_from(["area", "11-point"]),
+)
+def test_the_finds_of_a_ranking_are_enough(given_: list[PhotoRanking], drawings: list[list[int]], rule: str) -> None:
+    counts = np.array(drawings, dtype=float)
+    whole, short = (
+        mean_precision(given_, PHOTOS, rule),
+        mean_precision_of_finds(list(map(only_finds, given_)), PHOTOS, rule),
+    )
+    assert short(counts).tolist() == pytest.approx(whole(counts).tolist(), abs=1e-9)
 
 
 def test_a_photo_drawn_three_times_brings_its_wrong_boxes_three_times() -> None:

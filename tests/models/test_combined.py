@@ -117,3 +117,48 @@ def test_scores_that_are_no_cosines_are_one_clear_line(odd: float) -> None:
     visual, text = combined.prepare_visual(items([2], 3)), combined.prepare_text(items([2], 4))
     with pytest.raises(DeixisError, match="is not a cosine"):
         combined.scores(visual, text)
+
+
+def test_phrases_that_sentences_share_may_be_given_once() -> None:
+    combined = Combined(Unit(1), Unit(2))
+    visual = combined.prepare_visual(items([2, 3], 3))
+    phrases = np.random.default_rng(4).normal(size=(3, 4))
+    which, wholes, counts = np.array([2, 0, 0, 1, 2]), np.ones((4, 4)), np.array([2, 0, 1, 2])
+    shared = combined.prepare_text(WithParts(wholes, phrases, counts, which))
+    written_out = combined.prepare_text(WithParts(wholes, phrases[which], counts))
+    np.testing.assert_allclose(combined.scores(visual, shared), combined.scores(visual, written_out), atol=1e-6)
+    for begin, end in ((0, 4), (1, 3), (2, 2)):
+        np.testing.assert_allclose(
+            combined.scores(visual, shared.run(begin, end)),
+            combined.scores(visual, written_out)[:, begin:end],
+            atol=1e-6,
+        )
+
+
+def test_a_run_of_photos_scores_as_among_all_photos() -> None:
+    combined = Combined(Unit(1), Unit(2))
+    visual, text = combined.prepare_visual(items([2, 1, 3], 3)), combined.prepare_text(items([2, 0, 1], 4))
+    np.testing.assert_allclose(combined.scores(visual.run(1, 3), text), combined.scores(visual, text)[1:3], atol=1e-6)
+
+
+def test_features_are_prepared_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Watched(Unit):
+        def prepare_visual(self, features: np.ndarray) -> np.ndarray:
+            asked.append(len(features))
+            return super().prepare_visual(features)
+
+        prepare_text = prepare_visual
+
+    monkeypatch.setattr(deixis.models.combined, "PARTS_AT_A_TIME", 2)
+    Combined(Watched(1), Watched(2)).prepare_visual(items([2, 3, 2], 3))
+    assert asked == [2, 1, 2, 2, 2, 1]
+
+
+def test_a_phrase_that_is_not_among_those_given_is_one_clear_line() -> None:
+    for odd in (2, -1):
+        with pytest.raises(DeixisError, match="a part is none of the 2 given"):
+            WithParts(np.ones((1, 4)), np.ones((2, 4)), np.array([1]), np.array([odd]))
+    with pytest.raises(DeixisError, match="photos do not share regions"):
+        Combined(Unit(1), Unit(1)).prepare_visual(WithParts(np.ones((1, 4)), np.eye(4), np.array([1]), np.array([2])))

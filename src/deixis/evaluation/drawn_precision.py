@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from deixis.evaluation.intervals import Counts, Statistic
+from deixis.evaluation.intervals import Counts, Interval, Statistic
 from deixis.evaluation.ranked_boxes import ApRule, Flags, Whole
 
 Values = npt.NDArray[np.float64]
@@ -44,6 +44,26 @@ class PhotoRanking:
     mentions: Whole
 
 
+@dataclass(frozen=True)
+class Finds:
+    """What average precision needs of a ranking that is too long to keep: where its mentions are found.
+
+    Attributes
+    ----------
+    photo
+        (finds,) the photo of each find, as a number, the best first.
+    boxes
+        (finds, photos) how many boxes of each photo stand after the find before, the find's own counted. As float32,
+        which is exact for up to 16 million boxes and quick to multiply.
+    mentions
+        The photo of each mention that is to be found.
+    """
+
+    photo: Whole
+    boxes: npt.NDArray[np.float32]
+    mentions: Whole
+
+
 def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule = "area") -> Statistic:
     """The mean of the rankings' average precisions, in percent, as a statistic over photos.
 
@@ -67,15 +87,59 @@ def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule =
     [50.0, 100.0, 25.0]
     """
     ordered = sorted(rankings, key=lambda ranking: int(np.count_nonzero(ranking.found)))
-    finds = [int(np.count_nonzero(ranking.found)) for ranking in ordered]
-    photo_of_find = np.concatenate([ranking.photo[ranking.found] for ranking in ordered])
-    boxes = _boxes_of_finds(ordered, photos)
-    mentions = _tallies([ranking.mentions for ranking in ordered], photos)
+    return _mean(
+        [int(np.count_nonzero(ranking.found)) for ranking in ordered],
+        np.concatenate([ranking.photo[ranking.found] for ranking in ordered]),
+        _boxes_of_finds(ordered, photos),
+        _tallies([ranking.mentions for ranking in ordered], photos),
+        rule,
+    )
+
+
+def mean_precision_of_finds(rankings: Sequence[Finds], photos: int, rule: ApRule = "area") -> Statistic:
+    """As `mean_precision`, from the finds of each ranking.
+
+    Examples
+    --------
+    >>> finds = Finds(np.array([0]), boxes=np.array([[1, 1]], dtype=np.float32), mentions=np.array([0]))
+    >>> mean_precision_of_finds([finds], photos=2)(np.array([[1.0, 1], [2, 0], [1, 3]])).tolist()
+    [50.0, 100.0, 25.0]
+    """
+    ordered = sorted(rankings, key=lambda ranking: len(ranking.photo))
+    return _mean(
+        [len(ranking.photo) for ranking in ordered],
+        np.concatenate([ranking.photo for ranking in ordered]),
+        np.concatenate([ranking.boxes for ranking in ordered]),
+        _tallies([ranking.mentions for ranking in ordered], photos),
+        rule,
+    )
+
+
+def around(score: float, drawn: Interval) -> Interval:
+    """An interval of average precision as wide as that of the drawings, with the score in its middle.
+
+    A find that is drawn twice counts twice where it stands, so that low precisions of rare phrases come out higher in
+    drawings than they are, by a third and more: the drawings say how much a score varies, but not around what.
+
+    Examples
+    --------
+    >>> around(3.0, Interval(3.5, 4.5))
+    Interval(low=2.5, high=3.5, level=0.95)
+    """
+    half = (drawn.high - drawn.low) / 2
+    return Interval(max(score - half, 0.0), min(score + half, 100.0), drawn.level)
+
+
+def _mean(finds: Sequence[int], photo_of_find: Whole, boxes: Any, mentions: Any, rule: ApRule) -> Statistic:
+    """The statistic, of rankings in the order of how many finds they have, which are end to end.
+
+    `boxes` is (finds, photos) and `mentions` (rankings, photos); either may be sparse.
+    """
 
     def of_drawings(drawn: Counts) -> Values:
         """(rounds,) from (photos, rounds)."""
         positives = mentions @ drawn
-        copies, ranked = drawn[photo_of_find], boxes @ drawn
+        copies, ranked = drawn[photo_of_find], np.asarray(boxes @ drawn.astype(boxes.dtype), dtype=np.float64)
         total = np.zeros(drawn.shape[1])
         ranking = find = 0
         for length, alike in Counter(finds).items():  # rankings with equally many finds go together

@@ -5,7 +5,7 @@ Eq. 1 and 2 of Flickr30k Entities, and eq. 8 of the two-branch networks: the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from deixis.language.features.base import Floats
 from deixis.models.base import Scorer
 
 PARTS_AT_A_TIME = 4096
-"""Regions and phrases that are compared in one go: 64 MB of scores."""
+"""Regions and phrases that are prepared or compared in one go: 64 MB of scores."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,38 @@ class WithParts:
         A row for each region or phrase: those of the first photo, then those of the second, and so on.
     counts
         How many parts each photo or sentence has.
+    which
+        For phrases that many sentences share: the row of each sentence's phrases, sentence after sentence, among
+        `parts`, which then holds each phrase once. None where `parts` has them as they come.
     """
 
     whole: Any
     parts: Any
     counts: NDArray[np.int64]
+    which: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        if len(self.counts) != len(self.whole) or int(np.sum(self.counts)) != len(self.parts):
+        parts = len(self.parts if self.which is None else self.which)
+        if len(self.counts) != len(self.whole) or int(np.sum(self.counts)) != parts:
             raise DeixisError(
-                f"Combined: {len(self.whole):,} wholes and {len(self.parts):,} parts, but counts for "
+                f"Combined: {len(self.whole):,} wholes and {parts:,} parts, but counts for "
                 f"{len(self.counts):,} wholes that add up to {int(np.sum(self.counts)):,}"
             )
+        if self.which is not None and not np.all((self.which >= 0) & (self.which < len(self.parts))):
+            raise DeixisError(f"Combined: a part is none of the {len(self.parts):,} given")
+
+    def run(self, begin: int, end: int) -> WithParts:
+        """Some of them in a row, with their parts.
+
+        Examples
+        --------
+        >>> WithParts(np.eye(3), np.eye(6), np.array([1, 2, 3])).run(1, 3).parts.shape
+        (5, 6)
+        """
+        first, last = (int(self.counts[:place].sum()) for place in (begin, end))
+        if self.which is not None:
+            return WithParts(self.whole[begin:end], self.parts, self.counts[begin:end], self.which[first:last])
+        return WithParts(self.whole[begin:end], self.parts[first:last], self.counts[begin:end])
 
 
 class Combined(Scorer):
@@ -104,13 +124,16 @@ class Combined(Scorer):
         """Prepare photos and their regions, each by its own model. Give the whole photo as a region too."""
         if not np.all(features.counts > 0):
             raise DeixisError(f"Combined: photo {int(np.argmin(features.counts))} has no regions")
-        whole, parts = self.whole_model.prepare_visual(features.whole), self.part_model.prepare_visual(features.parts)
-        return WithParts(whole, parts, features.counts)
+        if features.which is not None:
+            raise DeixisError("Combined: photos do not share regions")
+        whole = _prepared(self.whole_model.prepare_visual, features.whole)
+        return WithParts(whole, _prepared(self.part_model.prepare_visual, features.parts), features.counts)
 
     def prepare_text(self, features: WithParts) -> WithParts:
         """Prepare sentences and their phrases, each by its own model. A sentence may have no phrases."""
-        whole, parts = self.whole_model.prepare_text(features.whole), self.part_model.prepare_text(features.parts)
-        return WithParts(whole, parts, features.counts)
+        whole = _prepared(self.whole_model.prepare_text, features.whole)
+        parts = _prepared(self.part_model.prepare_text, features.parts)
+        return WithParts(whole, parts, features.counts, features.which)
 
     def scores(self, visual: WithParts, text: WithParts) -> Floats:
         """The negative distance of every photo (a row) and every sentence (a column), eq. 2 or eq. 8.
@@ -126,16 +149,24 @@ class Combined(Scorer):
         """Eq. 1 for every photo and every sentence; 0 for a sentence without phrases."""
         found = np.zeros((len(visual.counts), len(text.counts)), dtype=np.float32)
         phrased = np.flatnonzero(text.counts)
+        counts = text.counts[phrased]
         for photos, regions in _groups(visual.counts):
-            for sentences, phrases in _groups(text.counts[phrased]):
-                nearest = np.maximum.reduceat(
-                    self.part_model.scores(visual.parts[regions], text.parts[phrases]),
-                    _starts(visual.counts[photos]),
-                )
-                counts = text.counts[phrased][sentences]
-                totals = np.add.reduceat(self._distances(nearest), _starts(counts), axis=1)
-                found[photos, phrased[sentences]] = totals * (counts.astype(np.float32) ** -self.settings.exponent)
+            nearest = self._nearest(visual.parts[regions], _starts(visual.counts[photos]), text.parts)
+            for sentences, phrases in _groups(counts):
+                each = nearest[:, phrases if text.which is None else text.which[phrases]]
+                totals = np.add.reduceat(each, _starts(counts[sentences]), axis=1)
+                scale = counts[sentences].astype(np.float32) ** -self.settings.exponent
+                found[photos, phrased[sentences]] = totals * scale
         return found
+
+    def _nearest(self, regions: Any, starts: NDArray[np.int64], phrases: Any) -> Floats:
+        """(photos, phrases) the distance of each phrase to the nearest region of each photo."""
+        nearest = np.empty((len(starts), len(phrases)), dtype=np.float32)
+        for begin in range(0, len(phrases), PARTS_AT_A_TIME):
+            some = slice(begin, begin + PARTS_AT_A_TIME)
+            best = np.maximum.reduceat(self.part_model.scores(regions, phrases[some]), starts)
+            nearest[:, some] = self._distances(best)
+        return nearest
 
     def _distances(self, cosines: Floats) -> Floats:
         """Of vectors of unit length, from their dot products."""
@@ -144,6 +175,12 @@ class Combined(Scorer):
         squares = np.maximum(2 - 2 * cosines, np.float32(0))
         distances: Floats = squares if self.settings.squared else np.sqrt(squares)
         return distances
+
+
+def _prepared(prepare: Callable[[Any], Any], features: Any) -> Any:
+    """Prepare features a few thousand rows at a time: they may be a file's, with no room for all of them."""
+    begins = range(0, max(1, len(features)), PARTS_AT_A_TIME)
+    return np.concatenate([prepare(features[begin : begin + PARTS_AT_A_TIME]) for begin in begins])
 
 
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:

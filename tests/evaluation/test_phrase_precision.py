@@ -1,0 +1,180 @@
+"""Average precision over all photos against the same scores given as predictions, one record each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.errors import DeixisError
+from deixis.evaluation.grounding import LocalizationResult, localization
+from deixis.evaluation.intervals import Interval
+from deixis.evaluation.localization_items import Item, distinct_phrase
+from deixis.evaluation.phrase_precision import phrase_precision
+from deixis.evaluation.phrase_regions import Regions, distinct_phrases
+from deixis.evaluation.predictions import PhraseElsewhere, Prediction
+from deixis.evaluation.scores import ScoreBlocks
+
+PHRASES = ["A man", "the man", "two men", "a dog", "Man"]
+KINDS = [(), ("people",), ("people", "animals"), ("other",)]
+
+
+def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item], Regions]:
+    """A few photos with a few regions each, whose scores are often equal."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 12, size=rng.integers(1, 6))
+    items = []
+    for photo in range(len(counts)):
+        for place in range(rng.integers(1, 5)):
+            phrase, kinds = PHRASES[rng.integers(len(PHRASES))], KINDS[rng.integers(len(KINDS))]
+            golds = tuple(tuple(box) for box in made_up_boxes(rng, int(rng.integers(1, 3))).tolist())
+            items.append(Item(f"p{photo}", place, (0, len(phrase)), phrase, kinds, golds))
+    regions = Regions.of({f"p{photo}": made_up_boxes(rng, count) for photo, count in enumerate(counts)})
+    shape = len(distinct_phrases(items)), len(regions.boxes)
+    scores = np.round(rng.normal(size=shape) * 3) / 4
+    return scores.astype(dtype), items, regions
+
+
+def made_up_boxes(rng: np.random.Generator, n: int) -> np.ndarray:
+    corners = rng.integers(0, 6, size=(n, 2))
+    return np.concatenate([corners, corners + rng.integers(1, 8, size=(n, 2))], axis=1).astype(np.float64)
+
+
+def as_predictions(scores: np.ndarray, items: list[Item], regions: Regions) -> list[Prediction | PhraseElsewhere]:
+    """A record for every mention, and for every phrase in every photo that does not mention it."""
+    row = {phrase: place for place, phrase in enumerate(distinct_phrases(items))}
+    of_photo = {
+        photo: slice(start, start + count)
+        for photo, start, count in zip(regions.photos, regions.starts, regions.counts, strict=True)
+    }
+    found: list[Prediction | PhraseElsewhere] = []
+    for item in items:
+        mine = of_photo[item.photo]
+        own = scores[row[distinct_phrase(item.phrase)], mine]
+        found.append(Prediction(item.photo, item.caption, item.span, regions.boxes[mine], own))
+    mentioned = {(item.photo, distinct_phrase(item.phrase)) for item in items}
+    for photo, mine in of_photo.items():
+        for phrase, place in row.items():
+            if (photo, phrase) not in mentioned:
+                found.append(PhraseElsewhere(photo, phrase, regions.boxes[mine], scores[place, mine]))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([np.float32, np.float64, np.float16]),
+    st.sampled_from(["union", "any"]),
+    st.sampled_from(["area", "11-point"]),
+)
+def test_every_score_is_that_of_the_same_scores_given_as_predictions(  # type: ignore[no-untyped-def]
+    seed: int, dtype: type, protocol, rule
+) -> None:
+    scores, items, regions = made_up(seed, dtype)
+    if not len(regions.boxes):
+        return
+    found = phrase_precision(scores, items, regions, protocol=protocol, ap_rule=rule, rounds=20)
+    expected = localization(as_predictions(scores, items, regions), items, protocol=protocol, ap_rule=rule, rounds=20)
+    compare(found.as_json(), expected)
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def compare(found: dict[str, Any], expected: LocalizationResult) -> None:
+    for name in ("ap", "ap_nms", "macro_ap", "macro_ap_nms"):
+        assert found[name] == pytest.approx(getattr(expected, name), abs=1e-9), name
+    for groups in ("by_type", "by_phrase"):
+        theirs = getattr(expected, groups)
+        assert list(found[groups]) == list(theirs)
+        for name, scores in found[groups].items():
+            assert (scores["n"], scores["photos"]) == (theirs[name].n, theirs[name].photos)
+            assert scores["ap"] == pytest.approx(theirs[name].ap, abs=1e-9)
+            assert scores["ap_nms"] == pytest.approx(theirs[name].ap_nms, abs=1e-9)
+            assert scores["no_interval"] == theirs[name].no_interval
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_intervals_are_as_wide_as_those_of_the_same_scores_given_as_predictions(seed: int) -> None:
+    """Without equal scores: photos without the phrase may stand in any order among themselves."""
+    scores, items, regions = made_up(seed)
+    if not len(regions.boxes):
+        return
+    scores = scores + np.random.default_rng(seed).permutation(scores.size).reshape(scores.shape) / 1e5
+    found = phrase_precision(scores, items, regions, rounds=50, seed=3)
+    expected = localization(as_predictions(scores, items, regions), items, rounds=50, seed=3)
+    for name, interval in found.interval.items():
+        assert_around(getattr(found, name), interval, expected.interval[name])
+    for groups in ("by_type", "by_phrase"):
+        for name, group in getattr(found, groups).items():
+            theirs = getattr(expected, groups)[name].interval
+            for score, interval in group.interval.items():
+                assert (interval is None) == (theirs[score] is None)
+                if interval:
+                    assert_around(getattr(group, score), interval, theirs[score])
+
+
+def assert_around(score: float, mine: Interval, theirs: Interval) -> None:
+    half = (theirs.high - theirs.low) / 2
+    expected = max(score - half, 0), min(score + half, 100)
+    assert (mine.low, mine.high) == pytest.approx(expected, abs=1e-9)
+
+
+def test_scores_may_come_a_few_phrases_at_a_time() -> None:
+    scores, items, regions = made_up(5)
+    asked = []
+
+    def rows(begin: int, end: int) -> np.ndarray:
+        asked.append((begin, end))
+        return scores[begin:end]
+
+    blocks = ScoreBlocks(scores.shape, rows, rows_at_once=2)
+    assert phrase_precision(blocks, items, regions).as_json() == phrase_precision(scores, items, regions).as_json()
+    assert asked == [(begin, min(begin + 2, len(scores))) for begin in range(0, len(scores), 2)]
+
+
+def test_suppression_can_be_left_out() -> None:
+    scores, items, regions = made_up(5)
+    found, both = phrase_precision(scores, items, regions, nms=False), phrase_precision(scores, items, regions)
+    assert (found.ap, found.ap_nms, found.macro_ap_nms) == (both.ap, None, None)
+    assert set(found.interval) == {"ap", "macro_ap"}
+    assert all(group.ap_nms is None for group in found.by_phrase.values())
+
+
+def dog(photo: str) -> Item:
+    return Item(photo, 0, (0, 5), "A dog", ("animals",), ((0, 0, 10, 10),))
+
+
+def test_regions_of_photos_without_any_phrase_are_ranked_too() -> None:
+    regions = Regions.of({"7": [[0, 0, 10, 10]], "8": [[0, 0, 10, 10]]})
+    assert phrase_precision([[0.5, 0.9]], [dog("7")], regions).ap == 50.0
+
+
+def test_whole_numbers_are_scores_too() -> None:
+    regions = Regions.of({"7": [[0, 0, 10, 10], [20, 0, 30, 10]]})
+    for dtype in (np.uint8, np.int64):
+        assert phrase_precision(np.array([[1, 0]], dtype=dtype), [dog("7")], regions).ap == 100.0
+        assert phrase_precision(np.array([[0, 1]], dtype=dtype), [dog("7")], regions).ap == 50.0
+
+
+ONE = Regions.of({"7": [[0, 0, 10, 10]]})
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda: phrase_precision([[0.5]], [], ONE), "no phrase to localise"),
+        (lambda: phrase_precision([[0.5]], [dog("8")], ONE), "photo '8' has phrases to localise, but no regions"),
+        (lambda: phrase_precision([[0.5, 1]], [dog("7")], ONE), "1 distinct phrases × 1 regions are needed, not 1 × 2"),
+        (lambda: phrase_precision([[np.nan]], [dog("7")], ONE), r"row 0, column 0 \(from 0\) is nan"),
+        (lambda: phrase_precision([[1.0]], [dog("7")], ONE, protocol="best"), "no protocol 'best'"),  # type: ignore[arg-type]
+        (lambda: Regions(("7",), np.zeros((2, 4)), np.array([1])), "counts for 1 photos that add up to 1"),
+    ],
+)
+def test_what_does_not_fit_is_named(score: Callable[[], object], message: str) -> None:
+    with pytest.raises(DeixisError, match=message):
+        score()
