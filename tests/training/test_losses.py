@@ -276,7 +276,7 @@ def test_the_objective_embeds_the_rows_that_a_batch_names(loss: str, as_tensor: 
 
 
 def test_the_objective_reads_words_where_there_is_an_encoder() -> None:
-    settings = replace(SMALL, text="lstm", word_size=4, text_hidden=6, visual_neighbours=0.0)
+    settings = replace(SMALL, reader="lstm", word_size=4, text_hidden=6, visual_neighbours=0.0)
     vocabulary = Vocabulary(("a", "dog"), (2, 1))
     sentences = ["a dog", "a", "dog"] * 8
     model = TwoBranch(5, settings=settings, vocabulary=vocabulary)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deixis.cli.output import Json, print_json, print_table, progress, working
+from deixis.cli.output import Json, progress, working
+from deixis.cli.scores import About, answer
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from deixis.data.dataset import Photos
-    from deixis.evaluation.intervals import Comparison
+    from deixis.data.dataset import Dataset, Photos
+    from deixis.evaluation.localization_items import Item
+    from deixis.evaluation.predictions import PhraseElsewhere, Prediction
     from deixis.evaluation.retrieval_result import RetrievalResult
     from deixis.evaluation.scores import Scores as Matrix
     from deixis.files.progress import OnProgress
@@ -37,15 +39,27 @@ Against = Annotated[
     typer.Option("--against", metavar="FILE|DIR", help="Another system's file, or a model: is the difference real?"),
 ]
 
+Images = Annotated[Path | None, typer.Option("--images", metavar="DIR", help="For a model: where the photos are now.")]
+FeaturesElsewhere = Annotated[
+    Path | None,
+    typer.Option("--features", metavar="DIR", help="For a model: features that lie elsewhere than in DATA."),
+]
+
 OfModel = Callable[["Bundle", "OnProgress"], "Matrix"]
 """The scores of a model on the data that was asked for."""
 
 
-def _photos(data: Path, split: str | None) -> Photos:
+def _opened(data: Path, split: str | None, images: Path | None = None) -> tuple[Dataset, Photos]:
+    """The data set, and the photos that are asked for."""
     from deixis.data.dataset import Dataset
 
-    dataset = Dataset(data)
-    return dataset.split(split) if split else dataset.photos
+    dataset = Dataset(data, images=images)
+    return dataset, dataset.split(split) if split else dataset.photos
+
+
+def _also(features: Path | None) -> Sequence[Path]:
+    """Where to look for features besides the data set."""
+    return [features] if features else []
 
 
 @app.command()
@@ -60,10 +74,8 @@ def retrieval(
         int | None, typer.Option(min=1, help="Instead of --data: sentence j belongs to photo j // N.")
     ] = None,
     against: Against = None,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="For a model: where the photos are now.")] = None,
-    features: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="For a model: features that lie elsewhere than in DATA.")
-    ] = None,
+    images: Images = None,
+    features: FeaturesElsewhere = None,
     json: Json = False,
 ) -> None:
     """Image→sentence and sentence→image: a matrix is photos × sentences, in the order of the data."""
@@ -73,7 +85,7 @@ def retrieval(
     if (data is None) == (captions_per_photo is None):
         raise DeixisError("give --data DATA, or --captions-per-photo N for a matrix of no data set")
     if data is not None:
-        owners, of_model = _photos_and_sentences(data, split, images, [features] if features else [])
+        owners, of_model = _photos_and_sentences(data, split, images, _also(features))
     _answer_from_matrices(
         "retrieval",
         lambda matrix: recall_at_k(matrix, owners, captions_per_photo=captions_per_photo),
@@ -87,11 +99,9 @@ def _photos_and_sentences(
     data: Path, split: str | None, images: Path | None, also: Sequence[Path]
 ) -> tuple[Sequence[int], OfModel]:
     """The photo of each sentence, and how a model scores them all."""
-    from deixis.data.dataset import Dataset
     from deixis.evaluation.of_data import sentences_of
 
-    dataset = Dataset(data, images=images)
-    photos = dataset.split(split) if split else dataset.photos
+    dataset, photos = _opened(data, split, images)
     gold = sentences_of(photos)
 
     def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
@@ -116,7 +126,7 @@ def sentences(
     from deixis.evaluation.of_data import sentences_of
     from deixis.evaluation.retrieval import sentence_retrieval
 
-    gold = sentences_of(_photos(data, split))
+    gold = sentences_of(_opened(data, split)[1])
 
     def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
         from deixis.tasks.scoring import sentence_scores
@@ -135,37 +145,49 @@ def sentences(
 @app.command()
 def regions(
     data: Data,
-    scores: Annotated[
-        Path,
-        typer.Option("--scores", metavar="FILE.npy", help="A matrix of scores, higher is better.", show_default=False),
-    ],
+    scores: Scores = None,
+    model: Model = None,
     split: Split = None,
     against: Against = None,
+    images: Images = None,
+    features: FeaturesElsewhere = None,
     json: Json = False,
 ) -> None:
     """Region→phrase: a matrix is gold regions × all phrases, in the order of the data."""
     from deixis.evaluation.of_data import regions_of
     from deixis.evaluation.retrieval import region_retrieval
 
-    gold = regions_of(_photos(data, split))
+    dataset, photos = _opened(data, split, images)
+    gold = regions_of(photos)
+
+    def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
+        from deixis.tasks.pointing import gold_region_scores
+        from deixis.tasks.scoring import seen_photos
+
+        seen = seen_photos(bundle, dataset, photos, also=_also(features), on_progress=on_progress)
+        return gold_region_scores(bundle, seen.require_all(), gold)
+
     _answer_from_matrices(
         "regions",
         lambda matrix: region_retrieval(
             matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
         ),
-        _systems(scores, None, against),
-        None,
+        _systems(scores, model, against),
+        of_model,
         (data, split, json),
     )
 
 
 @app.command()
 def grounding(
-    predictions: Annotated[
-        Path,
-        typer.Option("--predictions", metavar="FILE", help="JSON Lines, one phrase a line.", show_default=False),
-    ],
     data: Data,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", metavar="FILE", help="JSON Lines, one phrase a line.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="DIR", help="A model that deixis train made, instead of --predictions."),
+    ] = None,
     split: Split = None,
     protocol: Annotated[
         Literal["union", "any"], typer.Option(help="The union of the chain's boxes, as the papers, or any of them.")
@@ -177,32 +199,57 @@ def grounding(
         bool, typer.Option("--missing-as-wrong", help="Count phrases without a prediction as wrong.")
     ] = False,
     against: Against = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For a model: write its predictions, as JSON Lines.")
+    ] = None,
+    images: Images = None,
+    features: FeaturesElsewhere = None,
     json: Json = False,
 ) -> None:
     """Phrase localisation: a box for each phrase, beside the best box that never looks at the photo."""
-    from deixis.data.dataset import Dataset
     from deixis.evaluation.fixed_boxes import best_fixed_boxes
     from deixis.evaluation.grounding import compare_localization, localization
     from deixis.evaluation.localization_items import localization_items
-    from deixis.evaluation.predictions import read_predictions
+    from deixis.evaluation.predictions import write_predictions
 
-    dataset = Dataset(data)
-    items = localization_items(dataset.split(split) if split else dataset.photos)
+    systems = _systems(predictions, model, against, "--predictions FILE")
+    if out and not model:
+        raise DeixisError("--out: there is nothing to write without --model")
+    dataset, photos = _opened(data, split, images)
+    items = localization_items(photos)
     blind_split = blind_split or ("train" if "train" in dataset.manifest.splits else None)
     blind = None
     if blind_split:
         with working(f"finding the best fixed boxes on {blind_split}"):
             blind = best_fixed_boxes(localization_items(dataset.split(blind_split)), protocol=protocol)
-    given = read_predictions(predictions)
+    given = [_predictions(system, dataset, photos, items, _also(features)) for system in systems]
+    if out:
+        write_predictions(out, given[0])
     missing: Literal["miss", "error"] = "miss" if missing_as_wrong else "error"
     with working(f"scoring {len(items):,} phrases"):
-        result = localization(given, items, protocol=protocol, blind=blind, missing=missing)
+        result = localization(given[0], items, protocol=protocol, blind=blind, missing=missing)
         compared = (
-            compare_localization(given, read_predictions(against), items, protocol=protocol, missing=missing)
-            if against
-            else {}
+            compare_localization(given[0], given[1], items, protocol=protocol, missing=missing) if against else {}
         )
-    _answer("grounding", predictions, (data, split, json), result.as_json(), compared)
+    answer("grounding", systems[0].path, (data, split, json), result.as_json(), compared)
+
+
+def _predictions(
+    system: _System, dataset: Dataset, photos: Photos, items: Sequence[Item], also: Sequence[Path]
+) -> Sequence[Prediction | PhraseElsewhere]:
+    """The boxes of a system for all items: from its file, or from a model."""
+    if not system.is_model:
+        from deixis.evaluation.predictions import read_predictions
+
+        return read_predictions(system.path)
+    from deixis.tasks.bundle import load
+    from deixis.tasks.pointing import predictions_of
+    from deixis.tasks.scoring import seen_photos
+
+    bundle = load(system.path)
+    with progress() as on_progress:
+        seen = seen_photos(bundle, dataset, photos, regions=True, also=also, on_progress=on_progress)
+        return predictions_of(bundle, seen.require_all(), items, on_progress=on_progress)
 
 
 @app.command()
@@ -220,13 +267,11 @@ def captions(
     json: Json = False,
 ) -> None:
     """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity, without Java."""
-    from deixis.data.dataset import Dataset
     from deixis.evaluation.captions import caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results
     from deixis.evaluation.of_data import sentences_of
 
-    dataset = Dataset(data)
-    photos = dataset.split(split) if split else dataset.photos
+    dataset, photos = _opened(data, split)
     train_split = train_split or ("train" if "train" in dataset.manifest.splits else None)
     training = sentences_of(dataset.split(train_split)).texts if train_split else None
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in photos}
@@ -237,11 +282,7 @@ def captions(
             if file is not None
         ]
         compared = compare_captions(*results) if against else {}
-    _answer("captions", predictions, (data, split, json), results[0].as_json(), compared)
-
-
-About = tuple[Path | None, str | None, bool]
-"""The data, its split, and whether the answer is JSON."""
+    answer("captions", predictions, (data, split, json), results[0].as_json(), compared)
 
 
 @dataclass(frozen=True)
@@ -252,10 +293,12 @@ class _System:
     is_model: bool
 
 
-def _systems(scores: Path | None, model: Path | None, against: Path | None) -> list[_System]:
+def _systems(
+    scores: Path | None, model: Path | None, against: Path | None, option: str = "--scores FILE.npy"
+) -> list[_System]:
     """The system to score, and another to compare it with where there is one."""
     if (scores is None) == (model is None):
-        raise DeixisError("give one of --scores FILE.npy and --model DIR")
+        raise DeixisError(f"give one of {option} and --model DIR")
     systems = [_System(model, True)] if model else [_System(scores, False)] if scores else []
     return [*systems, *([_System(against, against.is_dir())] if against else [])]
 
@@ -275,7 +318,7 @@ def _answer_from_matrices(
         results = [score(matrix) for matrix in matrices]
         compared = compare_results(*results) if len(results) == 2 else {}
         scores = results[0].as_json()
-    _answer(task, systems[0].path, about, scores, compared)
+    answer(task, systems[0].path, about, scores, compared)
 
 
 def _matrix(system: _System, of_model: OfModel | None) -> Matrix:
@@ -289,67 +332,3 @@ def _matrix(system: _System, of_model: OfModel | None) -> Matrix:
         raise DeixisError(f"{system.path}: a model is scored on the photos and sentences of a data set")
     with progress() as on_progress:
         return of_model(load(system.path), on_progress)
-
-
-def _answer(
-    task: str, model: Path, about: About, result: Mapping[str, Any], compared: Mapping[str, Comparison]
-) -> None:
-    data, split, json = about
-    if json:
-        document = {"task": task, "model": str(model), "data": str(data) if data else None, "split": split, **result}
-        if compared:
-            document["difference"] = {
-                name: {"difference": found.difference, "interval": [found.low, found.high], "p": found.p}
-                for name, found in compared.items()
-            }
-        print_json(document)
-    else:
-        _print_scores(task, result, compared)
-
-
-def _print_scores(task: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
-    from rich.table import Table
-
-    table = Table(task)
-    for heading in ("score", "95 % interval", *(["difference", "95 % interval", "p"] if compared else [])):
-        table.add_column(heading, justify="right")
-    for name, value in result.items():
-        if isinstance(value, float):
-            row = [name, f"{value:.2f}", _bounds(result["interval"].get(name))]
-            if found := compared.get(name):
-                row += [f"{found.difference:+.2f}", _bounds((found.low, found.high)), f"{found.p:.4f}"]
-            table.add_row(*row)
-    print_table(table)
-    _print_groups(result)
-    print(f"n = {result['n']:,}; {result['protocol']}" + (f"; ties: {result['ties']}" if "ties" in result else ""))
-
-
-def _print_groups(result: Mapping[str, Any]) -> None:
-    """The tables by type and by phrase, where a result has them."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    for heading in ("by_type", "by_phrase"):
-        groups: Mapping[str, Mapping[str, Any]] = result.get(heading) or {}
-        if groups:
-            table = Table()
-            table.add_column(heading.replace("_", " "), max_width=28)  # the whole stays within 120 columns
-            for column in ("n", "photos", "r1 [95 %]", "r5", "r10", "upper_bound", "ap", "ap_nms"):
-                table.add_column(column, justify="right")
-            for name, scores in groups.items():
-                table.add_row(escape(name), *_group_cells(scores))
-            print_table(table)
-            for reason in dict.fromkeys(scores["no_interval"] for scores in groups.values() if scores["no_interval"]):
-                print(f"[–] no interval: {reason}")
-
-
-def _group_cells(scores: Mapping[str, Any]) -> list[str]:
-    """A row of a group's scores; there is room for one interval."""
-    bounds = scores["interval"]["r1"]
-    between = f"[{bounds[0]:.1f}, {bounds[1]:.1f}]" if bounds else "[–]"
-    others = (f"{scores[name]:.1f}" for name in ("r5", "r10", "upper_bound", "ap", "ap_nms"))
-    return [str(scores["n"]), str(scores["photos"]), f"{scores['r1']:.1f} {between}", *others]
-
-
-def _bounds(interval: Any) -> str:
-    return f"{interval[0]:.2f} – {interval[1]:.2f}" if interval else ""

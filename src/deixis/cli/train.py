@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,70 +10,124 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deixis.cli.output import Json, note, plural, print_json, progress
+from deixis.cli.output import Json, note, plural, print_json, print_table, progress
+from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from deixis.tasks.fit_cca import CCATraining, Fitted
+    from deixis.tasks.chosen import Chosen
+    from deixis.tasks.fit_cca import Fitted
+    from deixis.tasks.fit_networks import Trained
     from deixis.tasks.scoring import DevScores
 
 _LEFT_OUT_SHOWN = 10
 
+Model = Literal["cca", "two-branch", "similarity"]
+
 
 def train(
-    model: Annotated[Literal["cca"], typer.Argument(metavar="MODEL", help="cca.", show_default=False)],
-    data: Annotated[Path, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)],
-    settings: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings in a JSON file.")] = None,
+    model: Annotated[Model, typer.Argument(metavar="MODEL", help="cca, two-branch or similarity.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)
+    ] = None,
+    settings: Annotated[
+        str | None, typer.Option(metavar="FILE|NAME", help="Settings in a JSON file, or by a name.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; may be repeated.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to put the model; MODEL.model unless given.")
     ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     images: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the photos are now.")] = None,
+    list_settings: Annotated[
+        bool, typer.Option("--list-settings", help="Print all settings of MODEL, and the names, and stop.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train a model on the split train, and score it on the split dev or val where there is one."""
     from deixis.data.dataset import Dataset
+    from deixis.tasks.chosen import choose
+
+    if list_settings:
+        _list_settings(model, json)
+        return
+    if data is None:
+        raise DeixisError("give --data DATA, a data set directory (--list-settings needs none)")
+    chosen = choose(model, settings, set_ or [])
+    dataset = Dataset(data, images=images)
+    place = out or Path(f"{model}.model")
+    if model == "cca" and resume:
+        raise DeixisError("--resume: cca learns in one pass; there is nothing to go on with, run it again")
+    done: Fitted | Trained | None
+    if model == "cca":
+        done, dev = _train_cca(dataset, chosen, place)
+    else:
+        from deixis.tasks.fit_networks import fit_network
+
+        with progress() as on_progress:
+            done = fit_network(model, dataset, chosen, place, resume=resume, on_progress=on_progress)
+        dev = done.dev if done else None
+    if done and json:
+        _answer_json(model, place, chosen, done, dev)
+    elif done:
+        _answer(model, place, data, done, dev)
+    if "LOCAL_RANK" in os.environ:  # set by torchrun
+        from deixis.training.distributed import leave
+
+        leave()
+
+
+def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevScores | None]:
     from deixis.tasks.bundle import new_bundle
-    from deixis.tasks.fit_cca import card_of, fit_cca
+    from deixis.tasks.fit_cca import CCATraining, card_of, fit_cca
     from deixis.tasks.scoring import score_on_dev
 
-    chosen = _chosen(settings, set_ or [])
-    place = out or Path(f"{model}.model")
-    dataset = Dataset(data, images=images)
-    stores = [Path(chosen.features)] if chosen.features else []
+    assert isinstance(chosen.model, CCATraining)  # noqa: S101 - what `choose` gives for cca
+    stores = [Path(chosen.learning.features)] if chosen.learning.features else []
     begun = time.monotonic()
     with new_bundle(place) as unfinished, progress() as on_progress:
-        fitted = fit_cca(dataset, chosen, on_progress)
+        fitted = fit_cca(dataset, chosen.model, chosen.learning, on_progress=on_progress)
         dev = score_on_dev(fitted.bundle, dataset, also=stores, on_progress=on_progress)
-        fitted.bundle.write(unfinished, card_of(dataset, chosen, fitted, dev, time.monotonic() - begun))
+        seconds = time.monotonic() - begun
+        fitted.bundle.write(unfinished, card_of(dataset, chosen.model, chosen.learning, fitted, dev, seconds))
+    return fitted, dev
+
+
+def _list_settings(model: Model, json: bool) -> None:
+    from deixis.tasks.chosen import in_words, named
+
+    found, names = in_words(model), list(named(model))
     if json:
-        _answer_json(model, place, chosen, fitted, dev)
-    else:
-        _answer(model, place, data, fitted, dev)
+        print_json({"settings": [vars(setting) for setting in found], "names": names})
+        return
+    from rich.table import Table
+
+    table = Table("--set", "default", "what")
+    for setting in found:
+        choices = f" [{', '.join(setting.choices)}]" if setting.choices else ""
+        table.add_row(setting.name, setting.default, _escaped(setting.meaning + choices))
+    print_table(table)
+    print("--settings takes a JSON file or one of:")
+    for name in names:
+        print(f"  {name}")
 
 
-def _chosen(file: Path | None, assignments: Sequence[str]) -> CCATraining:
-    """The settings: defaults, then the file's, then what was typed."""
-    from deixis.tasks.fit_cca import CCATraining
-    from deixis.training.settings import settings_from, settings_from_file
+def _escaped(text: str) -> str:
+    from rich.markup import escape
 
-    chosen = CCATraining()
-    if file is not None:
-        chosen = settings_from_file([chosen], file)[0]
-    return settings_from(chosen, assignments)
+    return escape(text)
 
 
-def _answer_json(model: str, place: Path, chosen: CCATraining, fitted: Fitted, dev: DevScores | None) -> None:
-    from deixis.training.settings import settings_to_json
-
+def _answer_json(model: str, place: Path, chosen: Chosen, done: Fitted | Trained, dev: DevScores | None) -> None:
     document: dict[str, Any] = {
         "model": model,
         "out": str(place),
-        "settings": settings_to_json(chosen),
-        "photos": fitted.photos,
-        "sentences": fitted.sentences,
-        "left_out": list(fitted.left_out),
+        "settings": chosen.to_json(),
+        "photos": done.photos,
+        "sentences": done.sentences,
+        "phrases": done.phrases,
+        "left_out": list(done.left_out),
         "dev": None,
     }
     if dev:
@@ -80,16 +135,21 @@ def _answer_json(model: str, place: Path, chosen: CCATraining, fitted: Fitted, d
     print_json(document)
 
 
-def _answer(model: str, place: Path, data: Path, fitted: Fitted, dev: DevScores | None) -> None:
-    left_out = [*fitted.left_out, *(dev.left_out if dev else ())]
-    for line in left_out[:_LEFT_OUT_SHOWN]:
-        note(f"left out: {line}")
-    if len(left_out) > _LEFT_OUT_SHOWN:
-        note(f"left out: … and {len(left_out) - _LEFT_OUT_SHOWN:,} more (--json lists all)")
-    learned_from = f"{plural(fitted.photos, 'photo')} and {plural(fitted.sentences, 'sentence')} of {data}"
+def _answer(model: str, place: Path, data: Path, done: Fitted | Trained, dev: DevScores | None) -> None:
+    _name_left_out([*done.left_out, *(dev.left_out if dev else ())])
+    texts = [plural(count, noun) for count, noun in ((done.sentences, "sentence"), (done.phrases, "phrase")) if count]
+    learned_from = ", ".join([plural(done.photos, "photo"), *texts[:-1]]) + f" and {texts[-1]} of {data}"
     print(f"{place}: {model}, learned from {learned_from}")
     if dev:
-        recalls = (f"{name} {value:.1f}" for name, value in dev.scores.items() if "_r" in name)
-        print(f"{dev.split} ({plural(dev.photos, 'photo')}): {', '.join(recalls)}")
+        shares = (f"{name} {value:.1f}" for name, value in dev.scores.items() if not name.endswith(("medr", "meanr")))
+        print(f"{dev.split} ({plural(dev.photos, 'photo')}): {', '.join(shares)}")
+    task = "grounding" if done.phrases and not done.sentences else "retrieval"
     split = f" --split {dev.split}" if dev else ""
-    note(f"next: deixis evaluate retrieval --model {place} --data {data}{split}")
+    note(f"next: deixis evaluate {task} --model {place} --data {data}{split}")
+
+
+def _name_left_out(lines: Sequence[str]) -> None:
+    for line in lines[:_LEFT_OUT_SHOWN]:
+        note(f"left out: {line}")
+    if len(lines) > _LEFT_OUT_SHOWN:
+        note(f"left out: … and {len(lines) - _LEFT_OUT_SHOWN:,} more (--json lists all)")

@@ -160,6 +160,11 @@ class Similarity(StoredModel, Scorer):
         self.settings = settings or SimilaritySettings()
         self.network = SimilarityNetwork(visual_size, text_size, self.settings).to(device)
 
+    @property
+    def dimension(self) -> int:
+        """Numbers in each vector that a branch makes; their dot product means nothing."""
+        return self.network.visual.dimension
+
     def prepare_visual(self, features: ArrayLike) -> Floats:
         """What the visual branch makes of photos or regions."""
         rows = checked_rows(features, self.visual_size, "photo or region")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
@@ -54,9 +55,11 @@ class Stacked(StoredModel, Embedder):
         photos, sentences = np.asarray(X), np.asarray(Y)
         if len(photos) != len(sentences):
             raise DeixisError(f"Stacked: X has {len(photos):,} rows, Y has {len(sentences):,}; they must be pairs")
-        self.model.fit_blocks(
-            (self._stacked_visual(photos[block]), self._stacked_text(sentences[block])) for block in blocks(len(photos))
-        )
+        return self.fit_blocks((photos[block], sentences[block]) for block in blocks(len(photos)))
+
+    def fit_blocks(self, pairs: Iterable[tuple[Floats, Floats]]) -> Self:
+        """Learn from pairs that come in blocks, each seen once."""
+        self.model.fit_blocks((self._stacked_visual(photos), self._stacked_text(texts)) for photos, texts in pairs)
         return self
 
     def prepare_visual(self, features: ArrayLike) -> Floats:

@@ -42,16 +42,20 @@ class TwoBranchSettings:
         Keep only the first layer of each branch; vectors then have `hidden` numbers.
     dropout
         After the first layer.
-    text
-        What the text branch is given: features, or words that an encoder reads: lstm, gru or transformer.
+    reader
+        Who reads the words for the text branch: lstm, gru or transformer; none where it is given features of texts.
+    min_count
+        Of a reader: words that the training texts hold less often are unknown to it.
+    start
+        Of a reader: how the vectors of its words begin, random or as word vectors that are given or installed.
     word_size
-        Of an encoder: numbers in the vector of a word.
+        Of a reader: numbers in the vector of a word.
     text_hidden
-        Of an encoder: numbers in its state.
+        Of a reader: numbers in its state.
     text_layers
-        Of an encoder: layers one over the other.
+        Of a reader: layers one over the other.
     word_dropout
-        Of an encoder: dropout of word vectors.
+        Of a reader: dropout of word vectors.
     loss
         triplet (eq. 6), hardest (only the hardest negative counts) or softmax (among all negatives).
     margin
@@ -86,7 +90,9 @@ class TwoBranchSettings:
     dimension: int = 512
     linear: bool = False
     dropout: float = 0.0
-    text: Literal["features", "lstm", "gru", "transformer"] = "features"
+    reader: Literal["none", "lstm", "gru", "transformer"] = "none"
+    min_count: int = 1
+    start: Literal["random", "vectors"] = "random"
     word_size: int = 256
     text_hidden: int = 512
     text_layers: int = 1
@@ -110,7 +116,7 @@ class TwoBranchSettings:
     other_photos: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "dimension", "word_size", "text_hidden", "text_layers", "most_negatives"):
+        for name in ("hidden", "dimension", "min_count", "word_size", "text_hidden", "text_layers", "most_negatives"):
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
         for name in ("dropout", "word_dropout", "label_smoothing"):
@@ -157,13 +163,12 @@ def _papers() -> dict[str, TwoBranchSettings]:
         "papers/two-branch-sentences-one-way": sentences_one_way,
         "papers/two-branch-sentences-linear": replace(sentences_both_ways, linear=True),
         "papers/two-branch-sentences-linear-one-way": replace(sentences_one_way, linear=True),
-        "papers/two-branch-lstm": replace(sentences, hidden=1024, text="lstm"),
+        "papers/two-branch-lstm": replace(sentences, hidden=1024, reader="lstm"),
     }
 
 
 PAPERS: Mapping[str, TwoBranchSettings] = _papers()
-"""The two-branch paper's own networks: Table 1 (b), Table 2 (b) and (c). `deixis.training.samplers.SCHEDULES` has their
-epochs, batches and learning rates by the same names."""
+"""The two-branch paper's networks: Table 1 (b), Table 2 (b) and (c); `training.samplers.SCHEDULES` has their pace."""
 
 
 class Branch(nn.Module):
@@ -224,9 +229,9 @@ class TwoBranchNetwork(nn.Module):
     def __init__(self, visual_size: int, text_size: int, settings: TwoBranchSettings) -> None:
         super().__init__()
         self.encoder: TextEncoder | None = None
-        if settings.text != "features":
+        if settings.reader != "none":
             sizes = (settings.word_size, settings.text_hidden, settings.text_layers)
-            self.encoder = make_encoder(EncoderShape(settings.text, text_size, *sizes, settings.word_dropout))
+            self.encoder = make_encoder(EncoderShape(settings.reader, text_size, *sizes, settings.word_dropout))
             text_size = self.encoder.size
         shape = (settings.hidden, settings.dimension, settings.dropout, settings.linear)
         self.visual = Branch(visual_size, *shape)
@@ -261,11 +266,11 @@ class TwoBranch(StoredModel, Embedder):
     visual_size
         Numbers in the features of a region or photo.
     text_size
-        Numbers in the features of a text. Not needed where the settings ask for an encoder.
+        Numbers in the features of a text. Not needed where the settings ask for a reader.
     settings
         What can be chosen.
     vocabulary
-        The words that an encoder knows.
+        The words that a reader knows.
     device
         Where to compute, as torch names it.
 
@@ -289,9 +294,9 @@ class TwoBranch(StoredModel, Embedder):
         device: str | torch.device = "cpu",
     ) -> None:
         self.settings = settings or TwoBranchSettings()
-        if (self.settings.text == "features") != (vocabulary is None):
+        if (self.settings.reader == "none") != (vocabulary is None):
             wrong = "needs a vocabulary" if vocabulary is None else "reads features, it has no use for a vocabulary"
-            raise DeixisError(f"two-branch: text={self.settings.text} {wrong}")
+            raise DeixisError(f"two-branch: reader={self.settings.reader} {wrong}")
         self.visual_size = visual_size
         self.text_size = text_size if vocabulary is None else len(vocabulary)
         self.vocabulary = vocabulary

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast, get_args
 
 import numpy as np
 from PIL import Image
@@ -17,10 +17,13 @@ from PIL import Image
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_directory
 from deixis.language.features import TextFeatures, load_features, transform_in_chunks
-from deixis.language.features.base import Floats
+from deixis.language.features.base import Floats, Text
 from deixis.language.saved import damaged
-from deixis.models.base import Embedder
+from deixis.models.base import Scorer
 from deixis.models.saved import load_model
+from deixis.tasks.features_of import Proposing
+from deixis.tasks.learning import Learn
+from deixis.tasks.places import with_whole_place
 from deixis.vision.encoder import ImageEncoder
 
 FILE = "bundle.json"
@@ -33,24 +36,24 @@ PhotoLike = str | PathLike[str] | Image.Image
 """A photo as people have it: a path, or a Pillow image that is open already."""
 
 
-class StoredEmbedder(Protocol):
-    """An `Embedder` that saves itself, as CCA and the embedding network do."""
+class StoredScorer(Protocol):
+    """A `Scorer` that prepares arrays and saves itself, as CCA and the two networks do."""
 
     @property
     def dimension(self) -> int:
-        """Numbers in each vector."""
+        """Numbers in each vector that is prepared."""
         ...
 
     def prepare_visual(self, features: Any) -> Floats:
-        """A vector for each photo."""
+        """A vector for each photo or region."""
         ...
 
     def prepare_text(self, features: Any) -> Floats:
-        """A vector for each sentence."""
+        """A vector for each sentence or phrase."""
         ...
 
     def scores(self, visual: Floats, text: Floats) -> Floats:
-        """The dot product of every pair."""
+        """The score of every pair."""
         ...
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -84,6 +87,39 @@ class EncoderOfBundle:
         return self.name.startswith("imported:")
 
 
+@dataclass(frozen=True)
+class LearnedFrom:
+    """Which pairs a model has learned from.
+
+    Attributes
+    ----------
+    learn
+        sentences, phrases or both.
+    place
+        How much the place of a region counts, as in `Learning`.
+    proposals, top
+        Whose proposals the model points at, and at most how many for a photo.
+    proposals_fingerprint
+        What changes whenever the proposer's boxes do; empty where the model has learned from no regions.
+    """
+
+    learn: Learn = "sentences"
+    place: float = 0.0
+    proposals: str = "head"
+    top: int = 100
+    proposals_fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        numbers = (self.place, self.top)
+        if self.learn not in get_args(Learn) or not all(type(number) in (int, float) for number in numbers):
+            raise ValueError(f"nothing to learn from: {self.learn!r}, {self.place!r}, {self.top!r}")
+
+    @property
+    def proposing(self) -> Proposing:
+        """The regions that the model points at."""
+        return Proposing(self.proposals, self.top, self.proposals_fingerprint)
+
+
 class Bundle:
     """A matching model with all it needs; what `deixis.load` returns.
 
@@ -92,9 +128,11 @@ class Bundle:
     encoder
         Of the photos.
     text
-        Of the sentences, fitted.
+        Of the sentences, fitted; None where the model reads words itself.
     model
-        Whose vectors are compared by their dot product.
+        That compares them.
+    learned
+        What it has learned from.
 
     Examples
     --------
@@ -104,10 +142,17 @@ class Bundle:
     (2, 1)
     """
 
-    def __init__(self, encoder: EncoderOfBundle, text: TextFeatures, model: StoredEmbedder) -> None:
+    def __init__(
+        self,
+        encoder: EncoderOfBundle,
+        text: TextFeatures | None,
+        model: StoredScorer,
+        learned: LearnedFrom | None = None,
+    ) -> None:
         self.encoder = encoder
         self.text = text
         self.model = model
+        self.learned = learned or LearnedFrom()
 
     def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
         """A vector for each photo, given as a path or as an open Pillow image."""
@@ -118,9 +163,11 @@ class Bundle:
             vectors.append(self.model.prepare_visual(self._features(opened)))
         return np.concatenate(vectors)
 
-    def encode_sentences(self, sentences: Sequence[str]) -> Floats:
-        """A vector for each sentence. English only."""
+    def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
+        """A vector for each sentence or phrase. English only."""
         _refuse_one(sentences, "sentences")
+        if self.text is None:
+            return self.model.prepare_text(sentences)
         chunks = transform_in_chunks(self.text, sentences)  # the features of all would take gigabytes
         return np.concatenate([self._no_vectors(), *(self.model.prepare_text(features) for features in chunks)])
 
@@ -143,22 +190,36 @@ class Bundle:
 
     def write(self, folder: Path, card: str = "") -> None:
         """Write into a folder that `new_bundle` gave."""
-        about = {"format": FORMAT, "version": VERSION, "encoder": asdict(self.encoder)}
+        about = {
+            "format": FORMAT,
+            "version": VERSION,
+            "encoder": asdict(self.encoder),
+            "learned": asdict(self.learned),
+            "reads_words": self.text is None,
+        }
         (folder / FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        self.text.save(folder / "text")
+        if self.text is not None:
+            self.text.save(folder / "text")
         self.model.save(folder / "model")
         if card:
             (folder / CARD).write_text(card, encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Bundle:
-        """Open a folder that `save` wrote."""
+        """Open a folder that `save` wrote, or that of a training run with such a folder in it."""
         path = Path(folder)
-        encoder = _read(path / FILE)
+        if not (path / FILE).is_file() and (path / "model" / FILE).is_file():
+            path = path / "model"
+        about = _read(path / FILE)
+        with damaged(path / FILE):
+            encoder = EncoderOfBundle(**about["encoder"])
+            learned = LearnedFrom(**about["learned"])
+            reads_words = bool(about["reads_words"])
         model = load_model(path / "model")
-        if not isinstance(model, Embedder):
+        if not (isinstance(model, Scorer) and hasattr(model, "dimension")):
             raise DeixisError(f"{path / 'model'}: holds a {model.KIND}, which gives no vectors to compare")
-        return cls(encoder, load_features(path / "text"), model)
+        text = None if reads_words else load_features(path / "text")
+        return cls(encoder, text, cast(StoredScorer, model), learned)
 
     @cached_property
     def image_encoder(self) -> ImageEncoder:
@@ -181,9 +242,13 @@ class Bundle:
         return np.empty((0, self.model.dimension), np.float32)
 
     def _features(self, photos: Sequence[Image.Image]) -> Floats:
-        if self.encoder.crops:
-            return self.image_encoder.encode_crops(photos)
-        return np.stack([features.whole for features in self.image_encoder.encode(photos)])
+        encoder = self.image_encoder
+        vectors = (
+            encoder.encode_crops(photos)
+            if self.encoder.crops
+            else np.stack([features.whole for features in encoder.encode(photos)])
+        )
+        return with_whole_place(vectors, self.learned.place)
 
 
 def load(model: str | PathLike[str]) -> Bundle:
@@ -192,7 +257,7 @@ def load(model: str | PathLike[str]) -> Bundle:
     Parameters
     ----------
     model
-        Its directory. No model comes with deixis yet that could be named instead.
+        Its directory, or that of the run that trained it. No model comes with deixis yet that could be named instead.
 
     Examples
     --------
@@ -236,7 +301,7 @@ def _refuse_one(given: object, what: str) -> None:
         raise DeixisError(f"give a list of {what}, not one string: [{given!r}]")
 
 
-def _read(path: Path) -> EncoderOfBundle:
+def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise DeixisError(f"{path.parent}: no model here ({FILE} is missing)")
     with damaged(path):
@@ -245,4 +310,4 @@ def _read(path: Path) -> EncoderOfBundle:
             raise DeixisError(f"{path}: not a model made by deixis train")
         if about.get("version") != VERSION:
             raise DeixisError(f"{path}: written for version {about.get('version')}, this deixis reads {VERSION}")
-        return EncoderOfBundle(**about["encoder"])
+        return about

@@ -2,74 +2,70 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Literal
 
-from deixis.data.dataset import Dataset, Photos
+import numpy as np
+
+from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.files.progress import OnProgress, silent
+from deixis.language.features import TextFeatures
 from deixis.language.features.base import Floats
-from deixis.language.features.of_data import recipe_of
 from deixis.models.cca import CCA, CCASettings, blocks
-from deixis.tasks.bundle import Bundle, EncoderOfBundle
-from deixis.tasks.features_of import SeenPhotos, SentenceVectors, encode_photos, sentence_vectors, stored_photos
+from deixis.models.stacked import Stacked
+from deixis.tasks.bundle import Bundle, EncoderOfBundle, LearnedFrom
+from deixis.tasks.features_of import SeenPhotos, SentenceVectors, sentence_vectors
+from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
+from deixis.tasks.regions_of import HalfFloats, RegionSet, phrase_vectors, region_set
 from deixis.tasks.scoring import DevScores
+from deixis.tasks.typed import command_of
 from deixis.training.about import About, facts_of
 from deixis.training.settings import settings_to_json
+
+Blocks = Iterator[tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
 class CCATraining:
-    """What ``deixis train cca --set`` takes.
+    """What is CCA's own.
 
     Attributes
     ----------
-    encoder
-        Of the photos, by its name.
-    features
-        Instead of an encoder: a directory that ``deixis features`` made, with ``--import`` say.
-    crops
-        10 for the mean over ten crops, as in the papers; 0 for the whole photo at once.
-    text
-        Of the sentences.
-    vectors
-        Word vectors for all text but tfidf: a path or an installed package.
     components
         Dimensions of the common space.
     regularisation
         Added to the variance of every column, as a share of the mean variance of its side.
     power
         Each dimension counts by its correlation to this power; 0 counts all the same.
-    train
-        The split to learn from.
+    auxiliary
+        The directory of a CCA that has learned from phrases: its vectors are put after the features, as in the stacked
+        auxiliary embedding of Flickr30k Entities.
+    auxiliary_weight
+        By which these vectors, of length 1, are multiplied.
 
     Examples
     --------
-    >>> CCATraining(crops=5)
+    >>> CCATraining(components=0)
     Traceback (most recent call last):
-    deixis.errors.DeixisError: crops=5: must be 0 or 10
+    deixis.errors.DeixisError: components=0: must be 1 or more
     """
 
-    encoder: str = "deixis"
-    features: str = ""
-    crops: int = 0
-    text: Literal["mean", "tfidf", "fisher", "hglmm"] = "tfidf"
-    vectors: str = ""
     components: int = CCASettings.components
     regularisation: float = CCASettings.regularisation
     power: float = CCASettings.power
-    train: str = "train"
+    auxiliary: str = ""
+    auxiliary_weight: float = 1.0
 
     def __post_init__(self) -> None:
         rules = {
-            "crops": (self.crops in (0, 10), "must be 0 or 10"),
             "components": (self.components >= 1, "must be 1 or more"),
             # Written so that nan is refused too.
             "regularisation": (0 <= self.regularisation < float("inf"), "must be 0 or more"),
             "power": (0 <= self.power < float("inf"), "must be 0 or more"),
+            "auxiliary_weight": (0 < self.auxiliary_weight < float("inf"), "must be greater than 0"),
         }
         for name, (kept, rule) in rules.items():
             if not kept:
@@ -88,84 +84,128 @@ class Fitted:
         From how many.
     left_out
         Why other photos of the split were left out, a line for each.
+    phrases
+        From how many pairs of a region and a phrase.
     """
 
     bundle: Bundle
     photos: int
     sentences: int
     left_out: tuple[str, ...] = ()
+    phrases: int = 0
 
 
-def fit_cca(dataset: Dataset, chosen: CCATraining, on_progress: OnProgress = silent) -> Fitted:
-    """Learn from the photos and sentences of the training split, in one pass.
+def fit_cca(
+    dataset: Dataset, chosen: CCATraining, learning: Learning | None = None, *, on_progress: OnProgress = silent
+) -> Fitted:
+    """Learn from the photos and sentences of the training split, or from their regions and phrases, in one pass.
 
     Features that are missing are computed first and kept beside the data: a run that is stopped is soon where it was.
     """
-    photos = _training_photos(dataset, chosen.train)
-    recipe = recipe_of(chosen.text, chosen.vectors or None)  # missing word vectors are known before photos are encoded
-    seen = _seen(dataset, photos, chosen, on_progress)
-    sentences = sentence_vectors(dataset, seen.photos, recipe, train=chosen.train, on_progress=on_progress)
-    _refuse_nothing(dataset, seen, sentences, chosen.train)
+    learning = learning or Learning()
+    photos = training_photos(dataset, learning.train)
+    recipe = learning.recipe()
+    auxiliary = _opened_auxiliary(chosen.auxiliary) if chosen.auxiliary else None
+    seen = see_photos(dataset, photos, learning, on_progress=on_progress)
+    refuse_no_photos(dataset, seen, learning.train)
+    sentences = sentence_vectors(dataset, seen.photos, recipe, train=learning.train, on_progress=on_progress)
+    pairs: list[Blocks] = []
+    if learning.sentences:
+        _refuse_no_sentences(dataset, sentences, learning.train)
+        pairs.append(_sentence_pairs(seen, sentences, on_progress))
+    regions = None
+    if learning.regions:
+        _refuse_other_sizes(seen, learning)
+        regions = region_set(seen, learning, where=str(dataset.path), gold_only=True, on_progress=on_progress)
+        vectors = phrase_vectors(sentences.features, regions.pairs.phrases, on_progress)
+        pairs.append(_phrase_pairs(regions, vectors, on_progress))
     model = CCA(chosen.components, chosen.regularisation, chosen.power)
-    model.fit_blocks(_pairs(seen, sentences, on_progress))
     made_by = seen.store.contents
-    encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint, chosen.crops)
-    bundle = Bundle(encoder, sentences.features, model)
-    return Fitted(bundle, len(seen.photos), len(sentences.rows), seen.left_out)
+    fitted: CCA | Stacked = model
+    if auxiliary:
+        _refuse_another(auxiliary, chosen.auxiliary, seen, sentences.features)
+        fitted = Stacked(_cca_of(auxiliary, chosen.auxiliary), model, chosen.auxiliary_weight)
+    fitted.fit_blocks(chain.from_iterable(pairs))
+    bundle = Bundle(
+        EncoderOfBundle(made_by.encoder, made_by.fingerprint, learning.crops),
+        sentences.features,
+        fitted,
+        learned_from(learning, seen),
+    )
+    counts = len(sentences.rows) if learning.sentences else 0, len(regions.pairs) if regions else 0
+    return Fitted(bundle, len(seen.photos), counts[0], seen.left_out, counts[1])
 
 
-def card_of(dataset: Dataset, chosen: CCATraining, fitted: Fitted, dev: DevScores | None, seconds: float) -> str:
+def learned_from(learning: Learning, seen: SeenPhotos) -> LearnedFrom:
+    """What a bundle remembers of the pairs it has learned from."""
+    made_by = seen.store.contents
+    name, fingerprint = learning.proposals, ""
+    if learning.regions and made_by.proposer:
+        name, fingerprint = made_by.proposer, made_by.proposer_fingerprint
+    return LearnedFrom(learning.learn, learning.place, name, learning.top, fingerprint)
+
+
+def card_of(
+    dataset: Dataset, chosen: CCATraining, learning: Learning, fitted: Fitted, dev: DevScores | None, seconds: float
+) -> str:
     """What people should know of a trained model, in Markdown."""
     from deixis.training.card import model_card  # torch comes with it
     from deixis.training.checkpoints import Best
 
     encoder = fitted.bundle.encoder
-    learned_from = f"{fitted.photos:,}, with {fitted.sentences:,} sentences; {len(fitted.left_out):,} left out"
+    pairs = [(fitted.sentences, "sentences"), (fitted.phrases, "phrases")]
+    said = " and ".join(f"{count:,} {name}" for count, name in pairs if count)
     used = {
-        "photos learned from": learned_from,
+        "photos learned from": f"{fitted.photos:,}, with {said}; {len(fitted.left_out):,} left out",
         "encoder": f"{encoder.name} ({encoder.fingerprint})",
     }
     if dev:
         used[f"scored on {dev.split}"] = f"{dev.photos:,} photos; {len(dev.left_out):,} left out"
-    facts = facts_of(dataset, chosen.train, *([dev.split] if dev else []))
-    about = About("cca", settings_to_json(chosen), facts, _command(dataset, chosen), used)
+    facts = facts_of(dataset, learning.train, *([dev.split] if dev else []))
+    settings = settings_to_json(learning) | settings_to_json(chosen)
+    about = About("cca", settings, facts, command_of("cca", dataset, learning, chosen), used)
     return model_card(about, None, Best(0, 0, "", dev.scores if dev else {}), seconds)
 
 
-def _command(dataset: Dataset, chosen: CCATraining) -> str:
-    """What trains the same model again."""
-    plain = settings_to_json(CCATraining())
-    changed = [f"{name}={value}" for name, value in settings_to_json(chosen).items() if value != plain[name]]
-    words = ["deixis", "train", "cca", "--data", str(dataset.path)]
-    return shlex.join([*words, *(word for each in changed for word in ("--set", each))])
-
-
-def _training_photos(dataset: Dataset, split: str) -> Photos:
-    if split not in dataset.manifest.splits:
-        known = ", ".join(dataset.manifest.splits) or "none"
-        raise DatasetError(
-            f"{dataset.path}: no split {split!r} to learn from; it has: {known}; name another with --set train=NAME"
-        )
-    return dataset.split(split)
-
-
-def _seen(dataset: Dataset, photos: Photos, chosen: CCATraining, on_progress: OnProgress) -> SeenPhotos:
-    if chosen.features:
-        return stored_photos(Path(chosen.features), dataset, photos, crops=chosen.crops)
-    from deixis.vision.encoders import open_encoder
-
-    return encode_photos(dataset, photos, open_encoder(chosen.encoder), crops=chosen.crops, on_progress=on_progress)
-
-
-def _refuse_nothing(dataset: Dataset, seen: SeenPhotos, sentences: SentenceVectors, split: str) -> None:
-    if not len(seen.photos):
-        why = f", the first: {seen.left_out[0]}" if seen.left_out else ""
-        raise DatasetError(f"{dataset.path}: no photo of split {split!r} has features{why}")
+def _refuse_no_sentences(dataset: Dataset, sentences: SentenceVectors, split: str) -> None:
     if not len(sentences.rows):
         raise DatasetError(f"{dataset.path}: the photos of split {split!r} have no sentences to learn from")
 
 
-def _pairs(seen: SeenPhotos, sentences: SentenceVectors, on_progress: OnProgress) -> Iterator[tuple[Floats, Floats]]:
+def _refuse_other_sizes(seen: SeenPhotos, learning: Learning) -> None:
+    contents = seen.store.contents
+    if learning.sentences and contents.dimension != contents.channels:
+        raise DeixisError(
+            f"learn=both: {contents.encoder} gives photos {contents.dimension:,} numbers and regions "
+            f"{contents.channels:,}; they must be as many"
+        )
+
+
+def _opened_auxiliary(folder: str) -> Bundle:
+    if not Path(folder).is_dir():
+        raise DeixisError(f"auxiliary={folder}: no such directory")
+    return Bundle.load(folder)
+
+
+def _cca_of(auxiliary: Bundle, folder: str) -> CCA:
+    if not isinstance(auxiliary.model, CCA):
+        raise DeixisError(f"auxiliary={folder}: holds no CCA")
+    return auxiliary.model
+
+
+def _refuse_another(auxiliary: Bundle, folder: str, seen: SeenPhotos, text: TextFeatures) -> None:
+    """Refuse an auxiliary model that takes other features than the model that it is to help."""
+    probe = ["a man in a red hat plays with two dogs in the snow"]
+    theirs, ours = auxiliary.encoder.fingerprint, seen.store.contents.fingerprint
+    if theirs != ours:
+        raise DeixisError(f"auxiliary={folder}: learned from features of {theirs}, this model learns from {ours}")
+    if auxiliary.learned.place != seen.place:
+        raise DeixisError(f"auxiliary={folder}: learned with place={auxiliary.learned.place}, not {seen.place}")
+    if auxiliary.text is None or not np.array_equal(auxiliary.text.transform(probe), text.transform(probe)):
+        raise DeixisError(f"auxiliary={folder}: learned from other text features; use the same data, train and text")
+
+
+def _sentence_pairs(seen: SeenPhotos, sentences: SentenceVectors, on_progress: OnProgress) -> Blocks:
     """The photo and the sentence of each pair, a block at a time."""
     total = len(sentences.rows)
     for block in blocks(total):
@@ -174,3 +214,12 @@ def _pairs(seen: SeenPhotos, sentences: SentenceVectors, on_progress: OnProgress
         photos = seen.vectors(first, last + 1)
         yield photos[owners - first], sentences.vectors[sentences.rows[block]]
         on_progress("learning from sentences", min(block.stop, total), total)
+
+
+def _phrase_pairs(regions: RegionSet, phrases: HalfFloats, on_progress: OnProgress) -> Blocks:
+    """The region and the phrase of each pair, a block at a time."""
+    pairs = regions.pairs
+    for block in blocks(len(pairs)):
+        gold = pairs.gold[pairs.chain[block]]
+        yield regions.vectors[gold].astype(np.float32), phrases[pairs.phrase[block]].astype(np.float32)
+        on_progress("learning from phrases", min(block.stop, len(pairs)), len(pairs))

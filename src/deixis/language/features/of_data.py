@@ -121,7 +121,7 @@ def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
         raise DeixisError(f"no text features {kind}; there are {', '.join(KINDS)}")
     if kind == "tfidf":
         return Recipe(kind, "", features.TfIdf)
-    words = _word_vectors(vectors)
+    words = word_vectors(vectors)
     makers: dict[str, Callable[[WordVectors], TextFeatures]] = {
         "mean": features.MeanVector,
         "fisher": features.gmm_fisher_vectors,
@@ -130,7 +130,8 @@ def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
     return Recipe(kind, _hash_of_vectors(words), lambda: makers[kind](words))
 
 
-def _word_vectors(vectors: str | None) -> WordVectors:
+def word_vectors(vectors: str | None = None) -> WordVectors:
+    """Word vectors from a path, or from a package that deixis knows; without either, from the first of these."""
     if vectors is None or (vectors in PACKAGES and not Path(vectors).exists()):
         return installed_vectors(vectors or PACKAGES[0])
     return read_vectors(vectors)

@@ -1,0 +1,243 @@
+"""`deixis train two-branch` and `similarity`: from a data set directory to a run with a bundle in it.
+
+Under ``torchrun`` all processes come here. The first fills what is missing beside the data, the others then find it
+there, and each reads its own copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.files.progress import OnProgress, silent
+from deixis.language.features.base import words_of
+from deixis.language.features.of_data import word_vectors
+from deixis.language.vectors import WordVectors
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.similarity import Similarity, SimilaritySettings
+from deixis.models.two_branch import TwoBranch, TwoBranchSettings
+from deixis.tasks.bundle import Bundle, EncoderOfBundle
+from deixis.tasks.chosen import Chosen, Model
+from deixis.tasks.features_of import SeenPhotos
+from deixis.tasks.fit_cca import learned_from
+from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
+from deixis.tasks.lessons import Lessons, Rows, Texts, phrase_lessons, read_texts, sentence_lessons
+from deixis.tasks.scoring import DevScores, dev_split
+from deixis.tasks.typed import command_of
+from deixis.training.about import About, facts_of
+from deixis.training.base import Evaluate
+from deixis.training.distributed import chosen_device, process_count, process_number, processes
+from deixis.training.losses import Features, LogisticObjective, MatchingObjective
+from deixis.training.settings import TrainSettings, settings_to_json
+from deixis.training.trainer import RUN, Outcome, Trainer
+
+T = TypeVar("T")
+Network = TwoBranch | Similarity
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training has ended.
+
+    Attributes
+    ----------
+    outcome
+        Of the run.
+    photos, sentences, phrases
+        From how many it has learned.
+    left_out
+        Why other photos of the split were left out, a line for each.
+    dev
+        The best look at dev; None where there is no dev.
+    """
+
+    outcome: Outcome
+    photos: int
+    sentences: int
+    phrases: int
+    left_out: tuple[str, ...]
+    dev: DevScores | None
+
+
+def fit_network(
+    model: Model, dataset: Dataset, chosen: Chosen, out: Path, *, resume: bool = False, on_progress: OnProgress = silent
+) -> Trained | None:
+    """Train a network on pairs of the training split, watched on dev.
+
+    Features that are missing are computed first and kept beside the data.
+
+    Parameters
+    ----------
+    model
+        two-branch or similarity.
+    dataset
+        What it learns from.
+    chosen
+        How.
+    out
+        The run directory; its folder ``model`` will hold the bundle.
+    resume
+        Go on with the run that is there.
+    on_progress
+        Called in the first process as the work goes on.
+
+    Returns
+    -------
+    Trained or None
+        None in all processes but the first.
+    """
+    training = chosen.training or TrainSettings()
+    if chosen.learning.learn == "both":
+        raise DeixisError("learn=both: only cca learns from both together; take learn=sentences or learn=phrases")
+    _refuse_unusable(out, resume)
+    photos = training_photos(dataset, chosen.learning.train)
+    with processes(chosen_device(training.device)) as device:
+        first = process_number() == 0
+        told = on_progress if first else silent
+        # First the texts: missing word vectors are known before any photo is encoded.
+        texts = _in_turn(lambda: _texts(dataset, chosen, told))
+        seen = _in_turn(lambda: see_photos(dataset, photos, chosen.learning, on_progress=told))
+        refuse_no_photos(dataset, seen, chosen.learning.train)
+        dev = _in_turn(lambda: _dev_photos(dataset, chosen.learning, told))
+        if chosen.learning.regions:
+            lessons = phrase_lessons(dataset, chosen.learning, texts, seen, dev, told)
+        else:
+            lessons = sentence_lessons(dataset, texts, seen, dev)
+        network = _network(chosen, lessons)
+        trainer: Trainer[Any] = Trainer(
+            network.network,
+            lessons.sampler(network.settings, training.batch_size),
+            _objective(network, lessons, device),
+            training,
+            out,
+            about=_about(model, dataset, chosen, lessons, seen),
+            keep=_bundle(network, chosen.learning, texts, seen).write,
+            evaluate=_evaluate(network, lessons),
+            on_progress=told,
+        )
+        outcome = trainer.train(resume=resume)
+    if not first:
+        return None
+    split = dev_split(dataset)
+    looked = DevScores(split, len(dev.photos), outcome.best.scores, dev.left_out) if split and dev else None
+    return Trained(
+        outcome,
+        len(seen.photos),
+        lessons.sentences,
+        lessons.phrases,
+        seen.left_out,
+        looked if lessons.watch else None,
+    )
+
+
+def _refuse_unusable(out: Path, resume: bool) -> None:
+    """Say at once, and not after hours of encoding, that the run could not begin."""
+    if out.exists() and not out.is_dir():
+        raise DeixisError(f"{out}: a file has this name; give another name")
+    there = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
+    run = (out / RUN).is_file()
+    if resume and not run:
+        raise DeixisError(f"{out}: no run to go on with ({RUN} is missing); begin it without --resume")
+    if there and not resume:
+        hint = "go on with it by --resume, or " if run else ""
+        raise DeixisError(f"{out}: not empty; {hint}give another directory")
+
+
+def _in_turn(work: Callable[[], T]) -> T:
+    """Let one process after the other do what fills a folder: the first does the work, the others find it done."""
+    done: list[T] = []
+    for number in range(process_count()):
+        if number == process_number():
+            done.append(work())
+        if process_count() > 1:
+            dist.barrier()
+    return done[0]
+
+
+def _texts(dataset: Dataset, chosen: Chosen, on_progress: OnProgress) -> Texts:
+    if isinstance(chosen.model, TwoBranchSettings) and chosen.model.reader != "none":
+        if chosen.model.start == "vectors":
+            _first_vectors(chosen)
+        return Texts()
+    return read_texts(dataset, chosen.learning, on_progress)
+
+
+def _first_vectors(chosen: Chosen) -> WordVectors:
+    """The word vectors that a reader begins with."""
+    vectors = word_vectors(chosen.learning.vectors or None)
+    size = chosen.model.word_size if isinstance(chosen.model, TwoBranchSettings) else 0
+    if vectors.dimension != size:
+        raise DeixisError(f"start=vectors: they have {vectors.dimension} numbers; set word_size={vectors.dimension}")
+    return vectors
+
+
+def _dev_photos(dataset: Dataset, learning: Learning, on_progress: OnProgress) -> SeenPhotos | None:
+    split = dev_split(dataset)
+    return see_photos(dataset, dataset.split(split), learning, on_progress=on_progress) if split else None
+
+
+def _network(chosen: Chosen, lessons: Lessons) -> Network:
+    """The network before it has learned anything; the same for the same seed."""
+    settings, visual_size = chosen.model, lessons.visual.shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(chosen.training.seed if chosen.training else 0)
+        if isinstance(lessons.text, np.ndarray):
+            text_size = lessons.text.shape[1]
+            if isinstance(settings, SimilaritySettings):
+                return Similarity(visual_size, text_size, settings)
+            assert isinstance(settings, TwoBranchSettings)  # noqa: S101 - CCA has no network
+            return TwoBranch(visual_size, text_size, settings)
+        assert isinstance(settings, TwoBranchSettings)  # noqa: S101 - no other network reads words
+        known = Vocabulary.fit((words_of(text) for text in lessons.said()), settings.min_count)
+        model = TwoBranch(visual_size, settings=settings, vocabulary=known)
+    if settings.start == "vectors" and model.network.encoder:
+        model.network.encoder.start_from(known, _first_vectors(chosen))
+    return model
+
+
+def _objective(network: Network, lessons: Lessons, device: torch.device) -> Any:
+    """How wrong the network is; the features go to the device here, once."""
+    visual = _on(device, lessons.visual)
+    if isinstance(network, Similarity):
+        return LogisticObjective(visual, _on(device, np.asarray(lessons.text)))
+    if isinstance(lessons.text, np.ndarray):
+        return MatchingObjective(network.settings, visual, [_on(device, lessons.text)])
+    ids, lengths = network.text_inputs(lessons.text)
+    return MatchingObjective(network.settings, visual, [ids.to(device), lengths.to(device)])
+
+
+def _on(device: torch.device, rows: Rows) -> Features:
+    return rows if device.type == "cpu" else torch.from_numpy(np.ascontiguousarray(rows)).to(device)
+
+
+def _bundle(network: Network, learning: Learning, texts: Texts, seen: SeenPhotos) -> Bundle:
+    made_by = seen.store.contents
+    encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint, learning.crops)
+    return Bundle(encoder, texts.features, network, learned_from(learning, seen))
+
+
+def _evaluate(network: Network, lessons: Lessons) -> Evaluate | None:
+    watch = lessons.watch
+    return (lambda: watch(network)) if watch else None
+
+
+def _about(model: Model, dataset: Dataset, chosen: Chosen, lessons: Lessons, seen: SeenPhotos) -> About:
+    learning, made_by, split = chosen.learning, seen.store.contents, dev_split(dataset)
+    said = f"{lessons.phrases:,} phrases" if lessons.phrases else f"{lessons.sentences:,} sentences"
+    used = {
+        "photos learned from": f"{len(seen.photos):,}, with {said}; {len(seen.left_out):,} left out",
+        "encoder": f"{made_by.encoder} ({made_by.fingerprint})",
+    }
+    if learning.regions:
+        used["proposals"] = f"{learning.top} of {made_by.proposer} ({made_by.proposer_fingerprint})"
+    settings = settings_to_json(learning) | settings_to_json(chosen.model)
+    facts = facts_of(dataset, learning.train, *([split] if split else []))
+    return About(model, settings, facts, command_of(model, dataset, *chosen.parts), used)
