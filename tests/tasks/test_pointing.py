@@ -12,11 +12,15 @@ from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
 from deixis.evaluation.localization_items import localization_items
 from deixis.evaluation.of_data import regions_of
+from deixis.evaluation.phrase_precision import phrase_precision
+from deixis.evaluation.phrase_presence import presence
+from deixis.evaluation.phrase_regions import Regions, distinct_phrases, usual_words
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.fit_cca import fit_cca
 from deixis.tasks.learning import Learning
-from deixis.tasks.pointing import gold_region_scores, predictions_of, region_scores
+from deixis.tasks import pointing
+from deixis.tasks.pointing import gold_region_scores, predictions_of, region_scores, score_over_all_photos
 from deixis.tasks.scoring import seen_photos
 from tests.tasks.coloured import SMALL
 from tests.tasks.quarters import QUARTERS, make_quarters, use_small_encoders
@@ -67,3 +71,51 @@ def test_no_region_and_no_phrase_give_no_scores(bundle: Bundle, dataset: Dataset
     photo = seen.store.map(dataset.split("dev").ids[0])
     assert region_scores(bundle, photo, np.zeros((0, 4)), ["a dog"]).shape == (0, 1)
     assert region_scores(bundle, photo, QUARTERS, []).shape == (4, 0)
+
+
+@pytest.mark.parametrize("protocol", ["union", "any"])
+def test_phrases_are_looked_for_in_all_photos_as_one_pair_at_a_time(
+    bundle: Bundle, dataset: Dataset, seen: SeenPhotos, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = localization_items(dataset.split("dev"))
+    ids = dataset.split("dev").ids
+    scores = np.zeros((len(distinct_phrases(items)), 3 * len(ids)), dtype=np.float32)
+    for row, phrase in enumerate(usual_words(items)):
+        for place, photo_id in enumerate(ids):
+            for number, vector in enumerate(seen.proposal_vectors(photo_id)):
+                visual = bundle.model.prepare_visual(vector[None])
+                scores[row, 3 * place + number] = bundle.similarity(visual, bundle.encode_sentences([phrase]))[0, 0]
+    regions = Regions.of({photo_id: QUARTERS[:3] for photo_id in ids})
+    precision = phrase_precision(scores, items, regions, protocol=protocol)
+    said = np.zeros((len(scores), len(ids)), dtype=bool)
+    for row, places in enumerate(distinct_phrases(items).values()):
+        said[row, [ids.index(items[place].photo) for place in places]] = True
+    there = presence(scores.reshape(len(scores), len(ids), 3).max(axis=2), said)
+
+    monkeypatch.setattr(pointing, "_PAIRS_AT_ONCE", 3 * 3 * len(ids))
+    found = score_over_all_photos(bundle, seen, items, protocol=protocol)
+    assert found.precision.photos == len(ids) == 8
+    assert found.precision.ap == pytest.approx(precision.ap)
+    assert found.precision.ap_nms == pytest.approx(precision.ap_nms)
+    for phrase, row in precision.by_phrase.items():
+        assert found.precision.by_phrase[phrase].ap == pytest.approx(row.ap)
+    for name in ("ap", "roc", "pooled_roc", "share"):
+        assert getattr(found.presence, name) == pytest.approx(getattr(there, name))
+
+
+def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
+    bundle: Bundle, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = seen_photos(bundle, dataset, dataset.split("dev"), regions=True)
+    items = localization_items(dataset.split("dev"))
+    scored, told = [], []
+    similarity = bundle.similarity
+    monkeypatch.setattr(bundle, "similarity", lambda *both: scored.append(similarity(*both).size) or similarity(*both))
+    monkeypatch.setattr(pointing, "_PAIRS_AT_ONCE", 2 * 24)
+    score_over_all_photos(bundle, seen, items, on_progress=lambda *said: told.append(said))
+    phrases = len(distinct_phrases(items))
+    assert sum(scored) == 24 * phrases
+    assert max(scored) == 2 * 24
+    assert told[7] == ("reading regions", 8, 8)
+    assert told[8][1:] == (2, phrases)
+    assert told[-1] == ("looking for phrases in all photos", phrases, phrases)

@@ -16,16 +16,16 @@ from deixis.errors import DeixisError
 if TYPE_CHECKING:
     from deixis.tasks.chosen import Chosen
     from deixis.tasks.fit_cca import Fitted
-    from deixis.tasks.fit_networks import Trained
+    from deixis.tasks.runs import Trained
     from deixis.tasks.scoring import DevScores
 
 _LEFT_OUT_SHOWN = 10
 
-Model = Literal["cca", "two-branch", "similarity"]
+Model = Literal["cca", "two-branch", "similarity", "grounder"]
 
 
 def train(
-    model: Annotated[Model, typer.Argument(metavar="MODEL", help="cca, two-branch or similarity.", show_default=False)],
+    model: Annotated[Model, typer.Argument(metavar="MODEL", help="cca, two-branch, similarity or grounder.")],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)
     ] = None,
@@ -63,10 +63,7 @@ def train(
     if model == "cca":
         done, dev = _train_cca(dataset, chosen, place)
     else:
-        from deixis.tasks.fit_networks import fit_network
-
-        with progress() as on_progress:
-            done = fit_network(model, dataset, chosen, place, resume=resume, on_progress=on_progress)
+        done = _train_network(model, dataset, chosen, place, resume)
         dev = done.dev if done else None
     if done and json:
         _answer_json(model, place, chosen, done, dev)
@@ -78,12 +75,33 @@ def train(
         leave()
 
 
+def _train_network(model: Model, dataset: Any, chosen: Chosen, place: Path, resume: bool) -> Trained | None:
+    from deixis.models.grounder import GrounderSettings
+    from deixis.tasks.fit_grounder import GroundingData, fit_grounder
+    from deixis.tasks.fit_networks import fit_network
+
+    with progress() as on_progress:
+        if not isinstance(chosen.model, GrounderSettings):
+            return fit_network(model, dataset, chosen, place, resume=resume, on_progress=on_progress)
+        assert isinstance(chosen.learning, GroundingData) and chosen.training  # noqa: S101, PT018 - from `choose`
+        return fit_grounder(
+            dataset,
+            chosen.learning,
+            place,
+            settings=chosen.model,
+            training=chosen.training,
+            resume=resume,
+            on_progress=on_progress,
+        )
+
+
 def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevScores | None]:
     from deixis.tasks.bundle import new_bundle
     from deixis.tasks.fit_cca import CCATraining, card_of, fit_cca
+    from deixis.tasks.learning import Learning
     from deixis.tasks.scoring import score_on_dev
 
-    assert isinstance(chosen.model, CCATraining)  # noqa: S101 - what `choose` gives for cca
+    assert isinstance(chosen.model, CCATraining) and isinstance(chosen.learning, Learning)  # noqa: S101, PT018
     stores = [Path(chosen.learning.features)] if chosen.learning.features else []
     begun = time.monotonic()
     with new_bundle(place) as unfinished, progress() as on_progress:

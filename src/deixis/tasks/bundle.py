@@ -24,6 +24,7 @@ from deixis.models.saved import load_model
 from deixis.tasks.features_of import Proposing
 from deixis.tasks.learning import Learn
 from deixis.tasks.places import with_whole_place
+from deixis.tasks.shipped_models import place_of, shipped_models
 from deixis.vision.encoder import ImageEncoder
 
 FILE = "bundle.json"
@@ -252,26 +253,27 @@ class Bundle:
 
 
 def load(model: str | PathLike[str]) -> Bundle:
-    """Open a model that ``deixis train`` made.
+    """Open a model that comes with deixis, or one that ``deixis train`` made.
 
     Parameters
     ----------
     model
-        Its directory, or that of the run that trained it. No model comes with deixis yet that could be named instead.
+        A name that ``deixis models`` lists, the directory of a model, or that of the run that trained it.
 
     Examples
     --------
     >>> import deixis
-    >>> model = deixis.load("cca.model")  # doctest: +SKIP
-    >>> model.encode_sentences(["Two dogs in the snow."]).shape  # doctest: +SKIP
-    (1, 256)
+    >>> deixis.load("two-branch").encode_sentences(["Two dogs in the snow."]).shape
+    (1, 512)
     """
-    if not Path(model).is_dir():
+    place = place_of(model)
+    if not place.is_dir():
+        known = ", ".join(each.name for each in shipped_models())
         raise DeixisError(
-            f"{model}: no such directory, and no model comes with deixis yet; make one with: "
-            "deixis train cca --data DATA"
+            f"{model}: no such directory, and no model comes with deixis by this name ({known}); "
+            "make one with: deixis train MODEL --data DATA"
         )
-    return Bundle.load(model)
+    return Bundle.load(place)
 
 
 @contextmanager

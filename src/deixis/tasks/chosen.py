@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from deixis.errors import DeixisError
+from deixis.models.grounder import GrounderSettings
 from deixis.models.similarity import PAPERS as SIMILARITY
 from deixis.models.similarity import SimilaritySettings
 from deixis.models.two_branch import PAPERS as TWO_BRANCH
 from deixis.models.two_branch import TwoBranchSettings
 from deixis.tasks.fit_cca import CCATraining
+from deixis.tasks.fit_grounder import GroundingData
 from deixis.tasks.learning import Learning
 from deixis.tasks.typed import typed
+from deixis.training.grounder import SCHEDULE as GROUNDER_SCHEDULE
 from deixis.training.samplers import SCHEDULES
 from deixis.training.settings import TrainSettings, described, settings_from_all, settings_from_file, settings_to_json
 
-Model = Literal["cca", "two-branch", "similarity"]
+Model = Literal["cca", "two-branch", "similarity", "grounder"]
 MODELS: tuple[Model, ...] = get_args(Model)
-ModelSettings = CCATraining | TwoBranchSettings | SimilaritySettings
+ModelSettings = CCATraining | TwoBranchSettings | SimilaritySettings | GrounderSettings
 
 PLACE = 10.0
 """How much the place of a region counts in our own choices."""
@@ -43,7 +46,7 @@ class Chosen:
         How it is trained; None for CCA, which is solved.
     """
 
-    learning: Learning
+    learning: Learning | GroundingData
     model: ModelSettings
     training: TrainSettings | None = None
 
@@ -71,6 +74,8 @@ def defaults(model: Model) -> Chosen:
     """
     if model == "cca":
         return Chosen(Learning(), CCATraining())
+    if model == "grounder":
+        return Chosen(GroundingData(), GrounderSettings(), GROUNDER_SCHEDULE)
     own = TwoBranchSettings() if model == "two-branch" else SimilaritySettings()
     return Chosen(Learning(), own, TrainSettings())
 
@@ -90,6 +95,8 @@ def named(model: Model) -> Mapping[str, Chosen]:
     """
     if model == "cca":
         return _cca()
+    if model == "grounder":
+        return _own_grounders()
     own: Mapping[str, TwoBranchSettings | SimilaritySettings] = TWO_BRANCH if model == "two-branch" else SIMILARITY
     found = {name: Chosen(_papers_learning(name), settings, SCHEDULES[name]) for name, settings in own.items()}
     return {**found, **(_own_two_branch() if model == "two-branch" else _own_similarity())}
@@ -142,6 +149,12 @@ def _own_similarity() -> dict[str, Chosen]:
             TrainSettings(epochs=10, batch_size=200, patience=3),
         )
     }
+
+
+def _own_grounders() -> dict[str, Chosen]:
+    small = GrounderSettings(dimension=256, hidden=128, other_photos=0.3)
+    schedule = replace(GROUNDER_SCHEDULE, epochs=4, learning_rate=8e-4, warmup=100, average=0.99)
+    return {"deixis/grounder": Chosen(GroundingData(top=60), small, schedule)}
 
 
 def choose(model: Model, settings: str | None, assignments: Sequence[str]) -> Chosen:

@@ -250,7 +250,9 @@ def _seen(
     there = np.array([photo_id in store for photo_id in photos.ids], dtype=bool)
     said = {error.path: str(error) for error in skipped}
     left_out = tuple(
-        said.get(str(dataset.path_of(photo)) if photo.file else "", f"{photo.id}: not in {store.path}")
+        said.get(
+            str(dataset.path_of(photo)) if photo.file and dataset.images else "", f"{photo.id}: not in {store.path}"
+        )
         for photo in Photos(dataset, photos.rows[~there])
     )
     return SeenPhotos(store, Photos(dataset, photos.rows[there]), left_out, crops, top)

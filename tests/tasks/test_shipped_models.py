@@ -1,0 +1,45 @@
+"""The models in the package: there, small, and what their cards say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import deixis
+from deixis.tasks.shipped_models import place_of, shipped_models
+from deixis.vision.encoders import open_encoder
+
+MOST = 60_000_000
+
+
+@pytest.mark.parametrize("name", [model.name for model in shipped_models()])
+def test_every_model_has_a_card_that_names_its_data(name: str) -> None:
+    model = next(each for each in shipped_models() if each.name == name)
+    card = (model.folder / "README.md").read_text(encoding="utf-8")
+    assert "Flickr8k" in card
+    assert "education" in card
+    assert model.does
+    assert model.scores
+
+
+def test_all_weights_together_stay_small() -> None:
+    package = Path(deixis.__file__).parent
+    weights = [file for pattern in ("*.safetensors", "*.npz") for file in package.rglob(pattern)]
+    assert sum(file.stat().st_size for file in weights) < MOST
+
+
+def test_retrieval_by_its_name_is_of_the_encoder_that_comes_with_it() -> None:
+    bundle = deixis.load("two-branch")
+    assert bundle.encoder.fingerprint == open_encoder("deixis", device="cpu").fingerprint
+    dogs, boat = bundle.encode_sentences(["Two dogs run through the snow.", "A boat on the water."])
+    puppies = bundle.encode_sentences(["A pair of dogs plays in snow."])[0]
+    assert puppies @ dogs > puppies @ boat + 0.2
+
+
+def test_a_directory_of_the_users_goes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert place_of("two-branch").is_absolute()
+    (tmp_path / "two-branch").mkdir()
+    assert place_of("two-branch") == Path("two-branch")
+    assert place_of("no-such-model") == Path("no-such-model")
