@@ -3,7 +3,7 @@
 Examples
 --------
 >>> import deixis
->>> model = deixis.load("cca.model")  # doctest: +SKIP
+>>> model = deixis.load("two-branch")
 >>> photos = model.encode_images(["dog.jpg", "cat.jpg"])  # doctest: +SKIP
 >>> model.similarity(photos, model.encode_sentences(["A dog runs."])).argmax()  # doctest: +SKIP
 0
@@ -14,7 +14,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PLACES = {"load": "deixis.tasks.bundle"}
+_PLACES = {"ground": "deixis.tasks.grounding", "load": "deixis.tasks.bundle"}
 """In which module each public name is."""
 
 

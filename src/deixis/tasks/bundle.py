@@ -160,8 +160,8 @@ class Bundle:
         _refuse_one(photos, "photos")
         vectors = [self._no_vectors()]
         for begin in range(0, len(photos), _AT_ONCE):
-            opened = [_opened(photo) for photo in photos[begin : begin + _AT_ONCE]]
-            vectors.append(self.model.prepare_visual(self._features(opened)))
+            images = [opened(photo) for photo in photos[begin : begin + _AT_ONCE]]
+            vectors.append(self.model.prepare_visual(self._features(images)))
         return np.concatenate(vectors)
 
     def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
@@ -231,13 +231,13 @@ class Bundle:
             raise DeixisError(
                 f"the model learned from features that were imported ({self.encoder.name}), so it cannot encode photos"
             )
-        opened = open_encoder(self.encoder.name)
-        if opened.fingerprint != self.encoder.fingerprint:
+        encoder = open_encoder(self.encoder.name)
+        if encoder.fingerprint != self.encoder.fingerprint:
             raise DeixisError(
                 f"the model learned from another version of the encoder {self.encoder.name} "
-                f"({self.encoder.fingerprint}, here is {opened.fingerprint}); train it again"
+                f"({self.encoder.fingerprint}, here is {encoder.fingerprint}); train it again"
             )
-        return opened
+        return encoder
 
     def _no_vectors(self) -> Floats:
         return np.empty((0, self.model.dimension), np.float32)
@@ -291,7 +291,8 @@ def new_bundle(folder: str | PathLike[str]) -> Iterator[Path]:
         yield unfinished
 
 
-def _opened(photo: PhotoLike) -> Image.Image:
+def opened(photo: PhotoLike) -> Image.Image:
+    """The photo itself, upright."""
     from deixis.data.images import open_photo
 
     return photo if isinstance(photo, Image.Image) else open_photo(Path(photo))

@@ -1,0 +1,203 @@
+"""A box for each noun phrase of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from deixis.errors import DeixisError
+from deixis.language.features.base import Floats
+from deixis.language.sentence import Phrase, Sentence
+from deixis.models.grounder import Grounder
+from deixis.models.grounder_inputs import RegionInputs, words_and_spans
+from deixis.tasks.bundle import Bundle, PhotoLike, load, opened
+from deixis.tasks.pictures import PhraseBoxes, draw_grounding
+from deixis.tasks.pointing import region_scores
+from deixis.vision.features import FeatureMap
+from deixis.vision.proposals import open_proposer
+from deixis.vision.proposals.proposer import Proposals, Proposer
+
+DEFAULT = "grounder"
+"""The model that points where nobody names another."""
+
+
+@dataclass(frozen=True)
+class PointedPhrase:
+    """A phrase, and where it is.
+
+    Attributes
+    ----------
+    text, span
+        As written, and its offsets in Unicode code points in the sentence, end exclusive.
+    types
+        Of `deixis.data.records.ENTITY_TYPES`.
+    box
+        ``x1, y1, x2, y2`` in pixels of the photo.
+    score
+        The share of all that the model believes, over the regions that it looked at.
+    presence
+        How likely the photo shows it at all, if half of all photos did; None where the model did not learn that.
+    """
+
+    text: str
+    span: tuple[int, int]
+    types: tuple[str, ...]
+    box: tuple[float, float, float, float]
+    score: float
+    presence: float | None = None
+
+
+@dataclass(frozen=True)
+class Grounded:
+    """A sentence in a photo.
+
+    Attributes
+    ----------
+    sentence
+        As given.
+    size
+        Width and height of the photo in pixels, upright.
+    phrases
+        In the order of the sentence.
+    """
+
+    sentence: str
+    size: tuple[int, int]
+    phrases: tuple[PointedPhrase, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``deixis ground --json`` prints, but for the photo's name."""
+        return {
+            "size": list(self.size),
+            "phrases": [
+                {
+                    "text": phrase.text,
+                    "span": list(phrase.span),
+                    "type": phrase.types[0] if phrase.types else "other",
+                    "boxes": [{"box": [round(side, 1) for side in phrase.box], "score": round(phrase.score, 4)}],
+                    **({} if phrase.presence is None else {"presence": round(phrase.presence, 4)}),
+                }
+                for phrase in self.phrases
+            ],
+        }
+
+    def drawn(self, photo: Image.Image) -> Image.Image:
+        """The photo with its boxes, and the sentence below in their colours."""
+        phrases = [PhraseBoxes(*phrase.span, (phrase.box,), phrase.score) for phrase in self.phrases]
+        return draw_grounding(photo, [(self.sentence, phrases)])
+
+
+class Pointer:
+    """Finds the phrases of sentences in photos.
+
+    Parameters
+    ----------
+    bundle
+        A model that learned from phrases and regions.
+
+    Examples
+    --------
+    >>> from deixis.data.samples import SAMPLES
+    >>> found = Pointer(load("grounder")).ground(SAMPLES / "images" / "dogs.jpg", "Two dogs.")  # doctest: +SKIP
+    >>> found.phrases[0].text  # doctest: +SKIP
+    'Two dogs'
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.proposer: Proposer = open_proposer(bundle.learned.proposals, bundle.encoder.name)
+        wanted = bundle.learned.proposals_fingerprint
+        if wanted and self.proposer.fingerprint != wanted:
+            raise DeixisError(
+                f"the model learned from another version of the proposals {bundle.learned.proposals} "
+                f"({wanted}, here is {self.proposer.fingerprint}); train it again"
+            )
+
+    def ground(self, photo: PhotoLike, sentence: str) -> Grounded:
+        """A box for each noun phrase of an English sentence."""
+        return self.ground_all(photo, [sentence])[0]
+
+    def ground_all(self, photo: PhotoLike, sentences: Sequence[str]) -> list[Grounded]:
+        """The same for several sentences about one photo, which is looked at once."""
+        image = opened(photo)
+        seen = self.bundle.image_encoder.encode([image])[0]
+        proposals = self.proposer.propose(image, seen, self.bundle.learned.top)
+        return [self._grounded(Sentence(text), seen, proposals) for text in sentences]
+
+    def _grounded(self, sentence: Sentence, seen: FeatureMap, proposals: Proposals) -> Grounded:
+        phrases = sentence.phrases
+        if not phrases:
+            return Grounded(sentence.text, seen.size, ())
+        scores, boxes, presence = self._pointed(sentence, phrases, seen, proposals)
+        best = scores.argmax(axis=1)
+        found = tuple(
+            PointedPhrase(
+                phrase.text,
+                phrase.span,
+                phrase.types,
+                tuple(map(float, boxes[row, best[row]])),  # type: ignore[arg-type] # four of them
+                float(_shares(scores[row])[best[row]]),
+                None if presence is None else float(presence[row]),
+            )
+            for row, phrase in enumerate(phrases)
+        )
+        return Grounded(sentence.text, seen.size, found)
+
+    def _pointed(
+        self, sentence: Sentence, phrases: Sequence[Phrase], seen: FeatureMap, proposals: Proposals
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """Scores (phrases, regions), boxes in pixels (phrases, regions, 4), and presence where it is known."""
+        model = self.bundle.model
+        if not isinstance(model, Grounder):
+            scores = region_scores(self.bundle, seen, proposals.boxes, [phrase.text for phrase in phrases]).T
+            return scores, np.broadcast_to(proposals.boxes, (*scores.shape, 4)), None
+        size = np.tile(seen.size, 2)
+        regions = RegionInputs(
+            seen.regions(proposals.boxes),
+            proposals.boxes / size,
+            proposals.scores,
+            seen.whole,
+            seen.cells if model.settings.cells else None,
+        )
+        words, spans = words_and_spans(sentence.tokens, [phrase.span for phrase in phrases])
+        pointing = model.point(regions, words, spans)
+        return pointing.scores, pointing.boxes * size, pointing.presence
+
+
+def ground(photo: PhotoLike, sentence: str, *, model: str | PathLike[str] = DEFAULT) -> Grounded:
+    """A box for each noun phrase of an English sentence.
+
+    Parameters
+    ----------
+    photo
+        A path, or a Pillow image that is open already.
+    sentence
+        In English.
+    model
+        A name that ``deixis models`` lists, or the directory of a model that learned from phrases.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> from deixis.data.samples import SAMPLES
+    >>> found = deixis.ground(SAMPLES / "images" / "bee.jpg", "A bee on a flower.")  # doctest: +SKIP
+    >>> [phrase.text for phrase in found.phrases]  # doctest: +SKIP
+    ['A bee', 'a flower']
+    """
+    return _pointer(fspath(model)).ground(photo, sentence)
+
+
+@lru_cache(maxsize=2)
+def _pointer(model: str) -> Pointer:
+    return Pointer(load(model))
+
+
+def _shares(scores: Floats) -> Floats:
+    weights = np.exp(scores - scores.max())
+    return np.asarray(weights / weights.sum())
