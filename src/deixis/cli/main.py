@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from deixis import __version__
-from deixis.cli import data, demo, evaluate, features, train
+from deixis.cli import data, demo, evaluate, features, ground, models, table, train
 from deixis.errors import DeixisError
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -26,10 +26,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo.demo)
+app.command()(ground.ground)
 app.add_typer(data.app, name="data")
 app.add_typer(evaluate.app, name="evaluate")
 app.command()(features.features)
 app.command()(train.train)
+app.command()(table.table)
+app.command()(models.models)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis.data.pairs import RegionPhrasePairs
-from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DatasetError
 from deixis.files.progress import OnProgress, silent, told
 from deixis.language.features import TextFeatures, transform_in_chunks
-from deixis.language.relations import Relation
-from deixis.language.sentence import Sentence, parse_together
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.learning import Learning
+from deixis.tasks.relations_of import Relations
 
 HalfFloats = NDArray[np.float16]
-
-_PARSED_TOGETHER = 500
-"""Photos whose captions are parsed in one go."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +59,10 @@ def region_set(
         Called as the work goes on.
     """
     photos = told(seen.photos, "pairing regions and phrases", len(seen.photos), on_progress)
-    said = _Relations() if learning.relations else None
+    said = Relations() if learning.relations else None
     try:
         pairs = RegionPhrasePairs.of_photos(
-            said.noting(photos) if said else photos,
+            said.parsed(photos) if said else photos,
             (lambda photo_id: np.zeros((0, 4))) if gold_only else seen.proposals,
             more_phrases=said,
         )
@@ -99,33 +94,6 @@ def phrase_vectors(features: TextFeatures, phrases: Sequence[str], on_progress: 
         done += len(rows)
         on_progress("reading phrases", done, len(phrases))
     return vectors
-
-
-class _Relations:
-    """The relations of captions, whose trees are made for many photos at once, three times as fast as one by one."""
-
-    def __init__(self) -> None:
-        self._sentences: dict[Caption, Sentence] = {}
-
-    def noting(self, photos: Iterable[Photo]) -> Iterator[Photo]:
-        """The photos; while one of them is at hand, the captions of its neighbours are parsed too."""
-        waiting: list[Photo] = []
-        for photo in photos:
-            waiting.append(photo)
-            if len(waiting) == _PARSED_TOGETHER:
-                yield from self._parsed(waiting)
-                waiting = []
-        yield from self._parsed(waiting)
-
-    def _parsed(self, photos: Sequence[Photo]) -> Sequence[Photo]:
-        captions = [caption for photo in photos for caption in photo.captions if caption.related]
-        self._sentences = {caption: Sentence.of_caption(caption) for caption in captions}
-        parse_together(self._sentences.values())
-        return photos
-
-    def __call__(self, caption: Caption, mentions: Sequence[Mention]) -> list[Relation]:
-        """The relations between some mentions of a caption."""
-        return self._sentences[caption].relations(mentions)
 
 
 def proposed(pairs: RegionPhrasePairs, place: int) -> slice:

@@ -1,0 +1,176 @@
+"""`deixis table` as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deixis.cli.main import _run
+from deixis.experiments.tables import TABLES
+from tests.tasks.quarters import make_quarters, use_small_encoders
+from tests.test_house import HEAVY, modules_after
+
+SMALL = [word for change in ("components=2", "regularisation=0.01", "top=4") for word in ("--set", change)]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Eighteen small photos with boxes, and an encoder that needs no weights."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    use_small_encoders(monkeypatch)
+    make_quarters(tmp_path, 18)
+    return Path("data")
+
+
+def table(*arguments: object) -> int:
+    return _run(["table", *map(str, arguments)])
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What is said of a mistake: one line."""
+    assert table(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err.strip()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_published_figures_need_no_data_and_fit_a_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert table(name) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert TABLES[name].title in out
+    assert TABLES[name].rows[-1].label in out
+    drawn = out[: out.index("\npaper: ")]
+    assert max(map(len, drawn.splitlines())) <= 120
+
+
+def test_ours_stand_below_the_papers(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("entities-3", "--data", data, "--rows", "m-rnn,cca", *SMALL) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines()[0] == "entities-3: cca …"
+    lines = out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("GMM FV (the paper's)"))
+    assert lines[place].split()[-6:] == ["32.2", "59.7", "68.5", "23.8", "51.5", "64.4"]
+    assert lines[place + 1].split()[0] == "ours"
+    assert lines[place + 1].count("±") == 6
+    assert "What the paper claims" not in out, "one row makes no claim"
+    assert max(map(len, lines[: lines.index("")])) <= 120
+
+
+def test_the_footer_says_what_was_scored_with_what_and_how_to_do_it_again(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert table("entities-4", "--data", data, "--rows", "overall,people", *SMALL) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "paper: Plummer et al., Flickr30k Entities (ICCV 2015), Table 4, on Flickr30k",
+        "ours: data (none of the papers’ data sets; sha256:",
+        "scored on dev: 6 photos, sha256:",
+        "encoder: colours (colours-1); text: tfidf; proposals: corners, 4 a photo",
+        "no figures of ours for people: not in this data",
+        "again: deixis table entities-4 --data data --seeds 3 --set components=2 --set regularisation=0.01 --set top=4 "
+        "--rows overall,people",
+    ):
+        assert words in out, words
+
+
+def test_claims_are_judged_where_both_rows_were_measured(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("entities-3", "--data", data, "--rows", "cca,augmented-10", *SMALL) == 0
+    out = capsys.readouterr().out
+    [first, second] = [line for line in out.splitlines() if line.startswith("whole photos and sentences over")]
+    assert "i2t_r1" in first
+    assert "t2i_r1" in second
+    assert any(first.rstrip().endswith(verdict) for verdict in ("holds", "does not hold", "cannot tell"))
+    assert "a claim is decided where its interval leaves out 0 and all seeds agree" in out
+
+
+def test_a_finished_table_is_printed_without_work(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("entities-3", "--data", data, "--rows", "cca", "--runs", "elsewhere", *SMALL)
+    assert table(*asked) == 0
+    first = capsys.readouterr()
+    assert table(*asked) == 0
+    second = capsys.readouterr()
+    assert second.out == first.out
+    assert first.err != ""
+    assert second.err == ""
+    assert Path("elsewhere/scores").is_dir()
+    assert not (data / "experiments").exists()
+
+
+def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("entities-3", "--data", data, "--rows", "brnn,cca,chunks,chunks-10", "--json", *SMALL) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["table"], document["split"], document["seeds"]) == ("entities-3", "dev", 1)
+    others, ours, *_ = document["rows"]
+    assert others["ours"] is None
+    assert others["why_not"] == "another group's system, figures as published"
+    assert ours["published"]["i2t_r1"] == 32.2
+    assert 0 <= ours["interval"]["t2i_r5"][0] <= ours["ours"]["t2i_r5"] <= ours["interval"]["t2i_r5"][1] <= 100
+    assert ours["by_seed"]["t2i_r5"] == [ours["ours"]["t2i_r5"]]
+    assert {claim["better"] for claim in document["claims"]} == {"chunks-10"}
+    assert document["command"].startswith("deixis table entities-3 --data data")
+
+
+def test_json_of_the_published_figures_alone_has_no_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("two-branch-1", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "claims" not in document
+    assert document["rows"][0] == {
+        "key": "cca",
+        "label": "CCA",
+        "part": "(a) State of the art",
+        "published": {"r1": None, "r5": 64.52, "r10": 70.77},
+        "lost": ["r1"],
+        "ours": None,
+        "why_not": None,
+    }
+
+
+def test_models_that_no_command_trains_yet_say_so(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("m-rnn-9", "--data", data) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "no figures of ours for m-rnn, no-emb-input, one-layer-emb, emb-one-input, vis-in-rnn" in out
+    assert "m-rnn cannot be trained by a command yet" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("entity-3", "--data", "data"), "no table is called 'entity-3'; did you mean 'entities-3'?"),
+        (("entities-3", "--data", "data", "--rows", "x"), "table entities-3 has no row 'x'; it has: brnn, mnlm"),
+        (("entities-3", "--data", "elsewhere"), "elsewhere: not a data set directory"),
+        (
+            ("m-rnn-3", "--data", "data"),
+            "data: table m-rnn-3 is of Flickr8k, and this is none of the papers' data sets",
+        ),
+        (("entities-3", "--data", "data", "--split", "test"), "data: no split 'test'; it has: "),
+        (("entities-3", "--data", "data", "--set", "componentz=3"), "did you mean 'components'?"),
+        (("entities-1", "--data", "data", "--set", "components=3"), "table entities-1 trains no model"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_mistakes_are_one_line(
+    data: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refusal(capsys, *arguments)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    assert modules_after("-m", "deixis.cli.main", "table", "--help").isdisjoint(HEAVY)
+
+
+def test_the_published_figures_load_nothing_heavy() -> None:
+    assert modules_after("-m", "deixis.cli.main", "table", "entities-3").isdisjoint(HEAVY)
+
+
+def test_lost_figures_are_marked_and_absent_ones_are_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("two-branch-1", "--rows", "cca,structmatch") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["CCA", "paper", "?", "64.52", "70.77"] in lines
+    assert ["StructMatch", "paper", "42.08"] in lines
