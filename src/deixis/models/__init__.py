@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from deixis.models.base import Embedder, Scorer
     from deixis.models.cca import CCA, CCASettings
     from deixis.models.combined import Combined, CombinedSettings, WithParts
+    from deixis.models.grounder import Grounder, GrounderSettings, Pointing, RegionInputs
+    from deixis.models.hm_lstm import HMLSTM, HMLSTMSettings
+    from deixis.models.m_rnn import MRNNSettings
+    from deixis.models.m_rnn_model import MRNN
     from deixis.models.saved import load_model
     from deixis.models.similarity import Similarity, SimilaritySettings
     from deixis.models.stacked import Stacked
@@ -29,10 +33,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CCA",
+    "HMLSTM",
+    "MRNN",
     "CCASettings",
     "Combined",
     "CombinedSettings",
     "Embedder",
+    "Grounder",
+    "GrounderSettings",
+    "HMLSTMSettings",
+    "MRNNSettings",
+    "Pointing",
+    "RegionInputs",
     "Scorer",
     "Similarity",
     "SimilaritySettings",
@@ -49,6 +61,14 @@ _MODULES = {
     "Combined": "combined",
     "CombinedSettings": "combined",
     "Embedder": "base",
+    "Grounder": "grounder",
+    "GrounderSettings": "grounder",
+    "HMLSTM": "hm_lstm",
+    "HMLSTMSettings": "hm_lstm",
+    "MRNN": "m_rnn_model",
+    "MRNNSettings": "m_rnn",
+    "Pointing": "grounder",
+    "RegionInputs": "grounder",
     "Scorer": "base",
     "Similarity": "similarity",
     "SimilaritySettings": "similarity",

@@ -1,0 +1,171 @@
+"""Eq. 9 and 10 held against plain loops, and what batches of phrases must and must not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from deixis.errors import DatasetError
+from deixis.models.correspondence import Correspondences
+from deixis.models.hm_lstm import PAPERS, HMLSTMSettings
+from deixis.training.hm_lstm import (
+    SCHEDULES,
+    ParsedPhotos,
+    PhraseBatch,
+    PhraseObjective,
+    PhraseSampler,
+    contrasts,
+    pair_losses,
+)
+from tests.training.parsed import made_correspondences, made_model, parsed_photos
+
+
+def unit(generator: np.random.Generator, rows: int) -> Tensor:
+    return torch.nn.functional.normalize(torch.from_numpy(generator.normal(size=(rows, 4))), dim=1)
+
+
+@given(st.integers(0, 500), st.integers(1, 9), st.sampled_from(["all", "hardest"]), st.floats(0, 1))
+def test_the_loss_of_a_pair_is_eq_9(seed: int, pairs: int, negatives: Literal["all", "hardest"], margin: float) -> None:
+    rng = np.random.default_rng(seed)
+    visual, text = unit(rng, 5), unit(rng, pairs)
+    region, contrast = torch.from_numpy(rng.integers(5, size=pairs)), torch.from_numpy(rng.random((pairs, pairs)) < 0.5)
+    found = pair_losses(visual, text, region, contrast, HMLSTMSettings(margin=margin, negatives=negatives))
+    for k in range(pairs):
+        right = float(visual[region[k]] @ text[k])
+        others = [number for number in range(pairs) if contrast[k, number]]
+        to_text = [max(0.0, margin - right + float(visual[region[k]] @ text[number])) for number in others]
+        to_visual = [max(0.0, margin - right + float(text[k] @ visual[region[number]])) for number in others]
+        count = sum if negatives == "all" else lambda losses: max(losses, default=0.0)
+        assert float(found[k]) == pytest.approx(count(to_text) + count(to_visual), abs=1e-9)
+
+
+@given(st.integers(0, 50), st.integers(2, 6), st.sampled_from(["image", "batch"]), st.booleans())
+def test_pairs_contrast_as_the_settings_say(
+    seed: int, size: int, contrast: Literal["image", "batch"], same_words: bool
+) -> None:
+    data, settings = parsed_photos(), HMLSTMSettings(contrast=contrast, same_words=same_words)
+    sampler = PhraseSampler(data, size, made_correspondences(data))
+    for batch in sampler.epoch(0, np.random.default_rng(seed)):
+        found = contrasts(batch, settings)
+        for k in range(len(batch.region)):
+            for other in range(len(batch.region)):
+                other_photo = batch.photo[k] != batch.photo[other]
+                if batch.is_root[k] != batch.is_root[other]:
+                    wanted = False
+                elif batch.is_root[k]:
+                    wanted = bool(other_photo)
+                else:
+                    wanted = bool(batch.region[k] != batch.region[other])
+                    wanted &= same_words or bool(batch.words[k] != batch.words[other])
+                    wanted &= contrast == "batch" or not other_photo
+                assert bool(found[k, other]) is wanted
+
+
+def pairs_in(batch: PhraseBatch) -> list[tuple[int, int]]:
+    return list(zip(batch.photo.tolist(), batch.visual[batch.region].tolist(), strict=True))
+
+
+def test_an_epoch_holds_every_sentence_with_its_photo_and_its_phrases_with_their_regions() -> None:
+    data = parsed_photos()
+    found = made_correspondences(data)
+    seen, phrases, weights = [], [], []
+    for batch in PhraseSampler(data, 4, found, phrase_weight=0.5).epoch(0, np.random.default_rng(0)):
+        roots = batch.is_root.numpy()
+        assert roots.sum() == batch.size
+        seen += [pair for pair, root in zip(pairs_in(batch), roots, strict=True) if root]
+        phrases += [pair for pair, root in zip(pairs_in(batch), roots, strict=True) if not root]
+        weights += batch.weight[~batch.is_root].tolist()
+        assert (batch.weight[batch.is_root] == 1).all()
+        assert len(batch.nodes) == len(batch.region)
+    whole = data.regions.starts[data.photo].tolist()
+    assert sorted(seen) == sorted(zip(data.photo.tolist(), whole, strict=True))
+    kept = found.confidence > 0
+    owners = data.photo[found.of_sentence.owners[kept]].tolist()
+    assert sorted(phrases) == sorted(zip(owners, found.region[kept].tolist(), strict=True))
+    assert sorted(weights) == pytest.approx(sorted((0.5 * found.confidence[kept]).tolist()))
+
+
+def test_confidences_below_0_never_become_weights() -> None:
+    data = parsed_photos()
+    found = made_correspondences(data)
+    below = replace(found, confidence=-np.abs(found.confidence))
+    for batch in PhraseSampler(data, 4, below).epoch(0, np.random.default_rng(0)):
+        assert batch.is_root.all()
+
+
+def test_the_same_epoch_is_the_same_and_another_is_not() -> None:
+    sampler = PhraseSampler(parsed_photos(), 4)
+    orders = [[b.photo.tolist() for b in sampler.epoch(0, np.random.default_rng(seed))] for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert len(orders[0]) == len(sampler)
+
+
+def test_a_last_batch_of_one_is_left_out_and_one_sentence_is_refused() -> None:
+    data = parsed_photos()
+    count = len(data.photo)
+    sampler = PhraseSampler(data, count - 1)
+    assert len(sampler) == len(list(sampler.epoch(0, np.random.default_rng(0)))) == 1
+    one = ParsedPhotos(data.forest, data.photo[:1], data.regions)
+    with pytest.raises(DatasetError, match="nothing to learn"):
+        PhraseSampler(one)
+
+
+def objective_of(data: ParsedPhotos, settings: HMLSTMSettings) -> tuple[Any, PhraseObjective]:
+    model = made_model(settings)
+    return model, PhraseObjective(settings, torch.from_numpy(data.regions.vectors), model.word_rows(data.forest))
+
+
+@pytest.mark.parametrize("encoder", ["h-lstm", "tree-lstm", "chain"])
+@pytest.mark.parametrize("contrast", ["image", "batch"])
+def test_the_total_is_eq_10_over_the_sentences_of_the_batch(
+    encoder: Literal["h-lstm", "tree-lstm", "chain"], contrast: Literal["image", "batch"]
+) -> None:
+    data = parsed_photos()
+    settings = HMLSTMSettings(hidden=8, dimension=4, encoder=encoder, contrast=contrast, margin=0.3)
+    model, objective = objective_of(data, settings)
+    model.network.eval()
+    batch = next(PhraseSampler(data, 5, made_correspondences(data)).epoch(0, np.random.default_rng(3)))
+    found = objective(model.network, batch)
+
+    visual = torch.from_numpy(model.prepare_visual(data.regions.vectors[batch.visual.numpy()]))
+    text = model.network.embed_nodes(model.word_rows(data.forest), batch.trees, batch.nodes)
+    losses = pair_losses(visual, text, batch.region, contrasts(batch, settings), settings)
+    total = sum((w * loss).item() for w, loss in zip(batch.weight, losses, strict=True)) / 5
+    assert found.total.item() == pytest.approx(total, rel=1e-5)
+    assert float(found.terms["sentences"] + found.terms["phrases"]) == pytest.approx(total, rel=1e-5)
+    assert float(found.terms["phrases"]) > 0
+
+
+def test_all_weights_learn_from_phrases_and_roots() -> None:
+    data, settings = parsed_photos(), HMLSTMSettings(hidden=8, dimension=4)
+    model, objective = objective_of(data, settings)
+    batch = next(PhraseSampler(data, 8, made_correspondences(data)).epoch(0, np.random.default_rng(3)))
+    objective(model.network, batch).total.backward()  # type: ignore[no-untyped-call]
+    for name, weight in model.network.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.abs().sum() > 0, name
+
+
+def test_the_paper_trains_with_its_own_rate_and_batches() -> None:
+    assert SCHEDULES.keys() == PAPERS.keys()
+    schedule = SCHEDULES["papers/hm-lstm"]
+    assert (schedule.optimiser, schedule.learning_rate, schedule.batch_size) == ("adam", 8e-3, 64)
+
+
+def test_correspondences_may_come_in_any_order() -> None:
+    data = parsed_photos()
+    found = made_correspondences(data)
+    order = np.random.default_rng(0).permutation(len(found))
+    owners = found.of_sentence.owners
+    again = Correspondences.of_columns(
+        owners[order], found.node[order], found.region[order], found.confidence[order], len(data.forest)
+    )
+    np.testing.assert_array_equal(again.of_sentence.owners, owners)
+    assert sorted(zip(owners, again.node, again.region)) == sorted(zip(owners, found.node, found.region))  # noqa: B905
