@@ -13,7 +13,7 @@ from torch import nn
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models import two_branch
+from deixis.models import networks
 from deixis.models.base import Embedder
 from deixis.models.saved import SETTINGS, WEIGHTS
 from deixis.models.two_branch import PAPERS, Branch, TwoBranch, TwoBranchNetwork, TwoBranchSettings
@@ -149,7 +149,7 @@ def test_preparing_leaves_training_as_it_was_and_uses_no_dropout() -> None:
 def test_many_rows_are_prepared_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model = TwoBranch(5, 4, SMALL)
     whole = model.prepare_visual(rows(50, 5))
-    monkeypatch.setattr(two_branch, "ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr(networks, "ROWS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.prepare_visual(rows(50, 5)), whole, atol=1e-6)
 
 

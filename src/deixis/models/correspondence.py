@@ -27,8 +27,8 @@ from deixis.language.features.base import Floats
 from deixis.language.saved import damaged
 from deixis.language.sentence import Sentence
 from deixis.models.hm_lstm import HMLSTM
+from deixis.models.networks import weights_of
 from deixis.models.trees import Forest
-from deixis.models.two_branch import weights_of
 
 FORMAT = "deixis-correspondences"
 VERSION = 1

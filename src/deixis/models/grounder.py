@@ -23,8 +23,8 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
 from deixis.models.grounder_inputs import ReadingBatch, RegionBatch, RegionInputs, Span, readings_of
 from deixis.models.grounder_network import GrounderNetwork, GrounderSettings, Pointed, spans_of
+from deixis.models.networks import give_weights, weights_of
 from deixis.models.saved import StoredModel
-from deixis.models.two_branch import give_weights, weights_of
 
 __all__ = ["Grounder", "GrounderSettings", "Pointing", "RegionInputs"]
 

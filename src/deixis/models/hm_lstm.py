@@ -23,10 +23,10 @@ from deixis.language.saved import Saved
 from deixis.language.sentence import Phrase, Sentence, parse_together
 from deixis.language.vectors import WordVectors
 from deixis.models.base import Embedder
+from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of
 from deixis.models.saved import StoredModel
 from deixis.models.trees import Forest, TreeBatch
 from deixis.models.trees_lstm import ChainLSTM, TreeLSTM
-from deixis.models.two_branch import checked_rows, give_weights, in_blocks, weights_of
 
 TREES_AT_A_TIME = 512
 

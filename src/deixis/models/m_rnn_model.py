@@ -21,9 +21,9 @@ from deixis.models.decoding import Decoding, Generated, decode, start_ids
 from deixis.models.m_rnn import MRNNNetwork, MRNNSettings, Seen
 from deixis.models.m_rnn_quick import QuickMRNN
 from deixis.models.m_rnn_scoring import Beginnings, beginnings, log_probability_matrix, read_beginnings
+from deixis.models.networks import checked_rows, give_weights, weights_of
 from deixis.models.saved import StoredModel
 from deixis.models.text_encoders import word_ids
-from deixis.models.two_branch import checked_rows, give_weights, weights_of
 
 SENTENCES_AT_A_TIME = 256
 PHOTOS_AT_A_TIME = 1024

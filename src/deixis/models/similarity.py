@@ -15,8 +15,9 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Floats
 from deixis.language.saved import Saved
 from deixis.models.base import Scorer
+from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of
 from deixis.models.saved import StoredModel
-from deixis.models.two_branch import Branch, checked_rows, give_weights, in_blocks, start_layers, weights_of
+from deixis.models.two_branch import Branch, start_layers
 
 PAIRS_AT_A_TIME = 16_384
 """Pairs that are scored in one go: 34 MB for each layer."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -22,10 +22,9 @@ from deixis.language.features.base import Floats, Text
 from deixis.language.saved import Saved
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
+from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of
 from deixis.models.saved import StoredModel
 from deixis.models.text_encoders import EncoderShape, TextEncoder, make_encoder, word_ids
-
-ROWS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
@@ -353,49 +352,3 @@ class TwoBranch(StoredModel, Embedder):
             )
         give_weights(model.network, saved.arrays)
         return model
-
-
-def checked_rows(features: Any, size: int, name: str) -> Tensor:
-    """Features as a tensor, once it is certain that the network can take them."""
-    rows = np.asarray(features)
-    if rows.ndim != 2 or rows.shape[1] != size:
-        raise DeixisError(f"features of shape {rows.shape}: a {name} has {size:,} numbers here, one row each")
-    return torch.from_numpy(np.ascontiguousarray(rows))
-
-
-@torch.inference_mode()
-def in_blocks(network: nn.Module, embed: Any, *inputs: Tensor) -> Floats:
-    """What a part of a network gives for many rows, some at a time, as in evaluation."""
-    weight = next(network.parameters())
-    was_training = network.training
-    network.eval()
-    try:
-        made = [
-            embed(*(_moved(rows[block], weight) for rows in inputs)).float().cpu() for block in _blocks(len(inputs[0]))
-        ]
-    finally:
-        network.train(was_training)
-    array: Floats = torch.cat(made).numpy()
-    return array
-
-
-def _moved(rows: Tensor, like: Tensor) -> Tensor:
-    return rows.to(like.device, like.dtype if rows.is_floating_point() else None)
-
-
-def _blocks(count: int) -> Iterator[slice]:
-    return (slice(start, start + ROWS_AT_A_TIME) for start in range(0, max(count, 1), ROWS_AT_A_TIME))
-
-
-def weights_of(network: nn.Module) -> dict[str, Any]:
-    """All that a network has learned, by name."""
-    return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
-
-
-def give_weights(network: nn.Module, arrays: Mapping[str, Any]) -> None:
-    """Give a network on the device "meta" its weights, and leave it ready for use."""
-    try:
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()}, assign=True)
-    except RuntimeError as error:
-        raise ValueError(str(error)) from error
-    network.eval()
