@@ -14,7 +14,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PLACES = {"ground": "deixis.tasks.grounding", "load": "deixis.tasks.bundle"}
+_PLACES = {
+    "caption": "deixis.tasks.captioning",
+    "ground": "deixis.tasks.grounding",
+    "load": "deixis.tasks.bundle",
+}
 """In which module each public name is."""
 
 

@@ -179,7 +179,7 @@ def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.strip().splitlines() == ["deixis: stopped; nothing half-made was left behind"]
+    assert errors.strip().splitlines() == ["deixis: stopped; what was finished is kept, and nothing half-made"]
     assert os.listdir(tmp_path) == ["many"]
 
 

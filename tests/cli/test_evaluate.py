@@ -15,10 +15,12 @@ from deixis.cli.scores import _print_groups
 from deixis.data.dataset import Dataset
 from deixis.data.importing import import_dataset
 from deixis.data.samples import SAMPLES
+from deixis.evaluation.localization_items import localization_items
 from deixis.evaluation.of_data import regions_of, sentences_of
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.fit_cca import fit_cca
 from deixis.tasks.learning import Learning
+from deixis.tasks.pointing import score_over_all_photos
 from deixis.tasks.scoring import score_on_dev, seen_photos
 from deixis.vision import encoders
 from tests.conftest import Run
@@ -331,6 +333,37 @@ def test_a_model_points_as_its_own_predictions_say(pointing: Bundle, capsys: pyt
     assert by_model["r1"] == score_on_dev(pointing, Dataset("data")).scores["r1"] > 25
 
 
+def test_phrases_are_ranked_over_all_photos_where_that_is_asked_for(
+    pointing: Bundle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (*GROUNDING, "--model", "points.model")
+    plain, found = evaluated(capsys, *asked), evaluated(capsys, *asked, "--all-photos")
+    dataset = Dataset("data")
+    seen = seen_photos(pointing, dataset, dataset.split("dev"), regions=True)
+    direct = score_over_all_photos(pointing, seen, localization_items(dataset.split("dev")))
+    there = found.pop("presence")
+    assert there == json.loads(json.dumps(direct.presence.as_json()))
+    precision = json.loads(json.dumps(direct.precision.as_json()))
+    for name in ("ap", "ap_nms"):
+        assert found[name] == precision[name] != plain[name]
+        assert found["interval"][name] == precision["interval"][name]
+    assert (plain["ranked_photos"], found["ranked_photos"]) == (pytest.approx(16 / len(direct.precision.by_phrase)), 8)
+    for phrase, row in precision["by_phrase"].items():
+        mixed = found["by_phrase"][phrase]
+        assert (mixed["ap"], mixed["interval"]["ap"]) == (row["ap"], row["interval"]["ap"])
+        assert (mixed["r1"], mixed["interval"]["r1"]) == (
+            plain["by_phrase"][phrase]["r1"],
+            plain["by_phrase"][phrase]["interval"]["r1"],
+        )
+    changed = {"ap", "ap_nms", "macro_ap", "macro_ap_nms", "by_type", "by_phrase", "interval", "ranked_photos"}
+    for name in plain.keys() - changed:
+        assert found[name] == plain[name]
+    assert _run(["evaluate", *asked, "--all-photos"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"presence in all photos", shown)
+    assert re.search(r"pooled_roc +│ +[\d.]+ │ +[\d.]+ – [\d.]+", shown)
+
+
 def test_pointing_may_be_compared_with_a_model_or_a_file(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
     fit_cca(Dataset("data"), SMALL).bundle.save("whole.model")  # has learned from sentences, and points all the same
     found = evaluated(capsys, *GROUNDING, "--model", "points.model", "--out", "said.jsonl", "--against", "points.model")
@@ -362,6 +395,8 @@ def test_regions_are_scored_with_a_model(pointing: Bundle, capsys: pytest.Captur
         (["--model", "points.model", "--predictions", "a"], "give one of --predictions FILE and --model DIR"),
         (["--predictions", "a.jsonl", "--out", "b.jsonl"], "--out: there is nothing to write without --model"),
         (["--model", "data"], "data: no model here"),
+        (["--predictions", "a.jsonl", "--all-photos"], "--all-photos: scores one model; give --model DIR, and no"),
+        (["--model", "points.model", "--against", "a.jsonl", "--all-photos"], "--all-photos: scores one model"),
     ],
 )
 def test_what_cannot_point_is_one_line(
@@ -383,6 +418,7 @@ def test_networks_are_scored_from_their_run_directories(
     capsys.readouterr()
     where = ("--model", f"{model}.model", "--data", "data", "--split", "dev")
     assert evaluated(capsys, "retrieval", *where, "--against", "points.model")["n"] == 8
+    assert evaluated(capsys, "grounding", *where, "--all-photos")["presence"]["photos"] == 8
     if model == "similarity":
         assert "not sentences with each other" in refusal(capsys, "sentences", *where)
     else:

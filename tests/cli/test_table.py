@@ -136,7 +136,7 @@ def test_models_that_no_command_trains_yet_say_so(data: Path, capsys: pytest.Cap
     out, err = capsys.readouterr()
     assert err == ""
     assert "no figures of ours for m-rnn, no-emb-input, one-layer-emb, emb-one-input, vis-in-rnn" in out
-    assert "m-rnn cannot be trained by a command yet" in out
+    assert "m-rnn has no recipe in this table yet" in out
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_the_older_model_and_the_features(
     monkeypatch.setattr(CCA, "fit_blocks", stop)
     capsys.readouterr()
     assert train(*FEW, "--set", "power=2") == 130
-    assert capsys.readouterr().err == "deixis: stopped; nothing half-made was left behind\n"
+    assert capsys.readouterr().err == "deixis: stopped; what was finished is kept, and nothing half-made\n"
     assert Path("cca.model/model/weights.safetensors").read_bytes() == before
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
     assert len(FeatureStore("data/features/colours")) == 24
@@ -314,7 +314,7 @@ def test_two_processes_train_what_one_trains(quarters: Path, model: str) -> None
             "no 100 proposals for a photo",
         ),
         (["two-branch", "--data", "data", "--resume"], "two-branch.model: no run to go on with (run.json is missing)"),
-        (["m-rnn", "--data", "data"], "'m-rnn' is not one of"),
+        (["hm-lstm", "--data", "data"], "'hm-lstm' is not one of"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(

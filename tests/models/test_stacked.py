@@ -27,17 +27,41 @@ def auxiliary() -> CCA:
     return CCA(8).fit(*pairs(5000, 1))
 
 
-def test_the_model_is_fitted_on_features_with_the_auxiliary_vectors_beside_them(auxiliary: CCA) -> None:
-    photos, sentences = pairs(300, 2)
-    stacked = Stacked(auxiliary, CCA(5), weight=0.5).fit(photos, sentences)
+def by_hand(auxiliary: CCA, photos: np.ndarray, sentences: np.ndarray, weight: float, first: int) -> tuple:
+    """The vectors of the photos and sentences that the model is fitted on, the lengths taken from the first rows."""
+    lengths = [np.sqrt((rows[:first] ** 2).sum(axis=1)).mean() for rows in (photos, sentences)]
     visual, text = auxiliary.transform(photos, sentences)
-    by_hand = CCA(5).fit(np.hstack([photos, 0.5 * visual]), np.hstack([sentences, 0.5 * text]))
-    np.testing.assert_allclose(
-        stacked.prepare_visual(photos), by_hand.transform(np.hstack([photos, 0.5 * visual])), atol=1e-5
-    )
-    np.testing.assert_allclose(
-        stacked.prepare_text(sentences), by_hand.transform(Y=np.hstack([sentences, 0.5 * text])), atol=1e-5
-    )
+    stacks = np.hstack([photos, weight * lengths[0] * visual]), np.hstack([sentences, weight * lengths[1] * text])
+    return CCA(5).fit(*stacks).transform(*stacks)
+
+
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_the_model_is_fitted_on_features_with_the_auxiliary_vectors_beside_them(auxiliary: CCA, weight: float) -> None:
+    photos, sentences = pairs(300, 2)
+    stacked = Stacked(auxiliary, CCA(5), weight).fit(photos, sentences)
+    visual, text = by_hand(auxiliary, photos, sentences, weight, first=300)
+    np.testing.assert_allclose(stacked.prepare_visual(photos), visual, atol=1e-5)
+    np.testing.assert_allclose(stacked.prepare_text(sentences), text, atol=1e-5)
+
+
+def test_lengths_are_those_of_the_first_block(auxiliary: CCA, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos, sentences = pairs(300, 2)
+    photos[64:] *= 2
+    monkeypatch.setattr(deixis.models.cca, "BLOCK", 64)
+    stacked = Stacked(auxiliary, CCA(5), 1.0).fit(photos, sentences)
+    visual, text = by_hand(auxiliary, photos, sentences, 1.0, first=64)
+    np.testing.assert_allclose(stacked.prepare_visual(photos), visual, atol=1e-4)
+    np.testing.assert_allclose(stacked.prepare_text(sentences), text, atol=1e-4)
+    # One row alone is stacked as it was among all.
+    np.testing.assert_allclose(stacked.prepare_visual(photos[200:201]), visual[200:201], atol=1e-4)
+
+
+def test_photos_in_other_units_than_sentences_make_no_difference() -> None:
+    (regions, phrases), (photos, sentences) = pairs(500, 1), pairs(300, 2)
+    plain = Stacked(CCA(8).fit(regions, phrases), CCA(5)).fit(photos, sentences)
+    longer = Stacked(CCA(8).fit(30 * regions, phrases), CCA(5)).fit(30 * photos, sentences)
+    np.testing.assert_allclose(longer.prepare_visual(30 * photos), plain.prepare_visual(photos), atol=1e-4)
+    np.testing.assert_allclose(longer.prepare_text(sentences), plain.prepare_text(sentences), atol=1e-4)
 
 
 def test_what_many_regions_taught_helps_a_model_with_few_photos(auxiliary: CCA) -> None:
@@ -47,15 +71,7 @@ def test_what_many_regions_taught_helps_a_model_with_few_photos(auxiliary: CCA) 
         scores = model.scores(model.prepare_visual(unseen[0]), model.prepare_text(unseen[1]))
         return float((scores > np.diag(scores)[:, None]).sum(axis=1).mean())
 
-    assert found(Stacked(auxiliary, CCA(8, 0.1)).fit(*few)) < 0.8 * found(CCA(8, 0.1).fit(*few))
-
-
-def test_many_rows_are_stacked_a_block_at_a_time(auxiliary: CCA, monkeypatch: pytest.MonkeyPatch) -> None:
-    photos, sentences = pairs(300, 2)
-    whole = Stacked(auxiliary, CCA(5)).fit(photos, sentences).prepare_visual(photos)
-    monkeypatch.setattr(deixis.models.cca, "BLOCK", 64)
-    cut = Stacked(auxiliary, CCA(5)).fit(photos, sentences).prepare_visual(photos)
-    np.testing.assert_allclose(cut, whole, atol=1e-4)
+    assert found(Stacked(auxiliary, CCA(8, 0.1), 1.0).fit(*few)) < 0.8 * found(CCA(8, 0.1).fit(*few))
 
 
 def test_vectors_are_float32_of_the_stated_dimension(auxiliary: CCA) -> None:
@@ -68,6 +84,11 @@ def test_vectors_are_float32_of_the_stated_dimension(auxiliary: CCA) -> None:
 def test_rows_that_are_no_pairs_are_one_clear_line(auxiliary: CCA) -> None:
     with pytest.raises(DeixisError, match="X has 9 rows, Y has 8; they must be pairs"):
         Stacked(auxiliary, CCA(5)).fit(np.ones((9, 60)), np.ones((8, 50)))
+
+
+def test_what_was_not_fitted_says_so(auxiliary: CCA) -> None:
+    with pytest.raises(DeixisError, match="Stacked has not been fitted; call fit first"):
+        Stacked(auxiliary, CCA(5)).prepare_visual(np.ones((1, 60)))
 
 
 def test_what_was_saved_prepares_to_the_same_bits(auxiliary: CCA, tmp_path: Path) -> None:

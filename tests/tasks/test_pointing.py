@@ -15,13 +15,16 @@ from deixis.evaluation.of_data import regions_of
 from deixis.evaluation.phrase_precision import phrase_precision
 from deixis.evaluation.phrase_presence import presence
 from deixis.evaluation.phrase_regions import Regions, distinct_phrases, usual_words
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.grounder import Grounder, GrounderSettings
+from deixis.tasks import pointing
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.fit_cca import fit_cca
 from deixis.tasks.learning import Learning
-from deixis.tasks import pointing
 from deixis.tasks.pointing import gold_region_scores, predictions_of, region_scores, score_over_all_photos
 from deixis.tasks.scoring import seen_photos
+from deixis.training.grounder_examples import region_inputs
 from tests.tasks.coloured import SMALL
 from tests.tasks.quarters import QUARTERS, make_quarters, use_small_encoders
 
@@ -78,6 +81,7 @@ def test_phrases_are_looked_for_in_all_photos_as_one_pair_at_a_time(
     bundle: Bundle, dataset: Dataset, seen: SeenPhotos, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = localization_items(dataset.split("dev"))
+    items[::2] = [replace(item, boxes=(*item.boxes, QUARTERS[3])) for item in items[::2]]  # any is right, union not
     ids = dataset.split("dev").ids
     scores = np.zeros((len(distinct_phrases(items)), 3 * len(ids)), dtype=np.float32)
     for row, phrase in enumerate(usual_words(items)):
@@ -85,7 +89,7 @@ def test_phrases_are_looked_for_in_all_photos_as_one_pair_at_a_time(
             for number, vector in enumerate(seen.proposal_vectors(photo_id)):
                 visual = bundle.model.prepare_visual(vector[None])
                 scores[row, 3 * place + number] = bundle.similarity(visual, bundle.encode_sentences([phrase]))[0, 0]
-    regions = Regions.of({photo_id: QUARTERS[:3] for photo_id in ids})
+    regions = Regions.of(dict.fromkeys(ids, QUARTERS[:3]))
     precision = phrase_precision(scores, items, regions, protocol=protocol)
     said = np.zeros((len(scores), len(ids)), dtype=bool)
     for row, places in enumerate(distinct_phrases(items).values()):
@@ -119,3 +123,18 @@ def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
     assert told[7] == ("reading regions", 8, 8)
     assert told[8][1:] == (2, phrases)
     assert told[-1] == ("looking for phrases in all photos", phrases, phrases)
+
+
+def test_a_grounder_looks_for_phrases_in_all_photos_too(dataset: Dataset) -> None:
+    dev = dataset.split("dev")
+    items = localization_items(dev)
+    cca = fit_cca(dataset, replace(SMALL, components=3), Learning(learn="phrases", top=3)).bundle
+    seen = seen_photos(cca, dataset, dev, regions=True)
+    contents = seen.store.contents
+    words = Vocabulary.fit([item.phrase.lower().split() for item in items])
+    model = Grounder(contents.channels, contents.dimension, words, GrounderSettings(dimension=4, hidden=4, word_size=4))
+    found = score_over_all_photos(Bundle(cca.encoder, None, model, cca.learned), seen, items)
+    photos = [region_inputs(seen.store, photo_id, 3) for photo_id in dev.ids]
+    scores = model.scores(model.prepare_visual(photos), model.prepare_text(usual_words(items))).T
+    regions = Regions.of(dict.fromkeys(dev.ids, QUARTERS[:3]))
+    assert found.precision.ap == pytest.approx(phrase_precision(scores, items, regions).ap)

@@ -41,5 +41,7 @@ def test_a_directory_of_the_users_goes_before_a_shipped_name(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     assert place_of("two-branch").is_absolute()
     (tmp_path / "two-branch").mkdir()
+    assert place_of("two-branch").is_absolute()  # an empty folder is no model
+    (tmp_path / "two-branch" / "bundle.json").write_text("{}")
     assert place_of("two-branch") == Path("two-branch")
     assert place_of("no-such-model") == Path("no-such-model")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from deixis.cli.captioners import captioner_retrieval, captioner_scores
 from deixis.cli.output import Json, progress, working
-from deixis.cli.scores import About, answer
+from deixis.cli.scores import About, answer, with_all_photos
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from deixis.evaluation.retrieval_result import RetrievalResult
     from deixis.evaluation.scores import Scores as Matrix
     from deixis.files.progress import OnProgress
-    from deixis.tasks.bundle import Bundle
+    from deixis.tasks.caption_scoring import CaptionerScores
+    from deixis.tasks.pointing import OverAllPhotos
 
 app = typer.Typer(help="Score a system: retrieval, sentences, regions, grounding or captions.", no_args_is_help=True)
 
@@ -32,7 +34,7 @@ Scores = Annotated[
 ]
 Model = Annotated[
     Path | None,
-    typer.Option("--model", metavar="DIR", help="A model that deixis train made, instead of --scores."),
+    typer.Option("--model", metavar="NAME|DIR", help="A model of deixis models or deixis train, instead of --scores."),
 ]
 Against = Annotated[
     Path | None,
@@ -45,7 +47,7 @@ FeaturesElsewhere = Annotated[
     typer.Option("--features", metavar="DIR", help="For a model: features that lie elsewhere than in DATA."),
 ]
 
-OfModel = Callable[["Bundle", "OnProgress"], "Matrix"]
+OfModel = Callable[[Path, "OnProgress"], "Matrix"]
 """The scores of a model on the data that was asked for."""
 
 
@@ -59,7 +61,12 @@ def _opened(data: Path, split: str | None, images: Path | None = None) -> tuple[
 
 def _also(features: Path | None) -> Sequence[Path]:
     """Where to look for features besides the data set."""
-    return [features] if features else []
+    if features is None:
+        return []
+    from deixis.vision.store.manifest import read_manifest
+
+    read_manifest(features)  # a wrong name is said here, and not passed over
+    return [features]
 
 
 @app.command()
@@ -104,9 +111,13 @@ def _photos_and_sentences(
     dataset, photos = _opened(data, split, images)
     gold = sentences_of(photos)
 
-    def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
+    def of_model(model: Path, on_progress: OnProgress) -> Matrix:
+        from deixis.tasks.bundle import load, writes_captions
         from deixis.tasks.scoring import retrieval_scores, seen_photos
 
+        if writes_captions(model):
+            return captioner_retrieval(model, dataset, photos, gold.texts, also, on_progress)
+        bundle = load(model)
         seen = seen_photos(bundle, dataset, photos, also=also, on_progress=on_progress)
         return retrieval_scores(bundle, seen.require_all(), gold.texts)
 
@@ -128,10 +139,11 @@ def sentences(
 
     gold = sentences_of(_opened(data, split)[1])
 
-    def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
+    def of_model(model: Path, on_progress: OnProgress) -> Matrix:
+        from deixis.tasks.bundle import load
         from deixis.tasks.scoring import sentence_scores
 
-        return sentence_scores(bundle, gold.texts)
+        return sentence_scores(load(model), gold.texts)
 
     _answer_from_matrices(
         "sentences",
@@ -160,10 +172,12 @@ def regions(
     dataset, photos = _opened(data, split, images)
     gold = regions_of(photos)
 
-    def of_model(bundle: Bundle, on_progress: OnProgress) -> Matrix:
+    def of_model(model: Path, on_progress: OnProgress) -> Matrix:
+        from deixis.tasks.bundle import load
         from deixis.tasks.pointing import gold_region_scores
         from deixis.tasks.scoring import seen_photos
 
+        bundle = load(model)
         seen = seen_photos(bundle, dataset, photos, also=_also(features), on_progress=on_progress)
         return gold_region_scores(bundle, seen.require_all(), gold)
 
@@ -186,7 +200,7 @@ def grounding(
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", metavar="DIR", help="A model that deixis train made, instead of --predictions."),
+        typer.Option("--model", metavar="NAME|DIR", help="A model, instead of --predictions."),
     ] = None,
     split: Split = None,
     protocol: Annotated[
@@ -197,6 +211,15 @@ def grounding(
     ] = None,
     missing_as_wrong: Annotated[
         bool, typer.Option("--missing-as-wrong", help="Count phrases without a prediction as wrong.")
+    ] = False,
+    all_photos: Annotated[
+        bool,
+        typer.Option(
+            "--all-photos",
+            help="For a model: AP with each phrase ranked over the regions of all photos, as in Flickr30k Entities, "
+            "and presence: is it in the photo at all? A minute or two for 1,000 photos, most of it for ap_nms; a "
+            "similarity network takes an hour of CPU.",
+        ),
     ] = False,
     against: Against = None,
     out: Annotated[
@@ -215,6 +238,8 @@ def grounding(
     systems = _systems(predictions, model, against, "--predictions FILE")
     if out and not model:
         raise DeixisError("--out: there is nothing to write without --model")
+    if all_photos and (not model or against):
+        raise DeixisError("--all-photos: scores one model; give --model DIR, and no --against")
     dataset, photos = _opened(data, split, images)
     items = localization_items(photos)
     blind_split = blind_split or ("train" if "train" in dataset.manifest.splits else None)
@@ -231,7 +256,11 @@ def grounding(
         compared = (
             compare_localization(given[0], given[1], items, protocol=protocol, missing=missing) if against else {}
         )
-    answer("grounding", systems[0].path, (data, split, json), result.as_json(), compared)
+    scores = result.as_json()
+    if all_photos:
+        found = _over_all_photos(systems[0], dataset, photos, items, protocol, _also(features))
+        scores = with_all_photos(scores, found.precision.as_json(), found.presence.as_json())
+    answer("grounding", systems[0].path, (data, split, json), scores, compared)
 
 
 def _predictions(
@@ -252,37 +281,69 @@ def _predictions(
         return predictions_of(bundle, seen.require_all(), items, on_progress=on_progress)
 
 
+def _over_all_photos(
+    system: _System,
+    dataset: Dataset,
+    photos: Photos,
+    items: Sequence[Item],
+    protocol: Literal["union", "any"],
+    also: Sequence[Path],
+) -> OverAllPhotos:
+    """How well a model looks for phrases in photos that do not mention them, too."""
+    from deixis.tasks.bundle import load
+    from deixis.tasks.pointing import score_over_all_photos
+    from deixis.tasks.scoring import seen_photos
+
+    bundle = load(system.path)
+    with progress() as on_progress:
+        seen = seen_photos(bundle, dataset, photos, regions=True, also=also, on_progress=on_progress)
+        return score_over_all_photos(bundle, seen.require_all(), items, protocol=protocol, on_progress=on_progress)
+
+
 @app.command()
 def captions(
-    predictions: Annotated[
-        Path,
-        typer.Option("--predictions", metavar="FILE", help="COCO's result format.", show_default=False),
-    ],
     data: Data,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", metavar="FILE", help="COCO's result format.", show_default=False)
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="DIR", help="A model that deixis train m-rnn made, instead of --predictions."),
+    ] = None,
     split: Split = None,
+    beam: Annotated[int, typer.Option(min=1, help="For a model: unfinished sentences kept at each word.")] = 5,
+    length_power: Annotated[
+        float, typer.Option(min=0, help="For a model: compare sentences by log-probability / words^N.")
+    ] = 0.0,
     train_split: Annotated[
         str | None, typer.Option(metavar="NAME", help="Whose captions are not novel; train, if there is one.")
     ] = None,
     against: Against = None,
+    images: Images = None,
+    features: FeaturesElsewhere = None,
     json: Json = False,
 ) -> None:
-    """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity, without Java."""
-    from deixis.evaluation.captions import caption_scores, compare_captions
+    """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity, without Java; perplexity too for a model."""
+    from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results
     from deixis.evaluation.of_data import sentences_of
 
-    dataset, photos = _opened(data, split)
+    systems = _systems(predictions, model, against, "--predictions FILE")
+    dataset, photos = _opened(data, split, images)
     train_split = train_split or ("train" if "train" in dataset.manifest.splits else None)
     training = sentences_of(dataset.split(train_split)).texts if train_split else None
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in photos}
-    with working(f"scoring {len(references):,} photos"):
-        results = [
-            caption_scores(match_results(read_results(file), photos), references, training=training)
-            for file in (predictions, against)
-            if file is not None
-        ]
-        compared = compare_captions(*results) if against else {}
-    answer("captions", predictions, (data, split, json), results[0].as_json(), compared)
+
+    def scored(system: _System) -> CaptionScores | CaptionerScores:
+        if system.is_model:
+            return captioner_scores(system.path, dataset, photos, (beam, length_power), training, _also(features))
+        with working(f"scoring {len(references):,} photos"):
+            return caption_scores(match_results(read_results(system.path), photos), references, training=training)
+
+    results = [scored(system) for system in systems]
+    own = [found if isinstance(found, CaptionScores) else found.captions for found in results]
+    compared = compare_captions(*own) if against else {}
+    answer("captions", systems[0].path, (data, split, json), results[0].as_json(), compared)
 
 
 @dataclass(frozen=True)
@@ -297,10 +358,12 @@ def _systems(
     scores: Path | None, model: Path | None, against: Path | None, option: str = "--scores FILE.npy"
 ) -> list[_System]:
     """The system to score, and another to compare it with where there is one."""
+    from deixis.tasks.shipped_models import place_of
+
     if (scores is None) == (model is None):
         raise DeixisError(f"give one of {option} and --model DIR")
     systems = [_System(model, True)] if model else [_System(scores, False)] if scores else []
-    return [*systems, *([_System(against, against.is_dir())] if against else [])]
+    return [*systems, *([_System(against, place_of(against).is_dir())] if against else [])]
 
 
 def _answer_from_matrices(
@@ -326,9 +389,7 @@ def _matrix(system: _System, of_model: OfModel | None) -> Matrix:
         from deixis.evaluation.scores import scores_from_file
 
         return scores_from_file(system.path)
-    from deixis.tasks.bundle import load
-
     if of_model is None:
         raise DeixisError(f"{system.path}: a model is scored on the photos and sentences of a data set")
     with progress() as on_progress:
-        return of_model(load(system.path), on_progress)
+        return of_model(system.path, on_progress)

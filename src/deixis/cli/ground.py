@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deixis.cli.output import Json, note, print_json, working
+from deixis.errors import DeixisError
 
 
 def ground(
@@ -23,8 +24,12 @@ def ground(
     from deixis.data.images import open_photo
     from deixis.tasks.bundle import load
     from deixis.tasks.grounding import Pointer
-    from deixis.tasks.picture_files import save_picture
+    from deixis.tasks.picture_files import check_picture_name, save_picture
 
+    if not sentence.strip():
+        raise DeixisError("give a sentence in quotes, such as 'Two dogs in the snow.'")
+    if picture is not None:
+        check_picture_name(picture)
     with working("looking"):
         opened = open_photo(photo)
         found = Pointer(load(model)).ground(opened, sentence)
@@ -37,9 +42,8 @@ def ground(
         note(f"no noun phrase was found in {sentence!r}; deixis reads English only")
     for phrase in found.phrases:
         box = ", ".join(f"{side:.0f}" for side in phrase.box)
-        there = "" if phrase.presence is None else f", in the photo {phrase.presence:.0%}"
-        print(f"{phrase.text}: [{box}]  (sure {phrase.score:.0%}{there})")
+        print(f"{phrase.text}: [{box}]  (sure {phrase.score:.0%})")
     if picture is not None:
         print(f"picture: {picture}")
-    else:
+    elif found.phrases:
         note("next: --picture FILE draws them")

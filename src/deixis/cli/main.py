@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from deixis import __version__
-from deixis.cli import data, demo, evaluate, features, ground, models, table, train
+from deixis.cli import caption, data, demo, evaluate, features, ground, models, table, train
 from deixis.errors import DeixisError
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(ground.ground)
+app.command()(caption.caption)
 app.add_typer(data.app, name="data")
 app.add_typer(evaluate.app, name="evaluate")
 app.command()(features.features)
@@ -82,7 +83,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _stopped() -> int:
-    _say("deixis: stopped; nothing half-made was left behind")
+    _say("deixis: stopped; what was finished is kept, and nothing half-made")
     return _CTRL_C
 
 

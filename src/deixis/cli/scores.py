@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 About = tuple[Path | None, str | None, bool]
 """The data, its split, and whether the answer is JSON."""
 
+_PRECISIONS = ("ap", "ap_nms", "macro_ap", "macro_ap_nms")
+
 
 def answer(task: str, model: Path, about: About, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
     """Print the scores of a system, as a table or as JSON, with what sets it apart from another where there is one."""
@@ -30,10 +32,51 @@ def answer(task: str, model: Path, about: About, result: Mapping[str, Any], comp
         _print_scores(task, result, compared)
 
 
+def with_all_photos(
+    result: Mapping[str, Any], precision: Mapping[str, Any], presence: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The scores of localisation with the average precisions of rankings over all photos, and with presence.
+
+    Parameters
+    ----------
+    result
+        As `LocalizationResult` gives it.
+    precision, presence
+        As `PhrasePrecision` and `PresenceResult` give them.
+
+    Examples
+    --------
+    >>> plain = {"r1": 60.0, "ap": 30.0, "interval": {"r1": [58, 62], "ap": [28, 32]}, "by_type": {}, "by_phrase": {}}
+    >>> wide = {"ap": 3.0, "photos": 1000, "interval": {"ap": [2, 4]}, "by_type": {}, "by_phrase": {}}
+    >>> found = with_all_photos(plain, wide, {"roc": 85.0})
+    >>> found["r1"], found["ap"], found["interval"]["ap"], found["ranked_photos"], found["presence"]["roc"]
+    (60.0, 3.0, [2, 4], 1000.0, 85.0)
+    """
+    groups = {
+        heading: {name: _with_precisions(scores, precision[heading][name]) for name, scores in result[heading].items()}
+        for heading in ("by_type", "by_phrase")
+    }
+    found = _with_precisions(result, precision)
+    return {**found, **groups, "ranked_photos": float(precision["photos"]), "presence": presence}
+
+
+def _with_precisions(scores: Mapping[str, Any], precision: Mapping[str, Any]) -> dict[str, Any]:
+    replaced = {name: precision[name] for name in _PRECISIONS if name in precision}
+    return {**scores, **replaced, "interval": {**scores["interval"], **precision["interval"]}}
+
+
 def _print_scores(task: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
+    _print_totals(task, result, compared)
+    if "presence" in result:
+        _print_totals("presence in all photos", result["presence"], {})
+    _print_groups(result)
+    print(f"n = {result['n']:,}; {result['protocol']}" + (f"; ties: {result['ties']}" if "ties" in result else ""))
+
+
+def _print_totals(title: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
     from rich.table import Table
 
-    table = Table(task)
+    table = Table(title)
     for heading in ("score", "95 % interval", *(["difference", "95 % interval", "p"] if compared else [])):
         table.add_column(heading, justify="right")
     for name, value in result.items():
@@ -43,8 +86,6 @@ def _print_scores(task: str, result: Mapping[str, Any], compared: Mapping[str, C
                 row += [f"{found.difference:+.2f}", _bounds((found.low, found.high)), f"{found.p:.4f}"]
             table.add_row(*row)
     print_table(table)
-    _print_groups(result)
-    print(f"n = {result['n']:,}; {result['protocol']}" + (f"; ties: {result['ties']}" if "ties" in result else ""))
 
 
 def _print_groups(result: Mapping[str, Any]) -> None:

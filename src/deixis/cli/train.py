@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _LEFT_OUT_SHOWN = 10
 
-Model = Literal["cca", "two-branch", "similarity", "grounder"]
+Model = Literal["cca", "two-branch", "similarity", "grounder", "m-rnn"]
 
 
 def train(
-    model: Annotated[Model, typer.Argument(metavar="MODEL", help="cca, two-branch, similarity or grounder.")],
+    model: Annotated[Model, typer.Argument(metavar="MODEL", help="cca, two-branch, similarity, grounder or m-rnn.")],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)
     ] = None,
@@ -77,22 +77,20 @@ def train(
 
 def _train_network(model: Model, dataset: Any, chosen: Chosen, place: Path, resume: bool) -> Trained | None:
     from deixis.models.grounder import GrounderSettings
+    from deixis.models.m_rnn import MRNNSettings
     from deixis.tasks.fit_grounder import GroundingData, fit_grounder
+    from deixis.tasks.fit_m_rnn import CaptionData, fit_m_rnn
     from deixis.tasks.fit_networks import fit_network
 
-    with progress() as on_progress:
-        if not isinstance(chosen.model, GrounderSettings):
-            return fit_network(model, dataset, chosen, place, resume=resume, on_progress=on_progress)
-        assert isinstance(chosen.learning, GroundingData) and chosen.training  # noqa: S101, PT018 - from `choose`
-        return fit_grounder(
-            dataset,
-            chosen.learning,
-            place,
-            settings=chosen.model,
-            training=chosen.training,
-            resume=resume,
-            on_progress=on_progress,
-        )
+    own, learning, training = chosen.model, chosen.learning, chosen.training
+    with progress() as told:
+        if isinstance(own, GrounderSettings) and isinstance(learning, GroundingData) and training:
+            return fit_grounder(
+                dataset, learning, place, settings=own, training=training, resume=resume, on_progress=told
+            )
+        if isinstance(own, MRNNSettings) and isinstance(learning, CaptionData) and training:
+            return fit_m_rnn(dataset, learning, place, settings=own, training=training, resume=resume, on_progress=told)
+        return fit_network(model, dataset, chosen, place, resume=resume, on_progress=told)
 
 
 def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevScores | None]:
@@ -106,7 +104,7 @@ def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevSc
     begun = time.monotonic()
     with new_bundle(place) as unfinished, progress() as on_progress:
         fitted = fit_cca(dataset, chosen.model, chosen.learning, on_progress=on_progress)
-        dev = score_on_dev(fitted.bundle, dataset, also=stores, on_progress=on_progress)
+        dev = score_on_dev(fitted.bundle, dataset, learned=chosen.learning.train, also=stores, on_progress=on_progress)
         seconds = time.monotonic() - begun
         fitted.bundle.write(unfinished, card_of(dataset, chosen.model, chosen.learning, fitted, dev, seconds))
     return fitted, dev
@@ -161,7 +159,8 @@ def _answer(model: str, place: Path, data: Path, done: Fitted | Trained, dev: De
     if dev:
         shares = (f"{name} {value:.1f}" for name, value in dev.scores.items() if not name.endswith(("medr", "meanr")))
         print(f"{dev.split} ({plural(dev.photos, 'photo')}): {', '.join(shares)}")
-    task = "grounding" if done.phrases and not done.sentences else "retrieval"
+    retrieves = "captions" if model == "m-rnn" else "retrieval"
+    task = "grounding" if done.phrases and not done.sentences else retrieves
     split = f" --split {dev.split}" if dev else ""
     note(f"next: deixis evaluate {task} --model {place} --data {data}{split}")
 

@@ -10,7 +10,8 @@ from deixis.experiments.tables import TABLES
 SCORED_SPLITS = ("dev", "val", "test")
 """The split that is scored is the first of these that is there."""
 
-_FLICKR8K_AT_MOST = 10_000
+_BY_SIZE = {"Flickr8k": range(5_000, 10_001), "Flickr30k": range(25_000, 35_001)}
+"""How many photos there are in what people have of them."""
 _BY_NAME = {"flickr8k": "Flickr8k", "flickr30k": "Flickr30k", "coco": "MS COCO", "iapr": "IAPR TC-12"}
 _BY_KIND = {"coco-captions": "MS COCO", "iapr-tc12": "IAPR TC-12", "region-phrases": "MS-COCO-region"}
 _FLICKR = ("flickr-token", "flickr-results", "flickr30k-entities")
@@ -29,7 +30,8 @@ def known_data(dataset: Dataset) -> str:
             if part in name:
                 return known
         if kind in _FLICKR:
-            return "Flickr8k" if dataset.manifest.counts.get("photos", 0) <= _FLICKR8K_AT_MOST else "Flickr30k"
+            photos = dataset.manifest.counts.get("photos", 0)
+            return next((known for known, sizes in _BY_SIZE.items() if photos in sizes), "")
     return ""
 
 

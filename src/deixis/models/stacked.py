@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from deixis.errors import DeixisError
-from deixis.language.features.base import Floats
+from deixis.language.features.base import Floats, fitted
 from deixis.language.saved import Saved
 from deixis.models.base import Embedder
 from deixis.models.cca import CCA, blocks
@@ -26,7 +26,12 @@ class Stacked(StoredModel, Embedder):
     model
         Fitted here, on photos and sentences.
     weight
-        By which the auxiliary vectors, of length 1, are multiplied. With features of length 1 both count the same.
+        How long the auxiliary vectors are, beside the features of their side; 1 makes both equally long.
+
+    Attributes
+    ----------
+    visual_length_, text_length_ : float
+        Of the features of each side, the mean over the first block of pairs: a stream is read only once.
 
     Examples
     --------
@@ -40,10 +45,12 @@ class Stacked(StoredModel, Embedder):
 
     KIND = "stacked"
 
-    def __init__(self, auxiliary: CCA, model: CCA, weight: float = 1.0) -> None:
+    def __init__(self, auxiliary: CCA, model: CCA, weight: float = 0.3) -> None:
         self.auxiliary = auxiliary
         self.model = model
         self.weight = weight
+        self.visual_length_: float | None = None
+        self.text_length_: float | None = None
 
     @property
     def dimension(self) -> int:
@@ -59,7 +66,7 @@ class Stacked(StoredModel, Embedder):
 
     def fit_blocks(self, pairs: Iterable[tuple[Floats, Floats]]) -> Self:
         """Learn from pairs that come in blocks, each seen once."""
-        self.model.fit_blocks((self._stacked_visual(photos), self._stacked_text(texts)) for photos, texts in pairs)
+        self.model.fit_blocks(self._stacked(pairs))
         return self
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
@@ -73,16 +80,31 @@ class Stacked(StoredModel, Embedder):
     def saved(self) -> Saved:
         """What `save` writes."""
         parts = {"auxiliary": self.auxiliary.saved(), "model": self.model.saved()}
-        return Saved(self.KIND, {"weight": self.weight}, parts=parts)
+        lengths = fitted(self.visual_length_, self), fitted(self.text_length_, self)
+        return Saved(self.KIND, {"weight": self.weight, "lengths": lengths}, parts=parts)
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """Build from what `saved` gave."""
         auxiliary, model = (CCA.from_saved(saved.parts[name]) for name in ("auxiliary", "model"))
-        return cls(auxiliary, model, float(saved.settings["weight"]))
+        stacked = cls(auxiliary, model, float(saved.settings["weight"]))
+        stacked.visual_length_, stacked.text_length_ = map(float, saved.settings["lengths"])
+        return stacked
+
+    def _stacked(self, pairs: Iterable[tuple[Floats, Floats]]) -> Iterator[tuple[Floats, Floats]]:
+        for block, (photos, texts) in enumerate(pairs):
+            if block == 0:
+                self.visual_length_, self.text_length_ = _mean_length(photos), _mean_length(texts)
+            yield self._stacked_visual(photos), self._stacked_text(texts)
 
     def _stacked_visual(self, features: Floats) -> Floats:
-        return np.hstack([features, self.weight * self.auxiliary.prepare_visual(features)])
+        length = self.weight * fitted(self.visual_length_, self)
+        return np.hstack([features, length * self.auxiliary.prepare_visual(features)])
 
     def _stacked_text(self, features: Floats) -> Floats:
-        return np.hstack([features, self.weight * self.auxiliary.prepare_text(features)])
+        length = self.weight * fitted(self.text_length_, self)
+        return np.hstack([features, length * self.auxiliary.prepare_text(features)])
+
+
+def _mean_length(features: Floats) -> float:
+    return float(np.linalg.norm(features, axis=1).mean())

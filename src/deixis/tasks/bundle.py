@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, cast, get_args
+from typing import Any, ClassVar, Protocol, cast, get_args
 
 import numpy as np
 from PIL import Image
@@ -29,9 +29,12 @@ from deixis.vision.encoder import ImageEncoder
 
 FILE = "bundle.json"
 FORMAT = "deixis-bundle"
+CAPTIONS_FORMAT = "deixis-captions"
 VERSION = 1
 CARD = "README.md"
 _AT_ONCE = 16
+_DOES = {FORMAT: "compares photos with sentences", CAPTIONS_FORMAT: "writes captions"}
+"""What models of each format are for."""
 
 PhotoLike = str | PathLike[str] | Image.Image
 """A photo as people have it: a path, or a Pillow image that is open already."""
@@ -39,6 +42,8 @@ PhotoLike = str | PathLike[str] | Image.Image
 
 class StoredScorer(Protocol):
     """A `Scorer` that prepares arrays and saves itself, as CCA and the two networks do."""
+
+    KIND: ClassVar[str]
 
     @property
     def dimension(self) -> int:
@@ -86,6 +91,22 @@ class EncoderOfBundle:
     def is_imported(self) -> bool:
         """Whether somebody else computed the features, so that deixis cannot do the same to another photo."""
         return self.name.startswith("imported:")
+
+    def open(self) -> ImageEncoder:
+        """The encoder itself; one that gives other numbers by now is refused."""
+        from deixis.vision.encoders import open_encoder
+
+        if self.is_imported:
+            raise DeixisError(
+                f"the model learned from features that were imported ({self.name}), so it cannot encode photos"
+            )
+        encoder = open_encoder(self.name)
+        if encoder.fingerprint != self.fingerprint:
+            raise DeixisError(
+                f"the model learned from another version of the encoder {self.name} "
+                f"({self.fingerprint}, here is {encoder.fingerprint}); train it again"
+            )
+        return encoder
 
 
 @dataclass(frozen=True)
@@ -158,6 +179,7 @@ class Bundle:
     def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
         """A vector for each photo, given as a path or as an open Pillow image."""
         _refuse_one(photos, "photos")
+        refuse_pointing_only(self)
         vectors = [self._no_vectors()]
         for begin in range(0, len(photos), _AT_ONCE):
             images = [opened(photo) for photo in photos[begin : begin + _AT_ONCE]]
@@ -208,10 +230,7 @@ class Bundle:
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Bundle:
         """Open a folder that `save` wrote, or that of a training run with such a folder in it."""
-        path = Path(folder)
-        if not (path / FILE).is_file() and (path / "model" / FILE).is_file():
-            path = path / "model"
-        about = _read(path / FILE)
+        path, about = opened_folder(folder, FORMAT)
         with damaged(path / FILE):
             encoder = EncoderOfBundle(**about["encoder"])
             learned = LearnedFrom(**about["learned"])
@@ -225,19 +244,7 @@ class Bundle:
     @cached_property
     def image_encoder(self) -> ImageEncoder:
         """The encoder itself, opened when it is first needed; one that gives other numbers by now is refused."""
-        from deixis.vision.encoders import open_encoder
-
-        if self.encoder.is_imported:
-            raise DeixisError(
-                f"the model learned from features that were imported ({self.encoder.name}), so it cannot encode photos"
-            )
-        encoder = open_encoder(self.encoder.name)
-        if encoder.fingerprint != self.encoder.fingerprint:
-            raise DeixisError(
-                f"the model learned from another version of the encoder {self.encoder.name} "
-                f"({self.encoder.fingerprint}, here is {encoder.fingerprint}); train it again"
-            )
-        return encoder
+        return self.encoder.open()
 
     def _no_vectors(self) -> Floats:
         return np.empty((0, self.model.dimension), np.float32)
@@ -304,13 +311,42 @@ def _refuse_one(given: object, what: str) -> None:
         raise DeixisError(f"give a list of {what}, not one string: [{given!r}]")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def refuse_pointing_only(bundle: Bundle) -> None:
+    """A model that looks at all regions of a photo at once has no vectors of photos and gold regions to compare."""
+    if bundle.model.KIND == "grounder":
+        raise DeixisError(
+            "a grounder points at phrases and compares nothing else: use it with deixis ground or evaluate grounding"
+        )
+
+
+def writes_captions(model: str | PathLike[str]) -> bool:
+    """Whether a model is one for `deixis.tasks.captioning`, and not for `load`."""
+    try:
+        opened_folder(place_of(model), CAPTIONS_FORMAT)
+    except DeixisError:
+        return False
+    return True
+
+
+def opened_folder(folder: str | PathLike[str], form: str) -> tuple[Path, dict[str, Any]]:
+    """Where a model of a format is, in a folder or in the run there, and what it says of itself."""
+    path = Path(folder)
+    if not (path / FILE).is_file() and (path / "model" / FILE).is_file():
+        path = path / "model"
+    return path, _read(path / FILE, form)
+
+
+def _read(path: Path, form: str) -> dict[str, Any]:
     if not path.is_file():
         raise DeixisError(f"{path.parent}: no model here ({FILE} is missing)")
     with damaged(path):
         about: Any = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
+        if not isinstance(about, dict) or about.get("format") not in _DOES:
             raise DeixisError(f"{path}: not a model made by deixis train")
+        if about["format"] != form:
+            raise DeixisError(
+                f"{path.parent}: a model that {_DOES[about['format']]}; one that {_DOES[form]} is needed here"
+            )
         if about.get("version") != VERSION:
             raise DeixisError(f"{path}: written for version {about.get('version')}, this deixis reads {VERSION}")
         return about

@@ -10,21 +10,25 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from deixis.errors import DeixisError
 from deixis.models.grounder import GrounderSettings
+from deixis.models.m_rnn import PAPERS as M_RNN
+from deixis.models.m_rnn import MRNNSettings
 from deixis.models.similarity import PAPERS as SIMILARITY
 from deixis.models.similarity import SimilaritySettings
 from deixis.models.two_branch import PAPERS as TWO_BRANCH
 from deixis.models.two_branch import TwoBranchSettings
 from deixis.tasks.fit_cca import CCATraining
 from deixis.tasks.fit_grounder import GroundingData
+from deixis.tasks.fit_m_rnn import CaptionData
 from deixis.tasks.learning import Learning
 from deixis.tasks.typed import typed
+from deixis.training.captions import SCHEDULES as M_RNN_SCHEDULES
 from deixis.training.grounder import SCHEDULE as GROUNDER_SCHEDULE
 from deixis.training.samplers import SCHEDULES
 from deixis.training.settings import TrainSettings, described, settings_from_all, settings_from_file, settings_to_json
 
-Model = Literal["cca", "two-branch", "similarity", "grounder"]
+Model = Literal["cca", "two-branch", "similarity", "grounder", "m-rnn"]
 MODELS: tuple[Model, ...] = get_args(Model)
-ModelSettings = CCATraining | TwoBranchSettings | SimilaritySettings | GrounderSettings
+ModelSettings = CCATraining | TwoBranchSettings | SimilaritySettings | GrounderSettings | MRNNSettings
 
 PLACE = 10.0
 """How much the place of a region counts in our own choices."""
@@ -46,7 +50,7 @@ class Chosen:
         How it is trained; None for CCA, which is solved.
     """
 
-    learning: Learning | GroundingData
+    learning: Learning | GroundingData | CaptionData
     model: ModelSettings
     training: TrainSettings | None = None
 
@@ -76,6 +80,8 @@ def defaults(model: Model) -> Chosen:
         return Chosen(Learning(), CCATraining())
     if model == "grounder":
         return Chosen(GroundingData(), GrounderSettings(), GROUNDER_SCHEDULE)
+    if model == "m-rnn":
+        return Chosen(CaptionData(), MRNNSettings(), M_RNN_SCHEDULES["papers/m-rnn"])
     own = TwoBranchSettings() if model == "two-branch" else SimilaritySettings()
     return Chosen(Learning(), own, TrainSettings())
 
@@ -97,6 +103,8 @@ def named(model: Model) -> Mapping[str, Chosen]:
         return _cca()
     if model == "grounder":
         return _own_grounders()
+    if model == "m-rnn":
+        return {name: Chosen(CaptionData(), own, M_RNN_SCHEDULES[name]) for name, own in M_RNN.items()}
     own: Mapping[str, TwoBranchSettings | SimilaritySettings] = TWO_BRANCH if model == "two-branch" else SIMILARITY
     found = {name: Chosen(_papers_learning(name), settings, SCHEDULES[name]) for name, settings in own.items()}
     return {**found, **(_own_two_branch() if model == "two-branch" else _own_similarity())}

@@ -44,7 +44,7 @@ class CCATraining:
         The directory of a CCA that has learned from phrases: its vectors are put after the features, as in the stacked
         auxiliary embedding of Flickr30k Entities.
     auxiliary_weight
-        By which these vectors, of length 1, are multiplied.
+        How long these vectors are, beside the features of their side.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class CCATraining:
     regularisation: float = CCASettings.regularisation
     power: float = CCASettings.power
     auxiliary: str = ""
-    auxiliary_weight: float = 1.0
+    auxiliary_weight: float = 0.3
 
     def __post_init__(self) -> None:
         rules = {

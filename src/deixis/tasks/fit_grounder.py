@@ -115,7 +115,7 @@ def fit_grounder(
     settings = settings or GrounderSettings()
     refuse_unusable(out, resume)
     vectors, photos = _vectors(data.vectors, settings), training_photos(dataset, data.train)
-    split = dev_split(dataset)
+    split = dev_split(dataset, data.train)
     with processes(chosen_device(training.device)) as device:
         first = process_number() == 0
         told = on_progress if first else silent
@@ -123,7 +123,7 @@ def fit_grounder(
         refuse_no_photos(dataset, seen, data.train)
         dev_seen = (
             in_turn(lambda: see_photos(dataset, dataset.split(split), data.learning, on_progress=told))
-            if split and split != data.train
+            if split
             else None
         )
         vocabulary = vocabulary_of(seen.photos, settings.min_count)
@@ -196,7 +196,7 @@ def _about(
     training: TrainSettings,
     vectors: WordVectors | None,
 ) -> About:
-    made_by, split = seen.store.contents, dev_split(dataset)
+    made_by, split = seen.store.contents, dev_split(dataset, data.train)
     used = {
         "photos learned from": f"{len(seen.photos):,}, with {phrases:,} phrases; {len(seen.left_out):,} left out",
         "encoder": f"{made_by.encoder} ({made_by.fingerprint})",
@@ -205,4 +205,5 @@ def _about(
     }
     chosen = settings_to_json(data) | settings_to_json(settings)
     facts = facts_of(dataset, data.train, *([split] if split else []))
-    return About("grounder", chosen, facts, command_of("grounder", dataset, data, settings, training), used)
+    command = command_of("grounder", dataset, data, settings, training, usual=[SCHEDULE])
+    return About("grounder", chosen, facts, command, used)

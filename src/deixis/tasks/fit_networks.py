@@ -71,6 +71,8 @@ def fit_network(
     assert isinstance(learning, Learning)  # noqa: S101 - what `choose` gives for these two
     if learning.learn == "both":
         raise DeixisError("learn=both: only cca learns from both together; take learn=sentences or learn=phrases")
+    if training.batch_size < 2:
+        raise DeixisError("batch_size=1: batch norm cannot learn from one pair; take 2 or more")
     refuse_unusable(out, resume)
     photos = training_photos(dataset, learning.train)
     with processes(chosen_device(training.device)) as device:
@@ -100,7 +102,7 @@ def fit_network(
         outcome = trainer.train(resume=resume)
     if not first:
         return None
-    split = dev_split(dataset)
+    split = dev_split(dataset, learning.train)
     looked = DevScores(split, len(dev.photos), outcome.best.scores, dev.left_out) if split and dev else None
     return Trained(
         outcome,
@@ -122,6 +124,7 @@ def _texts(dataset: Dataset, chosen: Chosen, learning: Learning, on_progress: On
 
 def _first_vectors(chosen: Chosen) -> WordVectors:
     """The word vectors that a reader begins with."""
+    assert isinstance(chosen.learning, Learning)  # noqa: S101 - what `choose` gives for networks with readers
     vectors = word_vectors(chosen.learning.vectors or None)
     size = chosen.model.word_size if isinstance(chosen.model, TwoBranchSettings) else 0
     if vectors.dimension != size:
@@ -130,7 +133,7 @@ def _first_vectors(chosen: Chosen) -> WordVectors:
 
 
 def _dev_photos(dataset: Dataset, learning: Learning, on_progress: OnProgress) -> SeenPhotos | None:
-    split = dev_split(dataset)
+    split = dev_split(dataset, learning.train)
     return see_photos(dataset, dataset.split(split), learning, on_progress=on_progress) if split else None
 
 
@@ -182,7 +185,7 @@ def _evaluate(network: Network, lessons: Lessons) -> Evaluate | None:
 def _about(
     model: Model, dataset: Dataset, chosen: Chosen, learning: Learning, lessons: Lessons, seen: SeenPhotos
 ) -> About:
-    made_by, split = seen.store.contents, dev_split(dataset)
+    made_by, split = seen.store.contents, dev_split(dataset, learning.train)
     said = f"{lessons.phrases:,} phrases" if lessons.phrases else f"{lessons.sentences:,} sentences"
     used = {
         "photos learned from": f"{len(seen.photos):,}, with {said}; {len(seen.left_out):,} left out",

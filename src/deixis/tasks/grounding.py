@@ -110,6 +110,11 @@ class Pointer:
     """
 
     def __init__(self, bundle: Bundle) -> None:
+        if bundle.learned.learn == "sentences":
+            raise DeixisError(
+                "the model learned from whole photos and sentences, so it cannot point; take one that learned from "
+                "phrases, such as grounder"
+            )
         self.bundle = bundle
         self.proposer: Proposer = open_proposer(bundle.learned.proposals, bundle.encoder.name)
         wanted = bundle.learned.proposals_fingerprint

@@ -21,8 +21,16 @@ def save_picture(picture: Image.Image, path: Path) -> None:
     ...     Image.open(Path(folder) / "a.png").size
     (8, 6)
     """
+    form = check_picture_name(path)
+    with new_file(path) as unfinished:
+        picture.save(unfinished, format=form)
+
+
+def check_picture_name(path: Path) -> str:
+    """The format that a name asks for; said before the work, not after it, where there is none or no such folder."""
     form = Image.registered_extensions().get(path.suffix.lower())
     if form not in Image.SAVE:
         raise DeixisError(f"{path}: pictures are written as .png, .jpg or .webp; give such a name")
-    with new_file(path) as unfinished:
-        picture.save(unfinished, format=form)
+    if not path.parent.is_dir():
+        raise DeixisError(f"{path}: there is no folder {path.parent}")
+    return form

@@ -20,7 +20,7 @@ from deixis.files.progress import OnProgress, silent
 from deixis.language.features.base import Floats, Text
 from deixis.models.grounder import Grounder
 from deixis.models.grounder_inputs import words_and_spans
-from deixis.tasks.bundle import Bundle
+from deixis.tasks.bundle import Bundle, refuse_pointing_only
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.places import with_places
 from deixis.training.grounder_examples import region_inputs
@@ -115,6 +115,7 @@ def _predictions_in_context(
 
 def gold_region_scores(bundle: Bundle, seen: SeenPhotos, gold: Regions) -> ScoreBlocks:
     """Gold regions × all phrases, computed when they are asked for."""
+    refuse_pointing_only(bundle)
     boxes, ids = np.array(gold.boxes, dtype=np.float64), seen.photos.ids
     starts = np.searchsorted(gold.photo_of_region, np.arange(len(ids) + 1))
     visual = np.concatenate(
@@ -152,6 +153,8 @@ def score_over_all_photos(
     on_progress: OnProgress = silent,
 ) -> OverAllPhotos:
     """Look for every distinct phrase in all photos, in one pass over the scores.
+
+    Phrases are read alone, and regions stay as they were proposed, by a grounder too.
 
     Parameters
     ----------
@@ -196,6 +199,11 @@ def _all_proposals(bundle: Bundle, seen: SeenPhotos, on_progress: OnProgress) ->
     ids = seen.photos.ids
     vectors = []
     for done, photo_id in enumerate(ids, start=1):
-        vectors.append(bundle.model.prepare_visual(seen.proposal_vectors(photo_id)))
+        regions = (
+            region_inputs(seen.store, photo_id, seen.top)
+            if isinstance(bundle.model, Grounder)
+            else seen.proposal_vectors(photo_id)
+        )
+        vectors.append(bundle.model.prepare_visual(regions))
         on_progress("reading regions", done, len(ids))
     return np.concatenate(vectors)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from deixis.errors import DeixisError
 from deixis.tasks.scoring import DevScores
 from deixis.training.distributed import process_count, process_number
-from deixis.training.trainer import RUN, Outcome
+from deixis.training.trainer import RUN, Outcome, is_taken
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def refuse_unusable(out: Path, resume: bool) -> None:
     """Say at once, and not after hours of encoding, that the run could not begin."""
     if out.exists() and not out.is_dir():
         raise DeixisError(f"{out}: a file has this name; give another name")
-    there = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
+    there = out.is_dir() and is_taken(out)
     run = (out / RUN).is_file()
     if resume and not run:
         raise DeixisError(f"{out}: no run to go on with ({RUN} is missing); begin it without --resume")

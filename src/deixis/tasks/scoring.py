@@ -14,8 +14,8 @@ from deixis.evaluation.scores import ScoreBlocks
 from deixis.files.progress import OnProgress, silent
 from deixis.language.features.base import Floats
 from deixis.models.base import Embedder
-from deixis.tasks.bundle import Bundle
-from deixis.tasks.features_of import SeenPhotos, encode_photos, find_photos
+from deixis.tasks.bundle import Bundle, EncoderOfBundle, refuse_pointing_only
+from deixis.tasks.features_of import Proposing, SeenPhotos, encode_photos, find_photos
 from deixis.tasks.learning import Learning
 from deixis.tasks.localising import localisation_scores
 from deixis.tasks.regions_of import RegionSet, phrase_vectors, region_set
@@ -48,36 +48,45 @@ def seen_photos(
     on_progress
         Called as the work goes on.
     """
-    encoder, place = bundle.encoder, bundle.learned.place
     proposing = bundle.learned.proposing if regions else None
+    seen = seen_by(bundle.encoder, dataset, photos, proposing=proposing, also=also, on_progress=on_progress)
+    return replace(seen, place=bundle.learned.place)
+
+
+def seen_by(
+    encoder: EncoderOfBundle,
+    dataset: Dataset,
+    photos: Photos,
+    *,
+    proposing: Proposing | None = None,
+    also: Iterable[Path] = (),
+    on_progress: OnProgress = silent,
+) -> SeenPhotos:
+    """The same for an encoder alone."""
     found = find_photos(dataset, photos, encoder.fingerprint, crops=encoder.crops, proposing=proposing, also=also)
     if found and not found.left_out:
-        return replace(found, place=place)
+        return found
     if not encoder.is_imported:
-        encoded = encode_photos(
-            dataset,
-            photos,
-            bundle.image_encoder,
-            crops=encoder.crops,
-            proposing=proposing,
-            on_progress=on_progress,
+        return encode_photos(
+            dataset, photos, encoder.open(), crops=encoder.crops, proposing=proposing, on_progress=on_progress
         )
-        return replace(encoded, place=place)
     if found is None:
         raise DeixisError(
             f"{dataset.path}: has no features that were imported as those the model learned from ({encoder.name}); "
             "import them with deixis features DATA --import FILE, or say where they are with --features DIR"
         )
-    return replace(found, place=place)
+    return found
 
 
 def retrieval_scores(bundle: Bundle, seen: SeenPhotos, texts: Sequence[str]) -> ScoreBlocks:
     """Photos × sentences, computed when they are asked for."""
+    refuse_pointing_only(bundle)
     return _all_pairs(bundle, bundle.model.prepare_visual(seen.vectors()), bundle.encode_sentences(texts))
 
 
 def sentence_scores(bundle: Bundle, texts: Sequence[str]) -> ScoreBlocks:
     """Sentences × sentences, computed when they are asked for."""
+    refuse_pointing_only(bundle)
     if not isinstance(bundle.model, Embedder):
         raise DeixisError("this model compares photos with sentences, not sentences with each other")
     vectors = bundle.encode_sentences(texts)
@@ -108,19 +117,22 @@ class DevScores:
     left_out: tuple[str, ...] = ()
 
 
-def dev_split(dataset: Dataset) -> str | None:
-    """The split on which a model is scored when it has been trained; None where there is none."""
-    return next((name for name in DEV_SPLITS if name in dataset.manifest.splits), None)
+def dev_split(dataset: Dataset, learned: str = "") -> str | None:
+    """The split on which a model is scored when it has been trained; None where there is none.
+
+    The split that it has `learned` from says nothing, so it is passed over.
+    """
+    return next((name for name in DEV_SPLITS if name in dataset.manifest.splits and name != learned), None)
 
 
 def score_on_dev(
-    bundle: Bundle, dataset: Dataset, *, also: Iterable[Path] = (), on_progress: OnProgress = silent
+    bundle: Bundle, dataset: Dataset, *, learned: str = "", also: Iterable[Path] = (), on_progress: OnProgress = silent
 ) -> DevScores | None:
     """Retrieval on the split dev, or val; of a model that has learned from phrases, localisation.
 
     None where there is no such split, or nothing in it can be scored.
     """
-    split = dev_split(dataset)
+    split = dev_split(dataset, learned)
     if split is None:
         return None
     points = bundle.learned.learn == "phrases"

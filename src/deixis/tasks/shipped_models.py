@@ -58,13 +58,13 @@ def shipped_models() -> list[ShippedModel]:
 
 
 def place_of(model: str | PathLike[str]) -> Path:
-    """The folder of a model: the shipped one of this name, if no directory of the user's has it.
+    """The folder of a model: the shipped one of this name, unless a model of the user's has it.
 
     Examples
     --------
     >>> place_of("two-branch").name
     'two-branch'
     """
-    if Path(model).is_dir():
-        return Path(model)
-    return next((each.folder for each in shipped_models() if each.name == fspath(model)), Path(model))
+    shipped = next((each.folder for each in shipped_models() if each.name == fspath(model)), None)
+    holds_a_model = any((Path(model) / place).is_file() for place in ("bundle.json", "model/bundle.json"))
+    return shipped if shipped and not holds_a_model else Path(model)

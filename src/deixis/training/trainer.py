@@ -180,7 +180,7 @@ class Trainer(Generic[Batch]):
             with only_one(run):
                 if resume:
                     refuse_another(run, self.about, self.settings)
-                elif any(not path.name.startswith(".") for path in self.out.iterdir()):
+                elif is_taken(self.out):
                     hint = "go on with it by --resume, or " if run.exists() else ""
                     raise DeixisError(f"{self.out}: not empty; {hint}give another directory")
                 else:
@@ -362,6 +362,12 @@ class Trainer(Generic[Batch]):
         from_first(self.network)
         self.network.eval()
         return Outcome(self.out / MODEL, best, self._position.step, self._position.stopped, self._pace.seconds)
+
+
+def is_taken(out: Path) -> bool:
+    """Whether a directory holds anything but a run that ended before it had learned anything."""
+    there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    return bool(there - {RUN, LOG})
 
 
 def _best_of(position: Position) -> Best:

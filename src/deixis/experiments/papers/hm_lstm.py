@@ -5,7 +5,7 @@ from __future__ import annotations
 from deixis.experiments.records import Part, Table, recalls, rows_of
 
 PAPER = "Niu et al., HM-LSTM (ICCV 2017)"
-NOT_YET = "hm-lstm cannot be trained by a command yet"
+NOT_YET = "hm-lstm has no recipe in this table yet"
 
 _OURS = Part(why_not=NOT_YET)
 _BOTH_WAYS = recalls({"i2t": "i→s", "t2i": "s→i"}, ["r1", "r10", "medr"])
@@ -88,7 +88,7 @@ TABLE_4 = Table(
         ),
         *rows_of(
             _REGIONS,
-            Part(why_not="m-rnn cannot be trained by a command yet"),
+            Part(why_not="m-rnn has no recipe in this table yet"),
             "m-rnn-vgg | m-RNN-vgg | 8.1 20.6 28.2 56",
         ),
         *rows_of(_REGIONS, _OURS, "hm-lstm | HM-LSTM | 10.8 22.6 30.7 42"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deixis.experiments.records import Claim, Column, Part, Table, recalls, rows_of
 
 PAPER = "Mao et al., m-RNN (ICLR 2015)"
-NOT_YET = "m-rnn cannot be trained by a command yet"
+NOT_YET = "m-rnn has no recipe in this table yet"
 
 _OURS = Part(why_not=NOT_YET)
 _PERPLEXITY = (Column("perplexity", "perplexity", decimals=2),)

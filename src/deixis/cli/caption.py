@@ -1,0 +1,125 @@
+"""`deixis caption`: sentences for photos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deixis.cli.output import Json, note, plural, print_json, progress
+from deixis.errors import DeixisError, PhotoError
+
+if TYPE_CHECKING:
+    from deixis.models.decoding import Decoding
+    from deixis.tasks.captioning import CaptionBundle, CaptionResult
+
+
+def caption(
+    photos: Annotated[
+        list[Path], typer.Argument(metavar="PHOTO…", help="Photos, and folders of photos.", show_default=False)
+    ],
+    model: Annotated[str, typer.Option(metavar="DIR", help="A model that deixis train m-rnn made.")] = "m-rnn",
+    beam: Annotated[int, typer.Option(min=1, help="How many unfinished sentences are kept at each word.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="Sentences for each photo.")] = 1,
+    length_power: Annotated[
+        float, typer.Option(min=0, help="Compare sentences by log-probability / words^N; 0 favours short ones.")
+    ] = 0.0,
+    start: Annotated[str, typer.Option(metavar="WORDS", help="Words to begin with.")] = "",
+    sample: Annotated[bool, typer.Option("--sample", help="Draw words by chance instead of the likeliest.")] = False,
+    temperature: Annotated[float, typer.Option(help="With --sample: less than 1 is more careful.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="With --sample: the same gives the same.")] = 0,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a row for each sentence into FILE.")] = None,
+    xmp: Annotated[
+        bool, typer.Option("--xmp", help="Write the best into PHOTO.xmp beside each photo, for photo programs.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Write sentences about photos."""
+    from deixis.models.decoding import Decoding
+    from deixis.tasks.captioning import load_captioner
+
+    if not sample and top > beam:
+        raise DeixisError(f"--top {top}: a beam of {beam} has no more than {beam} sentences; give --beam {top}")
+    if csv is not None and not csv.absolute().parent.is_dir():
+        raise DeixisError(f"--csv {csv}: the folder {csv.parent} does not exist")
+    paths = _photo_files(photos)
+    bundle = load_captioner(model)
+    how = Decoding(
+        method="sample" if sample else "beam",
+        beam=beam,
+        count=top,
+        length_power=length_power,
+        temperature=temperature,
+        seed=seed,
+        longest=bundle.model.settings.longest,
+    )
+    results = []
+    for path, result in _captioned(bundle, paths, how, start):
+        results.append((path, result))
+        if xmp:
+            _write_xmp(path, result.text)
+        if not json:
+            for written in result.captions:
+                print(f"{path}: {written.text}")
+    if csv is not None:
+        _write_csv(csv, results)
+    if json:
+        print_json([{"photo": str(path), **result.as_json()} for path, result in results])
+    elif csv is not None:
+        note(f"{csv}: {plural(len(results) * top, 'sentence')} about {plural(len(results), 'photo')}")
+
+
+def _photo_files(places: Sequence[Path]) -> list[Path]:
+    """The files that are named, and all photos below the folders; each once, in this order."""
+    from deixis.data.images import find_photos
+
+    below = {place: find_photos(place) if place.is_dir() else [place] for place in places}
+    found = list(dict.fromkeys(path for paths in below.values() for path in paths))
+    empty = [f"{place}: no photo in this folder" for place, paths in below.items() if not paths]
+    if not found:
+        raise DeixisError(empty[0] if empty else "there is no photo to write about")
+    for line in empty:
+        note(f"left out: {line}")
+    return found
+
+
+def _captioned(
+    bundle: CaptionBundle, paths: Sequence[Path], how: Decoding, start: str
+) -> Iterator[tuple[Path, CaptionResult]]:
+    """What is written about the photos that can be read; the others are named, and refused where there are no more."""
+    failed: list[PhotoError] = []
+    with progress("photos") as on_progress:
+        for path, result in bundle.caption_files(paths, how, start, on_progress=on_progress):
+            if isinstance(result, PhotoError):
+                failed.append(result)
+            else:
+                yield path, result
+    if len(failed) == len(paths):
+        more = f"; {plural(len(failed) - 1, 'other photo')} cannot be read either" if len(failed) > 1 else ""
+        raise DeixisError(f"{failed[0]}{more}")
+    for error in failed:
+        note(f"left out: {error}")
+
+
+def _write_xmp(photo: Path, text: str) -> None:
+    from deixis.tasks.sidecars import write_sidecar
+
+    try:
+        write_sidecar(photo, text)
+    except DeixisError as error:  # the other photos have theirs
+        note(f"not written: {error}")
+
+
+def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> None:
+    from csv import writer
+
+    from deixis.files.atomic import new_file
+
+    with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        rows = writer(file)
+        rows.writerow(["photo", "caption", "logprob", "perplexity"])
+        for photo, result in results:
+            for written in result.as_json()["captions"]:
+                rows.writerow([photo, written["text"], written["logprob"], written["perplexity"]])
