@@ -74,7 +74,15 @@ def table(
 
     dataset = Dataset(data, images=images)
     found = _measured(wanted, dataset, seeds, tuple(set_ or []), split, runs)
-    given = {"--data": [str(data)], "--seeds": [str(seeds)], "--set": set_, "--rows": rows, "--split": [split]}
+    given: dict[str, Sequence[str | None] | None] = {
+        "--data": [str(data)],
+        "--seeds": [str(seeds)],
+        "--set": set_,
+        "--rows": rows,
+        "--split": [split],
+        "--runs": [str(runs) if runs else None],
+        "--images": [str(images) if images else None],
+    }
     _answer(found.table, _Ours(found, dataset, _command(name, given)), json)
 
 

@@ -111,7 +111,7 @@ def captioned(captions: Captions, training: Iterable[str], perplexity: float | N
     Examples
     --------
     >>> made = captioned({"1": ("A dog runs.", ("A dog runs.",)), "2": ("A cat.", ("A dog.",))}, ["A cat."], 20.5)
-    >>> made.scores["bleu1"], made.scores["novel"], made.scores["perplexity"]
+    >>> round(made.scores["bleu1"], 2), made.scores["novel"], made.scores["perplexity"]
     (80.0, 50.0, 20.5)
     """
     found = scores_of(captions, training)

@@ -103,7 +103,7 @@ def fit_cca(
     Features that are missing are computed first and kept beside the data: a run that is stopped is soon where it was.
     """
     learning = learning or Learning()
-    photos = training_photos(dataset, learning.train)
+    photos = training_photos(dataset, learning.train, boxes=learning.regions)
     recipe = learning.recipe()
     auxiliary = _opened_auxiliary(chosen.auxiliary) if chosen.auxiliary else None
     seen = see_photos(dataset, photos, learning, on_progress=on_progress)

@@ -114,7 +114,7 @@ def fit_grounder(
     """
     settings = settings or GrounderSettings()
     refuse_unusable(out, resume)
-    vectors, photos = _vectors(data.vectors, settings), training_photos(dataset, data.train)
+    vectors, photos = _vectors(data.vectors, settings), training_photos(dataset, data.train, boxes=True)
     split = dev_split(dataset, data.train)
     with processes(chosen_device(training.device)) as device:
         first = process_number() == 0

@@ -74,7 +74,7 @@ def fit_network(
     if training.batch_size < 2:
         raise DeixisError("batch_size=1: batch norm cannot learn from one pair; take 2 or more")
     refuse_unusable(out, resume)
-    photos = training_photos(dataset, learning.train)
+    photos = training_photos(dataset, learning.train, boxes=learning.regions)
     with processes(chosen_device(training.device)) as device:
         first = process_number() == 0
         told = on_progress if first else silent

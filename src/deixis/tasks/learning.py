@@ -98,8 +98,12 @@ class Learning:
         return recipe_of(self.text, self.vectors or None)
 
 
-def training_photos(dataset: Dataset, split: str) -> Photos:
-    """The photos of the split to learn from."""
+def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Photos:
+    """The photos of the split to learn from; where boxes are needed, it is known at once whether there are any."""
+    if boxes and not dataset.manifest.counts.get("boxes"):
+        raise DatasetError(
+            f"{dataset.path}: has no boxes to learn phrases from; import data with --entities, or take learn=sentences"
+        )
     if split not in dataset.manifest.splits:
         known = ", ".join(dataset.manifest.splits) or "none"
         raise DatasetError(

@@ -71,7 +71,7 @@ class PCA:
         if self.dimension > min(count - 1, size):
             raise DeixisError(
                 f"PCA: {self.dimension:,} components cannot be had from {count:,} rows of {size:,} numbers; "
-                f"ask for at most {min(count - 1, size):,}"
+                f"ask for at most {min(count - 1, size):,}, learn from more texts, or take other text features"
             )
         self.total_variance_ = float(np.trace(covariance, dtype=np.float64))
         exact = size <= EXACT if self.exact is None else self.exact
