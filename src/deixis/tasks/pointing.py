@@ -96,19 +96,19 @@ def _predictions_in_context(
     """The same from a model that reads phrases in their sentence; of each phrase the best box is a better one."""
     found: list[Prediction] = []
     records = {photo.id: photo for photo in seen.photos}
-    for (photo_id, caption), of_caption in groupby(items, key=lambda item: (item.photo, item.caption)):
-        here = list(of_caption)
-        tokens = records[photo_id].captions[caption].tokens
-        words, spans = words_and_spans(tokens, [item.span for item in here])
+    for photo_id, of_photo in groupby(items, key=lambda item: item.photo):
         regions = region_inputs(seen.store, photo_id, seen.top, cells=model.settings.cells)
-        pointing = model.point(regions, words, spans)
-        size = np.tile(seen.store.sizes([photo_id])[0], 2)
-        for item, scores, better in zip(here, pointing.scores, pointing.boxes, strict=True):
-            boxes = seen.proposals(photo_id).astype(np.float64)
-            if len(boxes):
-                best = int(np.argmax(scores))
-                boxes[best] = better[best].astype(np.float64) * size
-            found.append(Prediction(item.photo, item.caption, item.span, boxes, scores.astype(np.float64)))
+        proposals, size = seen.proposals(photo_id), np.tile(seen.store.sizes([photo_id])[0], 2)
+        for caption, of_caption in groupby(of_photo, key=lambda item: item.caption):
+            here = list(of_caption)
+            tokens = records[photo_id].captions[caption].tokens
+            pointing = model.point(regions, *words_and_spans(tokens, [item.span for item in here]))
+            for item, scores, better in zip(here, pointing.scores, pointing.boxes, strict=True):
+                boxes = proposals.astype(np.float64)
+                if len(boxes):
+                    best = int(np.argmax(scores))
+                    boxes[best] = better[best].astype(np.float64) * size
+                found.append(Prediction(item.photo, item.caption, item.span, boxes, scores.astype(np.float64)))
         on_progress("pointing at phrases", len(found), len(items))
     return found
 
