@@ -16,8 +16,8 @@ from deixis.models.grounder import Grounder, GrounderSettings
 from deixis.tasks.bundle import Bundle, EncoderOfBundle
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.fit_cca import learned_from
-from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
-from deixis.tasks.runs import Trained, in_turn, refuse_unusable
+from deixis.tasks.learning import Learning, training_photos
+from deixis.tasks.runs import Trained, refuse_unusable, see_train_and_dev
 from deixis.tasks.scoring import DevScores, dev_split
 from deixis.tasks.typed import command_of
 from deixis.training import base
@@ -119,13 +119,7 @@ def fit_grounder(
     with processes(chosen_device(training.device)) as device:
         first = process_number() == 0
         told = on_progress if first else silent
-        seen = in_turn(lambda: see_photos(dataset, photos, data.learning, on_progress=told))
-        refuse_no_photos(dataset, seen, data.train)
-        dev_seen = (
-            in_turn(lambda: see_photos(dataset, dataset.split(split), data.learning, on_progress=told))
-            if split
-            else None
-        )
+        seen, dev_seen = see_train_and_dev(dataset, photos, data.learning, told)
         vocabulary = vocabulary_of(seen.photos, settings.min_count)
         model = _begun(seen, vocabulary, settings, vectors, training.seed)
 

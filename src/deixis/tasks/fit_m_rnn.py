@@ -20,8 +20,8 @@ from deixis.models.text_encoders import word_ids
 from deixis.tasks.bundle import EncoderOfBundle
 from deixis.tasks.captioning import CaptionBundle, model_photos
 from deixis.tasks.features_of import SeenPhotos
-from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
-from deixis.tasks.runs import Trained, in_turn, refuse_unusable
+from deixis.tasks.learning import Learning, training_photos
+from deixis.tasks.runs import Trained, refuse_unusable, see_train_and_dev
 from deixis.tasks.scoring import DevScores, dev_split
 from deixis.tasks.typed import command_of
 from deixis.tokens import words as words_in
@@ -126,13 +126,7 @@ def fit_m_rnn(
     with processes(chosen_device(training.device)) as device:
         first = process_number() == 0
         told = on_progress if first else silent
-        seen = in_turn(lambda: see_photos(dataset, photos, data.learning, on_progress=told))
-        refuse_no_photos(dataset, seen, data.train)
-        dev_seen = (
-            in_turn(lambda: see_photos(dataset, dataset.split(split), data.learning, on_progress=told))
-            if split and split != data.train
-            else None
-        )
+        seen, dev_seen = see_train_and_dev(dataset, photos, data.learning, told)
         lessons = _captions(seen, side, told)
         if lessons is None:
             raise DatasetError(f"{dataset.path}: no photo of split {data.train!r} has a caption to learn from")

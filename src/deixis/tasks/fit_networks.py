@@ -25,9 +25,9 @@ from deixis.tasks.bundle import Bundle, EncoderOfBundle
 from deixis.tasks.chosen import Chosen, Model
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.fit_cca import learned_from
-from deixis.tasks.learning import Learning, refuse_no_photos, see_photos, training_photos
+from deixis.tasks.learning import Learning, training_photos
 from deixis.tasks.lessons import Lessons, Rows, Texts, phrase_lessons, read_texts, sentence_lessons
-from deixis.tasks.runs import Trained, in_turn, refuse_unusable
+from deixis.tasks.runs import Trained, in_turn, refuse_unusable, see_train_and_dev
 from deixis.tasks.scoring import DevScores, dev_split
 from deixis.tasks.typed import command_of
 from deixis.training.about import About, facts_of
@@ -80,9 +80,7 @@ def fit_network(
         told = on_progress if first else silent
         # First the texts: missing word vectors are known before any photo is encoded.
         texts = in_turn(lambda: _texts(dataset, chosen, learning, told))
-        seen = in_turn(lambda: see_photos(dataset, photos, learning, on_progress=told))
-        refuse_no_photos(dataset, seen, learning.train)
-        dev = in_turn(lambda: _dev_photos(dataset, learning, told))
+        seen, dev = see_train_and_dev(dataset, photos, learning, told)
         if learning.regions:
             lessons = phrase_lessons(dataset, learning, texts, seen, dev, told)
         else:
@@ -130,11 +128,6 @@ def _first_vectors(chosen: Chosen) -> WordVectors:
     if vectors.dimension != size:
         raise DeixisError(f"start=vectors: they have {vectors.dimension} numbers; set word_size={vectors.dimension}")
     return vectors
-
-
-def _dev_photos(dataset: Dataset, learning: Learning, on_progress: OnProgress) -> SeenPhotos | None:
-    split = dev_split(dataset, learning.train)
-    return see_photos(dataset, dataset.split(split), learning, on_progress=on_progress) if split else None
 
 
 def _network(chosen: Chosen, lessons: Lessons) -> Network:

@@ -9,8 +9,12 @@ from typing import TypeVar
 
 import torch.distributed as dist
 
+from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
-from deixis.tasks.scoring import DevScores
+from deixis.files.progress import OnProgress
+from deixis.tasks.features_of import SeenPhotos
+from deixis.tasks.learning import Learning, refuse_no_photos, see_photos
+from deixis.tasks.scoring import DevScores, dev_split
 from deixis.training.distributed import process_count, process_number
 from deixis.training.trainer import RUN, Outcome, is_taken
 
@@ -52,6 +56,18 @@ def refuse_unusable(out: Path, resume: bool) -> None:
     if there and not resume:
         hint = "go on with it by --resume, or " if run else ""
         raise DeixisError(f"{out}: not empty; {hint}give another directory")
+
+
+def see_train_and_dev(
+    dataset: Dataset, photos: Photos, learning: Learning, on_progress: OnProgress
+) -> tuple[SeenPhotos, SeenPhotos | None]:
+    """The photos to learn from as the model will see them, and those of dev where there is one, for every process."""
+    seen = in_turn(lambda: see_photos(dataset, photos, learning, on_progress=on_progress))
+    refuse_no_photos(dataset, seen, learning.train)
+    split = dev_split(dataset, learning.train)
+    if split is None:
+        return seen, None
+    return seen, in_turn(lambda: see_photos(dataset, dataset.split(split), learning, on_progress=on_progress))
 
 
 def in_turn(work: Callable[[], T]) -> T:
