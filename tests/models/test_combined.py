@@ -9,25 +9,9 @@ from hypothesis import strategies as st
 
 import deixis.models.combined
 from deixis.errors import DeixisError
-from deixis.models import Combined, CombinedSettings, Embedder, WithParts
+from deixis.models import Combined, CombinedSettings, WithParts
 from deixis.models.combined import ENTITIES, TWO_BRANCH
-
-
-class Unit(Embedder):
-    """Gives vectors their unit length, after a turn of its own."""
-
-    def __init__(self, seed: int) -> None:
-        self.turn = np.random.default_rng(seed).normal(size=(4, 4))
-
-    @property
-    def dimension(self) -> int:
-        return 4
-
-    def prepare_visual(self, features: np.ndarray) -> np.ndarray:
-        turned = features @ self.turn
-        return (turned / np.linalg.norm(turned, axis=1, keepdims=True)).astype(np.float32)
-
-    prepare_text = prepare_visual
+from tests.models.turned import Unit
 
 
 def items(counts: list[int], seed: int) -> WithParts:

@@ -11,7 +11,7 @@ import deixis.tasks.combined_scoring
 from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
 from deixis.evaluation.retrieval import recall_at_k
-from deixis.models import Combined, CombinedSettings, Embedder, WithParts
+from deixis.models import Combined, CombinedSettings, WithParts
 from deixis.models.combined import ENTITIES, TWO_BRANCH
 from deixis.tasks.combined_scoring import (
     SharedPhrases,
@@ -20,24 +20,7 @@ from deixis.tasks.combined_scoring import (
     mentioned_phrases,
     photos_with_regions,
 )
-
-
-class Unit(Embedder):
-    """Gives vectors their unit length, after a turn of its own."""
-
-    def __init__(self, seed: int) -> None:
-        self.turn = np.random.default_rng(seed).normal(size=(4, 4))
-
-    @property
-    def dimension(self) -> int:
-        return 4
-
-    def prepare_visual(self, features: np.ndarray) -> np.ndarray:
-        turned = features @ self.turn
-        return (turned / np.linalg.norm(turned, axis=1, keepdims=True)).astype(np.float32)
-
-    prepare_text = prepare_visual
-
+from tests.models.turned import Unit
 
 WHOLE, PART = Unit(1), Unit(2)
 PHRASES = [["a dog", "a cat"], [], ["a dog"], ["a cat", "the snow", "a dog"]]
