@@ -123,6 +123,13 @@ def test_a_higher_score_is_more_likely_there() -> None:
     np.testing.assert_allclose(model.point(photo, ["a", "dog"], [(0, 2)]).presence, model.presence(best), rtol=1e-5)
 
 
+def test_presence_is_of_the_phrase_whatever_the_sentence_says() -> None:
+    model, photo = model_of(KINDS["presence"]), regions(3)
+    alone = model.point(photo, ["a", "dog"], [(0, 2)]).presence
+    within = model.point(photo, ["no", "cat", "sees", "a", "dog"], [(3, 5)]).presence
+    np.testing.assert_allclose(within, alone, rtol=1e-5)
+
+
 def test_a_model_that_has_not_learned_presence_says_so() -> None:
     with pytest.raises(DeixisError, match="other_photos=0: the model has not learned"):
         model_of(SMALL).presence([0.3])

@@ -83,6 +83,21 @@ def test_phrases_are_read_within_their_sentence_or_alone() -> None:
     assert [one.spans for one in alone] == [((0, 2),), ((0, 3),)]
 
 
+def test_phrases_of_a_batch_are_taken_out_of_their_sentences() -> None:
+    vocabulary = Vocabulary(("a", "big", "dog", "cat"), (4, 3, 2, 1))
+    sentences = [(["a", "dog", "sees", "a", "big", "cat"], [(0, 2), (3, 6)]), (["cat"], [(0, 1)])]
+    within, apart = (
+        ReadingBatch.of([one for said in sentences for one in readings_of(*said, context=context)], vocabulary)
+        for context in (True, False)
+    )
+    alone = within.alone()
+    assert alone.lengths.tolist() == apart.lengths.tolist() == [2, 3, 1]
+    for ours, theirs, length in zip(alone.words, apart.words, apart.lengths, strict=True):
+        assert ours[:length].tolist() == theirs[:length].tolist()
+    assert alone.spans.tolist() == apart.spans.tolist()
+    assert alone.asked.tolist() == apart.asked.tolist()
+
+
 def test_phrases_beyond_the_longest_sentence_are_read_alone() -> None:
     sentence = ["word"] * (LONGEST - 1) + ["a", "dog", "and", "a", "cat"]
     first, across, beyond = readings_of(sentence, [(0, 2), (LONGEST - 1, LONGEST + 1), (LONGEST + 2, LONGEST + 4)])

@@ -29,6 +29,7 @@ from deixis.training.grounder import (
     CaptionSampler,
     GroundingObjective,
     cross_entropy,
+    found_among_photos,
     generalized_iou,
     iou,
     pointing_scores,
@@ -120,6 +121,24 @@ def test_presence_is_told_as_a_plain_loop_tells_it() -> None:
     loss.backward()
     assert presence.grad is not None
     assert presence.grad.isfinite().all()
+
+
+def test_regions_are_found_among_photos_as_a_plain_loop_finds_them() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(5, 3, 4, generator=generator, dtype=torch.float64)
+    scores[:, 1, 2:] = -torch.inf  # a photo with two regions
+    own, absent = torch.tensor([0, 1, 2, 1, 0]), torch.rand(5, 3, generator=generator) < 0.5
+    wished = torch.rand(5, 4, generator=generator, dtype=torch.float64).masked_fill(
+        scores[range(5), own] == -torch.inf, 0
+    )
+    wished /= wished.sum(dim=1, keepdim=True)
+    expected = []
+    for phrase in range(5):
+        offered = [photo for photo in range(3) if photo == own[phrase] or absent[phrase, photo]]
+        total = sum(math.exp(float(score)) for photo in offered for score in scores[phrase, photo])
+        chosen = zip(wished[phrase].tolist(), scores[phrase, own[phrase]].tolist(), strict=True)
+        expected.append(-sum(wish * math.log(math.exp(score) / total) for wish, score in chosen if wish))
+    assert found_among_photos(scores, own, absent, wished).item() == pytest.approx(sum(expected) / 5)
 
 
 def test_presence_can_be_learned_from_one_photo_alone() -> None:

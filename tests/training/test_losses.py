@@ -70,8 +70,10 @@ def triplets(visual: Tensor, text: Tensor, batch: Batch) -> dict[str, list[Tripl
     def texts_of_others(place: int) -> list[Tensor]:
         return [text[i] for i in range(len(text)) if batch.group[i] != batch.group[place]]
 
+    wrong = batch.visual_negatives_of(torch.arange(len(text)))
+
     def wrong_visuals(place: int) -> list[Tensor]:
-        return [visual[i] for i in range(len(visual)) if batch.visual_negatives[place, i]]
+        return [visual[i] for i in range(len(visual)) if wrong[place, i]]
 
     texts = range(len(text))
     return {
@@ -142,7 +144,8 @@ LOSSES: list[tuple[MatchingLoss, Callable[..., float]]] = [
 ]
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
+# The distance of two vectors that are the same, from their dot product, is the root of what rounding leaves.
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-7), (torch.float32, 1e-4)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("loss", "plain"), LOSSES, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_the_loss_is_that_of_a_plain_loop(
@@ -184,7 +187,8 @@ def test_the_temperature_is_learned() -> None:
 
 def without_negatives(batch: Batch) -> Batch:
     group = torch.zeros_like(batch.group)
-    return replace(batch, group=group, visual_negatives=torch.zeros_like(batch.visual_negatives))
+    none = torch.zeros(len(batch.text), len(batch.visual), dtype=torch.bool)
+    return replace(batch, group=group, visual_negatives=none)
 
 
 @pytest.mark.parametrize("loss", [pair[0] for pair in LOSSES], ids=str)

@@ -48,7 +48,7 @@ def check_places(batch: Batch) -> None:
     """Every place is one, and rows of visual come once."""
     visual, text = len(batch.visual), len(batch.text)
     assert len(set(batch.visual.tolist())) == visual
-    assert batch.visual_negatives.shape == (text, visual)
+    assert batch.visual_negatives_of(torch.arange(text)).shape == (text, visual)
     assert len(batch.group) == text
     for places, sizes in (
         (batch.visual_targets, (visual, text)),
@@ -131,7 +131,7 @@ def check_negatives(pairs: RegionPhrasePairs, batch: Batch, settings: TwoBranchS
         assert batch.group[one] != batch.group[other]
     for text in range(len(batch.text)):
         chain = int(batch.group[text])
-        found = batch.visual[batch.visual_negatives[text]].tolist()
+        found = batch.visual[batch.visual_negatives_of(torch.tensor([text]))[0]].tolist()
         photo = pairs.region_photo[pairs.gold[chain]]
         here = [region for region in found if pairs.region_photo[region] == photo]
         assert all(iou(pairs, chain, region) < np.float32(0.3) for region in here)
@@ -258,7 +258,7 @@ def test_batches_of_sentences_keep_to_section_5(
         for visual, text in joined(batch.visual_targets.tolist(), batch.text_targets.flip(1).tolist()):
             assert batch.visual[visual] == photo[batch.text[text]]
         for text in range(len(batch.text)):
-            wrong = batch.visual_negatives[text].tolist()
+            wrong = batch.visual_negatives_of(torch.tensor([text]))[0].tolist()
             assert wrong == [visual != batch.group[text] for visual in batch.visual.tolist()]
         assert len(batch.text_targets) == batch.size
         for visual, number in enumerate(batch.visual.tolist()):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from deixis.training.triplets import Batch, LabelledPairs, distance, hardest_negatives
+from deixis.training.triplets import Batch, LabelledPairs, distance, distance_of_cosine, hardest_negatives
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 9), st.integers(1, 12))
@@ -19,17 +19,31 @@ def test_negatives_are_the_nearest_that_are_allowed(seed: int, targets: int, poo
     allowed = torch.rand(targets, pool, generator=generator) < 0.6
     mined = hardest_negatives(rows, others, allowed, most)
     for target in range(targets):
-        found = mined.places[target][mined.kept[target]].tolist()
+        found = mined.places[target][mined.nearness[target] > -torch.inf].tolist()
         may_be = [place for place in range(pool) if allowed[target, place]]
         nearest = sorted(may_be, key=lambda place: float((rows[target] - others[place]).norm()))
         assert found == nearest[:most]
 
 
-def test_mining_leaves_no_trace_in_the_gradient() -> None:
-    rows = torch.eye(3, requires_grad=True)
-    mined = hardest_negatives(rows, rows, ~torch.eye(3, dtype=torch.bool), 2)
-    assert not mined.places.requires_grad
-    assert rows.grad is None
+def test_gradients_flow_through_the_negatives_that_were_mined_and_no_others() -> None:
+    rows, pool = torch.eye(3)[:1].requires_grad_(), torch.eye(3).requires_grad_()
+    hardest_negatives(rows, pool, torch.tensor([[False, True, True]]), 1).nearness.sum().backward()
+    assert pool.grad is not None
+    assert pool.grad.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_where_no_negative_is_left_it_is_infinitely_far_and_has_no_gradient() -> None:
+    rows = torch.eye(2).requires_grad_()
+    far = distance_of_cosine(hardest_negatives(rows, rows, torch.zeros(2, 2, dtype=torch.bool), 1).nearness)
+    torch.relu(1 - far).sum().backward()
+    assert far.tolist() == [[torch.inf], [torch.inf]]
+    assert rows.grad is not None
+    assert rows.grad.tolist() == [[0, 0], [0, 0]]
+
+
+def test_the_distance_of_a_cosine_is_that_of_the_vectors() -> None:
+    a, b = normalize(torch.randn(2, 50, 8, dtype=torch.float64), dim=2)
+    torch.testing.assert_close(distance_of_cosine((a * b).sum(dim=1)), distance(a, b))
 
 
 def test_distance_is_not_squared() -> None:

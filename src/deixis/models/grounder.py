@@ -22,7 +22,7 @@ from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
 from deixis.models.grounder_inputs import ReadingBatch, RegionBatch, RegionInputs, Span, readings_of
-from deixis.models.grounder_network import GrounderNetwork, GrounderSettings, Pointed, spans_of
+from deixis.models.grounder_network import GrounderNetwork, GrounderSettings, Pointed
 from deixis.models.networks import give_weights, weights_of
 from deixis.models.saved import StoredModel
 
@@ -137,8 +137,8 @@ class Grounder(StoredModel, Embedder):
             scores[places] = pointed.scores[text.asked].cpu().numpy()
             boxes[places] = better[text.asked].cpu().numpy()
             if presence is not None:
-                vectors = pointed.phrase_vectors[text.asked].cpu() @ pointed.region_vectors[0].T.cpu()
-                presence[places] = self.presence(vectors.amax(dim=1).numpy())
+                alone = self.network.phrases_alone(text) @ pointed.region_vectors[0].T
+                presence[places] = self.presence(alone.amax(dim=1).cpu().numpy())
         return Pointing(scores, boxes, presence)
 
     def presence(self, scores: ArrayLike) -> Floats:
@@ -173,8 +173,7 @@ class Grounder(StoredModel, Embedder):
             readings = [reading for words in phrases for reading in readings_of(words, [(0, len(words))])]
             with self._inference() as like:
                 text = ReadingBatch.of(readings, self.vocabulary).to(like.device)
-                states = spans_of(self.network.read(text.words, text.lengths), text.spans)
-                made.append(self.network.phrase_vectors(states)[:, 0].cpu().numpy())
+                made.append(self.network.phrases_alone(text).cpu().numpy())
         return np.concatenate(made)
 
     def saved(self) -> Saved:

@@ -248,6 +248,24 @@ class ReadingBatch:
         words, most = int(lengths.max()), int(asked.sum(1).max())
         return ReadingBatch(self.words[rows, :words], lengths, self.spans[rows, :most], asked[:, :most])
 
+    def alone(self) -> ReadingBatch:
+        """Each phrase as a reading of its own, one after another.
+
+        Examples
+        --------
+        >>> readings = readings_of("the dog sees a cat".split(), [(0, 2), (4, 5)])
+        >>> batch = ReadingBatch.of(readings, Vocabulary(("the", "dog", "cat"), (1, 1, 1))).alone()
+        >>> batch.words.tolist(), batch.lengths.tolist()
+        ([[0, 1], [2, 0]], [2, 1])
+        """
+        begin, end = self.spans[self.asked].T
+        lengths, row = end - begin, self.asked.nonzero()[:, 0]
+        place = torch.arange(int(lengths.max()), device=row.device)
+        words = self.words[row[:, None], (begin[:, None] + place).clamp(max=self.words.shape[1] - 1)]
+        spans = torch.stack([torch.zeros_like(lengths), lengths], dim=1)[:, None]
+        asked = torch.ones(len(row), 1, dtype=torch.bool, device=row.device)
+        return ReadingBatch(words.masked_fill(place >= lengths[:, None], 0), lengths.cpu(), spans, asked)
+
     def to(self, device: torch.device) -> ReadingBatch:
         """The same on another device."""
         return ReadingBatch(self.words.to(device), self.lengths, self.spans.to(device), self.asked.to(device))

@@ -61,8 +61,8 @@ class GrounderSettings:
     word_dropout
         Of word vectors.
     other_photos
-        How much it counts that a phrase finds nothing in the other photos of the batch; 0 for not at all. Only then
-        do scores say whether a photo shows what a phrase says.
+        How much it counts that a phrase, read alone, is told from what the other photos of the batch show; 0 for not at
+        all. Only then do scores say whether a photo shows what a phrase says.
     min_count
         Words that the training sentences hold less often are unknown.
     """
@@ -283,6 +283,13 @@ class GrounderNetwork(nn.Module):
         """Vectors of phrases."""
         vectors = self.matching.phrases(states)
         return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
+
+    def phrases_alone(self, text: ReadingBatch, share: Share = alone) -> Tensor:
+        """Vectors of the phrases of readings, one after another, each read without its sentence: (n, dimension + 1)."""
+        own = text.alone()
+        states = spans_of(share(self.read, own.words, own.lengths), own.spans)[:, 0]
+        with torch.autocast(states.device.type, enabled=False):
+            return self.phrase_vectors(states.to(self.matching.phrase.weight.dtype))
 
     def forward(self, photos: RegionBatch, photo_of: Tensor, text: ReadingBatch, share: Share = alone) -> Pointed:
         """Point to what the phrases of readings say.

@@ -1,14 +1,16 @@
 """How the grounder learns to point: batches of captions, the loss, and how often it is right.
 
 The loss is the cross entropy of choosing a region for each phrase, where all regions that overlap the gold box by half
-or more share the wish; then how far refined boxes are from the gold box; and, if wanted, whether other photos of the
-batch are told from the phrase's own.
+or more share the wish; then how far refined boxes are from the gold box. If wanted, each phrase is read alone too, and
+its region chosen among those of all photos of the batch that do not show the same; and these photos are told from its
+own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -113,8 +115,11 @@ class GroundingObjective:
             if network.refiner is not None:
                 terms["box"] = self._box_loss(network, seen, overlaps, learned)
             if network.presence is not None:
-                told = presence_loss(*_in_photos(seen, self.examples, batch), network.presence)
-                terms["presence"] = self.settings.other_photos * told
+                spread = _in_photos(seen, self.examples, batch)
+                others = learned[seen.asked]
+                chosen = found_among_photos(*(column[others] for column in spread), wished)
+                told = presence_loss(spread.scores.amax(dim=2), spread.own, spread.absent, network.presence)
+                terms |= {"alone": self.settings.other_photos * chosen, "presence": self.settings.other_photos * told}
         return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
 
     def _box_loss(self, network: GrounderNetwork, seen: _Looked, overlaps: Tensor, learned: Tensor) -> Tensor:
@@ -131,6 +136,7 @@ class _Looked:
     """A batch on the network's device, and what the network says of it."""
 
     pointed: Pointed
+    alone: Tensor | None
     photo: Tensor
     photo_of: Tensor
     photos_there: Tensor
@@ -149,18 +155,38 @@ class _Looked:
         gold = examples.gold[here][:, : text.asked.shape[1]].to(like.device, like.dtype)
         photo_of = photo_of.to(like.device)
         pointed = network(photos, photo_of, text, share)
+        phrases = None if network.presence is None else network.phrases_alone(text, share)
         boxes, there = photos.boxes[photo_of], photos.there[photo_of]
-        return cls(pointed, photo, photo_of, photos.there, boxes, there, text.asked, gold)
+        return cls(pointed, phrases, photo, photo_of, photos.there, boxes, there, text.asked, gold)
 
 
-def _in_photos(seen: _Looked, examples: GroundingExamples, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """For each phrase, one after another: its score in each photo of the batch, its own, and those without its word."""
+class Spread(NamedTuple):
+    """Phrases, one after another, read alone and laid against all photos of a batch.
+
+    Attributes
+    ----------
+    scores
+        Of the regions of each photo, −∞ where there is none: (n, photos, regions).
+    own
+        The photo of each phrase: (n,).
+    absent
+        Which photos probably do not show what a phrase says: (n, photos).
+    """
+
+    scores: Tensor
+    own: Tensor
+    absent: Tensor
+
+
+def _in_photos(seen: _Looked, examples: GroundingExamples, rows: Tensor) -> Spread:
+    """The phrases of a batch in its photos; a photo none of whose sentences has a phrase's last word lacks it."""
+    assert seen.alone is not None  # noqa: S101 - asked only of networks that learn presence
     here = rows.to(examples.heads.device)
     heads = examples.heads[here][:, : seen.asked.shape[1]]
     held = examples.held[seen.photo.to(here.device)].T[heads].to(seen.asked.device)
     own = seen.photo_of[:, None].expand_as(seen.asked)
-    scores = photo_scores(seen.pointed, seen.photos_there)
-    return scores[seen.asked], own[seen.asked], ~held[seen.asked]
+    scores = scores_in_photos(seen.alone, seen.pointed.region_vectors, seen.photos_there)
+    return Spread(scores, own[seen.asked], ~held[seen.asked])
 
 
 def wishes(overlaps: Tensor, power: float) -> Tensor:
@@ -186,12 +212,27 @@ def cross_entropy(scores: Tensor, wished: Tensor) -> Tensor:
     return -(wished * logarithms).sum(dim=1).mean()
 
 
-def photo_scores(pointed: Pointed, there: Tensor) -> Tensor:
-    """The highest dot product of each phrase in each photo of the batch, (b, phrases, photos); −∞ without regions."""
-    vectors = pointed.region_vectors
-    scores = pointed.phrase_vectors @ vectors.flatten(0, 1).T
-    by_photo = scores.view(*scores.shape[:2], *vectors.shape[:2])
-    return by_photo.masked_fill(~there, -torch.inf).amax(dim=3)
+def scores_in_photos(phrases: Tensor, regions: Tensor, there: Tensor) -> Tensor:
+    """Dot products of phrases (n, d) with the regions of photos (photos, k, d): (n, photos, k); −∞ where is none."""
+    scores = (phrases @ regions.flatten(0, 1).T).unflatten(1, regions.shape[:2])
+    return scores.masked_fill(~there, -torch.inf)
+
+
+def found_among_photos(scores: Tensor, own: Tensor, absent: Tensor, wished: Tensor) -> Tensor:
+    """The cross entropy of choosing each phrase's region among those of its own photo and of photos without it.
+
+    Parameters
+    ----------
+    scores, own, absent
+        As in `Spread`.
+    wished
+        How much each region of the own photo is wished for: (n, k).
+    """
+    every = torch.arange(len(scores), device=scores.device)
+    offered = absent.index_put((every, own), absent.new_ones(()))
+    total = scores.masked_fill(~offered[:, :, None], -torch.inf).flatten(1).logsumexp(dim=1)
+    right = scores[every, own]
+    return (total - (wished * right.masked_fill(right == -torch.inf, 0)).sum(dim=1)).mean()
 
 
 def presence_loss(scores: Tensor, own: Tensor, absent: Tensor, presence: Tensor) -> Tensor:
@@ -288,7 +329,8 @@ def pointing_scores(
         seen = _Looked.at(network, examples, rows)
         right = _right(network, seen)
         if network.presence is not None:
-            right["presence"] = _told_apart(*_in_photos(seen, examples, rows))
+            spread = _in_photos(seen, examples, rows)
+            right["presence"] = _told_apart(spread.scores.amax(dim=2), spread.own, spread.absent)
         for name, column in right.items():
             found.setdefault(name, []).append(column.cpu())
     whole = {name: torch.cat(columns).double() for name, columns in found.items()}

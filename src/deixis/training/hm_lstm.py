@@ -185,7 +185,7 @@ def contrasts(batch: PhraseBatch, settings: HMLSTMSettings) -> Tensor:
     """Which pairs l contrast with each pair k in eq. 9, (pairs, pairs).
 
     A sentence contrasts with sentences of other photos, in every setting: within one image there is no other whole
-    photo. A phrase contrasts with phrases of the same photo (``contrast=image``) or of all photos of the batch, where
+    photo. A phrase contrasts with phrases of the same photo (``contrast=photo``) or of all photos of the batch, where
     neither the region nor the words are the same.
     """
     other_region = batch.region[:, None] != batch.region
@@ -211,7 +211,7 @@ def pair_losses(visual: Tensor, text: Tensor, region: Tensor, contrast: Tensor, 
     contrast
         Which pairs contrast with each, (pairs, pairs).
     settings
-        For the margin, and whether all contrasts count or the hardest.
+        For the margin, and whether all contrasts count or the hardest, by hinges or by a softmax.
 
     Examples
     --------
@@ -223,11 +223,20 @@ def pair_losses(visual: Tensor, text: Tensor, region: Tensor, contrast: Tensor, 
     """
     scores = visual[region] @ text.T  # s(v_k, h_l) in row k and column l
     right = scores.diagonal()[:, None]
+    if settings.negatives == "softmax":
+        to_text, to_visual = (_cross_entropies(each / settings.temperature, contrast) for each in (scores, scores.T))
+        return to_text + to_visual
     to_text = functional.relu(settings.margin - right + scores) * contrast
     to_visual = functional.relu(settings.margin - right + scores.T) * contrast
     if settings.negatives == "hardest":
         return to_text.amax(dim=1) + to_visual.amax(dim=1)
     return to_text.sum(dim=1) + to_visual.sum(dim=1)
+
+
+def _cross_entropies(scores: Tensor, contrast: Tensor) -> Tensor:
+    """For each row, of choosing the pair itself, on the diagonal, among it and its contrasts."""
+    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    return scores.masked_fill(~(contrast | own), -torch.inf).logsumexp(dim=1) - scores.diagonal()
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ class Alternation:
         Measures dev; without it each stage ends with its last weights.
     gold
         What the data says of phrases and regions, for ``correspondences=gold``.
+    keep
+        Saves what the model belongs to into a folder, after each stage: the model's own `save` unless given.
     on_correspondences, on_progress
         Told how it goes.
     """
@@ -67,6 +69,7 @@ class Alternation:
     about: About
     evaluate: Evaluate | None = None
     gold: Correspondences | None = None
+    keep: Callable[[Path], None] | None = None
     on_correspondences: AfterRound = _untold
     on_progress: OnProgress = silent
 
@@ -87,12 +90,19 @@ class Alternation:
                 learning_rate=self.settings.learning_rate * chosen.round_rate,
             )
             for number in range(1, chosen.rounds + 1):
-                found = self.gold or self._correspondences(number, device)  # step 2 (a)
-                self.on_correspondences(number, found)
+                found = self._correspondences(number, device)  # step 2 (a)
                 outcomes.append(self._stage(f"{number}-phrases", fine, found, device, resume))  # step 2 (b)
         return outcomes
 
-    def _correspondences(self, number: int, device: torch.device) -> Correspondences:
+    def _correspondences(self, number: int, device: torch.device) -> Correspondences | None:
+        """What a round learns from: gold, those of the model as it is now, or none where phrases count nothing."""
+        if not self.model.settings.phrase_weight:
+            return None
+        found = self.gold or self._found(number, device)
+        self.on_correspondences(number, found)
+        return found
+
+    def _found(self, number: int, device: torch.device) -> Correspondences:
         """Those of the model as it is now. The first process finds them, the others read its file."""
         path = Path(self.out) / f"{number}-correspondences.jsonl"
         for turn in (True, False):
@@ -123,12 +133,17 @@ class Alternation:
             settings,
             folder,
             about=replace(self.about, features={**self.about.features, "stage": name}),
-            keep=model.save,
+            keep=self._keep,
             evaluate=self.evaluate,
             on_progress=self.on_progress,
         )
         # A stage that is finished says so at once, and hands over its weights.
         return trainer.train(resume=resume and (folder / RUN).exists())
+
+    def _keep(self, folder: Path) -> None:
+        """Save the model, which from then on can point without the data it learned from."""
+        self.model.note_phrases(self.data.forest)
+        (self.keep or self.model.save)(folder)
 
 
 def retrieval_on(model: HMLSTM, data: ParsedPhotos) -> DevScores:

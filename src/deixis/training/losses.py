@@ -21,7 +21,7 @@ from deixis.models.similarity import SimilarityNetwork
 from deixis.models.two_branch import TwoBranchNetwork, TwoBranchSettings
 from deixis.training.base import LossValue
 from deixis.training.distributed import by_shares
-from deixis.training.triplets import Batch, LabelledPairs, distance, hardest_negatives
+from deixis.training.triplets import Batch, LabelledPairs, distance, distance_of_cosine, hardest_negatives
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -42,25 +42,30 @@ class Candidates:
 def to_text(visual: Tensor, text: Tensor, batch: Batch) -> Candidates:
     """Regions or photos as targets, with their texts and the texts of other groups."""
     target, positive = batch.visual_targets.T
-    return Candidates(visual[target], text[positive], text, batch.text_negatives[positive])
+    return Candidates(_taken(visual, target), _taken(text, positive), text, batch.text_negatives[positive])
 
 
 def to_visual(visual: Tensor, text: Tensor, batch: Batch) -> Candidates:
     """Texts as targets, with the regions or photos they name and those they do not."""
     target, positive = batch.text_targets.T
-    return Candidates(text[target], visual[positive], visual, batch.visual_negatives[target])
+    return Candidates(_taken(text, target), _taken(visual, positive), visual, batch.visual_negatives_of(target))
 
 
 def among_visual(visual: Tensor, batch: Batch) -> Candidates:
     """Regions as targets, with other regions of the same phrase and regions that it does not name (eq. 4)."""
     target, positive, shared = batch.visual_neighbours.T
-    return Candidates(visual[target], visual[positive], visual, batch.visual_negatives[shared])
+    return Candidates(_taken(visual, target), _taken(visual, positive), visual, batch.visual_negatives_of(shared))
 
 
 def among_text(text: Tensor, batch: Batch) -> Candidates:
     """Texts as targets, with other texts of their group and texts of other groups (eq. 5)."""
     target, positive = batch.text_neighbours.T
-    return Candidates(text[target], text[positive], text, batch.text_negatives[target])
+    return Candidates(_taken(text, target), _taken(text, positive), text, batch.text_negatives[target])
+
+
+def _taken(vectors: Tensor, places: Tensor) -> Tensor:
+    """Some of the vectors. Indexing in brackets would sort the places to add up gradients, one kernel after another."""
+    return vectors.index_select(0, places)
 
 
 class MatchingLoss(Protocol):
@@ -124,10 +129,9 @@ class TripletLoss:
     def _hinges(self, among: Candidates) -> Tensor:
         """The sum for one kind of triplet."""
         mined = hardest_negatives(among.targets, among.pool, among.allowed, self.most_negatives)
-        # Only what was mined is taken from the pool, so that no gradient runs through the distances of all pairs.
         near = distance(among.targets, among.positives)[:, None]
-        far = distance(among.targets[:, None], among.pool[mined.places])
-        return (functional.relu(self.margin + near - far) * mined.kept).sum()
+        # Where there is no negative left it is infinitely far, and adds nothing.
+        return functional.relu(self.margin + near - distance_of_cosine(mined.nearness)).sum()
 
 
 @dataclass(frozen=True)
@@ -157,8 +161,7 @@ class HardestLoss:
     def _hinges(self, among: Candidates) -> Tensor:
         mined = hardest_negatives(among.targets, among.pool, among.allowed, 1)
         near = (among.targets * among.positives).sum(dim=1)
-        far = (among.targets * among.pool[mined.places[:, 0]]).sum(dim=1)
-        return functional.relu(self.margin - near + far) * mined.kept[:, 0]
+        return functional.relu(self.margin - near + mined.nearness[:, 0])
 
 
 @dataclass(frozen=True)
@@ -318,9 +321,13 @@ class LogisticObjective:
 
 
 def _rows(features: Features, rows: Tensor, device: torch.device) -> Tensor:
-    """Some rows of features, in single precision where they are no whole numbers."""
-    taken = features[rows.to(features.device)] if isinstance(features, Tensor) else torch.from_numpy(features[rows])
-    return taken.to(device, torch.float32 if taken.is_floating_point() else None)
+    """Some rows of features, in single precision where they are no whole numbers and no autocast asks for less."""
+    if isinstance(features, Tensor):
+        taken = features.index_select(0, rows.to(features.device, non_blocking=True))
+    else:
+        taken = torch.from_numpy(features[rows])
+    as_they_are = not taken.is_floating_point() or torch.is_autocast_enabled(device.type)
+    return taken.to(device, None if as_they_are else torch.float32)
 
 
 def _of_kind(network: nn.Module, kind: type[N]) -> N:

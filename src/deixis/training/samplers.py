@@ -198,7 +198,7 @@ class SentenceSampler(_Shuffled):
             visual_targets=_columns(np.concatenate([found, found[twice]]), np.arange(len(group))),
             text_targets=_columns(np.arange(count), found),
             group=torch.from_numpy(group),
-            visual_negatives=torch.from_numpy(group[:, None] != visual),
+            visual_negatives=None,
             visual_neighbours=torch.zeros(0, 3, dtype=torch.int64),
             size=count,
             epoch=epoch,

@@ -28,7 +28,8 @@ class Batch:
     group
         (T,): texts of one group, a coreference chain or the sentences of one photo, are never negatives of each other.
     visual_negatives
-        (T, V) of bool: whether a visual is a negative for a text.
+        (T, V) of bool: whether a visual is a negative for a text. None where groups are rows of the visual features,
+        and every visual of another group is a negative.
     visual_neighbours
         (A, 3): a visual target, another visual of the same text, and that text.
     size
@@ -44,7 +45,7 @@ class Batch:
     visual_targets: Tensor
     text_targets: Tensor
     group: Tensor
-    visual_negatives: Tensor
+    visual_negatives: Tensor | None
     visual_neighbours: Tensor
     size: int
     epoch: int = 0
@@ -55,6 +56,12 @@ class Batch:
         """(T, T) of bool: whether a text is a negative for all that goes with another."""
         other = self.group[:, None] != self.group
         return other if self.same_words else other & (self.text[:, None] != self.text)
+
+    def visual_negatives_of(self, texts: Tensor) -> Tensor:
+        """(len(texts), V) of bool: whether a visual is a negative for each of some texts."""
+        if self.visual_negatives is None:
+            return self.group[texts][:, None] != self.visual
+        return self.visual_negatives[texts]
 
     @property
     def text_neighbours(self) -> Tensor:
@@ -97,13 +104,20 @@ def _moved(batch: Batch | LabelledPairs, device: str | torch.device) -> dict[str
 
 
 class Mined(NamedTuple):
-    """Negatives for each of P targets: places in the pool, (P, k), and which of these are negatives at all."""
+    """Negatives for each of P targets, (P, k), the hardest first.
 
+    Attributes
+    ----------
+    nearness
+        Their dot products with the target, through which gradients flow; -inf where there is no negative left.
+    places
+        Where they stand in the pool.
+    """
+
+    nearness: Tensor
     places: Tensor
-    kept: Tensor
 
 
-@torch.no_grad()
 def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, most: int) -> Mined:
     """The nearest allowed negatives of each target, at most so many.
 
@@ -125,12 +139,23 @@ def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, most: int)
     --------
     >>> pool = torch.nn.functional.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
     >>> mined = hardest_negatives(pool[:1], pool, torch.tensor([[False, True, True]]), most=1)
-    >>> mined.places.tolist(), mined.kept.tolist()
-    ([[1]], [[True]])
+    >>> mined.places.tolist(), round(mined.nearness.item(), 2)
+    ([[1]], 0.71)
     """
-    nearness = (targets @ pool.T).masked_fill_(~allowed, -torch.inf)
-    nearest = nearness.topk(min(most, nearness.shape[1]), dim=1)
-    return Mined(nearest.indices, nearest.values > -torch.inf)
+    nearness = (targets @ pool.T).masked_fill(~allowed, -torch.inf)
+    return Mined(*nearness.topk(min(most, nearness.shape[1]), dim=1))
+
+
+def distance_of_cosine(cosine: Tensor) -> Tensor:
+    """Euclidean distance of vectors of unit length, from their dot product. Where both are the same its gradient is 0.
+
+    Examples
+    --------
+    >>> distance_of_cosine(torch.tensor([0.5, -1.0, -torch.inf])).tolist()
+    [1.0, 2.0, inf]
+    """
+    # Not from 0 itself, where the root has no slope.
+    return (2 - 2 * cosine).clamp(min=torch.finfo(cosine.dtype).tiny).sqrt()
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:

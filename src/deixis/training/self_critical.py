@@ -1,0 +1,157 @@
+"""Learning from what a network makes up itself: captions that people's captions agree with become likelier.
+
+After Rennie et al., *Self-critical Sequence Training for Image Captioning* (CVPR 2017). Sentences are drawn for each
+photo, and each is compared with the mean reward of the others, as Luo, *A Better Variant of Self-Critical Sequence
+Training* (2020), does it instead of with the greedy sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from deixis.errors import DatasetError
+from deixis.models.m_rnn import MRNNNetwork, Seen
+from deixis.models.m_rnn_quick import QuickMRNN
+from deixis.training.base import LossValue
+from deixis.training.distributed import by_shares
+
+Reward = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+"""Says how good sentences (n, longest) are, each for the photo of a row (n,): `deixis.training.cider_reward`."""
+
+
+class PhotoSampler:
+    """Batches of photos, in a new order each epoch; every photo is in one batch of an epoch.
+
+    Parameters
+    ----------
+    photos
+        Their rows.
+    batch_size
+        Photos in a batch.
+
+    Examples
+    --------
+    >>> sampler = PhotoSampler(np.array([0, 1, 4]), batch_size=2)
+    >>> len(sampler), sorted(torch.cat(list(sampler.epoch(0, np.random.default_rng(0)))).tolist())
+    (2, [0, 1, 4])
+    """
+
+    def __init__(self, photos: NDArray[np.int64], batch_size: int) -> None:
+        if not len(photos):
+            raise DatasetError("there is no photo to learn from")
+        self._photos, self._batch_size = photos, batch_size
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        return -(-len(self._photos) // self._batch_size)
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch; the first is number 0."""
+        order = generator.permutation(self._photos)
+        for begin in range(0, len(order), self._batch_size):
+            yield torch.from_numpy(order[begin : begin + self._batch_size])
+
+
+@dataclass(frozen=True)
+class RewardObjective:
+    """The mean over drawn sentences of −(reward − that of the photo's others) · log P, over their mean length.
+
+    Sentences are drawn without dropout; their probability is learned with it.
+
+    Attributes
+    ----------
+    photos
+        Vectors of all photos.
+    reward
+        By the rows of these photos.
+    samples
+        Sentences for each photo; two or more, for each is compared with the others.
+    longest
+        Words in a sentence, at most.
+    cells
+        (n, k, cell_size): cells of all photos, for attention; may be in half precision.
+
+    Examples
+    --------
+    >>> from deixis.models.m_rnn import MRNNSettings
+    >>> objective = RewardObjective(torch.eye(4), lambda words, photos: (words == 0).mean(1), samples=3, longest=6)
+    >>> sorted(objective(MRNNNetwork(4, 2, MRNNSettings()), torch.tensor([0, 3])).terms)
+    ['reward', 'words']
+    """
+
+    photos: Tensor
+    reward: Reward
+    samples: int = 5
+    longest: int = 20
+    cells: Tensor | None = None
+
+    def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
+        """The loss over a batch, the rows of its photos."""
+        if not isinstance(network, MRNNNetwork):
+            raise TypeError(f"an MRNNNetwork is needed, not a {type(network).__name__}")
+        device = network.word_bias.device
+        sides = [self.photos] if self.cells is None else [self.photos, self.cells]
+        looks = [side[batch.to(side.device)].to(device, torch.float32) for side in sides]
+
+        def losses(rows: Tensor, *looks: Tensor) -> Tensor:
+            return self._losses(network, rows, *looks)
+
+        loss, reward, words = by_shares(losses, batch.to(device), *looks).mean(0)
+        return LossValue(loss / words.detach(), {"reward": reward.detach(), "words": words.detach()})
+
+    def _losses(self, network: MRNNNetwork, rows: Tensor, *looks: Tensor) -> Tensor:
+        """For each photo (n, 3): the loss, the reward and the words of its sentences, end signs included; means."""
+        with _at_rest(network), torch.no_grad():
+            words, written = draw(
+                network, network.see(*looks).repeat(self.samples), self.samples * len(rows), self.longest
+            )
+        several = rows.repeat_interleave(self.samples).cpu().numpy()
+        found = torch.from_numpy(self.reward(words.cpu().numpy(), several)).to(rows.device, torch.float32)
+        gained = found.view(-1, self.samples)
+        better = (gained - gained.mean(1, keepdim=True)) * self.samples / (self.samples - 1)
+        surprise = network.surprise(network.see(*looks).repeat(self.samples), words, written)
+        columns = torch.stack([better.flatten() * surprise, found, written.float()], 1)
+        return columns.view(len(rows), self.samples, 3).mean(1)
+
+
+def draw(network: MRNNNetwork, seen: Seen, rows: int, longest: int) -> tuple[Tensor, Tensor]:
+    """Draw a sentence for each row as the network has it, with torch's own generator.
+
+    Returns
+    -------
+    words, written
+        (n, words), end signs after each end; and (n,), how many words and end signs were written.
+    """
+    writer = QuickMRNN(network)
+    seen = writer.ready(seen)
+    state = writer.first_state(rows)
+    last = torch.full((rows,), network.start, device=network.word_bias.device)
+    ended = torch.zeros_like(last, dtype=torch.bool)
+    words, written = [], torch.zeros_like(last)
+    for _ in range(longest):
+        likely, state = writer.next_words(seen, last, state)
+        last = likely.float().exp().multinomial(1)[:, 0].masked_fill(ended, network.end)
+        written = written + ~ended
+        ended = ended | (last == network.end)
+        words.append(last)
+        if bool(ended.all()):
+            break
+    # Clones: what inference has made cannot be learned from.
+    return torch.stack(words, 1).clone(), written.clone()
+
+
+@contextmanager
+def _at_rest(network: nn.Module) -> Iterator[None]:
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
