@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -46,9 +47,24 @@ def test_the_loss_of_a_pair_is_eq_9(seed: int, pairs: int, negatives: Literal["a
         assert float(found[k]) == pytest.approx(count(to_text) + count(to_visual), abs=1e-9)
 
 
-@given(st.integers(0, 50), st.integers(2, 6), st.sampled_from(["image", "batch"]), st.booleans())
+@given(st.integers(0, 500), st.integers(1, 9), st.floats(0.02, 2))
+def test_softmax_is_the_cross_entropy_of_choosing_the_pair_itself(seed: int, pairs: int, temperature: float) -> None:
+    rng = np.random.default_rng(seed)
+    visual, text = unit(rng, 5), unit(rng, pairs)
+    region, contrast = torch.from_numpy(rng.integers(5, size=pairs)), torch.from_numpy(rng.random((pairs, pairs)) < 0.5)
+    settings = HMLSTMSettings(negatives="softmax", temperature=temperature)
+    found = pair_losses(visual, text, region, contrast, settings)
+    for k in range(pairs):
+        among = sorted({k, *(number for number in range(pairs) if contrast[k, number])})
+        right = math.exp(float(visual[region[k]] @ text[k]) / temperature)
+        texts = sum(math.exp(float(visual[region[k]] @ text[number]) / temperature) for number in among)
+        regions = sum(math.exp(float(text[k] @ visual[region[number]]) / temperature) for number in among)
+        assert float(found[k]) == pytest.approx(-math.log(right / texts) - math.log(right / regions), abs=1e-6)
+
+
+@given(st.integers(0, 50), st.integers(2, 6), st.sampled_from(["photo", "batch"]), st.booleans())
 def test_pairs_contrast_as_the_settings_say(
-    seed: int, size: int, contrast: Literal["image", "batch"], same_words: bool
+    seed: int, size: int, contrast: Literal["photo", "batch"], same_words: bool
 ) -> None:
     data, settings = parsed_photos(), HMLSTMSettings(contrast=contrast, same_words=same_words)
     sampler = PhraseSampler(data, size, made_correspondences(data))
@@ -123,12 +139,12 @@ def objective_of(data: ParsedPhotos, settings: HMLSTMSettings) -> tuple[Any, Phr
 
 
 @pytest.mark.parametrize("encoder", ["h-lstm", "tree-lstm", "chain"])
-@pytest.mark.parametrize("contrast", ["image", "batch"])
+@pytest.mark.parametrize("contrast", ["photo", "batch"])
 def test_the_total_is_eq_10_over_the_sentences_of_the_batch(
-    encoder: Literal["h-lstm", "tree-lstm", "chain"], contrast: Literal["image", "batch"]
+    encoder: Literal["h-lstm", "tree-lstm", "chain"], contrast: Literal["photo", "batch"]
 ) -> None:
     data = parsed_photos()
-    settings = HMLSTMSettings(hidden=8, dimension=4, encoder=encoder, contrast=contrast, margin=0.3)
+    settings = HMLSTMSettings(hidden=8, dimension=4, reader=encoder, contrast=contrast, margin=0.3)
     model, objective = objective_of(data, settings)
     model.network.eval()
     batch = next(PhraseSampler(data, 5, made_correspondences(data)).epoch(0, np.random.default_rng(3)))

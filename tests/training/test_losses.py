@@ -49,7 +49,7 @@ def batch_of(kind: str, seed: int = 0) -> Batch:
         if kind == "sentences"
         else RegionPhraseSampler(PHRASES, settings, 10)
     )
-    return next(iter(sampler.epoch(0, np.random.default_rng(seed))))
+    return replace(next(iter(sampler.epoch(0, np.random.default_rng(seed)))), neighbours=True)
 
 
 def vectors(batch: Batch, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -211,10 +211,10 @@ def test_a_batch_that_is_right_by_the_margin_costs_nothing() -> None:
 
 
 def test_neighbourhood_terms_wait_for_their_epoch() -> None:
-    loss = TripletLoss(1.0, 4.0, 0.1, 0.1, neighbours_from=8)
+    loss = TripletLoss(1.0, 4.0, 0.1, 0.1)
     batch = batch_of("phrases")
     visual, text = vectors(batch)
-    early, late = (loss(visual, text, replace(batch, epoch=epoch)) for epoch in (7, 8))
+    early, late = (loss(visual, text, replace(batch, neighbours=count)) for count in (False, True))
     assert set(early.terms) == {"visual_to_text", "text_to_visual"}
     assert set(late.terms) == {"visual_to_text", "text_to_visual", "visual_neighbours", "text_neighbours"}
     assert early.total.item() == TripletLoss(1.0, 4.0)(visual, text, batch).total.item()

@@ -54,6 +54,7 @@ def check_places(batch: Batch) -> None:
         (batch.visual_targets, (visual, text)),
         (batch.text_targets, (text, visual)),
         (batch.visual_neighbours, (visual, visual, text)),
+        (batch.text_neighbours, (text, text)),
     ):
         assert places.shape[1] == len(sizes)
         assert (places >= 0).all()
@@ -217,8 +218,8 @@ def test_batches_follow_from_the_generator_alone(name: str) -> None:
 def test_batches_know_their_epoch_and_whether_the_same_words_are_negatives() -> None:
     pairs = random_pairs()
     sampler = RegionPhraseSampler(pairs, TwoBranchSettings(same_words=False), 20)
-    batch = next(iter(sampler.epoch(8, np.random.default_rng(0))))
-    assert batch.epoch == 8
+    before, batch = (next(iter(sampler.epoch(epoch, np.random.default_rng(0)))) for epoch in (7, 8))
+    assert (before.neighbours, batch.neighbours) == (False, True)
     same = (batch.text[:, None] == batch.text) & (batch.group[:, None] != batch.group)
     assert same.any()
     assert not (batch.text_negatives & same).any()

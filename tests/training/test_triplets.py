@@ -61,8 +61,8 @@ def batch(same_words: bool = True) -> Batch:
     pairs = torch.tensor([[0, 0], [1, 1], [1, 2]])
     text, group = torch.tensor([7, 8, 7]), torch.tensor([4, 5, 5])
     negatives = torch.zeros(3, 2, dtype=torch.bool)
-    neighbours = torch.zeros(0, 3, dtype=torch.int64)
-    return Batch(torch.arange(2), text, pairs, pairs.flip(1), group, negatives, neighbours, 3, same_words=same_words)
+    neighbours = torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 2, dtype=torch.int64)
+    return Batch(torch.arange(2), text, pairs, pairs.flip(1), group, negatives, *neighbours, 3, same_words=same_words)
 
 
 def test_texts_of_other_groups_are_negatives() -> None:
@@ -74,15 +74,11 @@ def test_the_same_words_may_be_kept_from_being_negatives() -> None:
     assert negatives.tolist() == [[False, True, False], [True, False, False], [False, False, False]]
 
 
-def test_texts_of_one_group_are_neighbours_in_both_orders() -> None:
-    assert batch().text_neighbours.tolist() == [[1, 2], [2, 1]]
-
-
 @pytest.mark.parametrize("made", [batch(), LabelledPairs(*torch.ones(4, 3))])
 def test_batches_move_to_a_device_whole(made: Batch | LabelledPairs) -> None:
     moved = made.to("meta")
     tensors = [value for value in vars(moved).values() if isinstance(value, torch.Tensor)]
-    assert len(tensors) == (7 if isinstance(made, Batch) else 4)
+    assert len(tensors) == (8 if isinstance(made, Batch) else 4)
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     if isinstance(made, Batch) and isinstance(moved, Batch):
-        assert (moved.size, moved.epoch, moved.same_words) == (made.size, made.epoch, made.same_words)
+        assert (moved.size, moved.neighbours, moved.same_words) == (made.size, made.neighbours, made.same_words)

@@ -18,7 +18,7 @@ from deixis.language.features import TextFeatures, of_data
 from deixis.language.features.base import Floats
 from deixis.tasks.places import PLACE_SIZE, with_places, with_whole_place
 from deixis.vision.encoder import ImageEncoder
-from deixis.vision.store import Extras, FeatureStore, default_place, fill_store
+from deixis.vision.store import Extras, FeatureStore, default_place, fill_store, is_filled
 from deixis.vision.store.manifest import FILE as MANIFEST
 from deixis.vision.store.manifest import read_manifest
 
@@ -142,6 +142,8 @@ def encode_photos(
         if found and not found.left_out:
             return found
     _refuse_another_version(path, encoder)
+    if is_filled(path, dataset, encoder, photos=photos, extras=extras, on_progress=on_progress):
+        return _seen(FeatureStore(path), dataset, photos, crops, extras.top)
     report = fill_store(path, dataset, encoder, photos=photos, extras=extras, on_progress=on_progress)
     return _seen(FeatureStore(path), dataset, photos, crops, extras.top, report.skipped)
 

@@ -53,6 +53,9 @@ class Loss(Protocol[Batch_contra]):
     `deixis.training.distributed.by_shares`, and the loss is then written as if there were one process. It draws
     nothing at random after that: processes draw differently. All weights that are learnt, a temperature of the loss
     too, belong to the network; what changes from epoch to epoch, the sampler writes into the batch.
+
+    Where it has an attribute `static` that is true, it neither waits for the GPU nor chooses by what it finds there,
+    and batches are dataclasses of tensors: steps may then be recorded and replayed.
     """
 
     def __call__(self, network: nn.Module, batch: Batch_contra) -> LossValue:

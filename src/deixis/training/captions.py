@@ -12,8 +12,11 @@ from torch import Tensor, nn
 
 from deixis.errors import DatasetError
 from deixis.evaluation.captions import PerplexityScores, perplexity_scores
+from deixis.evaluation.captions.cider import cider
+from deixis.evaluation.captions.coded import CaptionSet
 from deixis.language.features.base import Text
-from deixis.models.m_rnn import PAPERS, MRNNNetwork
+from deixis.models.decoding import Decoding
+from deixis.models.m_rnn import PAPERS, MRNNNetwork, MRNNSettings
 from deixis.models.m_rnn_model import MRNN, Photos
 from deixis.training.base import LossValue
 from deixis.training.distributed import by_shares
@@ -37,6 +40,39 @@ def _schedules() -> dict[str, TrainSettings]:
 
 SCHEDULES: Mapping[str, TrainSettings] = _schedules()
 """How the m-RNN paper's networks are trained, by their names in `deixis.models.m_rnn.PAPERS`."""
+
+CAPTIONER = MRNNSettings(
+    second_embedding=192,
+    one_embedding=True,
+    shared_words=True,
+    recurrent="lstm",
+    recurrent_size=352,
+    multimodal_size=384,
+    attention=True,
+    attention_size=256,
+    attention_heads=4,
+    dropout=0.4,
+    label_smoothing=0.1,
+    longest=24,
+    reference_photos=4,
+)
+"""Our own captioner, beyond the paper; small enough to come with the package (`docs/models/captioner.md`)."""
+
+_WORDS = TrainSettings(
+    epochs=20,
+    learning_rate=2e-3,
+    optimiser="adamw",
+    weight_decay=0.01,
+    schedule="cosine",
+    warmup=100,
+    clip=1.0,
+    average=0.995,
+)
+CAPTIONER_SCHEDULES: Mapping[str, TrainSettings] = {
+    "words": _WORDS,
+    "cider": replace(_WORDS, batch_size=64, learning_rate=2e-4, warmup=50, average=0.99),
+}
+"""How it is trained, first from people's words and then from its own captions, by what is aimed at."""
 
 
 class CaptionSampler:
@@ -155,3 +191,21 @@ def perplexity_of(
         unknown=model.unknown_words(sentences),
         photos=photo_of_sentence.tolist(),
     )
+
+
+def cider_of(
+    model: MRNN, photos: Photos, references: Sequence[Sequence[Sequence[str]]], how: Decoding | None = None
+) -> float:
+    """CIDEr-D, in percent, of what a model writes of photos that have captions; a beam of 5 where nothing is said.
+
+    Examples
+    --------
+    >>> from deixis.language.vocabulary import Vocabulary
+    >>> model = MRNN(2, Vocabulary(("dog",), (2,)))
+    >>> cider_of(model, np.eye(2), [[["a", "cat"]], [["a", "bird"]]])
+    0.0
+    """
+    written = [made[0].words for made in model.generate(photos, how)]
+    known = [row for row, captions in enumerate(references) if captions]
+    captions = CaptionSet(tuple(map(str, known)), [written[row] for row in known], [references[row] for row in known])
+    return 100 * float(cider(captions).cider_d.mean())

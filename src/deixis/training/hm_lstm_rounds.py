@@ -98,7 +98,7 @@ class Alternation:
         """What a round learns from: gold, those of the model as it is now, or none where phrases count nothing."""
         if not self.model.settings.phrase_weight:
             return None
-        found = self.gold or self._found(number, device)
+        found = self._found(number, device) if self.gold is None else self.gold
         self.on_correspondences(number, found)
         return found
 
@@ -109,7 +109,7 @@ class Alternation:
             if turn == (process_number() == 0):
                 data = self.data
                 found = find_correspondences(
-                    self.model, data.forest, data.photo, data.regions, path, self.on_progress
+                    self.model, data.forest, data.photo, data.regions, path, self._told(f"round {number}")
                 )  # fmt: skip
             number_from_first(0, device)  # the others wait here
         return found
@@ -135,10 +135,18 @@ class Alternation:
             about=replace(self.about, features={**self.about.features, "stage": name}),
             keep=self._keep,
             evaluate=self.evaluate,
-            on_progress=self.on_progress,
+            on_progress=self._told(name),
         )
         # A stage that is finished says so at once, and hands over its weights.
         return trainer.train(resume=resume and (folder / RUN).exists())
+
+    def _told(self, stage: str) -> OnProgress:
+        """Progress that says of which stage it is: each stage counts its steps from 1."""
+
+        def told(doing: str, done: int, total: int | None) -> None:
+            self.on_progress(f"{stage}: {doing}", done, total)
+
+        return told
 
     def _keep(self, folder: Path) -> None:
         """Save the model, which from then on can point without the data it learned from."""

@@ -90,14 +90,12 @@ class TripletLoss:
         m.
     most_negatives
         K of Algorithm 1: for each target and positive, only the hardest negatives count.
-    neighbours_from
-        The epoch from which the two neighbourhood terms count.
 
     Examples
     --------
     >>> both = torch.tensor([[0, 0], [1, 1]])
     >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
-    ...               torch.empty(0, 3, dtype=torch.int64), size=2)
+    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
     >>> loss = TripletLoss(1.0, 4.0, margin=0.5)
     >>> [round(loss(torch.eye(2), text, batch).total.item(), 2) for text in (torch.eye(2), torch.eye(2).flip(0))]
     [0.0, 9.57]
@@ -109,7 +107,6 @@ class TripletLoss:
     text_neighbours: float = 0.0
     margin: float = 0.05
     most_negatives: int = 30
-    neighbours_from: int = 0
 
     def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
         """From the vectors of `batch.visual` (V, d) and `batch.text` (T, d)."""
@@ -118,7 +115,7 @@ class TripletLoss:
             terms["visual_to_text"] = self.visual_to_text * self._hinges(to_text(visual, text, batch))
         if self.text_to_visual:
             terms["text_to_visual"] = self.text_to_visual * self._hinges(to_visual(visual, text, batch))
-        if batch.epoch >= self.neighbours_from:
+        if batch.neighbours:
             if self.visual_neighbours:
                 terms["visual_neighbours"] = self.visual_neighbours * self._hinges(among_visual(visual, batch))
             if self.text_neighbours:
@@ -144,7 +141,7 @@ class HardestLoss:
     --------
     >>> both = torch.tensor([[0, 0], [1, 1]])
     >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
-    ...               torch.empty(0, 3, dtype=torch.int64), size=2)
+    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
     >>> sides = torch.eye(2), torch.eye(2).flip(0)
     >>> [round(HardestLoss()(torch.eye(2), text, batch).total.item(), 2) for text in sides]
     [0.0, 2.4]
@@ -181,7 +178,7 @@ class SoftmaxLoss:
     --------
     >>> both = torch.tensor([[0, 0], [1, 1]])
     >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
-    ...               torch.empty(0, 3, dtype=torch.int64), size=2)
+    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
     >>> loss = SoftmaxLoss(torch.tensor(0.0))
     >>> [round(loss(torch.eye(2), text, batch).total.item(), 2) for text in (torch.eye(2), torch.eye(2).flip(0))]
     [0.31, 1.31]
@@ -238,7 +235,6 @@ def matching_loss(settings: TwoBranchSettings, log_temperature: Tensor | None = 
             settings.text_neighbours,
             settings.margin,
             settings.most_negatives,
-            settings.neighbours_from,
         )
     if settings.loss == "hardest":
         return HardestLoss(settings.margin)
@@ -273,6 +269,13 @@ class MatchingObjective:
     settings: TwoBranchSettings
     visual: Features
     text: Sequence[Features]
+
+    @property
+    def static(self) -> bool:
+        """Whether nothing has to wait for the GPU: features lie there, and no reader asks how long sentences are."""
+        return self.settings.reader == "none" and all(
+            isinstance(side, Tensor) and side.is_cuda for side in (self.visual, *self.text)
+        )
 
     def __call__(self, network: nn.Module, batch: Batch) -> LossValue:
         """The loss over a batch."""

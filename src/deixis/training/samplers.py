@@ -134,8 +134,9 @@ class RegionPhraseSampler(_Shuffled):
                 np.concatenate([second, first[again]]),
                 np.concatenate([again, again]),
             ),
+            text_neighbours=_within_groups(group),
             size=count,
-            epoch=epoch,
+            neighbours=epoch >= self._settings.neighbours_from,
             same_words=self._settings.same_words,
         )
 
@@ -200,8 +201,9 @@ class SentenceSampler(_Shuffled):
             group=torch.from_numpy(group),
             visual_negatives=None,
             visual_neighbours=torch.zeros(0, 3, dtype=torch.int64),
+            text_neighbours=_within_groups(group),
             size=count,
-            epoch=epoch,
+            neighbours=epoch >= self._settings.neighbours_from,
         )
 
 
@@ -307,6 +309,14 @@ def _another(lists: Lists, rows: Numbers, places: Numbers, generator: np.random.
     """A random value of each of some lists, but not the one at its place; each has two or more."""
     drawn = generator.integers(lists.counts[rows] - 1) if len(rows) else rows
     return _at(lists, rows, drawn + (drawn >= places))
+
+
+def _within_groups(group: Numbers) -> Tensor:
+    """(B, 2): each text, and each other one of its group."""
+    _, owner = np.unique(group, return_inverse=True)
+    members = Lists.of(np.sort(owner), np.argsort(owner, kind="stable"), int(owner.max()) + 1)
+    text, other = members.joined(owner)
+    return _columns(text[text != other], other[text != other])
 
 
 def _columns(*columns: Numbers) -> Tensor:

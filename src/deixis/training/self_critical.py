@@ -109,9 +109,7 @@ class RewardObjective:
     def _losses(self, network: MRNNNetwork, rows: Tensor, *looks: Tensor) -> Tensor:
         """For each photo (n, 3): the loss, the reward and the words of its sentences, end signs included; means."""
         with _at_rest(network), torch.no_grad():
-            words, written = draw(
-                network, network.see(*looks).repeat(self.samples), self.samples * len(rows), self.longest
-            )
+            words, written = draw(network, network.see(*looks), len(rows), self.samples, self.longest)
         several = rows.repeat_interleave(self.samples).cpu().numpy()
         found = torch.from_numpy(self.reward(words.cpu().numpy(), several)).to(rows.device, torch.float32)
         gained = found.view(-1, self.samples)
@@ -121,22 +119,23 @@ class RewardObjective:
         return columns.view(len(rows), self.samples, 3).mean(1)
 
 
-def draw(network: MRNNNetwork, seen: Seen, rows: int, longest: int) -> tuple[Tensor, Tensor]:
-    """Draw a sentence for each row as the network has it, with torch's own generator.
+def draw(network: MRNNNetwork, seen: Seen, photos: int, samples: int, longest: int) -> tuple[Tensor, Tensor]:
+    """Draw sentences for each photo as the network has them, with torch's own generator.
 
     Returns
     -------
     words, written
-        (n, words), end signs after each end; and (n,), how many words and end signs were written.
+        (n, words), the sentences of a photo one after another, with end signs after each end; and (n,), how many words
+        and end signs were written.
     """
     writer = QuickMRNN(network)
     seen = writer.ready(seen)
-    state = writer.first_state(rows)
-    last = torch.full((rows,), network.start, device=network.word_bias.device)
+    state = writer.first_state(photos * samples)
+    last = torch.full((photos * samples,), network.start, device=network.word_bias.device)
     ended = torch.zeros_like(last, dtype=torch.bool)
     words, written = [], torch.zeros_like(last)
     for _ in range(longest):
-        likely, state = writer.next_words(seen, last, state)
+        likely, state = writer.next_words(seen, last.view(photos, samples), state)
         last = likely.float().exp().multinomial(1)[:, 0].masked_fill(ended, network.end)
         written = written + ~ended
         ended = ended | (last == network.end)

@@ -32,10 +32,12 @@ class Batch:
         and every visual of another group is a negative.
     visual_neighbours
         (A, 3): a visual target, another visual of the same text, and that text.
+    text_neighbours
+        (B, 2): a text target, and another text of its group.
     size
         How many pairs the batch was made from.
-    epoch
-        In which it is learned from, counted from 0.
+    neighbours
+        Whether neighbourhood constraints count by now.
     same_words
         Whether the same row of `text` in another group is a negative.
     """
@@ -47,8 +49,9 @@ class Batch:
     group: Tensor
     visual_negatives: Tensor | None
     visual_neighbours: Tensor
+    text_neighbours: Tensor
     size: int
-    epoch: int = 0
+    neighbours: bool = True
     same_words: bool = True
 
     @property
@@ -62,11 +65,6 @@ class Batch:
         if self.visual_negatives is None:
             return self.group[texts][:, None] != self.visual
         return self.visual_negatives[texts]
-
-    @property
-    def text_neighbours(self) -> Tensor:
-        """(B, 2): a text target, and another text of its group."""
-        return (self.group[:, None] == self.group).fill_diagonal_(False).nonzero()
 
     def to(self, device: str | torch.device) -> Self:
         """The same on another device."""

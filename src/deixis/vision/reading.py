@@ -82,10 +82,34 @@ def encode_whole_photos(
             yield path, found if isinstance(found, PhotoError) else SeenPhoto(*found)
 
 
+def encode_keeping(
+    encoder: ImageEncoder,
+    paths: Iterable[Path],
+    keep: Callable[[Image.Image], Kept],
+    batch: int = BATCH,
+    readers: int = READERS,
+) -> Iterator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
+    """The same as `encode_photos`, for those who want something small of the pixels too, a thumbnail say.
+
+    `keep` is called by the threads that decode, with the photo as large as the encoder needs it, or larger.
+    """
+
+    def read(path: Path) -> tuple[Prepared, Kept]:
+        photo, size = _opened_reduced(encoder, path)
+        return encoder.prepare(photo, size), keep(photo)
+
+    with closing(_encoded(encoder, paths, read, batch, readers)) as encoded:
+        yield from encoded
+
+
 def _reduced(encoder: ImageEncoder, path: Path) -> Prepared:
     """A photo decoded no larger than an encoder needs it."""
+    return encoder.prepare(*_opened_reduced(encoder, path))
+
+
+def _opened_reduced(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tuple[int, int]]:
     size = size_of(path)
-    return encoder.prepare(open_photo(path, at_least=_SPARE * max(encoder.reading_size(size))), size)
+    return open_photo(path, at_least=_SPARE * max(encoder.reading_size(size))), size
 
 
 def _whole(encoder: ImageEncoder, path: Path) -> tuple[Prepared, Image.Image]:

@@ -20,9 +20,10 @@ from deixis.data import images
 from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError, PhotoError
+from deixis.files.atomic import only_one
 from deixis.vision import reading
 from deixis.vision.encoder import ImageEncoder, InputSize
-from deixis.vision.store import Extras, FeatureStore, ShardLimits, fill_store, filling
+from deixis.vision.store import Extras, FeatureStore, ShardLimits, fill_store, filling, is_filled
 from deixis.vision.store.shards import Stamp
 from tests.vision.store.small import (
     Corners,
@@ -168,7 +169,7 @@ def test_a_photo_of_the_same_bytes_keeps_its_features_though_it_could_not_be_dec
 ) -> None:
     fill_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
     locked = tmp_path / "images" / "0004.png"
-    monkeypatch.setattr(filling, "_lacks", lambda writer, photo: photo.path == locked)
+    monkeypatch.setattr(filling, "_has_changed", lambda photo, there: photo.path == locked)
 
     def fail(path: Path, at_least: int | None = None) -> Image.Image:
         raise PhotoError(path, "cannot be read (Input/output error)")
@@ -205,6 +206,24 @@ def test_what_somebody_put_beside_our_shards_is_never_removed(dataset: Dataset, 
         (tmp_path / "store" / name).write_bytes(b"years of work")
     fill_store(tmp_path / "store", dataset, colour_encoder())
     assert [(tmp_path / "store" / name).exists() for name in ours + others] == [False] * 3 + [True] * 2
+
+
+def test_whether_a_store_is_filled_is_known_while_somebody_writes_it(dataset: Dataset, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert not is_filled(store, dataset, colour_encoder())
+    fill_store(store, dataset, colour_encoder(), photos=dataset.photos[:10])
+    assert not is_filled(store, dataset, colour_encoder())
+    assert is_filled(store, dataset, colour_encoder(), photos=dataset.photos[:10])
+    fill_store(store, dataset, colour_encoder())
+    with only_one(store):
+        assert is_filled(store, dataset, colour_encoder())
+    shard = next(store.glob("*.safetensors"))
+    before = shard.read_bytes()
+    shard.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    assert not is_filled(store, dataset, colour_encoder())
+    shard.write_bytes(before)
+    draw(tmp_path / "images" / "0003.png", 999)
+    assert not is_filled(store, dataset, colour_encoder())
 
 
 def test_numbers_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from deixis.data.making import FEATURES
 from deixis.errors import DeixisError
-from deixis.files.progress import OnProgress, silent, told
+from deixis.files.progress import OnProgress, silent
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposals
 from deixis.vision.store.manifest import Contents, read_manifest
-from deixis.vision.store.shards import Floats, OpenShard, is_intact
+from deixis.vision.store.shards import Floats, OpenShard, Stamp, is_intact
 
 
 def default_place(data: Path, encoder: str, *, crops: int = 0, proposer: str | None = None, top: int = 0) -> Path:
@@ -127,10 +127,20 @@ class FeatureStore:
         number, row = self._place(photo_id)
         return self._shards[number].vectors(row)
 
+    def stamps(self) -> dict[str, Stamp]:
+        """The file that each photo's features were computed from."""
+        stamps = [list(opened.stamps()) for opened in self._shards]
+        return {name: stamps[number][row] for name, (number, row) in self._places.items()}
+
     def damaged(self, on_progress: OnProgress = silent) -> list[str]:
         """Read every byte, and name the files that are no longer what was written."""
-        shards = told(self.manifest.shards, "checking", len(self.manifest.shards), on_progress)
-        return [shard.file for shard in shards if not is_intact(self.path, shard)]
+        found, checked, total = [], 0, sum(shard.photos for shard in self.manifest.shards)
+        for shard in self.manifest.shards:
+            if not is_intact(self.path, shard):
+                found.append(shard.file)
+            checked += shard.photos
+            on_progress("checking what is there", checked, total)
+        return found
 
     def _gathered(
         self, name: str, ids: Sequence[str] | None, columns: int = 0, kind: npt.DTypeLike = np.float32

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.data.dataset import Dataset, Photos
-from deixis.errors import DatasetError, PhotoError
+from deixis.errors import DatasetError, DeixisError, PhotoError
 from deixis.files.progress import OnProgress, silent, told
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposer
 from deixis.vision.reading import SeenPhoto, encode_photos, encode_whole_photos
+from deixis.vision.store.feature_store import FeatureStore
 from deixis.vision.store.manifest import Contents
 from deixis.vision.store.shards import PhotoFeatures, Stamp
 from deixis.vision.store.writing import ShardLimits, StoreWriter, open_for_writing
@@ -121,7 +122,9 @@ def fill_store(
         report.damaged = writer.damaged
         report.dropped = drop_gone(writer, dataset)
         todo = [
-            photo for photo in told(wanted, "looking for changes", len(wanted), on_progress) if _lacks(writer, photo)
+            photo
+            for photo in told(wanted, "looking for changes", len(wanted), on_progress)
+            if _has_changed(photo, writer.stamp(photo.id))
         ]
         report.kept = len(wanted) - len(todo)
         for found in told(_computed(todo, encoder, extras), "encoding", len(todo), on_progress):
@@ -129,6 +132,31 @@ def fill_store(
         writer.flush()
         report.photos = len(writer.ids)
     return report
+
+
+def is_filled(
+    path: Path,
+    dataset: Dataset,
+    encoder: ImageEncoder,
+    *,
+    photos: Photos | None = None,
+    extras: Extras | None = None,
+    on_progress: OnProgress = silent,
+) -> bool:
+    """Whether `fill_store`, asked the same, would find nothing to do but tidy up.
+
+    Any number of processes may ask at once and go on to read, where only one may fill.
+    """
+    try:
+        store = FeatureStore(path)
+    except DeixisError:  # none yet, or damaged: whoever fills it knows what to do, or says what is wrong
+        return False
+    if store.contents != _contents(encoder, extras or Extras()):
+        return False
+    stamps = store.stamps()
+    wanted = _wanted(dataset, dataset.photos if photos is None else photos)
+    changed = any(_has_changed(photo, stamps.get(photo.id)) for photo in wanted)
+    return not changed and not store.damaged(on_progress)
 
 
 def _contents(encoder: ImageEncoder, extras: Extras) -> Contents:
@@ -161,9 +189,8 @@ def drop_gone(writer: StoreWriter, dataset: Dataset) -> int:
     return len(gone)
 
 
-def _lacks(writer: StoreWriter, photo: _Wanted) -> bool:
+def _has_changed(photo: _Wanted, there: Stamp | None) -> bool:
     """Whether a photo must be computed: it never was, or its bytes are others. An untouched file is not read."""
-    there = writer.stamp(photo.id)
     if there is None:
         return True
     try:

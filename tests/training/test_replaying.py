@@ -1,0 +1,58 @@
+"""Steps that are recorded and replayed: on a GPU they must be the steps that they were recorded from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.models.two_branch import TwoBranchNetwork, TwoBranchSettings
+from deixis.training.losses import MatchingObjective
+from deixis.training.replaying import WARM_UP, shape_of
+from deixis.training.samplers import SentenceSampler
+from deixis.training.settings import TrainSettings
+from deixis.training.steps import Stepper
+from deixis.training.triplets import LabelledPairs
+
+SETTINGS = TwoBranchSettings(hidden=32, dimension=16, neighbours_from=0)
+PHOTO = np.repeat(np.arange(40), 3)
+
+
+def test_batches_of_one_shape_share_a_recording_and_others_do_not() -> None:
+    one, same, other = (LabelledPairs(*torch.ones(4, rows)) for rows in (3, 3, 5))
+    assert shape_of(one) == shape_of(same) != shape_of(other)
+
+
+def test_what_is_no_tensor_tells_batches_apart() -> None:
+    sampler = SentenceSampler(PHOTO, TwoBranchSettings(neighbours_from=1), 20)
+    early, late = (next(sampler.epoch(epoch, np.random.default_rng(0))) for epoch in (0, 1))
+    assert shape_of(early) != shape_of(late)
+
+
+def test_a_batch_without_named_tensors_is_refused() -> None:
+    with pytest.raises(TypeError, match="named tensors"):
+        shape_of(torch.ones(3))
+
+
+def trained(static: bool) -> tuple[torch.Tensor, dict[str, float]]:
+    """All weights after some epochs, and the mean losses."""
+    torch.manual_seed(0)
+    visual, text = torch.randn(40, 12), torch.randn(120, 10)
+    network = TwoBranchNetwork(12, 10, SETTINGS).cuda()
+    objective = MatchingObjective(SETTINGS, visual.cuda(), [text.cuda() if static else text.numpy()])
+    assert objective.static == static
+    sampler = SentenceSampler(PHOTO, SETTINGS, 20)
+    stepper = Stepper(network, objective, TrainSettings(learning_rate=1e-3), torch.device("cuda"), len(sampler))
+    number = 0
+    for epoch in range(3 * WARM_UP):
+        for batch in sampler.epoch(epoch, np.random.default_rng(epoch)):
+            stepper.step(number, [batch])
+            number += 1
+    return torch.cat([weight.detach().flatten() for weight in network.parameters()]), stepper.mean_losses()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="recordings are of a GPU, and there is none here")
+def test_replayed_steps_learn_what_plain_steps_learn() -> None:
+    (weights, losses), (plain_weights, plain_losses) = trained(static=True), trained(static=False)
+    assert losses == pytest.approx(plain_losses, rel=1e-3)
+    torch.testing.assert_close(weights, plain_weights, rtol=1e-2, atol=1e-4)
