@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,101 @@ def test_a_model_that_writes_also_finds_photos_and_sentences(capsys: pytest.Capt
 
 def test_help_loads_nothing_heavy() -> None:
     assert modules_after("-m", "deixis.cli.main", "caption", "--help").isdisjoint(HEAVY)
+
+
+def test_sentences_are_reranked_by_the_captions_of_training_photos(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("images/0009.png", "--start", "a", "--top", 3, "--json")
+    for rerank in ("bleu", "cider"):
+        assert caption(*asked, "--rerank", rerank) == 0
+        [found] = json.loads(capsys.readouterr().out)
+        scores = [each["consensus"] for each in found["captions"]]
+        assert len(scores) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert found["captions"][0]["text"] == "a green wall"
+    assert caption(*asked) == 0
+    assert "consensus" not in capsys.readouterr().out
+
+
+def test_training_photos_are_made_from_the_users_own_data_by_one_command(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plain").mkdir()
+    shutil.copytree(made / "m-rnn.model" / "model", tmp_path / "plain" / "model")
+    model = tmp_path / "plain" / "model"
+    alone = ["caption", "images/0009.png", "--model", str(model), "--rerank", "cider"]
+    assert _run(alone) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    command = f"deixis train consensus --data DATA --set model={model}"
+    assert command in err
+    assert "and name them with --neighbours consensus.model" in err
+
+    typed = command.replace("DATA", "data").split()[1:]
+    assert _run([*typed, "--set", "beam=4", "--out", str(tmp_path / "consensus.model")]) == 0
+    out, err = capsys.readouterr()
+    assert "consensus.model: consensus, learned from 16 photos and 32 sentences of data" in out
+    assert "bleu4_by_cider" in out
+    assert "next: deixis caption PHOTO --model DIR --rerank cider --neighbours" in err
+    assert _run([*alone, "--neighbours", str(tmp_path / "consensus.model")]) == 0
+    assert "green" in capsys.readouterr().out
+
+
+def test_training_consensus_answers_in_json_and_has_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "near"
+    typed = ["train", "consensus", "--data", "data", "--set", "model=m-rnn.model", "--out", str(out), "--json"]
+    assert _run([*typed, "--set", "tune=false", "--set", "neighbours=3"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["photos"], document["sentences"], document["dev"]) == (16, 32, None)
+    assert document["settings"]["neighbours"] == 3
+    assert _run([*typed, "--resume"]) == 2
+    assert "consensus learns in one pass" in capsys.readouterr().err
+    assert _run(["train", "consensus", "--list-settings"]) == 0
+    assert "papers/consensus" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("images/0000.png", "--start", "a zebra"), "start: the model does not know the word 'zebra'"),
+        (("images/0000.png", "--rerank", "cider", "--sample"), "--rerank: orders the sentences of a beam"),
+        (("images/0000.png", "--rerank", "cider", "--top", "11"), "--top 11: a beam of 10 has no more than 10"),
+        (("images/0000.png", "--rerank", "cider", "--neighbours", "images"), "images holds none; make them"),
+        (("empty",), "empty: no photo in this folder"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_mistakes_of_captioning_are_one_line(
+    made: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    (made / "empty").mkdir(exist_ok=True)
+    assert caption(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_a_list_of_no_photos_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["caption", "--model", "m-rnn.model"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "PHOTO" in err
+
+
+@pytest.mark.parametrize("file", ["model/bundle.json", "model/model/settings.json"])
+def test_a_model_saved_by_a_newer_deixis_is_one_line(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    shutil.copytree(made / "m-rnn.model", tmp_path / "newer")
+    path = tmp_path / "newer" / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
+    for verb in (
+        ["caption", "images/0000.png", "--model"],
+        ["evaluate", "captions", "--data", "data", "--split", "dev", "--model"],
+    ):
+        assert _run([*verb, str(tmp_path / "newer")]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert f"{path}: written for version 2, this deixis reads 1" in err

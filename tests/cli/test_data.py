@@ -1,4 +1,4 @@
-"""`deixis data` and `deixis demo` as a person types them."""
+"""`deixis data` as a person types it."""
 
 from __future__ import annotations
 
@@ -110,16 +110,6 @@ def test_scenes_import_with_their_trees(deixis: Run, tmp_path: Path) -> None:
     assert len(dataset.photos) == 20
     assert all(caption.tree for photo in dataset.photos for caption in photo.captions)
     assert set(dataset.manifest.splits) == {"train", "dev", "test"}
-
-
-def test_the_demo_counts_and_draws_the_samples(deixis: Run, tmp_path: Path) -> None:
-    for _ in range(2):  # a second run replaces the first
-        done = deixis("demo")
-        assert done.returncode == 0, done.stderr
-    pictures = list((tmp_path / "deixis-demo" / "pictures").glob("*.png"))
-    assert len(pictures) == len(list((SAMPLES / "images").iterdir()))
-    assert "people" in done.stdout
-    assert (tmp_path / "deixis-demo" / "types.png").is_file()
 
 
 @pytest.mark.parametrize(

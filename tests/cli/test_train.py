@@ -314,7 +314,7 @@ def test_two_processes_train_what_one_trains(quarters: Path, model: str) -> None
             "no 100 proposals for a photo",
         ),
         (["two-branch", "--data", "data", "--resume"], "two-branch.model: no run to go on with (run.json is missing)"),
-        (["hm-lstm", "--data", "data"], "'hm-lstm' is not one of"),
+        (["no-model", "--data", "data"], "'no-model' is not one of"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(

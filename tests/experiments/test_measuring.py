@@ -198,9 +198,9 @@ def test_a_stopped_training_goes_on(quarters: Dataset, monkeypatch: pytest.Monke
     how = measuring_of(quarters, SMALL_NETWORK, seeds=1)
     training = Training("two-branch", "papers/two-branch-sentences")
     resumed = []
-    from deixis.tasks import fit_networks
+    from deixis.tasks import fitting
 
-    original = fit_networks.fit_network
+    original = fitting.fit
 
     def noted(*arguments: object, resume: bool = False, **named: object) -> object:
         resumed.append(resume)
@@ -209,7 +209,7 @@ def test_a_stopped_training_goes_on(quarters: Dataset, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(fit_networks, "fit_network", noted)
+    monkeypatch.setattr(fitting, "fit", noted)
     with pytest.raises(KeyboardInterrupt):
         how.workshop.place(training, 0)
     how.workshop.bundle(training, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ from deixis.language.vectors import WordVectors
 from deixis.models import correspondence
 from deixis.models.correspondence import (
     PhotoRegions,
-    common_phrase,
     find_correspondences,
     gold_boxes,
     gold_correspondences,
-    similarities,
 )
 from deixis.models.hm_lstm import HMLSTM, HMLSTMSettings
 from deixis.models.trees import Forest
@@ -73,28 +70,6 @@ def test_every_noun_phrase_takes_the_nearest_region_of_its_photo(tmp_path: Path)
         pytest.approx(tuple(map(float, row)), abs=2e-3) for row in wanted
     ]
     assert len(found) == len(wanted) > 4
-
-
-def test_centred_similarities_are_cosines_from_the_middle_of_the_photo_and_of_all_phrases() -> None:
-    net, trees, own = model(), forest(), regions()
-    net.settings = replace(net.settings, centre="photo")
-    phrases = trees.noun_phrases
-    text = net.node_vectors(trees, phrases.owners.tolist(), phrases.values.tolist())
-    common = common_phrase(net, trees)
-    np.testing.assert_allclose(common, text.mean(axis=0), atol=1e-6)
-    visual = net.prepare_visual(own.vectors[:3].astype(np.float32))
-    found = similarities(net, visual, text, common)
-    for row, one in enumerate(visual - visual.mean(axis=0)):
-        for column, other in enumerate(text - common):
-            cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-            assert found[row, column] == pytest.approx(cosine, abs=1e-5)
-
-
-def test_uncentred_similarities_are_plain_scores() -> None:
-    net, trees = model(), forest()
-    assert not common_phrase(net, trees).any()
-    visual, text = np.eye(2, 4, dtype=np.float32), np.eye(3, 4, dtype=np.float32)
-    np.testing.assert_array_equal(similarities(net, visual, text, common_phrase(net, trees)), visual @ text.T)
 
 
 def test_the_file_says_in_plain_words_what_was_found(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import torch
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.decoding import Decoding, Generated, decode, start_ids
+from deixis.models.decoding import ROWS_AT_A_TIME, Decoding, Generated, decode, start_ids
 from deixis.models.m_rnn import MRNNNetwork, MRNNSettings, Seen
+from deixis.models.m_rnn_quick import QuickMRNN
 
 SIZES = {"first_embedding": 4, "second_embedding": 6, "recurrent_size": 6, "multimodal_size": 8}
 VOCABULARY = Vocabulary(tuple("abcdef"), (6, 5, 4, 3, 2, 1))
@@ -46,7 +47,7 @@ def seen_by(network: MRNNNetwork, count: int = PHOTOS) -> Seen:
 
 
 def decoded(network: MRNNNetwork, how: Decoding, start: str = "", count: int = PHOTOS) -> list[list[Generated]]:
-    return decode(network, seen_by(network, count), count, VOCABULARY, how, start_ids(start, VOCABULARY))
+    return decode(QuickMRNN(network), seen_by(network, count), count, VOCABULARY, how, start_ids(start, VOCABULARY))
 
 
 def log_probability(network: MRNNNetwork, seen: Seen, sentence: Generated) -> float:
@@ -84,7 +85,7 @@ def test_many_photos_at_once_give_what_each_gives_alone(kind: str, way: str) -> 
     seen, how = seen_by(network), WAYS[way]
     together = decoded(network, how, start="c")
     for photo in range(PHOTOS):
-        alone = decode(network, seen.take(slice(photo, photo + 1)), 1, VOCABULARY, how, [2])[0]
+        alone = decode(QuickMRNN(network), seen.take(slice(photo, photo + 1)), 1, VOCABULARY, how, [2])[0]
         assert [s.words for s in alone] == [s.words for s in together[photo]]
         assert [s.log_probability for s in alone] == pytest.approx([s.log_probability for s in together[photo]])
 
@@ -93,7 +94,7 @@ def test_many_photos_at_once_give_what_each_gives_alone(kind: str, way: str) -> 
 def test_photos_in_several_blocks_give_what_one_block_gives(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = made()
     whole = decoded(network, WAYS[way])
-    monkeypatch.setattr("deixis.models.decoding.ROWS_AT_A_TIME", 8)
+    monkeypatch.setitem(ROWS_AT_A_TIME, "cpu", 8)
     parts = decoded(network, WAYS[way])
     assert [[s.words for s in sentences] for sentences in whole] == [[s.words for s in each] for each in parts]
 
@@ -205,7 +206,7 @@ def test_unknown_words_to_begin_with_are_named() -> None:
 
 def test_no_photos_give_no_sentences() -> None:
     network = made()
-    assert decode(network, seen_by(network).take(slice(0, 0)), 0, VOCABULARY, Decoding()) == []
+    assert decode(QuickMRNN(network), seen_by(network).take(slice(0, 0)), 0, VOCABULARY, Decoding()) == []
 
 
 def test_sentences_are_no_longer_than_asked_for_and_say_so() -> None:
@@ -240,9 +241,8 @@ def shares() -> dict[str, float]:
     """Of first words that may be written, as the network has them."""
     network = made()
     with torch.inference_mode():
-        state = network.first_state(1)
-        likely, _ = network.next_words(seen_by(network, 1), torch.tensor([network.start]), state)
-    allowed = likely[0, : len(VOCABULARY)].softmax(0)
+        logits, _ = network(seen_by(network, 1), torch.tensor([[network.start]]))
+    allowed = logits[0, 0, : len(VOCABULARY)].softmax(0)
     return dict(zip(VOCABULARY.words, allowed.tolist(), strict=True))
 
 

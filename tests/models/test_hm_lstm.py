@@ -26,7 +26,7 @@ ENCODERS = ("h-lstm", "tree-lstm", "chain")
 
 def made(encoder: str = "h-lstm") -> HMLSTM:
     torch.manual_seed(0)
-    return HMLSTM(5, VECTORS, replace(SMALL, encoder=encoder))  # type: ignore[arg-type]
+    return HMLSTM(5, VECTORS, replace(SMALL, reader=encoder))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -126,4 +126,35 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> Non
 
 def test_the_papers_network_has_512_numbers_on_both_sides() -> None:
     assert (PAPERS["papers/hm-lstm"].hidden, PAPERS["papers/hm-lstm"].dimension) == (512, 512)
-    assert PAPERS["papers/hm-lstm"].proposals == 19
+
+
+def test_centred_scores_are_cosines_from_the_middle_of_the_photo_and_of_all_phrases() -> None:
+    torch.manual_seed(0)
+    model = HMLSTM(5, VECTORS, replace(SMALL, centre="photo"))
+    trees = Forest.of(Sentence(text).tree for text in SENTENCES)
+    model.note_phrases(trees)
+    phrases = trees.noun_phrases
+    text = model.node_vectors(trees, phrases.owners.tolist(), phrases.values.tolist())
+    np.testing.assert_allclose(model.common_, text.mean(axis=0), atol=1e-6)
+    visual = model.prepare_visual(np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32))
+    found = model.scores_in_photo(visual, text)
+    for row, one in enumerate(visual - visual.mean(axis=0)):
+        for column, other in enumerate(text - text.mean(axis=0)):
+            cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+            assert found[row, column] == pytest.approx(cosine, abs=1e-5)
+
+
+def test_uncentred_scores_in_a_photo_are_plain_scores() -> None:
+    model = made()
+    model.note_phrases(Forest.of(Sentence(text).tree for text in SENTENCES))
+    assert not model.common_.any()
+    visual, text = np.eye(2, 4, dtype=np.float32), np.eye(3, 4, dtype=np.float32)
+    np.testing.assert_array_equal(model.scores_in_photo(visual, text), visual @ text.T)
+
+
+def test_what_phrases_have_in_common_is_kept_with_the_model(tmp_path: Path) -> None:
+    model = HMLSTM(5, VECTORS, replace(SMALL, centre="photo"))
+    model.note_phrases(Forest.of(Sentence(text).tree for text in SENTENCES))
+    model.save(tmp_path / "model")
+    assert model.common_.any()
+    np.testing.assert_array_equal(HMLSTM.load(tmp_path / "model").common_, model.common_)

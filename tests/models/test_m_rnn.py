@@ -19,6 +19,10 @@ BEYOND = {
     "gru": MRNNSettings(**{**SMALL, "recurrent_size": 5}, recurrent="gru"),
     "attention": MRNNSettings(**SMALL, attention=True),
     "attention-shared": MRNNSettings(**SMALL, attention=True, shared_words=True),
+    "attention-heads": MRNNSettings(**{**SMALL, "attention_size": 6}, attention=True, attention_heads=3),
+    "captioner": MRNNSettings(
+        **SMALL, recurrent="lstm", one_embedding=True, shared_words=True, photo_into="both", attention=True
+    ),
     "as-it-comes": MRNNSettings(**SMALL, standardise=False),
 }
 
@@ -83,9 +87,7 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
         if s.photo_into in ("multimodal", "both", "both-shared"):
             m = m + weight["from_photo.weight"] @ photo
         if s.attention:
-            query = weight["to_query.weight"] @ r
-            looked = softmax(np.array([weight["to_key.weight"] @ cell @ query for cell in cells]) / np.sqrt(3))
-            m = m + weight["from_cells.weight"] @ (looked @ cells)
+            m = m + weight["attention.from_values.weight"] @ looked_at(weight, r, cells, s.attention_heads)
         m = 1.7159 * np.tanh(2 / 3 * m)
         if s.shared_words:
             logits = weight["first.weight"][: WORDS + 2] @ (weight["to_embedding.weight"] @ m)
@@ -93,6 +95,18 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
             logits = weight["to_words.weight"] @ m
         found.append(softmax(logits + weight["word_bias"]))
     return found
+
+
+def looked_at(weight: dict[str, np.ndarray], r: np.ndarray, cells: np.ndarray, heads: int) -> np.ndarray:
+    query = weight["attention.to_query.weight"] @ r
+    keys = [weight["attention.to_key.weight"] @ cell for cell in cells]
+    values = [weight["attention.to_value.weight"] @ cell for cell in cells]
+    found, size = [], len(query) // heads
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        shares = softmax(np.array([key[part] @ query[part] for key in keys]) / np.sqrt(size))
+        found.append(sum(share * value[part] for share, value in zip(shares, values, strict=True)))
+    return np.concatenate(found)
 
 
 def lstm(weight: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,8 +142,8 @@ def test_words_one_at_a_time_give_what_all_at_once_give(name: str) -> None:
     at_once = network(seen, words)[0].log_softmax(-1)
     state = network.first_state(2)
     for place in range(words.shape[1]):
-        likely, state = network.next_words(seen, words[:, place], state)
-        torch.testing.assert_close(likely, at_once[:, place])
+        logits, state = network(seen, words[:, place : place + 1], state)
+        torch.testing.assert_close(logits.log_softmax(-1), at_once[:, place : place + 1])
 
 
 def test_the_papers_sizes_are_those_of_figure_2() -> None:
@@ -243,11 +257,44 @@ def test_words_are_lost_only_in_learning_and_the_start_sign_never() -> None:
     torch.testing.assert_close(network.sentence_losses(seen, words, lengths), kept)
 
 
+def test_a_share_of_the_words_read_becomes_what_the_network_draws_and_the_rest_stays() -> None:
+    network = made(replace(VARIANTS["papers/m-rnn"], scheduled_sampling=0.5))
+    with torch.no_grad():
+        network.word_bias[7] += 100  # so that it draws nothing else
+    photo, cells = photo_and_cells()
+    seen = seen_by(network, (photo, cells))
+    words, lengths = [4, 0], torch.tensor([2])
+    possible = [
+        sum(
+            -np.log(each[word])
+            for each, word in zip(probabilities(network, photo, cells, read), [4, 0, network.end], strict=True)
+        )
+        for read in ([4, 0], [7, 0], [4, 7], [7, 7])
+    ]
+    network.train()
+    torch.manual_seed(0)
+    found = [network.sentence_losses(seen, torch.tensor([words]), lengths)[0, 0].item() for _ in range(60)]
+    nearest = [int(np.abs(np.array(possible) - loss).argmin()) for loss in found]
+    np.testing.assert_allclose(found, np.array(possible)[nearest])
+    assert set(nearest) == {0, 1, 2, 3}
+
+
+def test_the_surprise_of_a_sentence_counts_what_was_written_of_it() -> None:
+    network = made(replace(VARIANTS["papers/m-rnn"], word_dropout=0.9, scheduled_sampling=0.9)).train()
+    photo, cells = photo_and_cells()
+    expected = probabilities(network, photo, cells, [4, 0, 8])
+    each = [-np.log(row[word]) for row, word in zip(expected, [4, 0, 8, network.end], strict=True)]
+    seen = seen_by(network, *[(photo, cells)] * 2)
+    found = network.surprise(seen, torch.tensor([[4, 0, 8, network.end], [4, 0, 8, 1]]), torch.tensor([4, 3]))
+    np.testing.assert_allclose(found.detach(), [sum(each), sum(each[:3])])
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"min_count": 0}, "min_count=0"),
+        ({"attention_heads": 3}, "attention_heads=3"),
         ({"recurrent_size": 512}, "recurrent_size=512"),
         ({"one_embedding": True, "word_from": "first"}, "word_from=first"),
         ({"photo_into": "both-shared", "multimodal_size": 100}, "both-shared"),

@@ -13,7 +13,8 @@ import torch
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.decoding import Decoding
-from deixis.models.m_rnn import PAPERS, MRNNSettings, scaled_tanh
+from deixis.models.m_rnn import PAPERS, MRNNSettings
+from deixis.models.m_rnn_cells import scaled_tanh
 from deixis.models.m_rnn_model import MRNN, WithCells
 from deixis.models.saved import SETTINGS, WEIGHTS, load_model
 

@@ -11,9 +11,13 @@ from deixis.models.m_rnn import PAPERS, MRNNNetwork, MRNNSettings
 from deixis.models.m_rnn_quick import QuickMRNN
 
 SIZES = {"first_embedding": 4, "second_embedding": 6, "recurrent_size": 6, "multimodal_size": 8}
-KINDS = {name: replace(settings, **SIZES) for name, settings in PAPERS.items() if "vis-in-rnn" not in name} | {
-    kind: MRNNSettings(**{**SIZES, "recurrent_size": 5}, recurrent=kind, attention=attention, dropout=0.5)
-    for kind, attention in (("lstm", True), ("gru", False))
+GATED = MRNNSettings(**{**SIZES, "recurrent_size": 5}, recurrent="lstm", dropout=0.5)
+KINDS = {name: replace(settings, **SIZES) for name, settings in PAPERS.items()} | {
+    "lstm": replace(GATED, attention=True),
+    "lstm-both": replace(GATED, attention=True, attention_heads=2, attention_size=6, photo_into="both"),
+    "lstm-first": replace(GATED, photo_into="recurrent", word_from="first"),
+    "gru": replace(GATED, recurrent="gru"),
+    "gru-both": replace(GATED, recurrent="gru", photo_into="both", one_embedding=True, shared_words=True),
 }
 
 
@@ -27,8 +31,11 @@ def test_word_by_word_it_says_what_the_network_says(kind: str) -> None:
         cells = torch.randn(2, 4, 3).double() if KINDS[kind].attention else None
         seen = network.see(torch.randn(2, 5).double(), cells)
         quick = QuickMRNN(network)
-        slow_state, quick_state = network.first_state(2), quick.first_state(2)
-        for words in torch.tensor([[network.start, network.start], [3, 1], [0, 7], [3, 3]]):
-            slow, slow_state = network.next_words(seen, words, slow_state)
-            fast, quick_state = quick.next_words(seen, words, quick_state)
-            torch.testing.assert_close(fast, slow)
+        twice = seen.repeat(2)
+        slow_state, quick_state = network.first_state(4), quick.first_state(4)
+        for step, words in enumerate(torch.tensor([[network.start] * 4, [3, 1, 0, 2], [0, 7, 1, 1], [3, 3, 4, 5]])):
+            slow, slow_state = network(twice, words[:, None], slow_state)
+            alive = torch.tensor([True, False, step > 1, True]) if step else None
+            fast, quick_state = quick.next_words(quick.ready(seen), words.view(2, 2), quick_state, alive)
+            expected = slow[:, 0].log_softmax(-1)
+            torch.testing.assert_close(fast, expected if alive is None else expected[alive])

@@ -37,3 +37,25 @@ def test_a_tree_that_is_brought_along_is_kept(tmp_path: Path) -> None:
     forest = parsed_forest([Sentence(TEXTS[0], tree=own)], tmp_path)
     assert forest.text(0, 1) == "A dog runs"
     assert parsed_forest(sentences(TEXTS[0]), tmp_path).text(0, 1) == "A dog"
+
+
+def test_parsing_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*TEXTS, "A cat sleeps.", "Snow", ""]
+    whole = parsed_forest(sentences(*texts), tmp_path / "whole")
+    monkeypatch.setattr(trees_cache, "SENTENCES_IN_A_FILE", 2)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(doing: str, done: int, total: int | None) -> None:
+        if done == 4:
+            raise Killed
+
+    with pytest.raises(Killed):
+        parsed_forest(sentences(*texts), tmp_path / "broken", kill)
+    told: list[int] = []
+    again = parsed_forest(sentences(*texts), tmp_path / "broken", lambda doing, done, total: told.append(done))
+    assert told == [5]
+    assert again.words == whole.words
+    for name in ("starts", "parent", "word", "noun_phrase", "depth", "span"):
+        assert (getattr(again, name) == getattr(whole, name)).all(), name

@@ -10,14 +10,16 @@ import pytest
 
 from deixis.data.images import open_photo
 from deixis.evaluation.captions import caption_scores
+from deixis.evaluation.of_data import Regions
 from deixis.models.decoding import Decoding
 from deixis.models.m_rnn import MRNNSettings
 from deixis.tasks import caption_scoring
-from deixis.tasks.caption_scoring import captioner_retrieval, score_captioner
+from deixis.tasks.caption_scoring import captioner_regions, captioner_retrieval, score_captioner
 from deixis.tasks.captioning import CaptionBundle
 from deixis.tasks.scoring import seen_by
 from deixis.vision import encoders
 from tests.tasks.coloured import make_coloured
+from tests.tasks.quarters import make_quarters, use_small_encoders
 from tests.tasks.writing import SMALL, train_writer
 from tests.vision.store.small import colour_encoder
 
@@ -27,7 +29,7 @@ def test_retrieval_is_the_models_own_matrix_however_many_photos_go_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: MRNNSettings
 ) -> None:
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-    monkeypatch.setattr(caption_scoring, "_PHOTOS_AT_A_TIME", 3)
+    monkeypatch.setattr(caption_scoring, "_AT_A_TIME", 3)
     dataset = make_coloured(tmp_path)
     train_writer(dataset, tmp_path / "run", settings=settings)
     bundle, dev = CaptionBundle.load(tmp_path / "run"), dataset.split("dev")
@@ -70,3 +72,27 @@ def test_perplexity_is_of_peoples_captions_and_the_rest_of_the_models_own(
     assert list(document)[:3] == ["perplexity", "oov", "bleu1"]
     assert {"perplexity", "oov", "bleu1", "novel"} <= set(document["interval"])
     assert document["novel"] < 100
+
+
+def test_every_region_is_scored_by_its_own_part_of_its_own_photo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_encoders(monkeypatch)
+    monkeypatch.setattr(caption_scoring, "_AT_A_TIME", 2)
+    dataset = make_quarters(tmp_path, 12)
+    train_writer(dataset, tmp_path / "run")
+    bundle, dev = CaptionBundle.load(tmp_path / "run"), dataset.split("dev")
+    seen = seen_by(bundle.encoder, dataset, dev)
+    boxes = ((0, 0, 8, 8), (8, 8, 16, 16), (0, 8, 8, 16), (8, 0, 16, 8), (0, 0, 16, 16))
+    photos = (0, 0, 2, 3, 3)  # the second has none
+    phrases = ("a red square", "the blue one", "a red square")
+    gold = Regions(boxes, photos, phrases, (0, 0, 2), ((0, 0),))
+    heard: list[int] = []
+    found = captioner_regions(bundle, seen, gold, lambda doing, done, total: heard.append(done))
+    vectors = np.concatenate(
+        [seen.region_vectors(dev.ids[photo], np.array([box])) for box, photo in zip(boxes, photos, strict=True)]
+    )
+    expected = bundle.model.scores(bundle.model.prepare_visual(vectors), bundle.model.prepare_text(phrases))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert len({tuple(row.round(3)) for row in found}) == 5
+    assert heard == [0, 2, 5]

@@ -119,6 +119,36 @@ def test_attention_looks_at_as_many_cells_as_are_asked_for(dataset: Dataset, mad
     assert bundle.model.references_.cells.shape[1:] == (4, 3)  # type: ignore[union-attr]
 
 
+def test_a_trained_model_goes_on_from_its_own_captions(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    data = CaptionData(features=str(made / "features"), cells=2, watch="cider")
+    settings = replace(SMALL, attention=True, dropout=0.1)
+    first = fitted(dataset, made, tmp_path / "words", data=data, settings=settings)
+    on = replace(data, aim="cider", begin_with=str(tmp_path / "words"), samples=3)
+    training = replace(BRIEF, epochs=40, learning_rate=0.02, evaluate_every=10)
+    then = fitted(
+        dataset, made, tmp_path / "cider", data=on, settings=replace(settings, dropout=0.0), training=training
+    )
+    assert first.outcome.best.watched == then.outcome.best.watched == "cider_d"
+    assert then.outcome.best.scores["cider_d"] > first.outcome.best.scores["cider_d"]
+    assert model_of(then).settings.dropout == 0
+
+
+def test_only_the_same_network_goes_on(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    first = fitted(dataset, made, tmp_path / "first", training=replace(BRIEF, epochs=1))
+    data = CaptionData(features=str(made / "features"), begin_with=str(tmp_path / "first"))
+    still = replace(BRIEF, epochs=1, learning_rate=1e-12, seed=5)
+    again = fitted(dataset, made, tmp_path / "again", data=data, training=still)
+    torch.testing.assert_close(model_of(again).network.state_dict(), model_of(first).network.state_dict())
+    with pytest.raises(DeixisError, match="its network has multimodal_size=16, and multimodal_size=20 is asked for"):
+        fitted(dataset, made, tmp_path / "run", data=data, settings=replace(SMALL, multimodal_size=20))
+    with pytest.raises(DeixisError, match="it has learned from other features"):
+        fitted(dataset, made, tmp_path / "run", data=data, settings=replace(SMALL, attention=True))
+    with pytest.raises(DeixisError, match="nowhere: no such directory"):
+        fitted(dataset, made, tmp_path / "run", data=replace(data, begin_with="nowhere"))
+    with pytest.raises(DeixisError, match="samples=1: must be 2 or more"):
+        CaptionData(samples=1)
+
+
 def test_without_dev_the_last_epoch_is_kept(dataset: Dataset, made: Path, tmp_path: Path) -> None:
     make_dataset(tmp_path / "data", list(dataset.split("train")))
     found = fitted(Dataset(tmp_path / "data"), made, tmp_path / "run")

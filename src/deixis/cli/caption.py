@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +14,9 @@ from deixis.errors import DeixisError, PhotoError
 if TYPE_CHECKING:
     from deixis.models.decoding import Decoding
     from deixis.tasks.captioning import CaptionBundle, CaptionResult
+    from deixis.tasks.reranking import Reranker
+
+Rerank = Literal["none", "bleu", "cider"]
 
 
 def caption(
@@ -21,7 +24,20 @@ def caption(
         list[Path], typer.Argument(metavar="PHOTO…", help="Photos, and folders of photos.", show_default=False)
     ],
     model: Annotated[str, typer.Option(metavar="DIR", help="A model that deixis train m-rnn made.")] = "m-rnn",
-    beam: Annotated[int, typer.Option(min=1, help="How many unfinished sentences are kept at each word.")] = 5,
+    beam: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many unfinished sentences are kept at each word; 5, or 10 to rerank."),
+    ] = None,
+    rerank: Annotated[
+        Rerank,
+        typer.Option(help="Order the beam's sentences by how like they are to captions of like training photos."),
+    ] = "none",
+    neighbours: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --rerank: what deixis train consensus made, unless kept with the model."
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Sentences for each photo.")] = 1,
     length_power: Annotated[
         float, typer.Option(min=0, help="Compare sentences by log-probability / words^N; 0 favours short ones.")
@@ -38,25 +54,27 @@ def caption(
 ) -> None:
     """Write sentences about photos."""
     from deixis.models.decoding import Decoding
-    from deixis.tasks.captioning import load_captioner
+    from deixis.tasks.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
+    from deixis.tasks.reranking import open_reranker
 
-    if not sample and top > beam:
-        raise DeixisError(f"--top {top}: a beam of {beam} has no more than {beam} sentences; give --beam {top}")
+    if sample and rerank != "none":
+        raise DeixisError("--rerank: orders the sentences of a beam; leave out --sample")
+    width = beam or (RERANKED_BEAM if rerank != "none" else USUAL_BEAM)
+    if not sample and top > width:
+        raise DeixisError(f"--top {top}: a beam of {width} has no more than {width} sentences; give --beam {top}")
     if csv is not None and not csv.absolute().parent.is_dir():
         raise DeixisError(f"--csv {csv}: the folder {csv.parent} does not exist")
     paths = _photo_files(photos)
     bundle = load_captioner(model)
-    how = Decoding(
-        method="sample" if sample else "beam",
-        beam=beam,
-        count=top,
-        length_power=length_power,
-        temperature=temperature,
-        seed=seed,
-        longest=bundle.model.settings.longest,
-    )
+    reranker = None if rerank == "none" else open_reranker(rerank, model, bundle, neighbours)
+    if sample:
+        longest = bundle.model.settings.longest
+        how = Decoding(method="sample", count=top, temperature=temperature, seed=seed, longest=longest)
+    else:
+        how = beam_of(bundle, beam, top, length_power=length_power, reranked=reranker is not None)
     results = []
-    for path, result in _captioned(bundle, paths, how, start):
+    for path, found in _captioned(bundle, paths, how, start, reranker):
+        result = found.first(top)
         results.append((path, result))
         if xmp:
             _write_xmp(path, result.text)
@@ -86,12 +104,12 @@ def _photo_files(places: Sequence[Path]) -> list[Path]:
 
 
 def _captioned(
-    bundle: CaptionBundle, paths: Sequence[Path], how: Decoding, start: str
+    bundle: CaptionBundle, paths: Sequence[Path], how: Decoding, start: str, reranker: Reranker | None
 ) -> Iterator[tuple[Path, CaptionResult]]:
     """What is written about the photos that can be read; the others are named, and refused where there are no more."""
     failed: list[PhotoError] = []
     with progress("photos") as on_progress:
-        for path, result in bundle.caption_files(paths, how, start, on_progress=on_progress):
+        for path, result in bundle.caption_files(paths, how, start, reranker=reranker, on_progress=on_progress):
             if isinstance(result, PhotoError):
                 failed.append(result)
             else:

@@ -1,49 +1,51 @@
-"""`deixis demo`: the sample photos, counted and drawn."""
+"""`deixis demo`: the web app on the sample photos."""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deixis.cli.output import progress
+from deixis.cli.output import note, progress
+from deixis.cli.serve import NoOpen, Port, serve_index
 
 
 def demo(
-    into: Annotated[Path, typer.Option(metavar="DIR", help="Where to put what it makes.")] = Path("deixis-demo"),
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to put the index; among the caches, if nothing is said.")
+    ] = None,
+    port: Port = None,
+    no_open: NoOpen = False,
 ) -> None:
-    """Import the sample photos, print their statistics and draw every phrase with its boxes."""
-    from deixis.cli.data import print_statistics
-    from deixis.data.dataset import Dataset
-    from deixis.data.images import open_photo
-    from deixis.data.importing import import_dataset
+    """Index the sample photos and open the web app on them; Ctrl-C ends it."""
     from deixis.data.samples import SAMPLES
-    from deixis.data.stats import plot_types, statistics
-    from deixis.files.atomic import new_file
-    from deixis.files.progress import told
-    from deixis.tasks.pictures import grounding_of
+    from deixis.errors import DeixisError
+    from deixis.index import update_index
+    from deixis.tasks.searching import shipped_seer
 
-    data, pictures = into / "data", into / "pictures"
-    pictures.mkdir(parents=True, exist_ok=True)
-    with progress() as on_progress:
-        import_dataset(
-            data,
-            images=SAMPLES / "images",
-            entities=SAMPLES / "entities",
-            licence=f"see {SAMPLES / 'README.md'}",
-            replace_old=True,
-            on_progress=on_progress,
-        )
-        dataset = Dataset(data)
-        for photo in told(dataset.photos, "drawing", len(dataset.photos), on_progress):
-            picture = grounding_of(photo, open_photo(dataset.path_of(photo)))
-            with new_file(pictures / f"{photo.id}.png") as unfinished:
-                picture.save(unfinished)
-    found = statistics(dataset)
-    plot_types(found, into / "types.png")
-    print_statistics(found)
-    print(f"data set:  {data}")
-    print(f"pictures:  {pictures}  (phrases and boxes in matching colours)")
-    print(f"figure:    {into / 'types.png'}")
-    print(f"next:      deixis data check {data}")
+    index, photos = into or cache_folder() / "demo.deixis", [SAMPLES / "images"]
+    note("looking at the sample photos …")
+    with progress("photos") as on_progress:
+        try:
+            update_index(index, photos, shipped_seer(), on_progress=on_progress)
+        except DeixisError:
+            if into is not None:
+                raise
+            # Ours alone: one that an older deixis left there is made anew.
+            update_index(index, photos, shipped_seer(), rebuild=True, on_progress=on_progress)
+    note("try: two dogs, a bee on a flower, a woman with a camera")
+    serve_index(index, host="127.0.0.1", port=port, token=None, open_browser=not no_open)
+
+
+def cache_folder() -> Path:
+    """Where this system keeps what can be made again."""
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "deixis"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "deixis"
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / "deixis" / "Cache"
+    return Path.home() / ".cache" / "deixis"

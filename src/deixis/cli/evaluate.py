@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deixis.cli.captioners import captioner_retrieval, captioner_scores
-from deixis.cli.output import Json, progress, working
-from deixis.cli.scores import About, answer, with_all_photos
+from deixis.cli.captioners import (
+    Rerank,
+    WritingAsked,
+    captioner_regions,
+    captioner_retrieval,
+    captioner_scores,
+    kept,
+    shortlists,
+)
+from deixis.cli.output import Json, note, progress, working
+from deixis.cli.scores import answer, with_all_photos
+from deixis.cli.systems import OfModel, System, answer_from_matrices, systems_asked
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset, Photos
     from deixis.evaluation.localization_items import Item
     from deixis.evaluation.predictions import PhraseElsewhere, Prediction
-    from deixis.evaluation.retrieval_result import RetrievalResult
     from deixis.evaluation.scores import Scores as Matrix
     from deixis.files.progress import OnProgress
     from deixis.tasks.caption_scoring import CaptionerScores
@@ -46,9 +53,6 @@ FeaturesElsewhere = Annotated[
     Path | None,
     typer.Option("--features", metavar="DIR", help="For a model: features that lie elsewhere than in DATA."),
 ]
-
-OfModel = Callable[[Path, "OnProgress"], "Matrix"]
-"""The scores of a model on the data that was asked for."""
 
 
 def _opened(data: Path, split: str | None, images: Path | None = None) -> tuple[Dataset, Photos]:
@@ -81,6 +85,21 @@ def retrieval(
         int | None, typer.Option(min=1, help="Instead of --data: sentence j belongs to photo j // N.")
     ] = None,
     against: Against = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write recall by percentage of the ranking: a .csv, or a drawing (.png, .svg)."
+        ),
+    ] = None,
+    shortlist: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Of a model: a photo ranks the sentences of the N photos nearest to it, no others."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.npy", help="Of a model: keep its matrix, for --scores another time.")
+    ] = None,
     images: Images = None,
     features: FeaturesElsewhere = None,
     json: Json = False,
@@ -88,18 +107,28 @@ def retrieval(
     """Image→sentence and sentence→image: a matrix is photos × sentences, in the order of the data."""
     from deixis.evaluation.retrieval import recall_at_k
 
-    owners, of_model = None, None
+    owners, of_model, lists = None, None, None
     if (data is None) == (captions_per_photo is None):
         raise DeixisError("give --data DATA, or --captions-per-photo N for a matrix of no data set")
     if data is not None:
         owners, of_model = _photos_and_sentences(data, split, images, _also(features))
-    _answer_from_matrices(
+    if curve:
+        from deixis.tasks.curves import refuse_other_endings, write_curves
+
+        refuse_other_endings(curve)
+    if shortlist:
+        if data is None or model is None or owners is None:
+            raise DeixisError("--shortlist: needs --model and --data, whose photos say which are near to each other")
+        lists = shortlists(model, *_opened(data, split, images), owners, shortlist, _also(features))
+    results = answer_from_matrices(
         "retrieval",
-        lambda matrix: recall_at_k(matrix, owners, captions_per_photo=captions_per_photo),
-        _systems(scores, model, against),
-        of_model,
+        lambda matrix: recall_at_k(matrix, owners, captions_per_photo=captions_per_photo, i2t_shortlists=lists),
+        systems_asked(scores, model, against),
+        kept(of_model, out),
         (data, split, json),
     )
+    if curve:
+        note(write_curves(curve, results[0].rankings))
 
 
 def _photos_and_sentences(
@@ -145,10 +174,10 @@ def sentences(
 
         return sentence_scores(load(model), gold.texts)
 
-    _answer_from_matrices(
+    answer_from_matrices(
         "sentences",
         lambda matrix: sentence_retrieval(matrix, gold.photo_of_sentence),
-        _systems(scores, model, against),
+        systems_asked(scores, model, against),
         of_model,
         (data, split, json),
     )
@@ -173,20 +202,22 @@ def regions(
     gold = regions_of(photos)
 
     def of_model(model: Path, on_progress: OnProgress) -> Matrix:
-        from deixis.tasks.bundle import load
+        from deixis.tasks.bundle import load, writes_captions
         from deixis.tasks.pointing import gold_region_scores
         from deixis.tasks.scoring import seen_photos
 
+        if writes_captions(model):
+            return captioner_regions(model, dataset, photos, gold, _also(features), on_progress)
         bundle = load(model)
         seen = seen_photos(bundle, dataset, photos, also=_also(features), on_progress=on_progress)
         return gold_region_scores(bundle, seen.require_all(), gold)
 
-    _answer_from_matrices(
+    answer_from_matrices(
         "regions",
         lambda matrix: region_retrieval(
             matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
         ),
-        _systems(scores, model, against),
+        systems_asked(scores, model, against),
         of_model,
         (data, split, json),
     )
@@ -235,7 +266,7 @@ def grounding(
     from deixis.evaluation.localization_items import localization_items
     from deixis.evaluation.predictions import write_predictions
 
-    systems = _systems(predictions, model, against, "--predictions FILE")
+    systems = systems_asked(predictions, model, against, "--predictions FILE")
     if out and not model:
         raise DeixisError("--out: there is nothing to write without --model")
     if all_photos and (not model or against):
@@ -264,7 +295,7 @@ def grounding(
 
 
 def _predictions(
-    system: _System, dataset: Dataset, photos: Photos, items: Sequence[Item], also: Sequence[Path]
+    system: System, dataset: Dataset, photos: Photos, items: Sequence[Item], also: Sequence[Path]
 ) -> Sequence[Prediction | PhraseElsewhere]:
     """The boxes of a system for all items: from its file, or from a model."""
     if not system.is_model:
@@ -282,7 +313,7 @@ def _predictions(
 
 
 def _over_all_photos(
-    system: _System,
+    system: System,
     dataset: Dataset,
     photos: Photos,
     items: Sequence[Item],
@@ -311,10 +342,26 @@ def captions(
         typer.Option("--model", metavar="DIR", help="A model that deixis train m-rnn made, instead of --predictions."),
     ] = None,
     split: Split = None,
-    beam: Annotated[int, typer.Option(min=1, help="For a model: unfinished sentences kept at each word.")] = 5,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="For a model: unfinished sentences kept at each word; 5, or 10 to rerank.")
+    ] = None,
     length_power: Annotated[
         float, typer.Option(min=0, help="For a model: compare sentences by log-probability / words^N.")
     ] = 0.0,
+    rerank: Annotated[
+        Rerank,
+        typer.Option(help="For a model: order its sentences by captions of like photos, or of the photo itself."),
+    ] = "none",
+    neighbours: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --rerank: what deixis train consensus made, unless kept with the model."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="For a model: show 40 photos with captions, neighbours and scores."),
+    ] = None,
     train_split: Annotated[
         str | None, typer.Option(metavar="NAME", help="Whose captions are not novel; train, if there is one.")
     ] = None,
@@ -328,15 +375,18 @@ def captions(
     from deixis.evaluation.captions.results_file import match_results, read_results
     from deixis.evaluation.of_data import sentences_of
 
-    systems = _systems(predictions, model, against, "--predictions FILE")
+    systems = systems_asked(predictions, model, against, "--predictions FILE")
+    if model is None and (page or rerank != "none"):
+        raise DeixisError(f"{'--page' if page else '--rerank'}: needs a model that writes; give --model DIR")
     dataset, photos = _opened(data, split, images)
     train_split = train_split or ("train" if "train" in dataset.manifest.splits else None)
     training = sentences_of(dataset.split(train_split)).texts if train_split else None
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in photos}
 
-    def scored(system: _System) -> CaptionScores | CaptionerScores:
+    def scored(system: System) -> CaptionScores | CaptionerScores:
         if system.is_model:
-            return captioner_scores(system.path, dataset, photos, (beam, length_power), training, _also(features))
+            writing = WritingAsked(beam, length_power, rerank, neighbours, page if system is systems[0] else None)
+            return captioner_scores(system.path, dataset, photos, writing, training, _also(features))
         with working(f"scoring {len(references):,} photos"):
             return caption_scores(match_results(read_results(system.path), photos), references, training=training)
 
@@ -344,52 +394,3 @@ def captions(
     own = [found if isinstance(found, CaptionScores) else found.captions for found in results]
     compared = compare_captions(*own) if against else {}
     answer("captions", systems[0].path, (data, split, json), results[0].as_json(), compared)
-
-
-@dataclass(frozen=True)
-class _System:
-    """Whose scores are wanted: a file that holds them, or the directory of a model."""
-
-    path: Path
-    is_model: bool
-
-
-def _systems(
-    scores: Path | None, model: Path | None, against: Path | None, option: str = "--scores FILE.npy"
-) -> list[_System]:
-    """The system to score, and another to compare it with where there is one."""
-    from deixis.tasks.shipped_models import place_of
-
-    if (scores is None) == (model is None):
-        raise DeixisError(f"give one of {option} and --model DIR")
-    systems = [_System(model, True)] if model else [_System(scores, False)] if scores else []
-    return [*systems, *([_System(against, place_of(against).is_dir())] if against else [])]
-
-
-def _answer_from_matrices(
-    task: str,
-    score: Callable[[Matrix], RetrievalResult],
-    systems: Sequence[_System],
-    of_model: OfModel | None,
-    about: About,
-) -> None:
-    """Score one system, or two and their difference."""
-    from deixis.evaluation.retrieval_result import compare_results
-
-    matrices = [_matrix(system, of_model) for system in systems]
-    with working("ranking"):
-        results = [score(matrix) for matrix in matrices]
-        compared = compare_results(*results) if len(results) == 2 else {}
-        scores = results[0].as_json()
-    answer(task, systems[0].path, about, scores, compared)
-
-
-def _matrix(system: _System, of_model: OfModel | None) -> Matrix:
-    if not system.is_model:
-        from deixis.evaluation.scores import scores_from_file
-
-        return scores_from_file(system.path)
-    if of_model is None:
-        raise DeixisError(f"{system.path}: a model is scored on the photos and sentences of a data set")
-    with progress() as on_progress:
-        return of_model(system.path, on_progress)

@@ -9,7 +9,23 @@ from typing import Annotated, Any
 import typer
 
 from deixis import __version__
-from deixis.cli import caption, data, demo, evaluate, features, ground, models, table, train
+from deixis.cli import (
+    annotate,
+    caption,
+    data,
+    demo,
+    describe,
+    evaluate,
+    features,
+    ground,
+    index,
+    map,
+    models,
+    search,
+    serve,
+    table,
+    train,
+)
 from deixis.errors import DeixisError
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -26,8 +42,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo.demo)
+app.command()(index.index)
+app.command()(search.search)
+app.command()(serve.serve)
 app.command()(ground.ground)
 app.command()(caption.caption)
+app.command()(describe.describe)
+app.command("map")(map.map_)
+app.add_typer(annotate.app, name="annotate")
 app.add_typer(data.app, name="data")
 app.add_typer(evaluate.app, name="evaluate")
 app.command()(features.features)

@@ -16,16 +16,20 @@ from deixis.errors import DeixisError
 if TYPE_CHECKING:
     from deixis.tasks.chosen import Chosen
     from deixis.tasks.fit_cca import Fitted
+    from deixis.tasks.fit_consensus import FittedNeighbours
     from deixis.tasks.runs import Trained
     from deixis.tasks.scoring import DevScores
 
 _LEFT_OUT_SHOWN = 10
 
-Model = Literal["cca", "two-branch", "similarity", "grounder", "m-rnn"]
+Model = Literal["cca", "two-branch", "similarity", "grounder", "m-rnn", "consensus", "hm-lstm"]
 
 
 def train(
-    model: Annotated[Model, typer.Argument(metavar="MODEL", help="cca, two-branch, similarity, grounder or m-rnn.")],
+    model: Annotated[
+        Model,
+        typer.Argument(metavar="MODEL", help="cca, two-branch, similarity, grounder, m-rnn, consensus or hm-lstm."),
+    ],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)
     ] = None,
@@ -57,11 +61,14 @@ def train(
     chosen = choose(model, settings, set_ or [])
     dataset = Dataset(data, images=images)
     place = out or Path(f"{model}.model")
-    if model == "cca" and resume:
-        raise DeixisError("--resume: cca learns in one pass; there is nothing to go on with, run it again")
-    done: Fitted | Trained | None
+    if model in ("cca", "consensus") and resume:
+        raise DeixisError(f"--resume: {model} learns in one pass; there is nothing to go on with, run it again")
+    done: Fitted | FittedNeighbours | Trained | None
     if model == "cca":
         done, dev = _train_cca(dataset, chosen, place)
+    elif model == "consensus":
+        done = _gather(dataset, chosen, place)
+        dev = done.dev
     else:
         done = _train_network(model, dataset, chosen, place, resume)
         dev = done.dev if done else None
@@ -76,21 +83,10 @@ def train(
 
 
 def _train_network(model: Model, dataset: Any, chosen: Chosen, place: Path, resume: bool) -> Trained | None:
-    from deixis.models.grounder import GrounderSettings
-    from deixis.models.m_rnn import MRNNSettings
-    from deixis.tasks.fit_grounder import GroundingData, fit_grounder
-    from deixis.tasks.fit_m_rnn import CaptionData, fit_m_rnn
-    from deixis.tasks.fit_networks import fit_network
+    from deixis.tasks.fitting import fit
 
-    own, learning, training = chosen.model, chosen.learning, chosen.training
     with progress() as told:
-        if isinstance(own, GrounderSettings) and isinstance(learning, GroundingData) and training:
-            return fit_grounder(
-                dataset, learning, place, settings=own, training=training, resume=resume, on_progress=told
-            )
-        if isinstance(own, MRNNSettings) and isinstance(learning, CaptionData) and training:
-            return fit_m_rnn(dataset, learning, place, settings=own, training=training, resume=resume, on_progress=told)
-        return fit_network(model, dataset, chosen, place, resume=resume, on_progress=told)
+        return fit(model, dataset, chosen, place, resume=resume, on_progress=told)
 
 
 def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevScores | None]:
@@ -108,6 +104,17 @@ def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevSc
         seconds = time.monotonic() - begun
         fitted.bundle.write(unfinished, card_of(dataset, chosen.model, chosen.learning, fitted, dev, seconds))
     return fitted, dev
+
+
+def _gather(dataset: Any, chosen: Chosen, place: Path) -> FittedNeighbours:
+    from deixis.tasks.fit_consensus import ConsensusTraining, NeighbourData, fit_consensus
+
+    own, data = chosen.model, chosen.learning
+    assert isinstance(own, ConsensusTraining) and isinstance(data, NeighbourData)  # noqa: S101, PT018
+    with progress() as on_progress:
+        fitted = fit_consensus(dataset, data, own, on_progress=on_progress)
+    fitted.neighbours.save(place)
+    return fitted
 
 
 def _list_settings(model: Model, json: bool) -> None:
@@ -135,7 +142,9 @@ def _escaped(text: str) -> str:
     return escape(text)
 
 
-def _answer_json(model: str, place: Path, chosen: Chosen, done: Fitted | Trained, dev: DevScores | None) -> None:
+def _answer_json(
+    model: str, place: Path, chosen: Chosen, done: Fitted | FittedNeighbours | Trained, dev: DevScores | None
+) -> None:
     document: dict[str, Any] = {
         "model": model,
         "out": str(place),
@@ -151,7 +160,9 @@ def _answer_json(model: str, place: Path, chosen: Chosen, done: Fitted | Trained
     print_json(document)
 
 
-def _answer(model: str, place: Path, data: Path, done: Fitted | Trained, dev: DevScores | None) -> None:
+def _answer(
+    model: str, place: Path, data: Path, done: Fitted | FittedNeighbours | Trained, dev: DevScores | None
+) -> None:
     _name_left_out([*done.left_out, *(dev.left_out if dev else ())])
     texts = [plural(count, noun) for count, noun in ((done.sentences, "sentence"), (done.phrases, "phrase")) if count]
     learned_from = ", ".join([plural(done.photos, "photo"), *texts[:-1]]) + f" and {texts[-1]} of {data}"
@@ -159,6 +170,9 @@ def _answer(model: str, place: Path, data: Path, done: Fitted | Trained, dev: De
     if dev:
         shares = (f"{name} {value:.1f}" for name, value in dev.scores.items() if not name.endswith(("medr", "meanr")))
         print(f"{dev.split} ({plural(dev.photos, 'photo')}): {', '.join(shares)}")
+    if model == "consensus":
+        note(f"next: deixis caption PHOTO --model DIR --rerank cider --neighbours {place}")
+        return
     retrieves = "captions" if model == "m-rnn" else "retrieval"
     task = "grounding" if done.phrases and not done.sentences else retrieves
     split = f" --split {dev.split}" if dev else ""

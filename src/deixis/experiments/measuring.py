@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from deixis.data.dataset import Dataset
@@ -125,6 +125,8 @@ class Measuring:
             about["model"] = self.workshop.about(recipe.model, seed)
         if recipe.parts:
             about |= {"parts": self.workshop.about(recipe.parts, seed), "weights": recipe.weights}
+        if recipe.task == "captions":
+            about["writing"] = asdict(recipe.writing)
         return about
 
     def _measured(self, recipe: Recipe, seed: int, on_progress: OnProgress) -> Outcome:
@@ -135,6 +137,8 @@ class Measuring:
             return count_pairs(self.dataset, on_progress=on_progress)
         if recipe.model is None:
             raise DeixisError(f"{recipe.task}: no model is named")
+        if recipe.model.model == "m-rnn":
+            return self._of_captioner(workshop, recipe, recipe.model, seed)
         bundle = workshop.bundle(recipe.model, seed)
         about = words_of(bundle, workshop.text_of(recipe.model, seed))
         on = Scored(self.dataset, self.dataset.split(self.split), workshop.stores, on_progress)
@@ -151,6 +155,17 @@ class Measuring:
         else:
             found = score_retrieval(bundle, on)
         return replace(found, about=about)
+
+    def _of_captioner(self, workshop: Workshop, recipe: Recipe, training: Training, seed: int) -> Outcome:
+        """What a model scores that writes captions, and whose own words are all that it reads."""
+        from deixis.experiments.written import score_likely, score_likely_regions, score_written
+
+        bundle = workshop.captioner(training, seed)
+        on = Scored(self.dataset, self.dataset.split(self.split), workshop.stores, workshop.on_progress)
+        if recipe.task == "captions":
+            learned_from = self.dataset.split(workshop.train_split(training, seed))
+            return score_written(bundle, on, recipe.writing, learned_from)
+        return score_likely_regions(bundle, on) if recipe.task == "regions" else score_likely(bundle, on)
 
 
 def applies(row: Row, table: Table, dataset: Dataset) -> bool:

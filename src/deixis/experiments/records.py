@@ -11,7 +11,7 @@ from deixis.errors import DeixisError
 Need = Literal["boxes", "train", "dev", "photos"]
 """What a data set must have for a table: boxes of phrases, a split to learn from, one to score on, photos."""
 
-Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "regions"]
+Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "regions", "captions"]
 
 Weights = Literal["entities", "two-branch"]
 """How the distances of a model of wholes and a model of parts are added: eq. 2 of one paper, eq. 8 of the other."""
@@ -67,6 +67,26 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Writing:
+    """How a model writes the captions that are scored.
+
+    Attributes
+    ----------
+    beam
+        1 takes the likeliest word each time.
+    rerank
+        By what the sentences of the beam are put in another order: the captions of like training photos, or, for the
+        oracles, the photo's own.
+    feature
+        By which vectors photos are alike: refined by the model, or their own.
+    """
+
+    beam: int = 1
+    rerank: Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"] = "none"
+    feature: Literal["refined", "photo"] = "refined"
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How the figures of a row are made on a data set.
 
@@ -80,6 +100,8 @@ class Recipe:
         A model of regions and phrases whose distances are added to those of `model`, and how.
     group
         The rows of some tables are types or phrases, all scored by one model: which of them this row is.
+    writing
+        Of the task captions: how they are written.
     """
 
     task: Task
@@ -87,6 +109,7 @@ class Recipe:
     parts: Training | None = None
     weights: Weights = "entities"
     group: str = ""
+    writing: Writing = Writing()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from deixis import __version__
-from deixis.errors import DeixisError
 from deixis.experiments.records import Training
 from deixis.experiments.runs import Runs, key_of
 from deixis.files.atomic import new_file
@@ -17,6 +16,7 @@ from deixis.files.progress import OnProgress, silent
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
     from deixis.tasks.bundle import Bundle
+    from deixis.tasks.captioning import CaptionBundle
     from deixis.tasks.chosen import Chosen
     from deixis.tasks.fit_cca import CCATraining
     from deixis.tasks.learning import Learning
@@ -61,11 +61,8 @@ class Workshop:
         """All settings of a model."""
         from deixis.tasks.chosen import choose
 
-        plain = choose(_known(training.model), training.settings or None, training.changes)
-        names = {field.name for part in plain.parts for field in fields(part)}
-        mine = [change for change in self.changes if _name(change) in names]
-        seeded = [f"seed={seed}"] if "seed" in names else []
-        changes = [*USUAL, *training.changes, *mine, *seeded]
+        usual, mine, seeded = (_changes_for(training, some) for some in (USUAL, self.changes, [f"seed={seed}"]))
+        changes = [*usual, *training.changes, *mine, *seeded]
         return choose(_known(training.model), training.settings or None, changes)
 
     def text_of(self, training: Training, seed: int) -> str:
@@ -91,6 +88,16 @@ class Workshop:
         from deixis.tasks.bundle import Bundle
 
         return Bundle.load(self.place(training, seed))
+
+    def captioner(self, training: Training, seed: int) -> CaptionBundle:
+        """The same for a model that writes captions."""
+        from deixis.tasks.captioning import CaptionBundle
+
+        return CaptionBundle.load(self.place(training, seed))
+
+    def train_split(self, training: Training, seed: int) -> str:
+        """The split that a model learns from."""
+        return str(self.chosen(training, seed).to_json()["train"])
 
     def place(self, training: Training, seed: int) -> Path:
         """Where the model is; trained now where it is not yet."""
@@ -118,12 +125,12 @@ class Workshop:
             fitted.bundle.write(unfinished)
 
     def _train(self, training: Training, seed: int, place: Path) -> None:
-        from deixis.tasks.fit_networks import fit_network
+        from deixis.tasks.fitting import fit
         from deixis.training.trainer import RUN
 
         if (place / DONE).exists():
             return
-        fit_network(
+        fit(
             _known(training.model),
             self.dataset,
             self.chosen(training, seed),
@@ -139,17 +146,26 @@ def refuse_unknown(changes: Sequence[str], trainings: Sequence[Training]) -> Non
     """Refuse a change that no model of a table has a setting for, with the nearest name that there is."""
     from deixis.tasks.chosen import choose
 
-    for change in changes:
-        refused: DeixisError | None = None
-        for training in trainings:
-            try:
-                choose(_known(training.model), training.settings or None, [*training.changes, change])
-                refused = None
-                break
-            except DeixisError as error:
-                refused = error
-        if refused is not None:
-            raise refused
+    used: set[str] = set()
+    for training in trainings:
+        mine = _changes_for(training, changes)
+        choose(
+            _known(training.model), training.settings or None, [*training.changes, *mine]
+        )  # together: they may depend
+        used.update(mine)
+    strange = [change for change in changes if change not in used]
+    if strange and trainings:
+        last = trainings[-1]
+        choose(_known(last.model), last.settings or None, [*last.changes, strange[0]])
+
+
+def _changes_for(training: Training, changes: Sequence[str]) -> list[str]:
+    """Those of the changes that a model has a setting for."""
+    from deixis.tasks.chosen import choose
+
+    plain = choose(_known(training.model), training.settings or None, training.changes)
+    names = {field.name for part in plain.parts for field in fields(part)}
+    return [change for change in changes if _name(change) in names]
 
 
 def _name(change: str) -> str:

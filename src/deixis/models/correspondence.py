@@ -33,7 +33,6 @@ from deixis.models.trees import Forest
 FORMAT = "deixis-correspondences"
 VERSION = 1
 PHOTOS_AT_A_TIME = 200
-PHRASES_FOR_MEAN = 5000
 
 BoxesAndVectors = tuple[ArrayLike, ArrayLike]
 """(n, 4) boxes of a photo in pixels, and their features, (n, size)."""
@@ -173,40 +172,8 @@ def gold_correspondences(photos: Iterable[Photo], forest: Forest, regions: Photo
     return Correspondences.of_rows(rows, len(forest))
 
 
-def common_phrase(model: HMLSTM, forest: Forest) -> Floats:
-    """What is to be taken away from every phrase before it is held against regions: the mean of some, or nothing."""
-    sentences, nodes = forest.noun_phrases.owners, forest.noun_phrases.values
-    if model.settings.centre == "none" or not len(nodes):
-        return np.zeros(model.dimension, dtype=np.float32)
-    some = np.linspace(0, len(nodes) - 1, min(PHRASES_FOR_MEAN, len(nodes))).astype(np.int64)
-    mean: Floats = model.node_vectors(forest, sentences[some].tolist(), nodes[some].tolist()).mean(axis=0)
-    return mean
-
-
-def similarities(model: HMLSTM, visual: Floats, text: Floats, common: Floats) -> Floats:
-    """How near the regions of one photo are to phrases, as the settings say: (regions, phrases).
-
-    Parameters
-    ----------
-    model
-        For its settings.
-    visual, text
-        Vectors of the photo's regions and of phrases, as the model prepares them.
-    common
-        From `common_phrase`.
-    """
-    if model.settings.centre == "photo":
-        visual, text = _unit(visual - visual.mean(axis=0)), _unit(text - common)
-    return model.scores(visual, text)
-
-
-def _unit(rows: Floats) -> Floats:
-    made: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
-    return made
-
-
 def nearest_regions(
-    model: HMLSTM, forest: Forest, sentences: Lists, regions: PhotoRegions, photos: Sequence[int], common: Floats
+    model: HMLSTM, forest: Forest, sentences: Lists, regions: PhotoRegions, photos: Sequence[int]
 ) -> Iterator[tuple[Numbers, Numbers, Numbers, Floats]]:
     """For each of some photos its noun phrases: their sentences and nodes, the nearest regions, and the confidences."""
     rows = Lists(regions.starts, np.arange(len(regions.boxes)))
@@ -218,7 +185,7 @@ def nearest_regions(
     ends = np.cumsum([len(own) for own in own_regions])
     for number, own in enumerate(own_regions):
         mine = of_photo[of_sentence] == number
-        scores = similarities(model, visual[ends[number] - len(own) : ends[number]], text[mine], common)
+        scores = model.scores_in_photo(visual[ends[number] - len(own) : ends[number]], text[mine])
         best = scores.argmax(axis=0)
         yield own_sentences[of_sentence[mine]], nodes[mine], own[best], scores[best, np.arange(len(best))]
 
@@ -263,11 +230,11 @@ def _write(
     unfinished = path.with_name(path.name + ".part")
     with explained(path), parents_of(path):
         done = _go_on(unfinished, _header(model, regions))
-        common = common_phrase(model, forest)
+        model.note_phrases(forest)
         with unfinished.open("a", encoding="utf-8") as file:
             for first in range(done, len(regions.photos), PHOTOS_AT_A_TIME):
                 photos = range(first, min(first + PHOTOS_AT_A_TIME, len(regions.photos)))
-                found = nearest_regions(model, forest, sentences, regions, photos, common)
+                found = nearest_regions(model, forest, sentences, regions, photos)
                 for photo, columns in zip(photos, found, strict=True):
                     file.write(_line(_document(photo, columns, forest, sentences, regions)))
                 file.flush()

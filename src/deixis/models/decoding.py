@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,19 +17,29 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.m_rnn import Seen
 from deixis.models.m_rnn_cells import State
 from deixis.tokens import words as words_in
 
-ROWS_AT_A_TIME = 640
-"""Sentences that are worked on together: enough for the processor, and few enough for the maps of attention."""
+ROWS_AT_A_TIME = {"cpu": 640, "cuda": 8192}
+"""Sentences that are worked on together: enough that a step costs more than calling it."""
 
 LEAST_TO_PART_WITH = 0.125
 """The share of photos that must be finished before the others go on without them."""
 
 
-class NextWords(Protocol):
-    """What says which word is likely next: an `MRNNNetwork`, or a `QuickMRNN`."""
+class Looks(Protocol):
+    """What networks have made of photos; a row each."""
+
+    def take(self, rows: Tensor | slice) -> Self:
+        """Some of the photos, each as often as it is asked for."""
+        ...
+
+
+L = TypeVar("L", bound=Looks)
+
+
+class NextWords(Protocol[L]):
+    """What says which word is likely next: a `QuickMRNN`, or several of them."""
 
     unknown: int
     end: int
@@ -39,8 +49,12 @@ class NextWords(Protocol):
         """The state before any word."""
         ...
 
-    def next_words(self, seen: Seen, words: Tensor, state: State) -> tuple[Tensor, State]:
-        """Log-probabilities of what follows one word for each row, and the state after it."""
+    def ready(self, seen: L) -> L:
+        """What the network has made of photos, as `next_words` takes it."""
+        ...
+
+    def next_words(self, seen: L, words: Tensor, state: State, alive: Tensor | None = None) -> tuple[Tensor, State]:
+        """Log-probabilities of what follows each word (photos, n), for rows that are alive, and the state of all."""
         ...
 
 
@@ -156,14 +170,14 @@ def start_ids(text: str, vocabulary: Vocabulary) -> list[int]:
 
 @torch.inference_mode()
 def decode(
-    network: NextWords, seen: Seen, photos: int, vocabulary: Vocabulary, how: Decoding, start: Sequence[int] = ()
+    network: NextWords[L], seen: L, photos: int, vocabulary: Vocabulary, how: Decoding, start: Sequence[int] = ()
 ) -> list[list[Generated]]:
     """Make up sentences for photos; of each photo the best first, or samples in the order drawn.
 
     Parameters
     ----------
     network
-        In `eval` mode.
+        What says which word is likely next.
     seen
         What it has made of the photos.
     photos
@@ -178,8 +192,9 @@ def decode(
     if len(start) >= how.longest:
         raise DeixisError(f"start: {len(start)} words to begin with, and a sentence has {how.longest} at most")
     width = {"beam": how.beam, "greedy": 1, "sample": how.count}[how.method]
-    block = max(1, ROWS_AT_A_TIME // width)
+    block = max(1, ROWS_AT_A_TIME.get(network.first_state(1)[0].device.type, 8192) // width)
     made: list[list[Generated]] = []
+    seen = network.ready(seen)
     for begin in range(0, photos, block):
         count = min(block, photos - begin)
         search = _Search(network, seen.take(slice(begin, begin + count)), count, width, how, first_photo=begin)
@@ -194,23 +209,29 @@ def _in_words(row: list[int], score: float, end: int, vocabulary: Vocabulary) ->
     return Generated(tuple(vocabulary.decode(row[:until])), score, finished)
 
 
-class _Search:
-    """Sentences for some photos, `width` for each, that grow by a word at a time."""
+class _Search(Generic[L]):
+    """Sentences for some photos, `width` for each, that grow by a word at a time.
+
+    The sentences of a beam are in their order, the best first; what has no probability is no sentence at all.
+    """
 
     def __init__(
-        self, network: NextWords, seen: Seen, photos: int, width: int, how: Decoding, first_photo: int
+        self, network: NextWords[L], seen: L, photos: int, width: int, how: Decoding, first_photo: int
     ) -> None:
         self.network, self.width, self.how = network, width, how
         self.places = torch.arange(photos)
         self.made: dict[int, list[tuple[list[int], float]]] = {}
-        self.seen = seen.repeat(width) if width > 1 else seen
+        self.seen = seen
         rows = photos * width
         self.state = network.first_state(rows)
         self.device = self.state[0].device
         self.words = torch.zeros(rows, 0, dtype=torch.int64, device=self.device)
         self.scores = torch.zeros(photos, width, device=self.device, dtype=self.state[0].dtype)
+        if how.method == "beam":
+            self.scores[:, 1:] = -torch.inf  # a beam begins as one sentence
         self.ended = torch.zeros(rows, dtype=torch.bool, device=self.device)
-        self.some_ended = False
+        self.firsts = torch.arange(0, rows, width, device=self.device)[:, None]
+        self.alive = self._alive()
         self.chance = self._chance(first_photo) if how.method == "sample" else None
 
     @property
@@ -228,37 +249,48 @@ class _Search:
 
     def run(self, start: Sequence[int]) -> None:
         """Read the words given, then write until all sentences have ended; what was made up is in `made`."""
-        last = torch.full((len(self.ended),), self.network.start, device=self.device)
+        last = torch.full((self.photos * self.width,), self.network.start, device=self.device)
         for place in range(self.how.longest):
-            likely, self.state = self.network.next_words(self.seen, last, self.state)
+            words = last.view(self.photos, self.width)
+            likely, self.state = self.network.next_words(self.seen, words, self.state, self.alive)
             if place < len(start):
                 last = torch.full_like(last, start[place])
-                self._add(last, likely[:, start[place]])
+                self._add(last, self._of_all(likely[:, start[place]], 0.0))
                 continue
-            last = self._grow(self._allowed(likely, place), place, first=place == len(start))
-            last = self._part_with_finished(last)
+            likely[:, self.network.unknown] = -torch.inf
+            if place == 0:
+                likely[:, self.network.end] = -torch.inf
+            last = self._part_with_finished(self._grow(likely, place))
             if not self.photos:
                 return
         self._hand_over(slice(None))
 
+    def _alive(self) -> Tensor | None:
+        """Which sentences may still become one that is asked for; None for all."""
+        alive = self.scores.flatten().isfinite() & ~self.ended
+        if bool(alive.all()):
+            return None
+        if self.how.method == "beam" and not self.how.length_power:
+            # Sentences can only become less likely: behind as many ended ones as are asked for there is no hope.
+            ended_before = self.ended.view(self.photos, self.width).cumsum(1)
+            alive &= (ended_before < self.how.count).flatten()
+        return alive
+
     def _part_with_finished(self, last: Tensor) -> Tensor:
-        """Go on without the photos whose sentences have all ended, once these are many; give the others' last words."""
-        self.some_ended = bool(self.ended.any())
-        if not self.some_ended:
+        """Go on without the photos whose sentences are finished, once these are many; give the others' last words."""
+        self.alive = self._alive()
+        if self.alive is None:
             return last
-        # What leads a beam and has ended stays in the lead: the others can only become less likely.
-        decisive = self.width if self.how.length_power else self.how.count
-        finished = self.ended.view(self.photos, self.width)[:, :decisive].all(1)
-        count = int(finished.sum())
+        stay = self.alive.view(self.photos, self.width).any(1)
+        count = self.photos - int(stay.sum())
         if not count or count < LEAST_TO_PART_WITH * self.photos:
             return last
-        self._hand_over(finished)
-        stay = ~finished
+        self._hand_over(~stay)
         rows = stay.repeat_interleave(self.width)
         self.places, self.scores = self.places[stay.cpu()], self.scores[stay]
-        self.words, self.ended = self.words[rows], self.ended[rows]
+        self.words, self.ended, self.alive = self.words[rows], self.ended[rows], self.alive[rows]
         self.state = tuple(part[rows] for part in self.state)
-        self.seen = self.seen.take(rows)
+        self.seen = self.seen.take(stay)
         if self.chance is not None:
             self.chance = self.chance[rows]
         return last[rows]
@@ -272,26 +304,26 @@ class _Search:
         for place, rows, values in zip(self.places[photos].tolist(), words, scores, strict=True):
             self.made[place] = [pair for pair in zip(rows, values, strict=True) if np.isfinite(pair[1])]
 
-    def _allowed(self, likely: Tensor, place: int) -> Tensor:
-        """Log-probabilities of what may be written; of an ended sentence only its end, once more and for nothing."""
-        likely[:, self.network.unknown] = -torch.inf
-        if place == 0:
-            likely[:, self.network.end] = -torch.inf
-        if self.some_ended:
-            likely.masked_fill_(self.ended[:, None], -torch.inf)
-            likely[:, self.network.end].masked_fill_(self.ended, 0.0)
-        return likely
+    def _of_all(self, of_alive: Tensor, otherwise: float) -> Tensor:
+        """What was found for sentences that are alive, and something else for the others."""
+        if self.alive is None:
+            return of_alive
+        everything = of_alive.new_full((len(self.alive), *of_alive.shape[1:]), otherwise)
+        everything[self.alive] = of_alive
+        return everything
 
-    def _grow(self, likely: Tensor, place: int, first: bool) -> Tensor:
-        """Choose a word for each sentence; give the words chosen."""
+    def _grow(self, likely: Tensor, place: int) -> Tensor:
+        """Choose a word for each sentence; give the words chosen. What has ended writes its end again, for nothing."""
         if self.how.method == "beam":
-            return self._best(likely, first)
+            return self._best(likely)
         if self.chance is None:
             gained, chosen = likely.max(1)
         else:
-            chosen = self._drawn(likely, self.chance[:, place])
-            gained = likely.gather(1, chosen[:, None])
-        self._add(chosen, gained)
+            chance = self.chance[:, place]
+            chosen = self._drawn(likely, chance if self.alive is None else chance[self.alive])
+            gained = likely.gather(1, chosen[:, None])[:, 0]
+        chosen = self._of_all(chosen, self.network.end)
+        self._add(chosen, self._of_all(gained, 0.0))
         return chosen
 
     def _add(self, chosen: Tensor, gained: Tensor) -> None:
@@ -299,17 +331,18 @@ class _Search:
         self.words = torch.cat([self.words, chosen[:, None]], 1)
         self.ended = self.ended | (chosen == self.network.end)
 
-    def _best(self, likely: Tensor, first: bool) -> Tensor:
+    def _best(self, likely: Tensor) -> Tensor:
         """The best continuations of each photo's sentences; brings all rows into the order of these."""
-        kinds = likely.shape[1]
-        totals = self.scores[:, :, None] + likely.view(self.photos, self.width, kinds)
-        if first:
-            totals[:, 1:] = -torch.inf  # all are still the same sentence
-        ranked = totals if not self.how.length_power else totals / self._lengths()[:, :, None]
-        best = ranked.flatten(1).topk(self.width, dim=1).indices
-        self.scores = totals.flatten(1).gather(1, best)
-        parents = (best // kinds + self.width * torch.arange(self.photos, device=self.device)[:, None]).flatten()
-        chosen = (best % kinds).flatten()
+        values, words = likely.topk(min(self.width, likely.shape[1]), dim=1)
+        gained, chosen = self._of_all(values, -torch.inf), self._of_all(words, self.network.end)
+        if self.alive is not None:
+            gained[:, 0].masked_fill_(self.ended, 0.0)
+        totals = (self.scores.view(-1, 1) + gained).view(self.photos, -1)
+        ranked = totals if not self.how.length_power else totals / self._lengths().repeat_interleave(gained.shape[1], 1)
+        best = ranked.topk(self.width, dim=1).indices
+        self.scores = totals.gather(1, best)
+        chosen = chosen.view(self.photos, -1).gather(1, best).flatten()
+        parents = (best // gained.shape[1] + self.firsts[: self.photos]).flatten()
         self.state = tuple(part[parents] for part in self.state)
         self.words = torch.cat([self.words[parents], chosen[:, None]], 1)
         self.ended = self.ended[parents] | (chosen == self.network.end)

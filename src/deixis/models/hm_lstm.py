@@ -29,6 +29,8 @@ from deixis.models.trees import Forest, TreeBatch
 from deixis.models.trees_lstm import ChainLSTM, TreeLSTM
 
 TREES_AT_A_TIME = 512
+PHRASES_FOR_MEAN = 2000
+_COMMON = "common"
 
 TreeText = str | Sentence | Phrase
 """A sentence as text or as a record, or a phrase of one."""
@@ -40,7 +42,7 @@ class HMLSTMSettings:
 
     Attributes
     ----------
-    encoder
+    reader
         h-lstm (eq. 2–8), tree-lstm (the same without own weights for noun phrases) or chain (an LSTM over the words).
     hidden
         Numbers in the state of a node.
@@ -53,9 +55,12 @@ class HMLSTMSettings:
     margin
         m of eq. 9.
     negatives
-        all, as in eq. 9, or hardest: only the contrastive phrase, and region, with the highest loss counts.
+        all, as in eq. 9; hardest: only the contrastive phrase, and region, with the highest loss counts; or softmax: no
+        hinges, but the cross entropy of choosing the right one among it and the contrastive ones.
+    temperature
+        Of softmax.
     contrast
-        Where contrastive phrases and regions come from: image (the same one, as eq. 9 is written) or batch.
+        Where contrastive phrases and regions come from: photo (the same one, as eq. 9 is written) or batch.
     same_words
         Phrases with the same words in other photos contrast too.
     phrase_weight
@@ -65,8 +70,6 @@ class HMLSTMSettings:
     centre
         Before phrases are held against regions: none (§3.3 as written), or photo: the mean of all phrases is taken
         away from each phrase, and from each region the mean of those of its photo.
-    proposals
-        Regions of a photo besides the whole of it.
     rounds
         T of Figure 3: how often correspondences are made and learned from; 0 for root losses only.
     round_epochs
@@ -75,19 +78,19 @@ class HMLSTMSettings:
         In rounds the learning rate is multiplied by it.
     """
 
-    encoder: Literal["h-lstm", "tree-lstm", "chain"] = "h-lstm"
+    reader: Literal["h-lstm", "tree-lstm", "chain"] = "h-lstm"
     hidden: int = 512
     dimension: int = 512
     word_dropout: float = 0.0
     dropout: float = 0.0
     margin: float = 0.2
-    negatives: Literal["all", "hardest"] = "all"
-    contrast: Literal["image", "batch"] = "image"
+    negatives: Literal["all", "hardest", "softmax"] = "all"
+    temperature: float = 0.05
+    contrast: Literal["photo", "batch"] = "photo"
     same_words: bool = False
     phrase_weight: float = 1.0
     correspondences: Literal["learned", "gold"] = "learned"
     centre: Literal["none", "photo"] = "none"
-    proposals: int = 19
     rounds: int = 1
     round_epochs: int = 5
     round_rate: float = 1.0
@@ -96,23 +99,24 @@ class HMLSTMSettings:
         for name in ("hidden", "dimension", "round_epochs"):
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
-        for name in ("margin", "phrase_weight", "proposals", "rounds"):
+        for name in ("margin", "phrase_weight", "rounds"):
             if getattr(self, name) < 0:
                 raise DeixisError(f"{name}={getattr(self, name)}: must not be negative")
         for name in ("dropout", "word_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise DeixisError(f"{name}={getattr(self, name)}: must be at least 0 and less than 1")
-        if not self.round_rate > 0:
-            raise DeixisError(f"round_rate={self.round_rate}: must be greater than 0")
+        for name in ("round_rate", "temperature"):
+            if not getattr(self, name) > 0:
+                raise DeixisError(f"{name}={getattr(self, name)}: must be greater than 0")
 
 
 def _papers() -> dict[str, HMLSTMSettings]:
     full = HMLSTMSettings()
     return {
         "papers/hm-lstm": full,
-        "papers/hm-lstm-root-only": replace(full, rounds=0),
-        "papers/hm-lstm-tree-lstm": replace(full, encoder="tree-lstm"),
-        "papers/hm-lstm-chain": replace(full, encoder="chain"),
+        "papers/root-only": replace(full, rounds=0),
+        "papers/tree-lstm": replace(full, reader="tree-lstm"),
+        "papers/chain-lstm": replace(full, reader="chain"),
     }
 
 
@@ -161,10 +165,10 @@ class HMLSTMNetwork(nn.Module):
         super().__init__()
         self.words = nn.Dropout(settings.word_dropout)
         self.encoder: TreeLSTM | ChainLSTM
-        if settings.encoder == "chain":
+        if settings.reader == "chain":
             self.encoder = ChainLSTM(word_size, settings.hidden)
         else:
-            self.encoder = TreeLSTM(word_size, settings.hidden, syntax=settings.encoder == "h-lstm")
+            self.encoder = TreeLSTM(word_size, settings.hidden, syntax=settings.reader == "h-lstm")
         self.text = Head(settings.hidden, settings.dimension, settings.dropout)
         self.visual = Head(visual_size, settings.dimension, settings.dropout)
 
@@ -187,8 +191,8 @@ class HMLSTMNetwork(nn.Module):
 class HMLSTM(StoredModel, Embedder):
     """The network as a model: features of photos and regions, sentences and phrases in; vectors of unit length out.
 
-    What is made here is not trained; `deixis.training.hm_lstm_rounds.alternate` trains `network`. Sentences are parsed
-    by deixis' own parser where they bring no tree. English only.
+    What is made here is not trained; `deixis.training.hm_lstm_rounds.Alternation` trains `network`. Sentences are
+    parsed by deixis' own parser where they bring no tree. English only.
 
     Parameters
     ----------
@@ -224,6 +228,7 @@ class HMLSTM(StoredModel, Embedder):
         self.visual_size = visual_size
         self.vectors = vectors
         self.network = HMLSTMNetwork(visual_size, vectors.dimension, self.settings).to(device)
+        self.common_: Floats = np.zeros(self.settings.dimension, dtype=np.float32)
 
     @property
     def dimension(self) -> int:
@@ -282,10 +287,40 @@ class HMLSTM(StoredModel, Embedder):
         rows[:-1][found >= 0] = self.vectors.matrix[found[found >= 0]]
         return torch.from_numpy(rows)
 
+    def note_phrases(self, forest: Forest) -> None:
+        """Remember in `common_` what most phrases have in common, their mean, for ``centre=photo``."""
+        sentences, nodes = forest.noun_phrases.owners, forest.noun_phrases.values
+        if self.settings.centre == "photo" and len(nodes):
+            some = np.linspace(0, len(nodes) - 1, min(PHRASES_FOR_MEAN, len(nodes))).astype(np.int64)
+            self.common_ = self.node_vectors(forest, sentences[some].tolist(), nodes[some].tolist()).mean(axis=0)
+
+    def scores_in_photo(self, visual: Floats, text: Floats) -> Floats:
+        """How near the regions of one photo are to phrases, as `centre` says: (regions, phrases).
+
+        Parameters
+        ----------
+        visual
+            Vectors of all candidate regions of the photo, prepared.
+        text
+            Vectors of phrases, prepared.
+
+        Examples
+        --------
+        >>> vectors = WordVectors(np.eye(1, 4, dtype=np.float32), ["dog"])
+        >>> model = HMLSTM(8, vectors, HMLSTMSettings(hidden=16, dimension=4, centre="photo"))
+        >>> regions = np.eye(2, 4, dtype=np.float32)
+        >>> (model.scores_in_photo(regions, regions[:1]) > 0).tolist()
+        [[True], [False]]
+        """
+        if self.settings.centre == "photo" and len(visual):
+            visual, text = _unit(visual - visual.mean(axis=0)), _unit(text - self.common_)
+        return self.scores(visual, text)
+
     def saved(self) -> Saved:
         """What `save` writes."""
         settings = {"visual_size": self.visual_size, "settings": asdict(self.settings)}
-        return Saved(self.KIND, settings, weights_of(self.network), {"vectors": self.vectors.saved()})
+        arrays = {**weights_of(self.network), _COMMON: self.common_}
+        return Saved(self.KIND, settings, arrays, {"vectors": self.vectors.saved()})
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
@@ -295,8 +330,18 @@ class HMLSTM(StoredModel, Embedder):
         with torch.device("meta"):
             settings = HMLSTMSettings(**saved.settings["settings"])
             model = cls(saved.settings["visual_size"], vectors, settings, device="meta")
-        give_weights(model.network, saved.arrays)
+        arrays = dict(saved.arrays)
+        common = arrays.pop(_COMMON)
+        if common.shape != model.common_.shape:
+            raise ValueError(f"the mean of phrases has shape {common.shape}, not {model.common_.shape}")
+        give_weights(model.network, arrays)
+        model.common_ = common
         return model
+
+
+def _unit(rows: Floats) -> Floats:
+    made: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+    return made
 
 
 def _phrase_of(text: TreeText) -> Phrase:

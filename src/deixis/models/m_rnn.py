@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal, Self
 
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.errors import DeixisError
-from deixis.models.m_rnn_cells import GatedRecurrence, ReluRecurrence, State
+from deixis.models.m_rnn_attention import CellAttention
+from deixis.models.m_rnn_cells import GatedRecurrence, ReluRecurrence, State, scaled_tanh
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,15 @@ class MRNNSettings:
     attention
         Look at the cells of the photo's feature map too, at each word at others.
     attention_size
-        Numbers in which cells are compared with the state.
+        Numbers in which cells are compared with the state, all heads together.
+    attention_heads
+        Ways of looking at once.
     dropout
-        Of embedding II, of the states, of the photo and of the multimodal layer.
+        Of embedding II, of the states, of the photo and its cells and of the multimodal layer.
     word_dropout
         This share of the words that are read becomes unknown, while learning.
+    scheduled_sampling
+        This share of the words that are read becomes what the network itself draws there, while learning.
     label_smoothing
         This share of the wish is spread evenly over all words, while learning.
     min_count
@@ -74,8 +79,10 @@ class MRNNSettings:
     standardise: bool = True
     attention: bool = False
     attention_size: int = 256
+    attention_heads: int = 1
     dropout: float = 0.0
     word_dropout: float = 0.0
+    scheduled_sampling: float = 0.0
     label_smoothing: float = 0.0
     min_count: int = 5
     longest: int = 30
@@ -83,10 +90,10 @@ class MRNNSettings:
 
     def __post_init__(self) -> None:
         sizes = ("first_embedding", "second_embedding", "recurrent_size", "multimodal_size", "attention_size")
-        for name in (*sizes, "min_count", "longest", "reference_photos"):
+        for name in (*sizes, "attention_heads", "min_count", "longest", "reference_photos"):
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
-        for name in ("dropout", "word_dropout", "label_smoothing"):
+        for name in ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise DeixisError(f"{name}={getattr(self, name)}: must be at least 0 and less than 1")
         if self.recurrent == "relu" and self.recurrent_size != self.second_embedding:
@@ -94,6 +101,8 @@ class MRNNSettings:
                 f"recurrent_size={self.recurrent_size}: with recurrent=relu it must be second_embedding, "
                 f"{self.second_embedding} (eq. 2 adds the two)"
             )
+        if self.attention_size % self.attention_heads:
+            raise DeixisError(f"attention_heads={self.attention_heads}: must divide attention_size")
         if self.one_embedding and self.word_from == "first":
             raise DeixisError("word_from=first: with one_embedding=true there is only one, called second")
         if self.photo_into == "both-shared" and self.multimodal_size < self.second_embedding:
@@ -130,36 +139,26 @@ class Seen:
         (n, multimodal_size): V_I · I.
     words
         (n, second_embedding): what is added to embedding II.
-    cells, keys
-        (n, cells, cell_size) and (n, cells, attention_size): what attention looks at, and what it is found by.
+    keys, values
+        (n, heads, cells, numbers): what attention finds cells by, and what it then gets.
     """
 
     multimodal: Tensor | None = None
     words: Tensor | None = None
-    cells: Tensor | None = None
     keys: Tensor | None = None
+    values: Tensor | None = None
 
     def take(self, rows: Tensor | slice) -> Self:
         """Some of the photos, each as often as it is asked for."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: part[rows] for name, part in parts.items() if part is not None})
+        return self._with_each(lambda part: part[rows])
 
     def repeat(self, times: int) -> Self:
         """Each photo so many times, one after another."""
+        return self._with_each(lambda part: part.repeat_interleave(times, 0))
+
+    def _with_each(self, change: Callable[[Tensor], Tensor]) -> Self:
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        several = {name: part.repeat_interleave(times, 0) for name, part in parts.items() if part is not None}
-        return replace(self, **several)
-
-
-def scaled_tanh(x: Tensor) -> Tensor:
-    """Eq. 4: 1.7159 · tanh(2x / 3).
-
-    Examples
-    --------
-    >>> round(scaled_tanh(torch.tensor(1.0)).item(), 3)
-    1.0
-    """
-    return 1.7159 * torch.tanh(x * (2 / 3))
+        return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
 
 
 class MRNNNetwork(nn.Module):
@@ -214,10 +213,10 @@ class MRNNNetwork(nn.Module):
             self.from_photo = nn.Linear(photo_size, multimodal, bias=False)
         if settings.photo_into in ("recurrent", "both"):
             self.photo_to_word = nn.Linear(photo_size, second, bias=False)
+        self.attention: CellAttention | None = None
         if settings.attention:
-            self.to_query = nn.Linear(settings.recurrent_size, settings.attention_size, bias=False)
-            self.to_key = nn.Linear(cell_size, settings.attention_size, bias=False)
-            self.from_cells = nn.Linear(cell_size, multimodal, bias=False)
+            sizes = {"size": settings.attention_size, "heads": settings.attention_heads, "result_size": multimodal}
+            self.attention = CellAttention(settings.recurrent_size, cell_size, **sizes)
         written = vocabulary_size + 2
         self.to_embedding = nn.Linear(multimodal, first, bias=False) if settings.shared_words else None
         self.to_words = None if settings.shared_words else nn.Linear(multimodal, written, bias=False)
@@ -229,7 +228,7 @@ class MRNNNetwork(nn.Module):
         self._begin()
 
     def _begin(self) -> None:
-        """Weights to begin with: Glorot's for layers; words of about unit length."""
+        """Weights to begin with: Glorot's for layers; words of about unit length, and what photos add to them too."""
         for name, part in self.named_modules():
             if isinstance(part, nn.Linear):
                 nn.init.xavier_uniform_(part.weight)
@@ -237,6 +236,9 @@ class MRNNNetwork(nn.Module):
                     nn.init.zeros_(part.bias)
             elif name == "first":
                 nn.init.normal_(self.first.weight, std=self.first.embedding_dim**-0.5)
+        if self.photo_to_word is not None:
+            # Else a photo, whose numbers are about 1 each, would drown the words.
+            nn.init.xavier_uniform_(self.photo_to_word.weight, gain=self.photo_to_word.in_features**-0.5)
 
     @property
     def language_alone(self) -> bool:
@@ -246,13 +248,13 @@ class MRNNNetwork(nn.Module):
     def see(self, photos: Tensor, cells: Tensor | None = None) -> Seen:
         """What photos add to each word: vectors (n, photo_size), and with attention their cells (n, k, cell_size)."""
         multimodal, words = self._photo_terms(photos)
-        if not self.settings.attention:
+        if self.attention is None:
             return Seen(multimodal, words)
         if cells is None:
             raise DeixisError("attention=true: the cells of the feature maps are needed, vectors are not enough")
         if self.settings.standardise:
             cells = (cells - self.cell_mean) / self.cell_scale
-        return Seen(multimodal, words, cells, self.to_key(cells))
+        return Seen(multimodal, words, *self.attention.prepare(self.dropout(cells)))
 
     def _photo_terms(self, photos: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """What goes into the multimodal layer, and into embedding II."""
@@ -304,9 +306,8 @@ class MRNNNetwork(nn.Module):
         """Eq. 3: the multimodal layer (n, t, multimodal_size), from what `read` gave and from photos."""
         if seen.multimodal is not None:
             language = language + seen.multimodal[:, None]
-        if seen.cells is not None and seen.keys is not None:
-            likeness = self.to_query(states) @ seen.keys.mT / self.settings.attention_size**0.5
-            language = language + self.from_cells(likeness.softmax(-1) @ seen.cells)
+        if self.attention is not None and seen.keys is not None and seen.values is not None:
+            language = language + self.attention(states, seen.keys, seen.values)
         return scaled_tanh(language)
 
     def write(self, multimodal: Tensor) -> Tensor:
@@ -324,11 +325,6 @@ class MRNNNetwork(nn.Module):
         language, states, state = self.read(words, state, seen.words)
         return self.write(self.join(language, states, seen)), state
 
-    def next_words(self, seen: Seen, words: Tensor, state: State) -> tuple[Tensor, State]:
-        """Log-probabilities of what follows one word for each row, (n, words, unknown and end)."""
-        logits, state = self(seen, words[:, None], state)
-        return logits[:, 0].log_softmax(-1), state
-
     def sentence_losses(self, seen: Seen, words: Tensor, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
         """For each sentence (n, 3): the loss summed over its words, that without smoothing, and how many words.
 
@@ -342,9 +338,20 @@ class MRNNNetwork(nn.Module):
             Label smoothing.
         """
         read, written, real = self.signed(words, lengths)
-        if self.training and self.settings.word_dropout:
-            lost = torch.rand(read.shape, device=read.device) < self.settings.word_dropout
-            read = read.masked_fill(lost & (read != self.start), self.unknown)
+        if self.training:
+            read = self._disturbed(seen, read)
+        return self._losses(seen, read, written, real, smoothing)
+
+    def surprise(self, seen: Seen, words: Tensor, written: Tensor) -> Tensor:
+        """Minus the log-probability (n,) of the first `written` words and end signs of each sentence (n, longest).
+
+        For sentences that the network has made up: nothing is disturbed while learning, but for dropout.
+        """
+        read, targets, _ = self.signed(words, written)
+        real = torch.arange(read.shape[1], device=read.device) < written[:, None]
+        return self._losses(seen, read, targets, real)[:, 1]
+
+    def _losses(self, seen: Seen, read: Tensor, written: Tensor, real: Tensor, smoothing: float = 0.0) -> Tensor:
         language, states, _ = self.read(read, self.first_state(len(read)), seen.words)
         # Only real words reach the softmax, which costs more than all the rest.
         likely = self.write(self.join(language, states, seen)[real]).float().log_softmax(-1)
@@ -352,6 +359,21 @@ class MRNNNetwork(nn.Module):
         loss = (1 - smoothing) * surprise - smoothing * likely.mean(1) if smoothing else surprise
         columns = torch.stack([loss, surprise, torch.ones_like(loss)], dim=1)
         return columns.new_zeros(*real.shape, 3).masked_scatter(real[:, :, None], columns).sum(1)
+
+    def _disturbed(self, seen: Seen, read: Tensor) -> Tensor:
+        """What is read, with some words lost and some as the network would have written them."""
+        after_start = read[:, 1:]
+        if share := self.settings.scheduled_sampling:
+            with torch.no_grad():
+                likely = self(seen, read[:, :-1])[0].softmax(-1)
+            drawn = likely.flatten(0, 1).float().multinomial(1).view_as(after_start)
+            # An end sign is never read: what it would stand for stays as it is.
+            taken = (torch.rand(drawn.shape, device=read.device) < share) & (drawn != self.end)
+            after_start = drawn.where(taken, after_start)
+        if share := self.settings.word_dropout:
+            lost = torch.rand(after_start.shape, device=read.device) < share
+            after_start = after_start.masked_fill(lost, self.unknown)
+        return torch.cat([read[:, :1], after_start], 1)
 
     def signed(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sentences as they are read, after the start sign; as they are written, before the end sign; what is real."""

@@ -1,4 +1,4 @@
-"""The recurrent layers that an m-RNN can have: the paper's, and gated ones in its place."""
+"""The recurrent layers that an m-RNN can have, the paper's and gated ones in its place; and its activation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from torch import Tensor, nn
 
 State = tuple[Tensor, ...]
 """What a recurrent layer hands on from word to word; each tensor has a row for each sentence."""
+
+TANH_OUTER, TANH_INNER = 1.7159, 2 / 3
+"""The factors of eq. 4."""
+
+
+def scaled_tanh(x: Tensor) -> Tensor:
+    """Eq. 4: 1.7159 · tanh(2x / 3).
+
+    Examples
+    --------
+    >>> round(scaled_tanh(torch.tensor(1.0)).item(), 3)
+    1.0
+    """
+    return TANH_OUTER * torch.tanh(x * TANH_INNER)
 
 
 class ReluRecurrence(nn.Module):

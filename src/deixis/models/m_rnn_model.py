@@ -154,10 +154,8 @@ class MRNN(StoredModel, Scorer):
                 made += decode(self._writer(), seen.seen, seen.count, self.vocabulary, how, first)
         return made
 
-    def _writer(self) -> MRNNNetwork | QuickMRNN:
-        """The network, or what writes as it does and is quicker; made anew when its weights have changed."""
-        if not self.network.language_alone:
-            return self.network
+    def _writer(self) -> QuickMRNN:
+        """What writes as the network does and is quicker; made anew when its weights have changed."""
         # The place in memory too: a network that moves to another device keeps its tensors and their versions.
         stamp = [(id(weight), weight.data_ptr(), weight._version) for weight in self.network.parameters()]
         if self._quick is None or self._quick[0] != stamp:
@@ -209,7 +207,7 @@ class MRNN(StoredModel, Scorer):
         count = len(self._checked(features)[0])
         joined = {
             name: torch.cat([getattr(part, name) for part in parts])
-            for name in ("multimodal", "words", "cells", "keys")
+            for name in ("multimodal", "words", "keys", "values")
             if parts and getattr(parts[0], name) is not None
         }
         return SeenPhotos(Seen(**joined), count)

@@ -157,7 +157,7 @@ def log_probability_matrix(
     if network.language_alone and read is None:
         read = read_beginnings(network, tree)
     # A photo at a time where the language part sees it, or where attention looks at many cells.
-    together = max(1, 16 if seen.cells is not None else 256) if network.language_alone else 1
+    together = max(1, 16 if seen.values is not None else 256) if network.language_alone else 1
     totals = network.word_bias.new_zeros(photos, tree.count)
     for begin in range(0, photos, together):
         some = seen.take(slice(begin, begin + together))

@@ -149,6 +149,38 @@ others=1, leaves=0))
         parent, word, noun_phrase, depth = columns[:4]
         return cls(tuple(known), np.array(starts), parent, word, noun_phrase.astype(bool), depth, columns[4:].T.copy())
 
+    @classmethod
+    def joined(cls, forests: Sequence[Forest]) -> Forest:
+        """The trees of several forests, one forest after the other.
+
+        Examples
+        --------
+        >>> from deixis.language.trees import read_tree
+        >>> dog, snow = (Forest.of([read_tree(tree)]) for tree in ("(NP (DT a) (NN dog))", "(NP (DT a) (NN cat))"))
+        >>> both = Forest.joined([dog, snow])
+        >>> both.words, both.text(1, 0)
+        (('a', 'dog', 'cat'), 'a cat')
+        """
+        if not forests:
+            return cls.of([])
+        known: dict[str, int] = {}
+        # One more row for what is no word, whose number is -1: the last.
+        renamed = [
+            np.array([*(known.setdefault(word, len(known)) for word in forest.words), -1])[forest.word]
+            for forest in forests
+        ]
+        ends = np.concatenate([[0], np.cumsum([len(forest.parent) for forest in forests])])
+        starts = [forest.starts[:-1] + begin for forest, begin in zip(forests, ends[:-1], strict=True)]
+        return cls(
+            tuple(known),
+            np.concatenate([*starts, ends[-1:]]),
+            np.concatenate([forest.parent for forest in forests]),
+            np.concatenate(renamed),
+            np.concatenate([forest.noun_phrase for forest in forests]),
+            np.concatenate([forest.depth for forest in forests]),
+            np.concatenate([forest.span for forest in forests]),
+        )
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,21 @@ from deixis.tasks.bundle import (
     opened,
     opened_folder,
 )
+from deixis.tasks.consensus import Similarity, best_first
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.shipped_models import place_of
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.features import FeatureMap
 from deixis.vision.reading import encode_photos, encode_whole_photos
 
+if TYPE_CHECKING:
+    from deixis.tasks.reranking import Rerank, Reranker
+
 DEFAULT = "m-rnn"
 """The model that writes where nobody names another."""
+
+USUAL_BEAM, RERANKED_BEAM = 5, 10
+"""The paper found these best: for direct output, and to choose from (§8)."""
 
 _AT_ONCE = 64
 
@@ -50,6 +57,8 @@ class CaptionResult:
     ----------
     captions
         The best first, or samples in the order drawn.
+    consensus
+        Where they were reranked: how like each is to the captions of like training photos.
 
     Examples
     --------
@@ -58,6 +67,7 @@ class CaptionResult:
     """
 
     captions: tuple[Generated, ...]
+    consensus: tuple[float, ...] = ()
 
     @property
     def text(self) -> str:
@@ -66,16 +76,29 @@ class CaptionResult:
 
     def as_json(self) -> dict[str, Any]:
         """What ``deixis caption --json`` prints, but for the photo's name."""
-        return {
-            "captions": [
-                {
-                    "text": caption.text,
-                    "logprob": round(caption.log_probability, 4),
-                    "perplexity": round(caption.perplexity, 4),
-                }
-                for caption in self.captions
-            ]
-        }
+        plain: list[dict[str, Any]] = [
+            {
+                "text": caption.text,
+                "logprob": round(caption.log_probability, 4),
+                "perplexity": round(caption.perplexity, 4),
+            }
+            for caption in self.captions
+        ]
+        for document, score in zip(plain, self.consensus, strict=False):
+            document["consensus"] = round(score, 4)
+        return {"captions": plain}
+
+    def first(self, count: int) -> CaptionResult:
+        """So many of them."""
+        return CaptionResult(self.captions[:count], self.consensus[:count])
+
+
+class Judge(Protocol):
+    """What says how good sentences are that were written of photos: a `Reranker`, or an `Oracle`."""
+
+    def scores(self, photos: Photos, made: Sequence[Sequence[Generated]]) -> Sequence[NDArray[np.float64]]:
+        """For each photo a number for each sentence, higher is better."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -110,7 +133,14 @@ class CaptionBundle:
         self.model = model
         self.cells = cells
 
-    def caption(self, photos: Sequence[PhotoLike], how: Decoding | None = None, start: str = "") -> list[CaptionResult]:
+    def caption(
+        self,
+        photos: Sequence[PhotoLike],
+        how: Decoding | None = None,
+        start: str = "",
+        *,
+        reranker: Judge | None = None,
+    ) -> list[CaptionResult]:
         """Sentences for photos, given as paths or as open Pillow images.
 
         Parameters
@@ -121,16 +151,24 @@ class CaptionBundle:
             Beam search with a width of 5 where nothing is said.
         start
             Words to begin with.
+        reranker
+            What puts them in another order, as `deixis.tasks.reranking.open_reranker` gives it.
         """
         self.refuse_unknown(start)
         found: list[CaptionResult] = []
         for begin in range(0, len(photos), _AT_ONCE):
             looks = [self._look_at(photo) for photo in photos[begin : begin + _AT_ONCE]]
-            found += self._written(looks, how, start)
+            found += self._written(looks, how, start, reranker)
         return found
 
     def caption_files(
-        self, paths: Sequence[Path], how: Decoding | None = None, start: str = "", *, on_progress: OnProgress = silent
+        self,
+        paths: Sequence[Path],
+        how: Decoding | None = None,
+        start: str = "",
+        *,
+        reranker: Judge | None = None,
+        on_progress: OnProgress = silent,
     ) -> Iterator[tuple[Path, CaptionResult | PhotoError]]:
         """The same for photo files: decoded ahead, and one that cannot be read gives its error, and the rest goes on.
 
@@ -142,7 +180,8 @@ class CaptionBundle:
         self.refuse_unknown(start)
         looks = told(self._looks_at_files(paths), "captioning photos", len(paths), on_progress)
         while group := list(islice(looks, _AT_ONCE)):
-            written = iter(self._written([each for _, each in group if isinstance(each, _Look)], how, start))
+            readable = [each for _, each in group if isinstance(each, _Look)]
+            written = iter(self._written(readable, how, start, reranker))
             for path, each in group:
                 yield path, each if isinstance(each, PhotoError) else next(written)
 
@@ -202,14 +241,29 @@ class CaptionBundle:
         cells = pooled_cells(features.cells, self.cells) if self.cells else None
         return _Look(features.whole if crops is None else crops, cells)
 
-    def _written(self, looks: Sequence[_Look], how: Decoding | None, start: str) -> list[CaptionResult]:
+    def _written(
+        self, looks: Sequence[_Look], how: Decoding | None, start: str, reranker: Judge | None
+    ) -> list[CaptionResult]:
         if not looks:
             return []
         photos: Photos = np.stack([look.vector for look in looks])
         cells = [look.cells for look in looks if look.cells is not None]
         if cells:
             photos = WithCells(np.asarray(photos), np.stack(cells))
-        return [CaptionResult(tuple(written)) for written in self.model.generate(photos, how, start)]
+        return results_of(photos, self.model.generate(photos, how, start), reranker)
+
+
+def results_of(
+    photos: Photos, made: Sequence[Sequence[Generated]], reranker: Judge | None = None
+) -> list[CaptionResult]:
+    """What was written of photos, in its own order or in that of a judge."""
+    if reranker is None:
+        return [CaptionResult(tuple(written)) for written in made]
+    results = []
+    for written, scores in zip(made, reranker.scores(photos, made), strict=True):
+        order = best_first(scores)
+        results.append(CaptionResult(tuple(written[place] for place in order), tuple(scores[order].tolist())))
+    return results
 
 
 def model_photos(seen: SeenPhotos, side: int, on_progress: OnProgress = silent) -> Photos:
@@ -269,9 +323,10 @@ def load_captioner(model: str | PathLike[str] = DEFAULT) -> CaptionBundle:
 def caption(
     photo: PhotoLike,
     *,
-    beam: int = 5,
+    beam: int | None = None,
     top: int = 1,
     start: str = "",
+    rerank: Rerank = "none",
     model: str | PathLike[str] = DEFAULT,
 ) -> CaptionResult:
     """Sentences for a photo.
@@ -281,11 +336,13 @@ def caption(
     photo
         A path, or a Pillow image that is open already.
     beam
-        How many unfinished sentences are kept at each word.
+        How many unfinished sentences are kept at each word; 5, or 10 to rerank, where nothing is said.
     top
         How many sentences; no more than `beam`.
     start
         Words to begin with.
+    rerank
+        bleu or cider: the sentences of the beam in the order that the captions of like training photos give them.
     model
         The directory of a model that ``deixis train m-rnn`` made.
 
@@ -295,11 +352,28 @@ def caption(
     >>> deixis.caption("dogs.jpg", beam=10, model="m-rnn.model").text  # doctest: +SKIP
     'two dogs run through the snow'
     """
-    bundle = _captioner(fspath(model))
-    how = Decoding(beam=beam, count=top, longest=bundle.model.settings.longest)
-    return bundle.caption([photo], how, start)[0]
+    bundle, name = _captioner(fspath(model)), fspath(model)
+    reranker = None if rerank == "none" else _reranker(rerank, name)
+    how = beam_of(bundle, beam, top, reranked=reranker is not None)
+    return bundle.caption([photo], how, start, reranker=reranker)[0].first(top)
+
+
+def beam_of(
+    bundle: CaptionBundle, beam: int | None, top: int, *, length_power: float = 0.0, reranked: bool = False
+) -> Decoding:
+    """Beam search of a width that suits what follows: where sentences are reranked, the whole beam is kept."""
+    width = beam or (RERANKED_BEAM if reranked else USUAL_BEAM)
+    count = max(width, top) if reranked else top
+    return Decoding(beam=width, count=count, length_power=length_power, longest=bundle.model.settings.longest)
 
 
 @lru_cache(maxsize=2)
 def _captioner(model: str) -> CaptionBundle:
     return load_captioner(model)
+
+
+@lru_cache(maxsize=2)
+def _reranker(rerank: Similarity, model: str) -> Reranker:
+    from deixis.tasks.reranking import open_reranker
+
+    return open_reranker(rerank, model, _captioner(model))

@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from deixis.errors import DeixisError
 from deixis.models.grounder import GrounderSettings
+from deixis.models.hm_lstm import PAPERS as HM_LSTM
+from deixis.models.hm_lstm import HMLSTMSettings
 from deixis.models.m_rnn import PAPERS as M_RNN
 from deixis.models.m_rnn import MRNNSettings
 from deixis.models.similarity import PAPERS as SIMILARITY
@@ -17,18 +19,30 @@ from deixis.models.similarity import SimilaritySettings
 from deixis.models.two_branch import PAPERS as TWO_BRANCH
 from deixis.models.two_branch import TwoBranchSettings
 from deixis.tasks.fit_cca import CCATraining
+from deixis.tasks.fit_consensus import ConsensusTraining, NeighbourData
 from deixis.tasks.fit_grounder import GroundingData
+from deixis.tasks.fit_hm_lstm import PhraseData
 from deixis.tasks.fit_m_rnn import CaptionData
 from deixis.tasks.learning import Learning
 from deixis.tasks.typed import typed
+from deixis.training.captions import CAPTIONER, CAPTIONER_SCHEDULES
 from deixis.training.captions import SCHEDULES as M_RNN_SCHEDULES
 from deixis.training.grounder import SCHEDULE as GROUNDER_SCHEDULE
+from deixis.training.hm_lstm import SCHEDULES as HM_LSTM_SCHEDULES
 from deixis.training.samplers import SCHEDULES
 from deixis.training.settings import TrainSettings, described, settings_from_all, settings_from_file, settings_to_json
 
-Model = Literal["cca", "two-branch", "similarity", "grounder", "m-rnn"]
+Model = Literal["cca", "two-branch", "similarity", "grounder", "m-rnn", "consensus", "hm-lstm"]
 MODELS: tuple[Model, ...] = get_args(Model)
-ModelSettings = CCATraining | TwoBranchSettings | SimilaritySettings | GrounderSettings | MRNNSettings
+ModelSettings = (
+    CCATraining
+    | TwoBranchSettings
+    | SimilaritySettings
+    | GrounderSettings
+    | MRNNSettings
+    | ConsensusTraining
+    | HMLSTMSettings
+)
 
 PLACE = 10.0
 """How much the place of a region counts in our own choices."""
@@ -47,10 +61,10 @@ class Chosen:
     model
         What is its own.
     training
-        How it is trained; None for CCA, which is solved.
+        How it is trained; None for CCA, which is solved, and consensus, which is gathered.
     """
 
-    learning: Learning | GroundingData | CaptionData
+    learning: Learning | GroundingData | CaptionData | NeighbourData | PhraseData
     model: ModelSettings
     training: TrainSettings | None = None
 
@@ -82,6 +96,10 @@ def defaults(model: Model) -> Chosen:
         return Chosen(GroundingData(), GrounderSettings(), GROUNDER_SCHEDULE)
     if model == "m-rnn":
         return Chosen(CaptionData(), MRNNSettings(), M_RNN_SCHEDULES["papers/m-rnn"])
+    if model == "consensus":
+        return Chosen(NeighbourData(), ConsensusTraining())
+    if model == "hm-lstm":
+        return Chosen(PhraseData(), HMLSTMSettings(), HM_LSTM_SCHEDULES["papers/hm-lstm"])
     own = TwoBranchSettings() if model == "two-branch" else SimilaritySettings()
     return Chosen(Learning(), own, TrainSettings())
 
@@ -104,7 +122,13 @@ def named(model: Model) -> Mapping[str, Chosen]:
     if model == "grounder":
         return _own_grounders()
     if model == "m-rnn":
-        return {name: Chosen(CaptionData(), own, M_RNN_SCHEDULES[name]) for name, own in M_RNN.items()}
+        papers = {name: Chosen(CaptionData(), own, M_RNN_SCHEDULES[name]) for name, own in M_RNN.items()}
+        return {**papers, **_own_captioners()}
+    if model == "consensus":
+        return {"papers/consensus": Chosen(NeighbourData(), ConsensusTraining(tune=False))}
+    if model == "hm-lstm":
+        found = {name: Chosen(PhraseData(), own, HM_LSTM_SCHEDULES[name]) for name, own in HM_LSTM.items()}
+        return {**found, **_own_hm_lstm()}
     own: Mapping[str, TwoBranchSettings | SimilaritySettings] = TWO_BRANCH if model == "two-branch" else SIMILARITY
     found = {name: Chosen(_papers_learning(name), settings, SCHEDULES[name]) for name, settings in own.items()}
     return {**found, **(_own_two_branch() if model == "two-branch" else _own_similarity())}
@@ -163,6 +187,27 @@ def _own_grounders() -> dict[str, Chosen]:
     small = GrounderSettings(dimension=256, hidden=128, other_photos=0.3)
     schedule = replace(GROUNDER_SCHEDULE, epochs=4, learning_rate=8e-4, warmup=100, average=0.99)
     return {"deixis/grounder": Chosen(GroundingData(top=60), small, schedule)}
+
+
+def _own_hm_lstm() -> dict[str, Chosen]:
+    ours = HMLSTMSettings(
+        negatives="softmax", contrast="batch", centre="photo", dropout=0.2, rounds=2, round_epochs=2, round_rate=0.5
+    )
+    schedule = TrainSettings(epochs=4, batch_size=128, learning_rate=1e-3, schedule="cosine")
+    return {
+        "deixis/hm-lstm": Chosen(PhraseData(), ours, schedule),
+        "deixis/hm-lstm-supervised": Chosen(PhraseData(), replace(ours, correspondences="gold"), schedule),
+    }
+
+
+def _own_captioners() -> dict[str, Chosen]:
+    """Ours: learned from people's words first, and from its own captions after that (`begin_with` the first)."""
+    return {
+        "deixis/captioner": Chosen(CaptionData(watch="cider"), CAPTIONER, CAPTIONER_SCHEDULES["words"]),
+        "deixis/captioner-cider": Chosen(
+            CaptionData(aim="cider", watch="cider"), CAPTIONER, CAPTIONER_SCHEDULES["cider"]
+        ),
+    }
 
 
 def choose(model: Model, settings: str | None, assignments: Sequence[str]) -> Chosen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,17 +19,21 @@ from deixis.models.m_rnn import MRNNSettings
 from deixis.models.m_rnn_model import MRNN, Photos, WithCells
 from deixis.models.text_encoders import word_ids
 from deixis.tasks.bundle import EncoderOfBundle
-from deixis.tasks.captioning import CaptionBundle, model_photos
+from deixis.tasks.captioning import CaptionBundle, load_captioner, model_photos
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.learning import Learning, training_photos
+from deixis.tasks.reranking import FOLDER as NEIGHBOURS
+from deixis.tasks.reranking import HowReranked, Neighbours, feature_of
 from deixis.tasks.runs import Trained, refuse_unusable, see_train_and_dev
 from deixis.tasks.scoring import DevScores, dev_split
 from deixis.tasks.typed import command_of
 from deixis.tokens import words as words_in
 from deixis.training import base
 from deixis.training.about import About, facts_of
-from deixis.training.captions import SCHEDULES, CaptionObjective, CaptionSampler, perplexity_of
+from deixis.training.captions import SCHEDULES, CaptionObjective, CaptionSampler, cider_of, perplexity_of
+from deixis.training.cider_reward import CiderReward
 from deixis.training.distributed import chosen_device, process_number, processes
+from deixis.training.self_critical import PhotoSampler, RewardObjective
 from deixis.training.settings import TrainSettings, settings_to_json
 from deixis.training.trainer import Trainer
 
@@ -52,6 +57,15 @@ class CaptionData:
         10 for the mean over ten crops of a photo, as in the papers; 0 for the whole photo at once.
     cells
         For attention=true: feature maps are brought to so many cells along each side.
+    aim
+        words makes the words of people's captions likelier (eq. 6); cider draws captions and makes those likelier that
+        agree with people's, by CIDEr-D.
+    samples
+        With aim=cider: captions that are drawn for each photo.
+    begin_with
+        The directory of a trained model to go on from, with the same network; without it weights are random.
+    watch
+        Which score on dev says when a model is the best: perplexity, or cider (CIDEr-D with a beam of 5).
 
     Examples
     --------
@@ -65,8 +79,14 @@ class CaptionData:
     features: str = ""
     crops: int = 0
     cells: int = 9
+    aim: Literal["words", "cider"] = "words"
+    samples: int = 5
+    begin_with: str = ""
+    watch: Literal["perplexity", "cider"] = "perplexity"
 
     def __post_init__(self) -> None:
+        if self.samples < 2:
+            raise DeixisError(f"samples={self.samples}: must be 2 or more, for captions are compared with each other")
         if self.cells < 1:
             raise DeixisError(f"cells={self.cells}: must be 1 or more")
         if self.crops not in (0, 10):
@@ -85,6 +105,13 @@ class _Captions:
     photos: Photos
     words: list[tuple[str, ...]]
     photo_of_caption: NDArray[np.int64]
+
+    def of_photos(self) -> list[list[tuple[str, ...]]]:
+        """The captions of each photo."""
+        found: list[list[tuple[str, ...]]] = [[] for _ in range(len(_sides(self.photos)[0]))]
+        for words, photo in zip(self.words, self.photo_of_caption.tolist(), strict=True):
+            found[photo].append(words)
+        return found
 
 
 def fit_m_rnn(
@@ -106,7 +133,7 @@ def fit_m_rnn(
     dataset, data
         What is learned from.
     out
-        The run directory; its folder ``model`` will hold the bundle.
+        The run directory; its folder ``model`` will hold the bundle, and ``neighbours`` what captions are reranked by.
     settings, training
         Of the model, and of the loop.
     resume
@@ -131,24 +158,27 @@ def fit_m_rnn(
         if lessons is None:
             raise DatasetError(f"{dataset.path}: no photo of split {data.train!r} has a caption to learn from")
         dev = _captions(dev_seen, side, told) if dev_seen else None
-        model = _begun(lessons, settings, training.seed)
         made_by = seen.store.contents
-        bundle = CaptionBundle(EncoderOfBundle(made_by.encoder, made_by.fingerprint, data.crops), model, side)
-        objective = _objective(model, lessons, device)
+        encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint, data.crops)
+        begun = _gone_on(data.begin_with, settings, encoder, side) if data.begin_with else None
+        model = begun or _begun(lessons, settings, training.seed)
+        bundle = CaptionBundle(encoder, model, side)
+        sampler, objective = _lesson_plan(model, lessons, data, training.batch_size, device)
         trainer = Trainer(
             model.network,
-            CaptionSampler(objective.lengths, training.batch_size),
+            sampler,
             objective,
             training,
             out,
             about=_about(dataset, data, seen, model, len(lessons.words), training),
             keep=bundle.write,
-            evaluate=None if dev is None else lambda: _measured(model, dev),
+            evaluate=None if dev is None else lambda: _measured(model, dev, data.watch),
             on_progress=told,
         )
         outcome = trainer.train(resume=resume)
     if not first:
         return None
+    Neighbours.of(seen, bundle.encoder, HowReranked(feature_of(model))).save(out / NEIGHBOURS)
     scores = {name: value for name, value in outcome.best.scores.items() if name != _WATCHED}
     looked = DevScores(split, len(dev_seen.photos), scores, dev_seen.left_out) if split and dev_seen and dev else None
     return Trained(outcome, len(seen.photos), len(lessons.words), 0, seen.left_out, looked)
@@ -175,21 +205,49 @@ def _begun(lessons: _Captions, settings: MRNNSettings, seed: int) -> MRNN:
     return model.look_at(lessons.photos, seed)
 
 
-def _objective(model: MRNN, lessons: _Captions, device: torch.device) -> CaptionObjective:
+_FREE = ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing", "longest")
+
+
+def _gone_on(folder: str, settings: MRNNSettings, encoder: EncoderOfBundle, side: int) -> MRNN:
+    """A trained model to go on from, with other settings of what is only done while learning."""
+    bundle = load_captioner(folder)
+    before = bundle.model
+    if (bundle.encoder, bundle.cells) != (encoder, side):
+        raise DeixisError(f"begin_with={folder}: it has learned from other features; give its encoder, crops and cells")
+    for name, value in settings_to_json(settings).items():
+        theirs = getattr(before.settings, name)
+        if name not in _FREE and value != theirs:
+            raise DeixisError(f"begin_with={folder}: its network has {name}={theirs}, and {name}={value} is asked for")
+    model = MRNN(before.photo_size, before.vocabulary, settings, cell_size=before.cell_size)
+    model.network.load_state_dict(before.network.state_dict())
+    model.references_ = before.references_
+    return model
+
+
+def _lesson_plan(
+    model: MRNN, lessons: _Captions, data: CaptionData, batch_size: int, device: torch.device
+) -> tuple[base.Sampler[torch.Tensor], base.Loss[torch.Tensor]]:
     vectors, cells = (None if side is None else torch.from_numpy(side).to(device) for side in _sides(lessons.photos))
     assert vectors is not None  # noqa: S101 - only cells may be missing
+    if data.aim == "cider":
+        reward = CiderReward(lessons.of_photos(), model.vocabulary)
+        objective = RewardObjective(vectors, reward, data.samples, model.settings.longest, cells)
+        return PhotoSampler(np.unique(lessons.photo_of_caption), batch_size), objective
     ids, lengths = word_ids(lessons.words, model.vocabulary)
-    return CaptionObjective(vectors, torch.from_numpy(lessons.photo_of_caption), ids, lengths, cells)
+    of_photo = torch.from_numpy(lessons.photo_of_caption)
+    return CaptionSampler(lengths, batch_size), CaptionObjective(vectors, of_photo, ids, lengths, cells)
 
 
 def _sides(photos: Photos) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
     return (photos.vectors, photos.cells) if isinstance(photos, WithCells) else (np.asarray(photos), None)
 
 
-def _measured(model: MRNN, dev: _Captions) -> base.DevScores:
+def _measured(model: MRNN, dev: _Captions, watch: str) -> base.DevScores:
     found = perplexity_of(model, dev.photos, dev.words, dev.photo_of_caption)
     scores = {"perplexity": found.perplexity, "oov": found.oov or 0.0, _WATCHED: -found.perplexity}
-    return base.DevScores(_WATCHED, scores)
+    if watch == "cider":
+        scores["cider_d"] = cider_of(model, dev.photos, dev.of_photos())
+    return base.DevScores("cider_d" if watch == "cider" else _WATCHED, scores)
 
 
 def _about(

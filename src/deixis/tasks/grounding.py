@@ -16,7 +16,9 @@ from deixis.language.features.base import Floats
 from deixis.language.sentence import Phrase, Sentence
 from deixis.models.grounder import Grounder
 from deixis.models.grounder_inputs import RegionInputs, words_and_spans
+from deixis.models.hm_lstm import HMLSTM
 from deixis.tasks.bundle import Bundle, PhotoLike, load, opened
+from deixis.tasks.hm_lstm_pointing import point_in_photo
 from deixis.tasks.pictures import PhraseBoxes, draw_grounding
 from deixis.tasks.pointing import region_scores
 from deixis.vision.features import FeatureMap
@@ -93,6 +95,14 @@ class Grounded:
         return draw_grounding(photo, [(self.sentence, phrases)])
 
 
+@dataclass(frozen=True)
+class Look:
+    """A photo as a pointer sees it, kept where more sentences about it will come."""
+
+    seen: FeatureMap
+    proposals: Proposals
+
+
 class Pointer:
     """Finds the phrases of sentences in photos.
 
@@ -130,10 +140,18 @@ class Pointer:
 
     def ground_all(self, photo: PhotoLike, sentences: Sequence[str]) -> list[Grounded]:
         """The same for several sentences about one photo, which is looked at once."""
+        look = self.look_at(photo)
+        return [self.ground_in(look, text) for text in sentences]
+
+    def look_at(self, photo: PhotoLike) -> Look:
+        """See a photo, which takes most of the time; `ground_in` asks about what was seen."""
         image = opened(photo)
         seen = self.bundle.image_encoder.encode([image])[0]
-        proposals = self.proposer.propose(image, seen, self.bundle.learned.top)
-        return [self._grounded(Sentence(text), seen, proposals) for text in sentences]
+        return Look(seen, self.proposer.propose(image, seen, self.bundle.learned.top))
+
+    def ground_in(self, look: Look, sentence: str) -> Grounded:
+        """A box for each noun phrase of a sentence about a photo that was looked at."""
+        return self._grounded(Sentence(sentence), look.seen, look.proposals)
 
     def _grounded(self, sentence: Sentence, seen: FeatureMap, proposals: Proposals) -> Grounded:
         phrases = sentence.phrases
@@ -159,6 +177,10 @@ class Pointer:
     ) -> tuple[Floats, Floats, Floats | None]:
         """Scores (phrases, regions), boxes in pixels (phrases, regions, 4), and presence where it is known."""
         model = self.bundle.model
+        if isinstance(model, HMLSTM):
+            scores, own = point_in_photo(model, seen, proposals.boxes, phrases, self.bundle.learned.place)
+            # Cosines: over a temperature, or else the shares of all regions would be alike.
+            return scores / model.settings.temperature, np.broadcast_to(own, (*scores.shape, 4)), None
         if not isinstance(model, Grounder):
             scores = region_scores(self.bundle, seen, proposals.boxes, [phrase.text for phrase in phrases]).T
             return scores, np.broadcast_to(proposals.boxes, (*scores.shape, 4)), None

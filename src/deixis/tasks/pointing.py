@@ -20,8 +20,10 @@ from deixis.files.progress import OnProgress, silent
 from deixis.language.features.base import Floats, Text
 from deixis.models.grounder import Grounder
 from deixis.models.grounder_inputs import words_and_spans
+from deixis.models.hm_lstm import HMLSTM
 from deixis.tasks.bundle import Bundle, refuse_pointing_only
 from deixis.tasks.features_of import SeenPhotos
+from deixis.tasks.hm_lstm_pointing import hm_lstm_predictions
 from deixis.tasks.places import with_places
 from deixis.training.grounder_examples import region_inputs
 from deixis.vision.features import FeatureMap
@@ -73,6 +75,8 @@ def predictions_of(
     """
     if isinstance(bundle.model, Grounder):
         return _predictions_in_context(bundle.model, seen, items, on_progress)
+    if isinstance(bundle.model, HMLSTM):
+        return hm_lstm_predictions(bundle.model, seen, items, on_progress=on_progress)
     phrases = sorted({item.phrase for item in items})
     row_of = {phrase: row for row, phrase in enumerate(phrases)}
     text = bundle.encode_sentences(phrases)

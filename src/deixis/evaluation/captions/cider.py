@@ -26,8 +26,8 @@ import numpy as np
 from deixis.evaluation.captions.arrays import FloatArray, distinct, summed
 from deixis.evaluation.captions.coded import LONGEST, CaptionSet, Ngrams
 
-_SIGMA = 6.0
-_SCALE = 10.0
+SIGMA = 6.0
+SCALE = 10.0
 
 
 class Cider(NamedTuple):
@@ -53,10 +53,10 @@ def cider(captions: CaptionSet) -> Cider:
         per_reference += _similarities(captions, grams)
     bigrams = np.maximum(0, captions.lengths - 1)
     longer = bigrams[captions.photo_of_reference] - bigrams[n_photos:]
-    per_reference[1] *= np.exp(-(longer**2) / (2 * _SIGMA**2))
+    per_reference[1] *= np.exp(-(longer**2) / (2 * SIGMA**2))
     references = np.bincount(captions.photo_of_reference, minlength=n_photos)
     plain, damped = (
-        _SCALE / LONGEST * summed(captions.photo_of_reference, values, n_photos) / references
+        SCALE / LONGEST * summed(captions.photo_of_reference, values, n_photos) / references
         for values in per_reference
     )
     return Cider(plain, damped)

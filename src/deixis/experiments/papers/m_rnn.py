@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from deixis.experiments.records import Claim, Column, Part, Table, recalls, rows_of
+from typing import Literal
+
+from deixis.experiments.records import Claim, Column, Part, Recipe, Table, Training, Writing, recalls, rows_of
 
 PAPER = "Mao et al., m-RNN (ICLR 2015)"
-NOT_YET = "m-rnn has no recipe in this table yet"
 
-_OURS = Part(why_not=NOT_YET)
+_OTHER_FEATURES = "ours, with our own features, stands beside the VggNet row"
+_SERVER_ONLY = "only MS COCO's server can score it"
+_FORTY = "needs 40 captions of each photo, which only MS COCO's server has"
+_GREEDY = "Captions are written as the paper's: the likeliest word each time."
+_CIDER = "CIDEr is COCO's, which deixis evaluate calls cider_d."
+
+
+def _network(name: str) -> Training:
+    return Training("m-rnn", f"papers/{name}")
+
+
+def _captions(name: str, beam: int = 1) -> Recipe:
+    return Recipe("captions", _network(name), writing=Writing(beam))
+
+
+def _reranked(
+    by: Literal["bleu", "cider", "bleu-oracle", "cider-oracle"], feature: Literal["refined", "photo"] = "refined"
+) -> Recipe:
+    return Recipe("captions", _network("m-rnn-shared"), writing=Writing(10, by, feature))
+
+
+_M_RNN = {"m-rnn": _captions("m-rnn")}
+_RETRIEVAL = Recipe("retrieval", _network("m-rnn"))
 _PERPLEXITY = (Column("perplexity", "perplexity", decimals=2),)
 _BLEU = tuple(Column(f"bleu{n}", f"B-{n}", factor=100) for n in (1, 2, 3, 4))
 _GENERATION = (*_PERPLEXITY, *_BLEU)
 _SERVER = (
     *_BLEU,
-    Column("cider", "CIDEr", factor=100),
+    Column("cider_d", "CIDEr", factor=100),
     Column("rouge_l", "ROUGE-L", factor=100),
     Column("meteor", "METEOR", factor=100),
 )
@@ -39,7 +62,7 @@ TABLE_1 = Table(
         ),
         *rows_of(
             _GENERATION,
-            _OURS,
+            Part(recipes={**_M_RNN, "rnn-base": _captions("rnn-base")}),
             """
             rnn-base | RNN-Base | 7.77 0.307 0.177 0.096 0.043
             m-rnn | m-RNN, AlexNet | 6.92 0.482 0.357 0.269 0.208
@@ -49,6 +72,7 @@ TABLE_1 = Table(
     needs=("train", "dev", "photos"),
     any_data=False,
     claims=(Claim("the image helps: m-RNN over RNN-Base", "m-rnn", "rnn-base", "bleu1"),),
+    notes=(_GREEDY,),
 )
 
 TABLE_2 = Table(
@@ -57,7 +81,7 @@ TABLE_2 = Table(
     f"{PAPER}, Table 2",
     ("IAPR TC-12",),
     _BOTH_WAYS,
-    rows_of(_BOTH_WAYS, _OURS, "m-rnn | m-RNN | 20.9 43.8 54.4 8 13.2 31.2 40.8 21"),
+    rows_of(_BOTH_WAYS, Part(recipes={"m-rnn": _RETRIEVAL}), "m-rnn | m-RNN | 20.9 43.8 54.4 8 13.2 31.2 40.8 21"),
     needs=("train", "dev", "photos"),
     any_data=False,
 )
@@ -81,7 +105,11 @@ TABLE_3 = Table(
             deepfe-rcnn | DeepFE, RCNN | 12.6 32.9 44.0 14 9.7 29.6 42.5 15
             """,
         ),
-        *rows_of(_BOTH_WAYS, _OURS, "m-rnn | m-RNN, AlexNet | 14.5 37.2 48.5 11 11.5 31.0 42.4 15"),
+        *rows_of(
+            _BOTH_WAYS,
+            Part(recipes={"m-rnn": _RETRIEVAL}),
+            "m-rnn | m-RNN, AlexNet | 14.5 37.2 48.5 11 11.5 31.0 42.4 15",
+        ),
     ),
     needs=("train", "dev", "photos"),
     any_data=False,
@@ -111,7 +139,7 @@ TABLE_4 = Table(
         ),
         *rows_of(
             _BOTH_WAYS,
-            Part("Flickr30k", why_not=NOT_YET, data="Flickr30k"),
+            Part("Flickr30k", {"m-rnn": _RETRIEVAL}, _OTHER_FEATURES, "Flickr30k"),
             """
             m-rnn-alexnet | m-RNN, AlexNet | 18.4 40.2 50.9 10 12.6 31.2 41.5 16
             m-rnn | m-RNN, VggNet | 35.4 63.8 73.7 3 22.8 50.7 63.1 5
@@ -127,7 +155,7 @@ TABLE_4 = Table(
         ),
         *rows_of(
             _BOTH_WAYS,
-            Part("MS COCO", why_not=NOT_YET, data="MS COCO"),
+            Part("MS COCO", {"coco-m-rnn": _RETRIEVAL}, data="MS COCO"),
             "coco-m-rnn | m-RNN, VggNet | 41.0 73.0 83.5 2 29.0 42.2 77.0 3",
         ),
     ),
@@ -156,7 +184,7 @@ TABLE_5 = Table(
         ),
         *rows_of(
             _GENERATION,
-            Part("Flickr30k", why_not=NOT_YET, data="Flickr30k"),
+            Part("Flickr30k", _M_RNN, _OTHER_FEATURES, "Flickr30k"),
             """
             m-rnn-alexnet | m-RNN, AlexNet | 35.11 0.54 0.36 0.23 0.15
             m-rnn | m-RNN, VggNet | 20.72 0.60 0.41 0.28 0.19
@@ -176,17 +204,34 @@ TABLE_5 = Table(
         ),
         *rows_of(
             _GENERATION,
-            Part("MS COCO", why_not=NOT_YET, data="MS COCO"),
+            Part("MS COCO", {"coco-m-rnn": _captions("m-rnn")}, data="MS COCO"),
             "coco-m-rnn | m-RNN, VggNet | 13.60 0.67 0.49 0.35 0.25",
         ),
         *rows_of(
             _GENERATION,
-            Part("Flickr8k (in the text, not in the table)", why_not=NOT_YET, data="Flickr8k"),
-            "flickr8k-m-rnn | m-RNN, AlexNet | 24.39 0.565 0.386 0.256 0.170",
+            Part(
+                "Flickr8k (in the text, not in the table)",
+                {
+                    "flickr8k-m-rnn": _captions("m-rnn"),
+                    "flickr8k-beam": _captions("m-rnn", 5),
+                    "flickr8k-rnn-base": _captions("rnn-base"),
+                },
+                data="Flickr8k",
+            ),
+            """
+            flickr8k-m-rnn | m-RNN, AlexNet | 24.39 0.565 0.386 0.256 0.170
+            flickr8k-beam | … a beam of 5 (ours alone) | - - - - -
+            flickr8k-rnn-base | RNN-Base (ours alone) | - - - - -
+            """,
         ),
     ),
     needs=("train", "dev", "photos"),
     any_data=False,
+    claims=(
+        Claim("the image helps: m-RNN over RNN-Base", "flickr8k-m-rnn", "flickr8k-rnn-base", "bleu1"),
+        Claim("a beam over the likeliest word", "flickr8k-beam", "flickr8k-m-rnn", "bleu4"),
+    ),
+    notes=(_GREEDY,),
 )
 
 TABLE_7 = Table(
@@ -197,7 +242,7 @@ TABLE_7 = Table(
     _SERVER,
     rows_of(
         _SERVER,
-        _OURS,
+        Part(recipes={"greedy-c5": _captions("m-rnn"), "beam-c5": _captions("m-rnn", 5)}, why_not=_FORTY),
         """
         greedy-c5 | greedy, 5 references | 0.668 0.488 0.342 0.239 0.729 0.489 0.221
         greedy-c40 | greedy, 40 references | 0.845 0.730 0.598 0.473 0.740 0.616 0.291
@@ -207,6 +252,11 @@ TABLE_7 = Table(
     ),
     needs=("train", "dev", "photos"),
     any_data=False,
+    claims=(Claim("a beam over the likeliest word", "beam-c5", "greedy-c5", "bleu4"),),
+    notes=(
+        _CIDER,
+        "Ours are of photos whose captions are here, not of the server's test photos; the beam has a width of 5.",
+    ),
 )
 
 TABLE_8 = Table(
@@ -218,7 +268,16 @@ TABLE_8 = Table(
     (
         *rows_of(
             _SERVER,
-            Part("validation photos", why_not=NOT_YET),
+            Part(
+                "validation photos",
+                {
+                    "shared": _captions("m-rnn-shared", 5),
+                    "bleu": _reranked("bleu"),
+                    "cider": _reranked("cider"),
+                    "bleu-oracle": _reranked("bleu-oracle"),
+                    "cider-oracle": _reranked("cider-oracle"),
+                },
+            ),
             """
             shared | m-RNN-shared | 0.686 0.511 0.375 0.280 0.842 0.500 0.228
             bleu | reranked by BLEU | 0.718 0.550 0.409 0.305 0.909 0.519 0.235
@@ -229,20 +288,47 @@ TABLE_8 = Table(
         ),
         *rows_of(
             _SERVER,
-            Part("test photos, by MS COCO's server", why_not="only MS COCO's server can score it"),
+            Part("test photos, by MS COCO's server", why_not=_SERVER_ONLY),
             """
             test-shared | m-RNN-shared | 0.685 0.512 0.376 0.279 0.819 0.504 0.229
             test-bleu | reranked by BLEU | 0.720 0.553 0.410 0.302 0.886 0.524 0.238
             test-cider | reranked by CIDEr | 0.716 0.545 0.404 0.299 0.917 0.521 0.242
             """,
         ),
+        *rows_of(
+            _SERVER,
+            Part(
+                "neighbours by the photos' own vectors (not in the paper's table)",
+                {"bleu-photo": _reranked("bleu", "photo"), "cider-photo": _reranked("cider", "photo")},
+            ),
+            """
+            bleu-photo | reranked by BLEU | - - - - - - -
+            cider-photo | reranked by CIDEr | - - - - - - -
+            """,
+        ),
     ),
     needs=("train", "dev", "photos"),
     claims=(
         Claim("reranking by BLEU helps", "bleu", "shared", "bleu4"),
-        Claim("reranking by CIDEr helps", "cider", "shared", "cider"),
+        Claim("reranking by CIDEr helps", "cider", "shared", "cider_d"),
+        Claim("refined features over the photos' own (BLEU)", "bleu", "bleu-photo", "bleu4"),
+        Claim("refined features over the photos' own (CIDEr)", "cider", "cider-photo", "cider_d"),
+    ),
+    notes=(
+        _CIDER,
+        "Ours: a beam of 5 for direct output, of 10 to choose from; k and m for each half of the photos are those that "
+        "are best on the other half.",
     ),
 )
+
+_VARIANTS = {
+    "no-emb-input": "NoEmbInput",
+    "one-layer-emb": "OneLayerEmb",
+    "emb-one-input": "EmbOneInput",
+    "vis-in-rnn": "visInRnn",
+    "vis-in-rnn-both": "visInRnn-both",
+    "vis-in-rnn-both-shared": "visInRnn-both-shared",
+}
 
 TABLE_9 = Table(
     "m-rnn-9",
@@ -252,7 +338,7 @@ TABLE_9 = Table(
     _BLEU,
     rows_of(
         _BLEU,
-        _OURS,
+        Part(recipes={**_M_RNN, **{key: _captions(f"m-rnn-{key}") for key in _VARIANTS}}),
         """
         m-rnn | m-RNN | 0.600 0.412 0.278 0.187
         no-emb-input | NoEmbInput | 0.592 0.408 0.277 0.188
@@ -264,17 +350,8 @@ TABLE_9 = Table(
         """,
     ),
     needs=("train", "dev", "photos"),
-    claims=tuple(
-        Claim(f"m-RNN over {label}", "m-rnn", key, "bleu1")
-        for key, label in (
-            ("no-emb-input", "NoEmbInput"),
-            ("one-layer-emb", "OneLayerEmb"),
-            ("emb-one-input", "EmbOneInput"),
-            ("vis-in-rnn", "visInRnn"),
-            ("vis-in-rnn-both", "visInRnn-both"),
-            ("vis-in-rnn-both-shared", "visInRnn-both-shared"),
-        )
-    ),
+    claims=tuple(Claim(f"m-RNN over {label}", "m-rnn", key, "bleu1") for key, label in _VARIANTS.items()),
+    notes=(_GREEDY,),
 )
 
 TABLES = (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_7, TABLE_8, TABLE_9)

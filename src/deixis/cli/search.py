@@ -1,0 +1,98 @@
+"""`deixis search`: photos of an index for a sentence, or for another photo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deixis.cli.output import Json, note, plural, print_json, working
+from deixis.errors import DeixisError
+
+if TYPE_CHECKING:
+    from deixis.tasks.hits import Hit
+
+
+def search(
+    sentence: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SENTENCE",
+            help='In English, in quotes. "dog +ball -snow" wants a ball and no snow. Filters: in:FOLDER camera:NAME.',
+            show_default=False,
+        ),
+    ] = None,
+    index: Annotated[Path, typer.Option(metavar="DIR", help="The index.")] = Path("photos.deixis"),
+    like: Annotated[
+        Path | None, typer.Option(metavar="PHOTO", help="Look for photos like this one instead of a sentence.")
+    ] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most so many hits.")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the phrases of the sentence and their boxes.")
+    ] = False,
+    after: Annotated[str | None, typer.Option(metavar="DATE", help="Taken then or later, such as 2024-06.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Taken before that.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show unlikely photos too.")] = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Print paths and nothing else, for other programs.")] = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the hits into a table.")] = None,
+    links: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Fill a new folder with links to the photos.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find photos by what they show."""
+    from deixis.tasks.exporting import write_csv, write_links
+    from deixis.tasks.searching import open_index
+
+    if (sentence is None) == (like is None):
+        raise DeixisError("give a sentence in quotes, or --like PHOTO, one of the two")
+    with working("looking"), open_index(index) as photos:
+        if like is not None:
+            hits = photos.like(like, top, after=after, before=before, everything=everything)
+        else:
+            asked = sentence or ""
+            hits = photos.search(asked, top, explain=explain, after=after, before=before, everything=everything)
+        unknown = photos.unknown_words(sentence) if sentence else []
+        count, looked_at = len(photos), photos.looked_at(sentence or "", after=after, before=before)
+    if csv is not None:
+        write_csv(csv, hits)
+    if links is not None:
+        write_links(links, hits)
+    if json:
+        print_json({"query": sentence or str(like), "hits": [hit.as_json() for hit in hits]})
+        return
+    if paths:
+        for hit in hits:
+            print(hit.path)
+        return
+    _print_hits(hits)
+    for file, what in ((csv, "table"), (links, "links")):
+        if file is not None:
+            note(f"{what}: {file}")
+    if unknown:
+        note(f"the models do not know {_listed(unknown)}, so they cannot look for that")
+    if not hits:
+        note(_nothing(count, looked_at, everything))
+
+
+def _print_hits(hits: list[Hit]) -> None:
+    for hit in hits:
+        likely = "     " if hit.probability is None else f"{hit.probability:4.0%} "
+        others = f"  (and {plural(len(hit.duplicates), 'photo')} like it)" if hit.duplicates else ""
+        print(f"{likely} {hit.path}{others}")
+        for phrase in hit.phrases:
+            box = ", ".join(f"{side:.0f}" for side in phrase.box)
+            print(f"        {phrase.text}: [{box}]  (there {phrase.score:.0%})")
+
+
+def _nothing(count: int, looked_at: int, everything: bool) -> str:
+    if count and not looked_at:
+        return f"nothing found: none of {plural(count, 'photo')} passes the filters"
+    looked = f"nothing found in {plural(looked_at, 'photo')}"
+    return looked if everything or not looked_at else f"{looked}; --all shows what comes nearest"
+
+
+def _listed(words: list[str]) -> str:
+    quoted = [f"'{word}'" for word in dict.fromkeys(words)]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

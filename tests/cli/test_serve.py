@@ -1,0 +1,87 @@
+"""`deixis serve` and `deixis demo` as a person types them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deixis.cli.demo import cache_folder
+from tests.conftest import Run
+
+DOGS = "two dogs look out of a window"
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command, and the link that it prints."""
+    command = [sys.executable, "-m", "deixis.cli.main", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        link = process.stdout.readline().strip()
+        assert link.startswith("http"), process.stderr.read()
+        yield link, process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+def ended(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGINT)
+    return process.wait(30)
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_the_sample_photos_searchable_and_serve_shows_its_index(tmp_path: Path) -> None:
+    index = tmp_path / "demo.deixis"
+    with running("demo", "--no-open", "--port", 0, "--into", index) as (link, process):
+        assert httpx.get(f"{link}api/status").json()["photos"] == 14
+        page = httpx.get(link)
+        assert "<title>deixis</title>" in page.text or page.status_code == 503  # 503 where the page was not built
+        found = httpx.get(f"{link}api/search", params={"q": DOGS, "explain": 1, "all": 1}, timeout=60).json()["hits"]
+        assert found[0]["name"] == "dogs.jpg"
+        assert found[0]["phrases"][0]["text"] == "two dogs"
+        assert httpx.get(f"{link}api/photos/{found[0]['id']}/image").headers["content-type"] == "image/jpeg"
+        asked = {"photo": found[0]["id"], "sentence": "Two dogs."}
+        grounded = httpx.post(f"{link}api/ground", json=asked, timeout=60).json()
+        assert [phrase["text"] for phrase in grounded["phrases"]] == ["Two dogs"]
+        assert ended(process) == 0
+    with running("serve", "--index", index, "--no-open", "--port", 0) as (link, process):
+        assert httpx.get(f"{link}api/status").json()["photos"] == 14
+        photo = (Path(__file__).parents[2] / "src/deixis/data/samples/images/dogs.jpg").read_bytes()
+        like = httpx.post(f"{link}api/search/like", files={"photo": photo}, timeout=60).json()["hits"]
+        assert like[0]["name"] == "dogs.jpg"
+        assert ended(process) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("serve", "--index", "nowhere"), "nowhere"),
+        (("serve", "--token", "short"), "--token: at least 12 characters"),
+        (("serve", "--port", "99999"), "65535"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_exit_2(deixis: Run, arguments: tuple[str, ...], words: str) -> None:
+    done = deixis(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_keeps_its_index_among_the_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "deixis"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "deixis"
