@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 VENV := .venv
 PYTHON := $(VENV)/bin/python
+# The page of the web app is built when the package is installed.
+PAGE := hatch_build.py $(shell find web -name node_modules -prune -o -type f -print)
 
 .PHONY: demo test lint bench clean
 
@@ -19,11 +21,11 @@ lint: $(VENV)/.ready-test
 bench: $(VENV)/.ready-test
 	$(PYTHON) benchmarks/data.py
 
-$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup $(PAGE)
 	scripts/setup $(VENV)
 	touch $@
 
-$(VENV)/.ready-test: pyproject.toml constraints.txt scripts/setup
+$(VENV)/.ready-test: pyproject.toml constraints.txt scripts/setup $(PAGE)
 	scripts/setup $(VENV) test
 	touch $@ $(VENV)/.ready
 

@@ -30,6 +30,7 @@ class ColourSeer:
 
     fingerprint: str = "colours-1"
     dimension: int = DIMENSION
+    region_dimension: int = DIMENSION
     slowly_s: float = 0.0
     looked_at: list[Path] = field(default_factory=list)
 

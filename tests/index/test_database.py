@@ -104,7 +104,7 @@ def test_an_index_that_is_being_made_is_not_there_until_it_is_whole(
 
     monkeypatch.setattr(database, "write_about", stop)
     with pytest.raises(KeyboardInterrupt):
-        make_database(tmp_path / "index", "f", 4)
+        make_database(tmp_path / "index", "f", 4, 4)
     assert [path.name for path in (tmp_path / "index").iterdir()] == [".deixis-index"]
 
 
@@ -121,7 +121,7 @@ def test_a_reader_cannot_write(index: Path) -> None:
 
 def test_a_folder_with_odd_signs_in_its_name_is_opened(tmp_path: Path) -> None:
     folder = tmp_path / "50% of? my #photos ü"
-    make_database(folder, "f", 4)
+    make_database(folder, "f", 4, 4)
     open_to_read(folder).close()
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from deixis.errors import DeixisError
-from deixis.index import Grouping, PhotoIndex, Where, mixed, update_index
+from deixis.errors import DeixisError, PhotoError
+from deixis.index import Grouping, PhotoIndex, Seen, Where, mixed, update_index
 from tests.index.fakes import DIMENSION, ColourSeer, photo, photos, vector
 
 
@@ -212,3 +214,53 @@ def test_what_is_no_index_is_one_line(tmp_path: Path) -> None:
 def test_the_index_of_another_model_is_one_line(index: PhotoIndex) -> None:
     with pytest.raises(DeixisError, match=r"another model \(colours-1, not other\).*--rebuild$"):
         PhotoIndex(index.folder, fingerprint="other")
+
+
+class ShortRegions(ColourSeer):
+    """Its regions have shorter vectors than whole photos, of which only the first numbers count."""
+
+    def see(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Seen | PhotoError]]:
+        for path, seen in super().see(paths):
+            assert isinstance(seen, Seen)
+            yield path, replace(seen, region_vectors=seen.region_vectors[:, : self.region_dimension])
+
+
+def test_regions_may_have_vectors_of_another_length(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 30)
+    update_index(tmp_path / "index", [tmp_path / "photos"], ShortRegions(region_dimension=7))
+    with PhotoIndex(tmp_path / "index") as index:
+        assert (index.about.dimension, index.about.region_dimension) == (DIMENSION, 7)
+        asked = random_query()[:7]
+        exact = {number: (index.regions_of(number)[1] @ asked).max() for number in range(1, 31)}
+        expected = sorted(exact, key=lambda number: -exact[number])
+        assert [match.id for match in index.search_regions(asked, 5)] == expected[:5]
+        assert index.nearest_by_regions(asked)[:5].tolist() == expected[:5]
+        assert len(index.search(random_query(), 5)) == 5
+        with pytest.raises(DeixisError, match="7 numbers"):
+            index.search_regions(random_query())
+
+
+def test_the_nearest_are_those_that_a_search_finds(index: PhotoIndex) -> None:
+    query = random_query()
+    assert index.nearest(query, 7).tolist() == [match.id for match in index.search(query, 7)]
+    assert index.numbers().tolist() == list(range(1, 31))
+    assert np.array_equal(index.vectors_of(np.array([4, 2])), np.stack([index.vector_of(4), index.vector_of(2)]))
+    assert set(index.regions_of_all([3, 99])) == {3}
+
+
+def test_scores_of_others_rank_photos(index: PhotoIndex) -> None:
+    found = index.ranked(np.array([9, 4, 777, 2]), np.array([0.5, 0.9, 1.0, 0.7], dtype=np.float32), 2)
+    assert [(match.id, match.rank) for match in found] == [(4, 1), (2, 2)]
+    assert found[0].score == pytest.approx(0.9)
+
+
+def test_a_photo_that_is_gone_is_not_ranked(index: PhotoIndex, tmp_path: Path) -> None:
+    (tmp_path / "photos" / "003.png").unlink()
+    update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
+    found = index.ranked(np.array([3, 4, 5]), np.array([0.1, 0.9, 0.5], dtype=np.float32), 2)
+    assert [match.id for match in found] == [5, 3]
+
+
+def test_the_newest_come_page_by_page(index: PhotoIndex) -> None:
+    assert [photo.id for photo in index.newest(3)] == [30, 29, 28]
+    assert [photo.id for photo in index.newest(3, begin=28)] == [2, 1]

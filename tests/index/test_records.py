@@ -19,7 +19,7 @@ SHA = b"s" * 32
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    make_database(tmp_path, "f", 4)
+    make_database(tmp_path, "f", 4, 4)
     opened = open_to_write(tmp_path)
     yield opened
     opened.close()

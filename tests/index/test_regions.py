@@ -29,7 +29,7 @@ def vectors(count: int, seed: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Snapshot, sqlite3.Connection]]:
     folder = tmp_path_factory.mktemp("index")
-    make_database(folder, "f", DIMENSION)
+    make_database(folder, "f", DIMENSION, DIMENSION)
     with closing(open_to_write(folder)) as connection:
         connection.execute("BEGIN")
         regions = vectors(PHOTOS * EACH, 0)

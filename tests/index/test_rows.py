@@ -11,9 +11,11 @@ import pytest
 from deixis.errors import DeixisError
 from deixis.index import rows as rows_module
 from deixis.index import update_index
-from deixis.index.database import open_to_write
+from deixis.index.database import About, open_to_write
 from deixis.index.rows import basis_of, joined, photos_with_regions, read_rows
 from tests.index.fakes import DIMENSION, ColourSeer, photos
+
+ABOUT = About("one", "colours-1", DIMENSION, DIMENSION)
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def test_photos_come_in_order_and_in_parts(index: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(rows_module, "_AT_ONCE", 3)
     with closing(open_to_write(index)) as connection:
         basis = basis_of(connection, photos_with_regions(connection), DIMENSION)
-        parts = list(read_rows(connection, index / "index.sqlite", DIMENSION, basis))
-        later = list(read_rows(connection, index / "index.sqlite", DIMENSION, basis, after=6))
+        parts = list(read_rows(connection, index / "index.sqlite", ABOUT, basis))
+        later = list(read_rows(connection, index / "index.sqlite", ABOUT, basis, after=6))
     assert [len(part) for part in parts] == [3, 3, 1]
     together = joined(parts)
     assert together.ids.tolist() == list(range(1, 8))
@@ -44,7 +46,7 @@ def test_a_vector_of_another_length_is_one_line(index: Path, statement: str) -> 
         basis = basis_of(connection, photos_with_regions(connection), DIMENSION)
         connection.execute(f"{statement} WHERE photo = 3")
         with pytest.raises(DeixisError, match="damaged .the vectors of photo 3 have another length.*--rebuild$"):
-            list(read_rows(connection, index / "index.sqlite", DIMENSION, basis))
+            list(read_rows(connection, index / "index.sqlite", ABOUT, basis))
 
 
 def test_axes_can_be_chosen_where_there_are_no_regions(index: Path) -> None:

@@ -76,7 +76,7 @@ def size_of(path: Path) -> tuple[int, int]:
         return width, height
 
 
-def open_photo(path: Path, at_least: int | None = None) -> Image.Image:
+def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None = None) -> Image.Image:
     """Decode a photo to RGB: EXIF rotation applied, the first frame only, transparency on white.
 
     Parameters
@@ -87,6 +87,8 @@ def open_photo(path: Path, at_least: int | None = None) -> Image.Image:
         If given, both sides need only be this many pixels long. A colour JPEG is then decoded to a half, a quarter or
         an eighth where that is enough, at a fraction of the cost; everything else comes in full. `size_of` tells the
         full size.
+    most_pixels
+        A photo that says that it has more is not decoded; `MAX_PIXELS` where nothing is said.
 
     Examples
     --------
@@ -96,7 +98,7 @@ def open_photo(path: Path, at_least: int | None = None) -> Image.Image:
     ...     open_photo(Path(folder) / "a.png").mode
     'RGB'
     """
-    with _opened(path) as image:
+    with _opened(path, most_pixels) as image:
         if at_least is not None and image.mode == "RGB":
             image.draft("RGB", (at_least, at_least))  # only JPEGs know how
         upright = ImageOps.exif_transpose(image)
@@ -133,7 +135,7 @@ def _white(mode: str, highest: float) -> float:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _opened(path: Path, most_pixels: int | None = None) -> Iterator[Image.Image]:
     """Open within the limits; whatever goes wrong, here or in the block, becomes one line about this photo."""
     import pillow_heif
 
@@ -142,7 +144,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         if path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
         with Image.open(path, formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
+            if image.width * image.height > (MAX_PIXELS if most_pixels is None else most_pixels):
                 raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
             yield image
     except PhotoError:

@@ -26,7 +26,7 @@ from deixis.index.rows import Rows, basis_of, photos_with_regions, read_rows
 
 FOLDER = "cache"
 MANIFEST = "manifest.json"
-VERSION = 1
+VERSION = 2
 _ARRAYS = ("ids", "whole", "counts", "codes")
 _DEAD_SHARE = 0.25
 _WELL_FITTED = 50_000
@@ -61,6 +61,7 @@ class CacheManifest:
     uid: str
     generation: str
     dimension: int
+    region_dimension: int
     width: int
     fitted: int
     basis_sum: int
@@ -107,7 +108,12 @@ def read_manifest(folder: Path, about: About) -> CacheManifest | None:
         manifest = CacheManifest(**document, blocks=blocks)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return manifest if (manifest.uid, manifest.dimension) == (about.uid, about.dimension) else None
+    return manifest if _is_of(manifest, about) else None
+
+
+def _is_of(manifest: CacheManifest, about: About) -> bool:
+    held = manifest.uid, manifest.dimension, manifest.region_dimension
+    return held == (about.uid, about.dimension, about.region_dimension)
 
 
 def has_cache(folder: Path) -> bool:
@@ -121,7 +127,7 @@ def open_cache(folder: Path, about: About) -> Cached | None:
     if manifest is None:
         return None
     try:
-        basis = _mapped(folder, manifest, "basis", (manifest.dimension + 1, manifest.width), np.dtype("<f4"))
+        basis = _mapped(folder, manifest, "basis", (manifest.region_dimension + 1, manifest.width), np.dtype("<f4"))
         shapes = manifest.shapes(manifest.rows, manifest.regions)
         arrays = {name: _mapped(folder, manifest, name, *shapes[name]) for name in _ARRAYS}
         whole = _sum(basis) == manifest.basis_sum and _is_whole(manifest, arrays)
@@ -162,7 +168,7 @@ class _Writer:
         cached = open_cache(self.folder, self.about)
         with_regions = photos_with_regions(self.connection)
         if cached is None or self._is_worn(cached.manifest, len(with_regions)):
-            basis = basis_of(self.connection, with_regions, self.about.dimension)
+            basis = basis_of(self.connection, with_regions, self.about.region_dimension)
             manifest = self._new_generation(basis, len(with_regions))
         else:
             basis, manifest = cached.basis, cached.manifest
@@ -182,6 +188,7 @@ class _Writer:
             self.about.uid,
             generation,
             self.about.dimension,
+            self.about.region_dimension,
             len(basis.steps),
             fitted,
             _sum(together),
@@ -193,7 +200,7 @@ class _Writer:
         return manifest
 
     def _append(self, manifest: CacheManifest, basis: Basis) -> None:
-        parts = read_rows(self.connection, self.folder / DATABASE, self.about.dimension, basis, after=manifest.last_id)
+        parts = read_rows(self.connection, self.folder / DATABASE, self.about, basis, after=manifest.last_id)
         block, last_id = Block(0, 0, (0,) * len(_ARRAYS)), manifest.last_id
         with ExitStack() as stack:
             shapes = manifest.shapes(manifest.rows, manifest.regions)

@@ -17,7 +17,7 @@ from deixis.index.walking import MARK
 
 DATABASE = "index.sqlite"
 FORMAT = "deixis-index"
-VERSION = "1"
+VERSION = "2"
 _WAIT_S = 10.0
 _ERROR_KIND = 0xFF
 """SQLite tells more of an error in the bits above these."""
@@ -75,13 +75,14 @@ class About:
     ----------
     uid
         Differs whenever the index was begun anew, so that caches of what was there before are known.
-    fingerprint, dimension
+    fingerprint, dimension, region_dimension
         Of whoever saw the photos.
     """
 
     uid: str
     fingerprint: str
     dimension: int
+    region_dimension: int
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def open_to_write(folder: Path) -> sqlite3.Connection:
         return connection
 
 
-def make_database(folder: Path, fingerprint: str, dimension: int) -> None:
+def make_database(folder: Path, fingerprint: str, dimension: int, region_dimension: int) -> None:
     """Begin an index: the file appears with all its tables, or not at all."""
     path = folder / DATABASE
     with explained(path):
@@ -166,7 +167,7 @@ def make_database(folder: Path, fingerprint: str, dimension: int) -> None:
     with plainly(path), new_file(path) as unfinished, closing(sqlite3.connect(unfinished)) as connection:
         connection.execute("PRAGMA page_size = 16384")  # a photo's regions take 20 kB
         connection.executescript(_SCHEMA)
-        write_about(connection, fingerprint, dimension)
+        write_about(connection, fingerprint, dimension, region_dimension)
         connection.commit()
 
 
@@ -179,7 +180,7 @@ def remove_database(folder: Path) -> None:
             (folder / (DATABASE + ending)).unlink()
 
 
-def write_about(connection: sqlite3.Connection, fingerprint: str, dimension: int) -> None:
+def write_about(connection: sqlite3.Connection, fingerprint: str, dimension: int, region_dimension: int) -> None:
     """Say who sees the photos from now on."""
     about = {
         "format": FORMAT,
@@ -187,6 +188,7 @@ def write_about(connection: sqlite3.Connection, fingerprint: str, dimension: int
         "uid": uuid.uuid4().hex,
         "fingerprint": fingerprint,
         "dimension": str(dimension),
+        "region_dimension": str(region_dimension),
     }
     connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", about.items())
 
@@ -202,7 +204,7 @@ def read_about(connection: sqlite3.Connection, path: Path) -> About:
             f"{_anew(path.parent)}"
         )
     try:
-        return About(said["uid"], said["fingerprint"], int(said["dimension"]))
+        return About(said["uid"], said["fingerprint"], int(said["dimension"]), int(said["region_dimension"]))
     except (KeyError, ValueError) as error:
         raise damaged(f"{type(error).__name__}: {error}", path) from None
 

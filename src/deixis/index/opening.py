@@ -27,14 +27,14 @@ def open_to_fill(folder: Path, seer: PhotoSeer, rebuild: bool = False) -> sqlite
     if even that cannot be done, replaced.
     """
     if not (folder / DATABASE).exists():
-        make_database(folder, seer.fingerprint, seer.dimension)
+        make_database(folder, seer.fingerprint, seer.dimension, seer.region_dimension)
     try:
         return _ready(folder, seer, rebuild)
     except DamagedIndexError:
         if not rebuild:
             raise
     remove_database(folder)
-    make_database(folder, seer.fingerprint, seer.dimension)
+    make_database(folder, seer.fingerprint, seer.dimension, seer.region_dimension)
     return _ready(folder, seer, rebuild=False)
 
 
@@ -56,5 +56,5 @@ def _empty(connection: sqlite3.Connection, seer: PhotoSeer) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for table in CONTENTS:
         connection.execute(f"DELETE FROM {table}")  # noqa: S608
-    write_about(connection, seer.fingerprint, seer.dimension)
+    write_about(connection, seer.fingerprint, seer.dimension, seer.region_dimension)
     connection.execute("COMMIT")

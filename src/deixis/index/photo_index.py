@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from deixis.index.grouping import Grouping, groups_of
 from deixis.index.matches import Answer, Match
 from deixis.index.ranking import best
 from deixis.index.records import IndexedPhoto
-from deixis.index.regions import best_regions
+from deixis.index.regions import RankedRegions, best_regions
 from deixis.index.seeing import Floats
 from deixis.index.snapshot import Snapshot, refreshed
 from deixis.index.where import Where
@@ -122,8 +122,7 @@ class PhotoIndex:
             Put near-duplicates and bursts together; `top` counts groups then. None lists every photo.
         """
         snapshot = self._now()
-        asked = self._as_query(query, snapshot)
-        rows, scores = self._scored(snapshot, asked, where)
+        rows, scores = self._scored(snapshot, self._as_query(query, snapshot.about.dimension), where)
 
         def first(count: int) -> list[Answer]:
             return [Answer(int(rows[place]), float(scores[place])) for place in best(scores, count)]
@@ -144,15 +143,41 @@ class PhotoIndex:
         Short codes of all regions choose a shortlist, whose exact scores decide.
         """
         snapshot = self._now()
-        asked = self._as_query(query, snapshot)
-        allowed = self._allowed(snapshot, where)
-
-        def read_regions(numbers: list[int]) -> dict[int, tuple[Floats, NDArray[np.float16]]]:
-            with self._reading() as connection:
-                return records.regions_of(connection, numbers, snapshot.about.dimension)
-
-        found = best_regions(snapshot, read_regions, asked, allowed, max(shortlist, _REGIONS * top))
+        found = self._best_regions(snapshot, query, where, max(shortlist, _REGIONS * top))
         return self._matches(snapshot, found.first, len(found.rows), top, grouping)
+
+    def numbers(self, where: Where | None = None) -> NDArray[np.int64]:
+        """The numbers of all photos that a search would look at, ascending."""
+        snapshot = self._now()
+        return snapshot.ids[self._allowed(snapshot, where)]
+
+    def nearest(self, query: ArrayLike, count: int, *, where: Where | None = None) -> NDArray[np.int64]:
+        """The numbers of the photos that `search` would find, best first."""
+        snapshot = self._now()
+        rows, scores = self._scored(snapshot, self._as_query(query, snapshot.about.dimension), where)
+        return snapshot.ids[rows[best(scores, count)]]
+
+    def nearest_by_regions(
+        self, query: ArrayLike, *, where: Where | None = None, shortlist: int = SHORTLIST
+    ) -> NDArray[np.int64]:
+        """The numbers of the photos of the regions on the shortlist, best first."""
+        snapshot = self._now()
+        return snapshot.ids[self._best_regions(snapshot, query, where, shortlist).rows]
+
+    def ranked(
+        self, numbers: NDArray[np.int64], scores: Floats, top: int, *, grouping: Grouping | None = None
+    ) -> list[Match]:
+        """Photos as matches, by scores that somebody else gave them; a photo that is gone is left out."""
+        snapshot = self._now()
+        rows = np.searchsorted(snapshot.ids, numbers)
+        there = rows < len(snapshot.ids)
+        there[there] = snapshot.ids[rows[there]] == numbers[there]
+        rows, scores = rows[there], scores[there]
+
+        def first(count: int) -> list[Answer]:
+            return [Answer(int(rows[place]), float(scores[place])) for place in best(scores, count)]
+
+        return self._matches(snapshot, first, len(rows), top, grouping)
 
     def photo(self, number: int) -> IndexedPhoto:
         """What the index knows of the photo with a number."""
@@ -167,6 +192,18 @@ class PhotoIndex:
         with self._reading() as connection:
             return records.photo_at(connection, Path(os.path.abspath(path)))  # noqa: PTH100
 
+    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
+        """Photos by falling numbers, `count` of them after the first `begin`."""
+        last = self.numbers()[::-1][begin : begin + count].tolist()
+        with self._reading() as connection:
+            found = records.photos_by_id(connection, last)
+        return [found[number] for number in last if number in found]
+
+    def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
+        """The vectors of whole photos: (n, dimension). The photos must be there."""
+        snapshot = self._now()
+        return snapshot.whole(np.searchsorted(snapshot.ids, numbers))
+
     def vector_of(self, number: int) -> Floats:
         """The vector of a whole photo, to search by it."""
         with self._reading() as connection:
@@ -176,13 +213,17 @@ class PhotoIndex:
         return found
 
     def regions_of(self, number: int) -> tuple[Floats, Floats]:
-        """Boxes (n, 4) and vectors (n, dimension) of a photo's regions."""
-        dimension = self.about.dimension
-        with self._reading() as connection:
-            found = records.regions_of(connection, [number], dimension).get(number)
+        """Boxes (n, 4) and vectors (n, region dimension) of a photo's regions."""
+        found = self.regions_of_all([number]).get(number)
         if found is None:
-            return np.zeros((0, 4), dtype=np.float32), np.zeros((0, dimension), dtype=np.float32)
+            return np.zeros((0, 4), dtype=np.float32), np.zeros((0, self.about.region_dimension), dtype=np.float32)
         return found[0], found[1].astype(np.float32)
+
+    def regions_of_all(self, numbers: Iterable[int]) -> dict[int, tuple[Floats, NDArray[np.float16]]]:
+        """The same for several photos, as they are kept; a photo without any is left out."""
+        dimension = self.about.region_dimension
+        with self._reading() as connection:
+            return records.regions_of(connection, numbers, dimension)
 
     def thumbnail(self, number: int) -> bytes | None:
         """A small JPEG of a photo; None where none was kept."""
@@ -206,16 +247,19 @@ class PhotoIndex:
                 refuse_other_model(self._snapshot.about, self.fingerprint, self.folder)
             return self._snapshot
 
-    def _as_query(self, query: ArrayLike, snapshot: Snapshot) -> Floats:
+    def _as_query(self, query: ArrayLike, dimension: int) -> Floats:
         asked = np.ascontiguousarray(query, dtype=np.float32)
-        if asked.shape != (snapshot.about.dimension,):
+        if asked.shape != (dimension,):
             raise DeixisError(
-                f"{self.folder}: its vectors have {snapshot.about.dimension} numbers, "
-                f"the query's has shape {asked.shape}"
+                f"{self.folder}: its vectors have {dimension} numbers, the query's has shape {asked.shape}"
             )
         if not np.isfinite(asked).all():
             raise DeixisError("the vector of the query holds a number that is not finite")
         return asked
+
+    def _best_regions(self, snapshot: Snapshot, query: ArrayLike, where: Where | None, shortlist: int) -> RankedRegions:
+        asked = self._as_query(query, snapshot.about.region_dimension)
+        return best_regions(snapshot, self.regions_of_all, asked, self._allowed(snapshot, where), shortlist)
 
     def _allowed(self, snapshot: Snapshot, where: Where | None) -> NDArray[np.bool_]:
         """Which rows are looked at."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.index.codes import Basis, Codes, fit_basis
-from deixis.index.database import damaged
+from deixis.index.database import About, damaged
 from deixis.index.seeing import Floats
 
 _AT_ONCE = 512
@@ -52,9 +52,7 @@ def joined(parts: list[Rows]) -> Rows:
     )
 
 
-def read_rows(
-    connection: sqlite3.Connection, path: Path, dimension: int, basis: Basis, after: int = 0
-) -> Iterator[Rows]:
+def read_rows(connection: sqlite3.Connection, path: Path, about: About, basis: Basis, after: int = 0) -> Iterator[Rows]:
     """Photos with numbers above `after`, a few hundred at a time; `path` is what to call damaged."""
     while True:
         photos = connection.execute(
@@ -65,16 +63,18 @@ def read_rows(
         if not photos:
             return
         after = photos[-1][0]
-        yield _encoded(photos, path, dimension, basis)
+        yield _encoded(photos, path, about, basis)
 
 
-def _encoded(photos: list[tuple[int, bytes, bytes | None]], path: Path, dimension: int, basis: Basis) -> Rows:
+def _encoded(photos: list[tuple[int, bytes, bytes | None]], path: Path, about: About, basis: Basis) -> Rows:
+    dimension, region_bytes = about.dimension, 2 * about.region_dimension
     ids = np.array([number for number, _, _ in photos], dtype=np.int64)
-    counts = np.array([len(regions or b"") // (2 * dimension) for _, _, regions in photos], dtype=np.int64)
+    counts = np.array([len(regions or b"") // region_bytes for _, _, regions in photos], dtype=np.int64)
     for number, whole, regions in photos:
-        if len(whole) != 4 * dimension or len(regions or b"") % (2 * dimension):
+        if len(whole) != 4 * dimension or len(regions or b"") % region_bytes:
             raise damaged(f"the vectors of photo {number} have another length than the model's", path)
-    vectors = np.frombuffer(b"".join(regions or b"" for _, _, regions in photos), dtype="<f2").reshape(-1, dimension)
+    together = b"".join(regions or b"" for _, _, regions in photos)
+    vectors = np.frombuffer(together, dtype="<f2").reshape(-1, about.region_dimension)
     whole_vectors = np.frombuffer(b"".join(whole for _, whole, _ in photos), dtype="<f4").reshape(-1, dimension)
     return Rows(ids, whole_vectors.astype(np.float32), counts, basis.encode(vectors.astype(np.float32)))
 

@@ -30,12 +30,13 @@ class Seen:
     Attributes
     ----------
     whole : array of float32, (dimension,)
-        The vector of the whole photo. The dot product with the vector of a query is the score, as it is for regions.
+        The vector of the whole photo. The dot product with the vector of a query is the score. Regions have scores of
+        the same kind, but may have vectors of their own making, of another length, for queries of their own.
     width, height
         In pixels, after EXIF rotation.
     region_boxes : array of float32, (n, 4)
         ``x1, y1, x2, y2`` in pixels of the photo as opened.
-    region_vectors : array of float32, (n, dimension)
+    region_vectors : array of float32, (n, region_dimension)
         One a box; kept as float16.
     thumbnail
         A small JPEG, from `thumbnail_of`; made here so that a photo is decoded once. None where none is wanted.
@@ -64,7 +65,12 @@ class PhotoSeer(Protocol):
 
     @property
     def dimension(self) -> int:
-        """Numbers in every vector."""
+        """Numbers in the vector of a whole photo."""
+        ...
+
+    @property
+    def region_dimension(self) -> int:
+        """Numbers in the vector of a region."""
         ...
 
     def see(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Seen | PhotoError]]:
@@ -72,18 +78,18 @@ class PhotoSeer(Protocol):
         ...
 
 
-def refusal(seen: Seen, dimension: int) -> str | None:
+def refusal(seen: Seen, dimension: int, region_dimension: int) -> str | None:
     """Why what was seen cannot be kept, or None if it can.
 
     Examples
     --------
-    >>> refusal(Seen(np.ones(4, dtype=np.float32), 640, 480), 8)
+    >>> refusal(Seen(np.ones(4, dtype=np.float32), 640, 480), 8, 8)
     'the model gave a vector of shape (4,), not (8,)'
     """
     count = len(seen.region_boxes)
     if seen.whole.shape != (dimension,):
         return f"the model gave a vector of shape {seen.whole.shape}, not ({dimension},)"
-    if seen.region_boxes.shape != (count, 4) or (count and seen.region_vectors.shape != (count, dimension)):
+    if seen.region_boxes.shape != (count, 4) or (count and seen.region_vectors.shape != (count, region_dimension)):
         return f"the model gave {seen.region_boxes.shape} boxes and {seen.region_vectors.shape} vectors of regions"
     if not np.isfinite(seen.whole).all() or not np.isfinite(seen.region_boxes).all():
         return "the model gave numbers that are not finite"

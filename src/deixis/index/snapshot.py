@@ -117,14 +117,13 @@ def _begun(folder: Path, connection: sqlite3.Connection, old: Snapshot | None) -
         return Snapshot(about, cached, cached.basis, (cached.rows,), none, cached.manifest.removed)
     if old is not None:
         return old
-    basis = basis_of(connection, photos_with_regions(connection), about.dimension)
+    basis = basis_of(connection, photos_with_regions(connection), about.region_dimension)
     return Snapshot(about, None, basis, (), none, 0)
 
 
 def _extended(folder: Path, connection: sqlite3.Connection, begun: Snapshot) -> Snapshot:
     """The same with what the database has beyond it."""
-    dimension = begun.about.dimension
-    new = list(read_rows(connection, folder / DATABASE, dimension, begun.basis, after=_last_id(begun)))
+    new = list(read_rows(connection, folder / DATABASE, begun.about, begun.basis, after=_last_id(begun)))
     gone = connection.execute("SELECT number, photo FROM removed WHERE number > ?", (begun.removed,)).fetchall()
     if not new and not gone:
         return begun

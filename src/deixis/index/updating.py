@@ -144,6 +144,7 @@ class _Update:
         self.folder, self.connection, self.seer, self.retry = folder, connection, seer, retry
         self.on_done, self.on_progress = on_done, on_progress
         self.report = UpdateReport()
+        self._dimensions = seer.dimension, seer.region_dimension
         self._folder_read: Path | None = None
         self._in_folder: dict[str, records.IndexedPhoto] = {}
         self._in_work: dict[Path, _Candidate] = {}
@@ -265,7 +266,7 @@ class _Update:
     def _see(self, paths: Iterator[Path]) -> None:
         for path, seen in self.seer.see(paths):
             candidate = self._in_work.pop(path)
-            reason = seen.reason if isinstance(seen, PhotoError) else refusal(seen, self.seer.dimension)
+            reason = seen.reason if isinstance(seen, PhotoError) else refusal(seen, *self._dimensions)
             if not _is_as_it_was(candidate.file):
                 self.report.skipped.append(PhotoError(path, "changed while it was read; run again"))
                 continue

@@ -1,0 +1,81 @@
+"""Ten thousand photos stay smooth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deixis.tasks.hits import KnownPhoto
+from tests.browser.conftest import Site
+from tests.server.fakes import FakeLibrary, photo_bytes
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from playwright.sync_api import expect
+
+COUNT = 10_000
+MOST_IN_THE_PAGE = 150
+
+# Scrolls as fast as a hand can flick, and tells how long frames took and how many tiles there were at most.
+SCROLL = """async () => {
+    const frames = [];
+    let most = 0, last = performance.now();
+    for (let step = 0; step < 100; step++) {
+        scrollBy(0, innerHeight / 4);
+        await new Promise(requestAnimationFrame);
+        const now = performance.now();
+        frames.push(now - last);
+        last = now;
+        most = Math.max(most, document.querySelectorAll(".tile").length);
+    }
+    frames.sort((one, other) => one - other);
+    return { most, median: frames[50], slow: frames[95], reached: scrollY };
+}"""
+
+
+class ManyPhotos(FakeLibrary):
+    """Rows without files, all of which look the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shapes = [(640, 480), (480, 640), (600, 600), (900, 500)]
+        for number in range(COUNT):
+            name = f"{number:05d}"
+            self.known[name] = KnownPhoto(name, Path(f"/photos/{name}.jpg"), shapes[number % len(shapes)])
+        self.jpeg = photo_bytes((320, 240))
+
+    def thumbnail(self, photo_id: str) -> bytes:
+        return self.jpeg
+
+
+def test_only_the_tiles_near_the_window_are_in_the_page_and_frames_stay_short(page: Page, site: Site) -> None:
+    page.goto(site(ManyPhotos()))
+    expect(page.get_by_text("10,000 photos")).to_be_visible()
+    expect(page.locator(".tile").first).to_be_visible()
+    scrolled = page.evaluate(SCROLL)
+    print(scrolled)  # shown where the test fails
+    assert scrolled["most"] <= MOST_IN_THE_PAGE
+    assert scrolled["median"] < 250  # 17 on a machine with nothing else to do, but others may be at work
+    assert scrolled["reached"] > 15_000
+
+
+def test_the_last_photo_can_be_reached_and_opened(page: Page, site: Site) -> None:
+    page.goto(site(ManyPhotos()))
+    last = page.get_by_label("09999.jpg")
+    for _ in range(60):
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        page.wait_for_timeout(50)
+        if last.count():
+            break
+    expect(last).to_be_visible()
+    assert page.locator(".tile").count() <= MOST_IN_THE_PAGE
+    was_at = page.evaluate("scrollY")
+    last.click()
+    expect(page.get_by_text("10000 of 10000")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(last).to_be_focused()
+    assert page.evaluate("scrollY") == pytest.approx(was_at, abs=5)

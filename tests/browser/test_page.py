@@ -1,0 +1,286 @@
+"""The web app as somebody uses it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deixis.server.guard import Door
+from tests.browser.conftest import Site
+from tests.server.fakes import FakeEyes, FakeLibrary, photo_bytes
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from playwright.sync_api import expect
+
+SEARCH = "Search photos by a sentence"
+SENTENCE = "A sentence about this photo"
+ACTIVE = re.compile("is-active")
+
+
+def tiles(page: Page) -> Locator:
+    return page.locator(".tile")
+
+
+def test_all_photos_are_there_at_first(page: Page, site: Site) -> None:
+    page.goto(site())
+    expect(tiles(page)).to_have_count(5)
+    expect(page.get_by_text("5 photos")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("[...document.querySelectorAll('.tile img')].every(each => each.naturalWidth > 0)")
+
+
+def test_a_search_shows_hits_with_probabilities_while_somebody_types(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_label(SEARCH).fill("dog")
+    expect(tiles(page)).to_have_count(1)
+    expect(tiles(page).first).to_contain_text("90 %")
+    expect(page).to_have_url(re.compile(r"\?q=dog$"))
+    page.reload()
+    expect(tiles(page)).to_have_count(1)
+    expect(page.get_by_label(SEARCH)).to_have_value("dog")
+
+
+def test_nothing_found_says_so_and_offers_the_closest(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_label(SEARCH).fill("zebra")
+    expect(page.get_by_role("heading", name="Nothing found.")).to_be_visible()
+    expect(tiles(page)).to_have_count(0)
+    page.get_by_role("button", name="Show the closest anyway").click()
+    expect(tiles(page)).to_have_count(5)
+    expect(page.get_by_text("The 5 closest")).to_be_visible()
+    page.get_by_role("button", name="only likely ones").click()
+    expect(page.get_by_role("heading", name="Nothing found.")).to_be_visible()
+
+
+def test_a_phrase_of_the_query_lights_up_its_boxes_in_the_hits(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog")
+    mark = page.locator("header mark.phrase")
+    expect(mark).to_have_text("dog")
+    box = tiles(page).first.locator(".box")
+    expect(box).not_to_have_class(ACTIVE)
+    mark.hover(force=True)  # the field lies over it
+    expect(box).to_have_class(ACTIVE)
+    page.mouse.move(600, 700)
+    expect(box).not_to_have_class(ACTIVE)
+
+
+def test_words_that_are_not_understood_are_named(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog+xyzzy")
+    expect(page.get_by_text("not understood: “xyzzy”")).to_be_visible()
+
+
+def open_photo(page: Page, address: str, sentence: str) -> None:
+    page.goto(address)
+    page.get_by_label("dog.jpg").click()
+    page.get_by_label(SENTENCE).fill(sentence)
+    expect(page.locator(".phrase-line")).to_have_count(2)
+
+
+def test_phrases_of_a_sentence_and_their_boxes_light_up_either_way(page: Page, site: Site) -> None:
+    open_photo(page, site(), "dog 🐕 in snow")
+    lines, boxes, marks = page.locator(".phrase-line"), page.locator(".stage .box"), page.locator("aside mark.phrase")
+    expect(marks).to_have_text(["dog", "snow"])  # beyond a sign of two code units too
+    colour = "getComputedStyle(document.querySelector('.stage .box-line')).stroke"
+    assert page.evaluate(colour) == "rgb(213, 94, 0)"
+    lines.nth(0).hover()
+    expect(boxes.nth(0)).to_have_class(ACTIVE)
+    expect(marks.nth(0)).to_have_class(ACTIVE)
+    page.mouse.move(5, 5)
+    boxes.nth(0).hover()
+    expect(lines.nth(0)).to_have_class(ACTIVE)
+    marks.nth(1).hover(force=True)
+    expect(lines.nth(1)).to_have_class(ACTIVE)
+
+
+def test_a_phrase_that_is_probably_not_there_has_a_box_only_when_asked_for(page: Page, site: Site) -> None:
+    eyes = FakeEyes()
+    eyes.presence_of_last = 0.05
+    open_photo(page, site(eyes=eyes), "dog in snow")
+    expect(page.get_by_text("probably not here")).to_be_visible()
+    expect(page.locator(".stage .box")).to_have_count(1)
+    page.locator(".phrase-line").nth(1).hover()
+    expect(page.locator(".stage .box")).to_have_count(2)
+
+
+def test_a_photo_page_has_a_caption_regions_and_what_is_known(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_label("dog.jpg").click()
+    expect(page.get_by_text("A photo of something.")).to_be_visible()
+    expect(page.get_by_text("1 June 2024 · Camera 1 · 640 × 480")).to_be_visible()
+    regions = page.locator(".region")
+    expect(regions).to_have_text(["a brown thing", "a corner"])
+    regions.first.hover()
+    expect(page.locator(".stage .box-tag")).to_have_text("a brown thing")
+    page.get_by_role("button", name="More like this").click()
+    expect(tiles(page)).to_have_count(5)
+    expect(page.get_by_alt_text("The photo to search by")).to_be_visible()
+
+
+def test_photos_that_are_almost_the_same_are_counted_and_shown_beside_it(
+    page: Page, site: Site, library: FakeLibrary
+) -> None:
+    library.alike = tuple(hit for hit in library.like(None) if hit.path.stem == "cat")
+    page.goto(site() + "?q=dog")
+    expect(tiles(page).first).to_contain_text("+1 alike")
+    tiles(page).first.click()
+    page.get_by_role("button", name="cat.jpg").click()
+    expect(page.get_by_text("cat.jpg")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_text("dog.jpg")).to_be_visible()
+
+
+def test_an_index_that_is_being_filled_shows_its_first_photos_by_itself(
+    page: Page, site: Site, library: FakeLibrary
+) -> None:
+    growing = FakeLibrary()
+    page.goto(site(growing))
+    expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
+    growing.known = library.known
+    expect(tiles(page)).to_have_count(5, timeout=15_000)
+
+
+def test_without_models_the_page_says_so_softly(page: Page, site: Site) -> None:
+    page.goto(site(eyes=FakeEyes(can_caption=False, can_describe=False)))
+    page.get_by_label("dog.jpg").click()
+    expect(page.get_by_text("No captioner is installed")).to_be_visible()
+    expect(page.locator(".region")).to_have_count(2)  # without words
+
+
+def test_a_photo_that_is_dropped_is_searched_by(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog")
+    expect(tiles(page)).to_have_count(1)
+    content = base64.b64encode(photo_bytes()).decode()
+    carried = page.evaluate_handle(
+        """content => {
+            const carried = new DataTransfer();
+            const bytes = Uint8Array.from(atob(content), each => each.charCodeAt(0));
+            carried.items.add(new File([bytes], "mine.jpg", { type: "image/jpeg" }));
+            return carried;
+        }""",
+        content,
+    )
+    page.dispatch_event("body", "dragenter", {"dataTransfer": carried})
+    expect(page.get_by_text("Drop a photo to find others like it")).to_be_visible()
+    page.dispatch_event("body", "drop", {"dataTransfer": carried})
+    expect(tiles(page)).to_have_count(5)
+    expect(page.get_by_text("Drop a photo to find others like it")).to_have_count(0)
+    expect(page.get_by_alt_text("The photo to search by")).to_be_visible()
+
+
+def test_a_file_that_is_no_photo_is_refused_in_words(page: Page, site: Site, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a photo")
+    page.goto(site())
+    page.get_by_label("A photo to search by").set_input_files(tmp_path / "notes.txt")
+    expect(page.get_by_text("not a photo in a known format")).to_be_visible()
+
+
+def test_everything_works_from_the_keyboard(page: Page, site: Site) -> None:
+    page.goto(site())
+    expect(tiles(page)).to_have_count(5)
+    page.keyboard.press("/")
+    expect(page.get_by_label(SEARCH)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(tiles(page).nth(0)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    expect(tiles(page).nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".stage")).to_be_visible()
+    expect(page.get_by_text("2 of 5")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_text("3 of 5")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(tiles(page).nth(2)).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label(SEARCH)).to_be_focused()
+    page.keyboard.type("dog")
+    page.keyboard.press("Enter")
+    expect(tiles(page)).to_have_count(1)
+    page.keyboard.press("Escape")  # out of the field
+    page.keyboard.press("Escape")  # out of the search
+    expect(tiles(page)).to_have_count(5)
+
+
+def test_back_leads_back(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_label(SEARCH).fill("dog")
+    expect(tiles(page)).to_have_count(1)
+    tiles(page).first.click()
+    expect(page.locator(".stage")).to_be_visible()
+    page.go_back()
+    expect(tiles(page)).to_have_count(1)
+    page.go_back()
+    expect(tiles(page)).to_have_count(5)
+
+
+def test_the_link_with_a_token_opens_the_page_and_nothing_else_does(page: Page, site: Site) -> None:
+    address = site(door=Door("0.0.0.0", "correct-horse-battery"))
+    page.goto(address)
+    expect(page.locator("body")).to_contain_text("a token is needed")
+    page.goto(f"{address}?token=correct-horse-battery")
+    expect(tiles(page)).to_have_count(5)
+    expect(page).to_have_url(address)
+    page.get_by_label("dog.jpg").click()
+    expect(page.get_by_text("A photo of something.")).to_be_visible()
+
+
+def test_an_empty_index_says_how_to_fill_it(page: Page, site: Site) -> None:
+    page.goto(site(FakeLibrary()))
+    expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
+    expect(page.get_by_text("deixis index PHOTOS")).to_be_visible()
+
+
+def test_a_broken_photo_does_not_break_the_page(page: Page, site: Site, folder: Path) -> None:
+    (folder / "dog.jpg").write_bytes(b"broken")
+    page.goto(site())
+    expect(tiles(page)).to_have_count(5)
+    expect(page.get_by_text("cannot be shown")).to_be_visible()
+    page.get_by_label("dog.jpg").click()
+    expect(page.get_by_text("The file itself cannot be read any more")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(tiles(page)).to_have_count(5)
+
+
+def test_a_photo_that_is_not_there_says_so(page: Page, site: Site) -> None:
+    page.goto(site() + "?photo=0-0")
+    expect(page.get_by_role("heading", name="This photo cannot be shown.")).to_be_visible()
+    page.get_by_role("button", name="Back", exact=True).click()
+    expect(tiles(page)).to_have_count(5)
+
+
+def test_a_server_that_is_gone_is_said_in_words(page: Page, site: Site) -> None:
+    page.goto(site())
+    expect(tiles(page)).to_have_count(5)
+    page.route("**/api/search*", lambda route: route.abort())
+    page.get_by_label(SEARCH).fill("dog")
+    expect(page.get_by_text("The server cannot be reached.")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_readable_on_a_phone_by_day_and_by_night(browser: Browser, site: Site, scheme: str) -> None:
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844},
+        color_scheme=scheme,
+        has_touch=True,
+        is_mobile=True,  # type: ignore[arg-type]
+    )
+    page = context.new_page()
+    page.goto(site() + "?q=a+very+long+sentence+about+a+dog+that+runs+through+the+snow+and+then+some+more")
+    expect(tiles(page).first).to_be_visible()
+    assert page.evaluate("document.scrollingElement.scrollWidth") == 390
+    tiles(page).first.tap()
+    expect(page.locator(".stage")).to_be_visible()
+    assert page.evaluate("document.scrollingElement.scrollWidth") == 390
+    ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert (ground == "rgb(250, 249, 246)") is (scheme == "light")
+    context.close()

@@ -1,0 +1,47 @@
+"""A server of its own process, with photos that need no model: python -m tests.server.serving FOLDER [PORT]."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deixis.server.running import Address, serve
+from tests.server.fakes import FakeEyes, FakeLibrary
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def served(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The link to such a server and its process; it is ended in the end."""
+    command = [sys.executable, "-m", "tests.server.serving", *map(str, arguments)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "DISPLAY": ""}
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        assert line.startswith("http"), process.stderr.read() if process.stderr else ""
+        yield line, process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+
+
+def main(folder: str, host: str = "127.0.0.1") -> None:
+    library = FakeLibrary(sorted(Path(folder).glob("*.jpg")), Path(folder))
+    serve(library, Address(host, 0), eyes=FakeEyes(), say=lambda link: print(link, flush=True))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,365 @@
+"""Every route of the API, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from deixis.errors import DeixisError
+from deixis.server.limits import Limits
+from tests.server.conftest import Visit
+from tests.server.fakes import FakeEyes, FakeLibrary, photo_bytes
+
+
+def id_of(client: TestClient, name: str) -> str:
+    return next(each["id"] for each in client.get("/api/photos").json()["photos"] if each["name"] == name)
+
+
+def upload(content: bytes, name: str = "mine.jpg") -> dict[str, tuple[str, bytes, str]]:
+    return {"photo": (name, content, "image/jpeg")}
+
+
+def error_of(response: object) -> str:
+    said = response.json()  # type: ignore[attr-defined]
+    assert set(said) == {"error"}
+    assert "\n" not in said["error"]
+    return str(said["error"])
+
+
+def test_a_search_gives_hits_with_probabilities_and_sizes(client: TestClient) -> None:
+    found = client.get("/api/search", params={"q": "a dog"}).json()
+    assert found["query"] == "a dog"
+    assert [(hit["name"], hit["probability"], hit["width"], hit["height"]) for hit in found["hits"]] == [
+        ("boat.jpg", 0.9, 64, 48),  # its name holds an a
+        ("cat.jpg", 0.9, 64, 48),
+        ("dog.jpg", 0.9, 64, 48),
+    ]
+    assert client.get("/api/search", params={"q": "dog"}).json()["hits"][0]["name"] == "dog.jpg"
+
+
+def test_a_search_for_what_is_not_there_finds_nothing_unless_all_is_asked_for(client: TestClient) -> None:
+    assert client.get("/api/search", params={"q": "zebra"}).json()["hits"] == []
+    everything = client.get("/api/search", params={"q": "zebra", "all": "true", "top": 2}).json()
+    assert [hit["probability"] for hit in everything["hits"]] == [0.01, 0.01]
+
+
+def test_explained_hits_say_where_phrases_are(client: TestClient) -> None:
+    plain, explained = (
+        client.get("/api/search", params={"q": "dog", "explain": explain}).json()["hits"][0] for explain in (0, 1)
+    )
+    assert plain["phrases"] == []
+    assert explained["phrases"] == [{"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8}]
+
+
+def test_words_that_are_not_known_are_named(client: TestClient) -> None:
+    assert client.get("/api/search", params={"q": "xyzzy dog"}).json()["unknown_words"] == ["xyzzy"]
+
+
+def test_a_photo_of_the_index_can_be_searched_by(client: TestClient) -> None:
+    found = client.get("/api/search", params={"like": id_of(client, "cat.jpg"), "top": 2}).json()
+    assert found["query"] is None
+    assert len(found["hits"]) == 2
+
+
+def test_a_photo_that_is_sent_can_be_searched_by(client: TestClient) -> None:
+    assert len(client.post("/api/search/like?top=3", files=upload(photo_bytes())).json()["hits"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "words"),
+    [
+        ({}, 400, "give q, a sentence"),
+        ({"q": "dog", "like": "abc"}, 400, "give q, a sentence"),
+        ({"q": "   "}, 422, "q: say something"),
+        ({"q": "x" * 501}, 422, "at most 500"),
+        ({"q": "dog", "top": 0}, 422, "top"),
+        ({"q": "dog", "top": 100_000}, 422, "top"),
+        ({"q": "dog", "after": "soon"}, 400, "'soon': not a date"),
+        ({"like": "0-0"}, 404, "no such photo"),
+        ({"like": "../../etc/passwd"}, 422, "like"),
+    ],
+)
+def test_a_search_that_cannot_be_understood_is_refused(
+    client: TestClient, asked: dict[str, str], code: int, words: str
+) -> None:
+    response = client.get("/api/search", params=asked)
+    assert response.status_code == code
+    assert words in error_of(response)
+
+
+def test_photos_come_in_pages(client: TestClient) -> None:
+    first, second = (client.get("/api/photos", params={"limit": 2, "offset": begin}).json() for begin in (0, 2))
+    assert first["total"] == second["total"] == 3
+    assert [len(first["photos"]), len(second["photos"])] == [2, 1]
+    assert client.get("/api/photos", params={"limit": 5000}).status_code == 422
+
+
+def test_a_photo_says_what_is_known_of_it_but_not_where_it_is(client: TestClient, folder: Path) -> None:
+    response = client.get(f"/api/photos/{id_of(client, 'dog.jpg')}")
+    assert response.json() | {"id": ""} == {
+        "id": "",
+        "name": "dog.jpg",
+        "width": 64,
+        "height": 48,
+        "taken": "2024-06-01T12:30:00",
+        "camera": "Camera 1",
+        "regions": [{"box": [0, 0, 32, 24]}, {"box": [16, 12, 64, 48]}],
+    }
+    assert str(folder) not in response.text
+
+
+@pytest.mark.parametrize("kind", ["thumbnail", "image"])
+def test_pictures_are_jpegs_of_our_own_without_metadata(client: TestClient, folder: Path, kind: str) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "SECRET CAMERA"
+    Image.new("RGB", (3000, 2000), "red").save(folder / "dog.jpg", exif=exif, comment=b"SECRET")
+    response = client.get(f"/api/photos/{id_of(client, 'dog.jpg')}/{kind}")
+    assert response.headers["content-type"] == "image/jpeg"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert b"SECRET" not in response.content
+    assert max(Image.open(io.BytesIO(response.content)).size) == {"thumbnail": 320, "image": 1600}[kind]
+
+
+@pytest.mark.parametrize("rest", ["", "/thumbnail", "/image"])
+@pytest.mark.parametrize("photo_id", ["0-0", "1", "deadbeef"])
+def test_an_id_that_names_no_photo_is_not_found(client: TestClient, photo_id: str, rest: str) -> None:
+    response = client.get(f"/api/photos/{photo_id}{rest}")
+    assert response.status_code == 404
+    assert error_of(response) == "there is no such photo"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/photos/../../../etc/passwd",
+        "/api/photos/..%2f..%2f..%2fetc%2fpasswd/image",
+        "/api/photos/%2e%2e/image",
+        "/assets/../../../../../../../etc/passwd",
+        "/assets/..%2f..%2f..%2f..%2f..%2fetc%2fpasswd",
+        "/assets/%2e%2e/%2e%2e/app.py",
+        "/..%2f..%2fetc/passwd",
+        "/static/index.html",
+        "/app.py",
+    ],
+)
+def test_no_path_leads_to_a_file(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code in (404, 422)
+    assert "root:" not in response.text
+    error_of(response)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a photo", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\xff\xd8\xff"]
+)
+def test_a_broken_photo_is_one_line_without_its_path(client: TestClient, folder: Path, content: bytes) -> None:
+    broken = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").write_bytes(content)
+    response = client.get(f"/api/photos/{broken}/image")
+    assert response.status_code == 422
+    assert str(folder) not in error_of(response)
+
+
+def test_a_photo_that_is_gone_is_one_line_without_its_path(client: TestClient, folder: Path) -> None:
+    gone = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").unlink()
+    response = client.get(f"/api/photos/{gone}/image")
+    assert response.status_code == 422
+    assert error_of(response) == "this photo cannot be shown: no such file"
+
+
+def test_a_photo_that_has_become_a_link_out_of_its_folder_is_not_followed(
+    client: TestClient, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "private.jpg"
+    elsewhere.write_bytes(photo_bytes())
+    photo = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").unlink()
+    (folder / "cat.jpg").symlink_to(elsewhere)
+    for response in (
+        client.get(f"/api/photos/{photo}/image"),
+        client.post("/api/caption", json={"photo": photo}),
+        client.post("/api/ground", json={"photo": photo, "sentence": "dog"}),
+    ):
+        assert response.status_code == 422
+        assert "leads out of its folder" in error_of(response)
+
+
+def test_a_folder_in_the_place_of_a_photo_is_one_line_without_its_path(client: TestClient, folder: Path) -> None:
+    photo = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").unlink()
+    (folder / "cat.jpg").mkdir()
+    response = client.get(f"/api/photos/{photo}/image")
+    assert response.status_code == 422
+    assert str(folder) not in error_of(response)
+
+
+def test_what_is_wrong_with_the_index_is_said_without_its_path(
+    visit: Visit, library: FakeLibrary, folder: Path
+) -> None:
+    def broken(*_: object, **__: object) -> list[object]:
+        raise DeixisError(f"{folder / 'my photos.deixis' / 'index.sqlite'}: damaged; make it anew")
+
+    library.search = broken  # type: ignore[method-assign,assignment]
+    response = visit().get("/api/search", params={"q": "dog"})
+    assert response.status_code == 400
+    assert error_of(response) == "…: damaged; make it anew"
+
+
+def test_a_sentence_is_grounded_in_a_photo_of_the_index_and_in_one_that_is_sent(client: TestClient) -> None:
+    photo = id_of(client, "dog.jpg")
+    here = client.post("/api/ground", json={"photo": photo, "sentence": "dog in snow"}).json()
+    sent = client.post("/api/ground", files=upload(photo_bytes((80, 60))), data={"sentence": "dog in snow"}).json()
+    assert here["photo"] == photo
+    assert sent["photo"] is None
+    assert (here["size"], sent["size"]) == ([64, 48], [80, 60])
+    assert [phrase["text"] for phrase in sent["phrases"]] == ["dog", "snow"]
+    assert sent["phrases"][0]["boxes"] == [{"box": [0, 0, 40, 60], "score": 0.6}]
+
+
+@pytest.mark.parametrize("verb", ["ground", "caption", "describe"])
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b"{}", 422),
+        (b'{"photo": 5, "sentence": "dog"}', 422),
+        (b'{"photo": "0-0", "sentence": "dog", "more": 1}', 422),
+        (b'{"photo": "0-0", "sentence": "\\ud800"}', 422),
+        (b'{"photo": "../x", "sentence": "dog"}', 422),
+        (b"[" * 50_000, 422),
+        (b" " * 70_000, 413),
+        (b"\xff\xfe", 422),
+    ],
+)
+def test_a_body_that_cannot_be_understood_is_refused(client: TestClient, verb: str, body: bytes, code: int) -> None:
+    response = client.post(f"/api/{verb}", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == code
+    error_of(response)
+
+
+def test_a_form_without_a_photo_is_refused(client: TestClient) -> None:
+    for response in (
+        client.post("/api/caption", data={"sentence": "dog"}),
+        client.post("/api/caption", content=b"x", headers={"content-type": "text/plain"}),
+        client.post("/api/caption", content=b"x", headers={"content-type": "multipart/form-data"}),
+        client.post("/api/search/like", content=b"x", headers={"content-type": "multipart/form-data; boundary=b"}),
+        client.post("/api/search/like"),
+    ):
+        assert response.status_code in (400, 422)
+        error_of(response)
+
+
+def test_a_caption_is_written(client: TestClient) -> None:
+    said = client.post("/api/caption", files=upload(photo_bytes())).json()
+    assert said == {"photo": None, "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}]}
+
+
+def test_without_a_captioner_that_is_said(visit: Visit) -> None:
+    client = visit(eyes=FakeEyes(can_caption=False))
+    response = client.post("/api/caption", json={"photo": id_of(client, "dog.jpg")})
+    assert response.status_code == 409
+    assert error_of(response) == "no captioner installed"
+    assert client.get("/api/status").json()["captions"] is False
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"GIF89a", b"<svg onload=alert(1)>", photo_bytes()[:200]])
+@pytest.mark.parametrize("address", ["/api/search/like", "/api/caption"])
+def test_what_is_sent_must_be_a_photo(client: TestClient, address: str, content: bytes) -> None:
+    response = client.post(address, files=upload(content))
+    assert response.status_code == 422
+    assert "/tmp" not in error_of(response)
+
+
+def png_bomb(side: int) -> bytes:
+    """A file of a few kB that says that it has very many pixels."""
+    written = io.BytesIO()
+    Image.new("1", (side, side)).save(written, "PNG", optimize=True)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("side", [8_000, 20_000])
+def test_an_image_bomb_is_refused_before_it_is_decoded(
+    client: TestClient, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(*_: object) -> None:
+        raise AssertionError("a bomb was decoded")
+
+    bomb = png_bomb(side)
+    assert len(bomb) < 2**18
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
+    response = client.post("/api/search/like", files=upload(bomb, "bomb.png"))
+    assert response.status_code == 422
+    assert error_of(response).endswith("pixels are too many")
+
+
+def test_too_many_bytes_are_refused_whatever_is_said_of_their_number(visit: Visit) -> None:
+    client = visit(limits=Limits(upload_bytes=100_000))
+    honest = client.post("/api/search/like", files=upload(b"x" * 200_000))
+
+    def in_pieces() -> object:
+        yield b'--b\r\nContent-Disposition: form-data; name="photo"; filename="a.jpg"\r\n\r\n'
+        for _ in range(100):
+            yield b"x" * 10_000
+
+    streamed = client.post(
+        "/api/search/like",
+        content=in_pieces(),  # type: ignore[arg-type]
+        headers={"content-type": "multipart/form-data; boundary=b"},
+    )
+    for response in (honest, streamed):
+        assert response.status_code == 413
+        assert "too large" in error_of(response)
+
+
+def test_the_status_says_what_can_be_done(client: TestClient) -> None:
+    status = client.get("/api/status").json()
+    assert (status["photos"], status["captions"]) == (3, True)
+    assert status["upload"]["bytes"] == Limits().upload_bytes
+
+
+def test_an_empty_index_has_no_photos_and_finds_nothing(visit: Visit) -> None:
+    client = visit(shown=FakeLibrary())
+    assert client.get("/api/photos").json() == {"total": 0, "photos": []}
+    assert client.get("/api/search", params={"q": "dog", "all": 1}).json()["hits"] == []
+
+
+def test_methods_and_addresses_that_are_not_there_are_one_line_too(client: TestClient) -> None:
+    assert client.delete("/api/photos").status_code == 405
+    assert error_of(client.get("/api/nothing")) == "there is nothing here"
+    assert error_of(client.get("/docs")) == "there is nothing here"
+
+
+def test_a_failure_of_ours_tells_nothing_of_the_machine(visit: Visit, library: FakeLibrary, folder: Path) -> None:
+    def broken(*_: object, **__: object) -> list[object]:
+        raise RuntimeError(f"{folder} is on fire")
+
+    library.search = broken  # type: ignore[method-assign,assignment]
+    response = visit().get("/api/search", params={"q": "dog"})
+    assert response.status_code == 500
+    assert error_of(response) == "a failure of ours (RuntimeError)"
+    assert "content-security-policy" in response.headers
+
+
+def test_the_api_describes_itself(client: TestClient) -> None:
+    described = client.get("/api/openapi.json").json()
+    assert set(described["paths"]) == {
+        "/api/caption",
+        "/api/describe",
+        "/api/ground",
+        "/api/photos",
+        "/api/photos/{photo_id}",
+        "/api/photos/{photo_id}/image",
+        "/api/photos/{photo_id}/thumbnail",
+        "/api/search",
+        "/api/search/like",
+        "/api/status",
+    }
+    assert "multipart/form-data" in json.dumps(described["paths"]["/api/ground"])

@@ -1,0 +1,75 @@
+"""A server that really listens."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.server.running import Address, serve
+from tests.server.fakes import FakeLibrary
+from tests.server.serving import served
+
+
+def test_it_serves_until_ctrl_c_and_ends_well(folder: Path) -> None:
+    with served(folder) as (link, process):
+        assert httpx.get(f"{link}api/status").json()["photos"] == 3
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_beyond_this_machine_a_token_is_made_up_and_printed(folder: Path) -> None:
+    with served(folder, "0.0.0.0") as (link, _):
+        port, token = httpx.URL(link).port, httpx.URL(link).params["token"]
+        assert len(token) >= 24
+        status = f"http://127.0.0.1:{port}/api/status"
+        assert httpx.get(status).status_code == 401
+        assert httpx.get(status, headers={"authorization": f"Bearer {token}"}).status_code == 200
+
+
+async def status_of(host: str, port: int, query: str) -> int:
+    reader, writer = await asyncio.open_connection(host, port)
+    request = f"GET /api/search?q={query} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+    writer.write(request.encode())
+    answer = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    return int(answer.split(b" ", 2)[1])
+
+
+def test_a_thousand_searches_at_once_are_answered_or_told_to_come_again(folder: Path) -> None:
+    async def crowd(host: str, port: int) -> Counter[int]:
+        return Counter(await asyncio.gather(*(status_of(host, port, f"dog+{number}") for number in range(1000))))
+
+    with served(folder) as (link, _):
+        codes = asyncio.run(crowd("127.0.0.1", httpx.URL(link).port or 0))
+        assert set(codes) <= {200, 503}
+        assert codes[200] >= 400  # as many as may wait
+        assert httpx.get(f"{link}api/search", params={"q": "dog"}).json()["hits"][0]["name"] == "dog.jpg"
+
+
+def test_a_port_that_is_taken_is_one_line_unless_any_will_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(DeixisError, match=f"cannot listen on 127.0.0.1, port {port}"):
+            serve(FakeLibrary(), Address(port=port))
+
+
+def test_an_address_of_another_machine_is_one_line() -> None:
+    with pytest.raises(DeixisError, match=r"cannot listen on 192\.0\.2\.1"):
+        serve(FakeLibrary(), Address("192.0.2.1", 0))
+
+
+def test_links_can_be_opened() -> None:
+    assert Address("::1", token="a b").link(80) == "http://[::1]:80/?token=a%20b"
+    assert "0.0.0.0" not in Address("0.0.0.0").link(80)
+    assert Address("127.0.0.1").with_token().token == ""
+    assert Address("0.0.0.0").with_token().token != Address("0.0.0.0").with_token().token
+    assert "secret" not in repr(Address(token="secret"))

@@ -1,0 +1,65 @@
+import { markOf } from "./colours";
+import type { Box } from "./api";
+
+export interface Shown {
+  box: Box;
+  place: number; // of its phrase, from 0; -1 where it belongs to none
+  label?: string;
+}
+
+interface Props {
+  boxes: readonly Shown[];
+  width: number;
+  height: number;
+  active: number | null;
+  line?: number;
+  tags?: boolean;
+  isCropped?: boolean; // the photo fills its frame and more
+  onActive?: (place: number | null) => void;
+}
+
+/** Boxes over a photo, in its own pixels, however large it is shown. */
+export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, isCropped = false, onActive }: Props) {
+  // The smallest lie on top, or the pointer would never reach them.
+  const inOrder = [...boxes].sort((one, other) => area(other.box) - area(one.box));
+  const strength = ({ place }: Shown) => (active === null ? "" : active === place ? " is-active" : " is-faint");
+  return (
+    <div class="boxes">
+      <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio={isCropped ? "xMidYMid slice" : "none"} aria-hidden="true">
+        {inOrder.map((shown) => {
+          const [x1, y1, x2, y2] = shown.box;
+          const mark = shown.place >= 0 ? markOf(shown.place) : { colour: "#fff", dash: [] as readonly number[] };
+          const at = { x: x1, y: y1, width: Math.max(0, x2 - x1), height: Math.max(0, y2 - y1) };
+          const dash = mark.dash.length ? mark.dash.map((each) => each * line).join(" ") : undefined;
+          return (
+            <g
+              key={`${shown.place} ${shown.box}`}
+              class={`box${strength(shown)}`}
+              data-place={shown.place}
+              onPointerEnter={() => onActive?.(shown.place)}
+              onPointerLeave={() => onActive?.(null)}
+            >
+              <rect {...at} class="box-rim" stroke-width={line + 2} />
+              <rect {...at} class="box-line" stroke={mark.colour} stroke-width={line} stroke-dasharray={dash} />
+              <rect {...at} class="box-ground" fill={mark.colour} />
+            </g>
+          );
+        })}
+      </svg>
+      {tags &&
+        boxes.map((shown) => {
+          const [x1, y1] = shown.box;
+          const mark = shown.place >= 0 ? markOf(shown.place) : null;
+          const at = { left: `${(100 * x1) / width}%`, top: `${(100 * y1) / height}%` };
+          const look = mark ? { background: mark.colour, color: mark.ink } : {};
+          return (
+            <span key={`${shown.place}`} class={`box-tag${strength(shown)}`} style={{ ...at, ...look }}>
+              {shown.label ?? mark?.number}
+            </span>
+          );
+        })}
+    </div>
+  );
+}
+
+const area = ([x1, y1, x2, y2]: Box) => (x2 - x1) * (y2 - y1);

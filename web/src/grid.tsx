@@ -1,0 +1,211 @@
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { image, thumbnail, type FoundPhrase, type Hit, type PhotoEntry } from "./api";
+import { Boxes } from "./boxes";
+import { layoutOf, leftOf, neighbour, rowOf, rowsBetween, type Layout } from "./rows";
+
+interface Props {
+  photos: readonly (PhotoEntry | Hit)[];
+  activePhrase: number | null;
+  placeOfSpan: (span: FoundPhrase["span"]) => number;
+  addressOf: (id: string) => string;
+  onOpen: (place: number) => void;
+  onNearEnd?: () => void;
+  onLeaveTop: () => void;
+  start?: Start | null;
+}
+
+/** Where somebody was who comes back. */
+export interface Start {
+  id: string;
+  scroll: number;
+}
+
+const ABOVE_AND_BELOW = 700;
+const LABEL = 26;
+const FEW = 6;
+const LARGE = 400;
+const SEEN = 0.5;
+const UNLIKELY = 0.25;
+
+/** All photos of the list, of which only those near the window are in the page. */
+export function Grid(props: Props) {
+  const { photos, onNearEnd, onOpen, onLeaveTop, start } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const width = useWidth(frame);
+  const view = useView(frame);
+  const [current, setCurrent] = useState(() => Math.max(0, photos.findIndex(({ id }) => id === start?.id)));
+  const wantsFocus = useRef(Boolean(start));
+
+  const isHits = photos.length > 0 && "score" in photos[0]!;
+  const hasLabels = photos.some((photo) => "score" in photo && (photo.probability !== null || photo.duplicates.length));
+  const wanted = width < 560 ? 150 : !isHits ? 200 : photos.length <= FEW ? 330 : 230;
+  const layout = useMemo(
+    () => (width ? layoutOf(photos, width, wanted, hasLabels ? LABEL : 0) : { rows: [], height: 0 }),
+    [photos, width, wanted, hasLabels],
+  );
+  const rows = rowsBetween(layout, view.top - ABOVE_AND_BELOW, view.bottom + ABOVE_AND_BELOW);
+
+  useEffect(() => {
+    if (view.bottom + 2 * ABOVE_AND_BELOW > layout.height) onNearEnd?.();
+  }, [view.bottom, layout.height, onNearEnd]);
+
+  const isLaidOut = layout.height > 0;
+  useLayoutEffect(() => {
+    if (start && isLaidOut) scrollTo({ top: start.scroll });
+  }, [isLaidOut]);
+
+  const place = Math.min(current, Math.max(0, photos.length - 1));
+  useLayoutEffect(() => {
+    if (!wantsFocus.current) return;
+    const tile = frame.current?.querySelector<HTMLElement>(`[data-tile="${place}"]`);
+    if (tile) {
+      wantsFocus.current = false;
+      tile.focus({ preventScroll: true });
+    }
+  });
+
+  const move = (event: KeyboardEvent) => {
+    if (!event.key.startsWith("Arrow") || event.altKey || event.metaKey || event.ctrlKey) return;
+    event.preventDefault();
+    const next = neighbour(layout, place, event.key, photos.length);
+    if (next === place && event.key === "ArrowUp") return onLeaveTop();
+    wantsFocus.current = true;
+    setCurrent(next);
+    if (frame.current) bringIntoView(frame.current, layout, next);
+  };
+
+  return (
+    <div class="grid" ref={frame} onKeyDown={move} style={{ height: `${layout.height}px` }}>
+      {rows.flatMap((row) =>
+        row.widths.map((tileWidth, column) => {
+          const index = row.first + column;
+          const photo = photos[index]!;
+          return (
+            <Tile
+              key={photo.id}
+              {...props}
+              photo={photo}
+              index={index}
+              isCurrent={index === place}
+              at={{ left: leftOf(row, column), top: row.top, width: tileWidth, height: row.height }}
+              onOpen={() => onOpen(index)}
+              onFocus={() => setCurrent(index)}
+            />
+          );
+        }),
+      )}
+    </div>
+  );
+}
+
+interface TileProps extends Omit<Props, "onOpen"> {
+  photo: PhotoEntry | Hit;
+  index: number;
+  isCurrent: boolean;
+  at: { left: number; top: number; width: number; height: number };
+  onOpen: () => void;
+  onFocus: () => void;
+}
+
+function Tile(props: TileProps) {
+  const { photo, at, index, activePhrase, placeOfSpan } = props;
+  // A large tile shows the photo itself, or where that is gone the thumbnail, or nothing.
+  const [lost, setLost] = useState(0);
+  const pictures = [...(at.width > LARGE ? [image(photo.id, 800)] : []), thumbnail(photo.id)];
+  const picture = pictures[lost];
+  const hit = "score" in photo ? photo : null;
+  const phrases = hit?.phrases.map((phrase) => ({ ...phrase, place: placeOfSpan(phrase.span) })) ?? [];
+  // What is probably not there has a box only when it is asked for.
+  const boxes = phrases.filter(({ place, score }) => score >= SEEN || place === activePhrase);
+  const open = (event: MouseEvent) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+    event.preventDefault();
+    props.onOpen();
+  };
+  return (
+    <a
+      class={hit?.probability != null && hit.probability < UNLIKELY ? "tile is-unlikely" : "tile"}
+      href={props.addressOf(photo.id)}
+      data-tile={index}
+      tabIndex={props.isCurrent ? 0 : -1}
+      aria-label={hit ? `${photo.name}, ${likely(hit)}` : photo.name}
+      style={{ left: `${at.left}px`, top: `${at.top}px`, width: `${at.width}px` }}
+      onClick={open}
+      onFocus={props.onFocus}
+    >
+      <span class="tile-picture" style={{ height: `${at.height}px` }}>
+        {!picture ? (
+          <span class="tile-broken">cannot be shown</span>
+        ) : (
+          <>
+            <img src={picture} alt="" draggable={false} decoding="async" onError={() => setLost(lost + 1)} />
+            {boxes.length > 0 && (
+              <Boxes {...photo} boxes={boxes} active={activePhrase} line={2} tags={false} isCropped />
+            )}
+          </>
+        )}
+      </span>
+      {hit && (
+        <span class="tile-label">
+          {hit.probability !== null && (
+            <>
+              <span class="likely" aria-hidden="true">
+                <span style={{ width: `${100 * hit.probability}%` }} />
+              </span>
+              <span class="percent">{percent(hit.probability)}</span>
+            </>
+          )}
+          {hit.duplicates.length > 0 && <span class="more">+{hit.duplicates.length} alike</span>}
+        </span>
+      )}
+    </a>
+  );
+}
+
+const percent = (share: number) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
+const likely = (hit: Hit) => (hit.probability === null ? "found" : `${percent(hit.probability)} likely`);
+
+function bringIntoView(frame: HTMLElement, layout: Layout, place: number) {
+  const row = rowOf(layout, place);
+  if (!row) return;
+  const top = frame.getBoundingClientRect().top + scrollY + row.top;
+  const [above, below] = [top - 120, top + row.height + LABEL + 24];
+  if (above < scrollY) scrollTo({ top: above });
+  else if (below > scrollY + innerHeight) scrollTo({ top: below - innerHeight });
+}
+
+function useWidth(frame: { current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const watched = new ResizeObserver(() => setWidth(frame.current?.clientWidth ?? 0));
+    if (frame.current) watched.observe(frame.current);
+    setWidth(frame.current?.clientWidth ?? 0);
+    return () => watched.disconnect();
+  }, []);
+  return width;
+}
+
+/** The part of the grid that the window shows, known anew once a frame. */
+function useView(frame: { current: HTMLElement | null }): { top: number; bottom: number } {
+  const [view, setView] = useState({ top: 0, bottom: innerHeight });
+  useEffect(() => {
+    let asked = 0;
+    const look = () => {
+      asked = 0;
+      const top = -(frame.current?.getBoundingClientRect().top ?? 0);
+      setView((old) => (Math.abs(old.top - top) < 80 ? old : { top, bottom: top + innerHeight }));
+    };
+    const later = () => {
+      asked ||= requestAnimationFrame(look);
+    };
+    addEventListener("scroll", later, { passive: true });
+    addEventListener("resize", later);
+    later();
+    return () => {
+      removeEventListener("scroll", later);
+      removeEventListener("resize", later);
+      cancelAnimationFrame(asked);
+    };
+  }, []);
+  return view;
+}

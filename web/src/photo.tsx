@@ -1,0 +1,320 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import * as api from "./api";
+import { Boxes, type Shown } from "./boxes";
+import { markOf } from "./colours";
+import { MarkedField } from "./sentence";
+
+interface Props {
+  id: string;
+  query: string;
+  can: api.Status | null;
+  position: string;
+  alike: readonly api.PhotoEntry[];
+  onOpen: (id: string) => void;
+  onBack: () => void;
+  onStep: (by: number) => void;
+  onLike: (id: string) => void;
+}
+
+// Of how likely a photo shows a phrase if half of all photos did. Whoever writes about a photo rather names what is there.
+const DOUBTFUL = 0.2;
+const UNSURE = 0.4;
+const WAIT_MS = 300;
+
+/** One photo: what it shows, and where the phrases of any sentence are. */
+export function PhotoView(props: Props) {
+  const { id } = props;
+  const [details, setDetails] = useState<api.PhotoDetails | null>(null);
+  const [failure, setFailure] = useState("");
+  const [sentence, setSentence] = useState(props.query);
+  const [active, setActive] = useState<number | null>(null);
+  const [region, setRegion] = useState<number | null>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const caption = useCaption(id, props.can);
+  const regions = useRegions(id, props.can, details);
+  const pointed = usePointed(id, sentence);
+
+  useEffect(() => {
+    const stop = new AbortController();
+    setDetails(null);
+    setFailure("");
+    setActive(null);
+    setRegion(null);
+    api.photo(id, stop.signal).then(setDetails, (error) => api.wasStopped(error) || setFailure(api.lineOf(error)));
+    return () => stop.abort();
+  }, [id]);
+
+  if (failure)
+    return (
+      <main class="notice">
+        <h1>This photo cannot be shown.</h1>
+        <p>{failure}</p>
+        <button onClick={props.onBack}>Back</button>
+      </main>
+    );
+
+  const phrases = pointed.phrases.map((phrase, place) => ({
+    ...phrase,
+    place,
+    isDoubtful: phrase.presence !== null && phrase.presence < DOUBTFUL,
+  }));
+  const shown: Shown[] = phrases
+    .filter((phrase) => !phrase.isDoubtful || active === phrase.place)
+    .flatMap((phrase) => phrase.boxes.slice(0, 1).map(({ box }) => ({ box, place: phrase.place })));
+  const one = region === null ? null : regions[region];
+
+  return (
+    <main class="photo">
+      <Picture details={details} id={id}>
+        {details && !one && (
+          <Boxes boxes={shown} width={details.width} height={details.height} active={active} onActive={setActive} />
+        )}
+        {details && one && (
+          <Boxes
+            boxes={[{ box: one.box, place: -1, label: one.phrases[0]?.text ?? `${region! + 1}` }]}
+            width={details.width}
+            height={details.height}
+            active={null}
+          />
+        )}
+      </Picture>
+      <aside>
+        <nav class="photo-nav">
+          <button class="quiet" onClick={props.onBack} title="Esc">
+            ← Back
+          </button>
+          <span class="position">{props.position}</span>
+        </nav>
+        {caption.text && <p class="caption">{caption.text}</p>}
+        {caption.note && <p class="hint">{caption.note}</p>}
+        <section>
+          <h2>Point with words</h2>
+          <MarkedField
+            field={field}
+            label="A sentence about this photo"
+            placeholder={caption.text ? `Such as: ${caption.text}` : "Type a sentence about this photo"}
+            text={sentence}
+            phrases={phrases}
+            active={active}
+            onActive={setActive}
+            onText={setSentence}
+          />
+          <ol class="phrases">
+            {phrases.map((phrase) => (
+              <PhraseLine key={phrase.place} phrase={phrase} active={active} onActive={setActive} />
+            ))}
+          </ol>
+          <p class="hint" aria-live="polite">
+            {pointed.note}
+          </p>
+        </section>
+        {regions.length > 0 && (
+          <section>
+            <h2>In this photo</h2>
+            <ul class="regions">
+              {regions.map((each, place) => (
+                <li key={place}>
+                  <button
+                    class={`region${region === place ? " is-active" : ""}`}
+                    onPointerEnter={() => setRegion(place)}
+                    onPointerLeave={() => setRegion(null)}
+                    onFocus={() => setRegion(place)}
+                    onBlur={() => setRegion(null)}
+                    onClick={() => each.phrases[0] && setSentence(each.phrases[0].text)}
+                  >
+                    {details && <Crop id={id} photo={details} box={each.box} />}
+                    {each.phrases[0] && <span class="words">{each.phrases[0].text}</span>}
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </section>
+        )}
+        {props.alike.length > 0 && (
+          <section>
+            <h2>Almost the same</h2>
+            <ul class="alike">
+              {props.alike.map((photo) => (
+                <li key={photo.id}>
+                  <button onClick={() => props.onOpen(photo.id)} aria-label={photo.name}>
+                    <img src={api.thumbnail(photo.id)} alt="" />
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </section>
+        )}
+        {details && (
+          <footer class="about">
+            <p>
+              {details.name}
+              <br />
+              {[day(details.taken), details.camera, `${details.width} × ${details.height}`].filter(Boolean).join(" · ")}
+            </p>
+            <p class="photo-actions">
+              <button onClick={() => props.onLike(id)}>More like this</button>
+              <span class="steps">
+                <button class="quiet" onClick={() => props.onStep(-1)} aria-label="Photo before">
+                  ←
+                </button>
+                <button class="quiet" onClick={() => props.onStep(1)} aria-label="Next photo">
+                  →
+                </button>
+              </span>
+            </p>
+          </footer>
+        )}
+      </aside>
+    </main>
+  );
+}
+
+function Picture(props: { id: string; details: api.PhotoDetails | null; children: preact.ComponentChildren }) {
+  const { id, details } = props;
+  const [state, setState] = useState({ id, is: "loading" });
+  const is = state.id === id ? state.is : "loading";
+  const shape = details
+    ? { aspectRatio: `${details.width} / ${details.height}`, "--ratio": `${details.width / details.height}` }
+    : {};
+  return (
+    <div class="stage">
+      <figure style={shape}>
+        {details && (
+          <>
+            <img class="picture-small" src={api.thumbnail(id)} alt="" />
+            <img
+              key={id}
+              class={`picture${is === "there" ? " is-there" : ""}`}
+              src={api.image(id)}
+              alt={details.name}
+              onLoad={() => setState({ id, is: "there" })}
+              onError={() => setState({ id, is: "broken" })}
+            />
+          </>
+        )}
+        {props.children}
+        {is === "broken" && <figcaption>The file itself cannot be read any more; this is its thumbnail.</figcaption>}
+      </figure>
+    </div>
+  );
+}
+
+type PlacedPhrase = api.GroundedPhrase & { place: number; isDoubtful: boolean };
+
+function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActive: (place: number | null) => void }) {
+  const { phrase, active, onActive } = props;
+  const mark = markOf(phrase.place);
+  const isUnsure = phrase.presence !== null && phrase.presence < UNSURE;
+  return (
+    <li>
+      <button
+        class={`phrase-line${active === phrase.place ? " is-active" : ""}${phrase.isDoubtful ? " is-doubtful" : ""}`}
+        data-place={phrase.place}
+        onPointerEnter={() => onActive(phrase.place)}
+        onPointerLeave={() => onActive(null)}
+        onFocus={() => onActive(phrase.place)}
+        onBlur={() => onActive(null)}
+      >
+        <span class="number" style={{ background: mark.colour, color: mark.ink }}>
+          {mark.number}
+        </span>
+        <span class="words">{phrase.text}</span>
+        <span class="sure">{phrase.isDoubtful ? "probably not here" : isUnsure ? "not sure" : ""}</span>
+      </button>
+    </li>
+  );
+}
+
+const CROP = 56;
+
+/** The middle of a part of a photo, cut out of its thumbnail. */
+function Crop({ id, photo, box }: { id: string; photo: api.PhotoDetails; box: api.Box }) {
+  const [x1, y1, x2, y2] = box;
+  const scale = CROP / Math.max(1, Math.min(x2 - x1, y2 - y1));
+  const [width, height] = [photo.width * scale, photo.height * scale];
+  const from = (middle: number, side: number) => -Math.max(0, Math.min(middle * scale - CROP / 2, side - CROP));
+  const look = {
+    backgroundImage: `url("${api.thumbnail(id)}")`,
+    backgroundSize: `${width}px ${height}px`,
+    backgroundPosition: `${from((x1 + x2) / 2, width)}px ${from((y1 + y2) / 2, height)}px`,
+  };
+  return <span class="crop" style={look} />;
+}
+
+function useCaption(id: string, can: api.Status | null) {
+  const [said, setSaid] = useState({ text: "", note: "" });
+  useEffect(() => {
+    setSaid({ text: "", note: "" });
+    if (!can) return;
+    if (!can.captions) return setSaid({ text: "", note: "No captioner is installed, so this photo has no caption." });
+    const stop = new AbortController();
+    api.caption(id, stop.signal).then(
+      ({ captions }) => setSaid({ text: sentenceCase(captions[0]?.text ?? ""), note: "" }),
+      (error) => api.wasStopped(error) || setSaid({ text: "", note: api.lineOf(error) }),
+    );
+    return () => stop.abort();
+  }, [id, can]);
+  return said;
+}
+
+const MOST_REGIONS = 8;
+
+function useRegions(id: string, can: api.Status | null, details: api.PhotoDetails | null): api.DescribedRegion[] {
+  const [described, setDescribed] = useState<api.DescribedRegion[]>([]);
+  useEffect(() => {
+    setDescribed([]);
+    if (!can?.descriptions) return;
+    const stop = new AbortController();
+    api.describe(id, stop.signal).then(({ regions }) => setDescribed(regions), () => undefined);
+    return () => stop.abort();
+  }, [id, can]);
+  if (can?.descriptions) return inDifferentWords(described).slice(0, MOST_REGIONS);
+  return (details?.regions ?? []).slice(0, MOST_REGIONS).map(({ box }) => ({ box, phrases: [] }));
+}
+
+/** Of several regions with the same name, the first. */
+function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[] {
+  const said = new Set<string>();
+  return regions.filter(({ phrases }) => {
+    const words = phrases[0]?.text ?? "";
+    return words && !said.has(words) && said.add(words);
+  });
+}
+
+interface Pointed {
+  id: string;
+  sentence: string;
+  phrases: api.GroundedPhrase[];
+  note: string;
+}
+
+/** Where the phrases of a sentence are, asked once its writer pauses. */
+function usePointed(id: string, sentence: string): Pointed {
+  const none = { id, sentence, phrases: [], note: "" };
+  const [pointed, setPointed] = useState<Pointed>(none);
+  useEffect(() => {
+    if (!sentence.trim()) return setPointed(none);
+    const stop = new AbortController();
+    const asking = setTimeout(async () => {
+      setPointed((old) => (old.id === id ? { ...old, note: "Looking …" } : { ...none, note: "Looking …" }));
+      try {
+        const { phrases } = await api.ground(id, sentence, stop.signal);
+        const note = phrases.length ? "" : "No noun phrase here yet. deixis reads English.";
+        setPointed({ id, sentence, phrases, note });
+      } catch (error) {
+        if (!api.wasStopped(error)) setPointed({ ...none, note: api.lineOf(error) });
+      }
+    }, WAIT_MS);
+    return () => {
+      clearTimeout(asking);
+      stop.abort();
+    };
+  }, [id, sentence]);
+  return pointed.id === id ? pointed : none;
+}
+
+const sentenceCase = (text: string) => (text ? `${text[0]!.toUpperCase()}${text.slice(1).replace(/[.\s]*$/, "")}.` : "");
+
+const day = (taken: string | null) =>
+  taken &&
+  new Date(`${taken}Z`).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });

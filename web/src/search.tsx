@@ -1,0 +1,76 @@
+import type { RefObject } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { thumbnail } from "./api";
+import { MarkedField, type Spanned } from "./sentence";
+
+interface Props {
+  field: RefObject<HTMLTextAreaElement | null>;
+  q: string;
+  dropped: File | null;
+  likeId: string;
+  phrases: readonly Spanned[];
+  active: number | null;
+  onActive: (place: number | null) => void;
+  onType: (q: string, how: "push" | "replace") => void;
+  onFile: (file: File) => void;
+}
+
+const WAIT_MS = 220;
+
+/** Searches while somebody types; Enter does not wait. */
+export function SearchBox({ field, q, dropped, likeId, onType, onFile, ...props }: Props) {
+  const [text, setText] = useState(q);
+  const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const files = useRef<HTMLInputElement>(null);
+  const picture = useMemo(() => (dropped ? URL.createObjectURL(dropped) : likeId ? thumbnail(likeId) : ""), [dropped, likeId]);
+  useEffect(() => () => void (picture.startsWith("blob:") && URL.revokeObjectURL(picture)), [picture]);
+  useEffect(() => setText((old) => (old.trim() === q ? old : q)), [q]);
+
+  const search = (words: string, how: "push" | "replace") => {
+    clearTimeout(waiting.current);
+    if (words.trim() !== q.trim() || picture) onType(words.trim(), how);
+  };
+  const typed = (words: string) => {
+    setText(words);
+    clearTimeout(waiting.current);
+    waiting.current = setTimeout(() => search(words, q ? "replace" : "push"), WAIT_MS);
+  };
+  const keyed = (event: KeyboardEvent) => {
+    if (event.key === "Enter") search(text, q ? "replace" : "push");
+    if (event.key === "ArrowDown") {
+      event.preventDefault();
+      document.querySelector<HTMLElement>('.tile[tabindex="0"]')?.focus();
+    }
+  };
+
+  return (
+    <form class="search" role="search" onSubmit={(event) => event.preventDefault()}>
+      {picture && <img class="search-picture" src={picture} alt="The photo to search by" />}
+      <MarkedField
+        {...props}
+        field={field}
+        text={text}
+        label="Search photos by a sentence"
+        placeholder={picture ? "or in words" : "Two dogs in the snow"}
+        onText={typed}
+        onKey={keyed}
+      />
+      <kbd aria-hidden="true">/</kbd>
+      <button type="button" class="quiet by-photo" onClick={() => files.current?.click()} title="Or drop one anywhere">
+        by photo
+      </button>
+      <input
+        ref={files}
+        type="file"
+        accept="image/*"
+        hidden
+        aria-label="A photo to search by"
+        onChange={(event) => {
+          const file = event.currentTarget.files?.[0];
+          event.currentTarget.value = "";
+          if (file) onFile(file);
+        }}
+      />
+    </form>
+  );
+}
