@@ -1,7 +1,10 @@
-"""Searching an index of photos: ours beside faiss flat and LanceDB, and regions with what their codes lose.
+"""Searching an index of photos: ours beside faiss flat and LanceDB, regions with what their codes lose, and filling it.
 
     python benchmarks/search.py [--photos 100000 1000000] [--dimension 512] [--queries 30] [--peers PYTHON]
-    python benchmarks/search.py --regions 20 --photos 100000 [--vectors FILE.npy --asked FILE.npy]
+    python benchmarks/search.py --regions 20 --photos 100000 [--region-dimension 257]
+    python benchmarks/search.py --regions 20 --photos 6500 --vectors FILE.npy --asked FILE.npy
+    python benchmarks/search.py --regions 20 --photos 100000 --sentence "two dogs in the snow"
+    python benchmarks/search.py --fill FOLDER [--photos 200]
 
 Peers live in an environment of their own, so that ours does not depend on them:
 
@@ -18,6 +21,13 @@ With --regions so many regions a photo are searched too, and compared with the e
 vectors are random with lengths along their axes that fall as those of embedded regions do, or those of --vectors; with
 --flat they fall not at all, which is the worst that codes can meet. Memory is what the process holds beyond the files
 that it has mapped, and with them (Linux only).
+
+With --sentence the same index is also searched as people do, by `PhotoCollection.search`: the sentence read, photos and
+regions searched for the whole of it and for each of its phrases, a few hundred photos looked at closely, probabilities,
+groups. The regions then have as many numbers as those of the shipped model.
+
+With --fill the first photos of a folder go through the encoder alone, and into an index, in turns: what all else costs
+(regions, thumbnails, hashes, EXIF, commits), as a share of the encoder's time.
 """
 
 from __future__ import annotations
@@ -33,7 +43,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,6 +53,9 @@ from deixis.index.database import make_database, open_to_write
 from deixis.index.exif import Taken
 from deixis.index.records import add_photo
 from deixis.index.walking import FoundFile
+
+if TYPE_CHECKING:
+    from deixis.tasks.seeing import Seer
 
 TOP = 10
 PEERS = ("faiss", "faiss on all cores", "lancedb")
@@ -101,9 +114,15 @@ def random_vectors(count: int, dimension: int, flat: bool = False, seed: int = 0
         yield unit(rng.standard_normal((size, dimension), dtype=np.float32) @ mixing)
 
 
-def make_index(folder: Path, whole: np.ndarray, regions: Iterator[np.ndarray] | None) -> None:
+def make_index(
+    folder: Path,
+    whole: np.ndarray,
+    regions: Iterator[np.ndarray] | None,
+    region_dimension: int = 1,
+    fingerprint: str = "benchmark",
+) -> None:
     """An index of photos that never were; row i is photo i + 1."""
-    make_database(folder, "benchmark", whole.shape[1])
+    make_database(folder, fingerprint, whole.shape[1], region_dimension)
     with closing(open_to_write(folder)) as connection:
         for begin in range(0, len(whole), 1000):
             connection.execute("BEGIN")
@@ -199,20 +218,28 @@ def print_runs(runs: dict[str, list[Timed]]) -> None:
 
 
 def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
+    seer = None
+    if arguments.sentence:
+        from deixis.tasks.searching import shipped_seer
+
+        seer = shipped_seer()
+        arguments.dimension, arguments.region_dimension = seer.dimension, seer.region_dimension
     photos, each = arguments.photos[0], arguments.regions
+    whole_dimension = arguments.dimension
     if arguments.vectors:
         given = np.load(arguments.vectors, mmap_mode="r")
         photos = min(photos, len(given) // each)
         blocks = (given[row * each : row * each + each].astype(np.float32) for row in range(photos))
         asked = np.load(arguments.asked)[: arguments.queries].astype(np.float32)
     else:
-        many = random_vectors(photos * each, arguments.dimension, arguments.flat, seed=3)
+        many = random_vectors(photos * each, arguments.region_dimension, arguments.flat, seed=3)
         blocks = (part for block in many for part in np.split(block, len(block) // each))
-        asked = next(random_vectors(arguments.queries, arguments.dimension, arguments.flat, seed=4))
+        asked = next(random_vectors(arguments.queries, arguments.region_dimension, arguments.flat, seed=4))
     dimension = asked.shape[1]
-    whole = np.concatenate(list(random_vectors(photos, dimension)))
+    whole = np.concatenate(list(random_vectors(photos, whole_dimension)))
+    asked_whole = next(random_vectors(len(asked), whole_dimension, seed=5))
     begin = time.perf_counter()
-    make_index(folder / "index", whole, blocks)
+    make_index(folder / "index", whole, blocks, dimension, seer.fingerprint if seer else "benchmark")
     made = time.perf_counter() - begin
     del whole
     begin = time.perf_counter()
@@ -221,8 +248,11 @@ def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
     print(f"\n{photos:,} photos × {each} regions × {dimension}; made in {made:.0f} s, opened in {opened:.0f} ms")
     index.search_regions(asked[0], TOP)
     runs: dict[str, list[Timed]] = {"whole photos": [], "regions": []}
-    for query in asked:
-        for name, search in (("whole photos", index.search), ("regions", index.search_regions)):
+    for of_whole, of_regions in zip(asked_whole, asked, strict=True):
+        for name, search, query in (
+            ("whole photos", index.search, of_whole),
+            ("regions", index.search_regions, of_regions),
+        ):
             wall, processor = time.perf_counter(), time.process_time()
             matches = search(query, TOP)
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
@@ -236,6 +266,29 @@ def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
     )
     print(f"  memory {anonymous:.0f} MB of its own, {all_of_it:.0f} MB with mapped files")
     index.close()
+    if seer:
+        search_as_people_do(folder / "index", seer, arguments)
+
+
+def search_as_people_do(index: Path, seer: Seer, arguments: argparse.Namespace) -> None:
+    """A sentence, from the words to hits; and how much of that is reading it."""
+    from deixis.tasks.searching import PhotoCollection
+
+    runs: dict[str, list[Timed]] = {"reading it": [], "the whole search": []}
+    with PhotoCollection(index, seer) as photos:
+        photos.search(arguments.sentence, everything=True)
+        for _ in range(arguments.queries):
+            for name, work in (
+                ("reading it", lambda: seer.read(arguments.sentence)),
+                ("the whole search", lambda: photos.search(arguments.sentence, everything=True)),
+            ):
+                wall, processor = time.perf_counter(), time.process_time()
+                work()
+                runs[name].append(Timed(time.perf_counter() - wall, time.process_time() - processor, []))
+    print(f"\n  {arguments.sentence!r}, {len(seer.read(arguments.sentence).phrases)} phrases:")
+    print_runs(runs)
+    anonymous, all_of_it = held_mb()
+    print(f"  memory with the models {anonymous:.0f} MB of its own, {all_of_it:.0f} MB with mapped files")
 
 
 def exact_regions(index: PhotoIndex, asked: np.ndarray) -> list[set[int]]:
@@ -255,6 +308,37 @@ def held_mb() -> tuple[float, float]:
     return held.get("RssAnon", float("nan")), sum(held.values()) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
+    """The encoder alone, and `deixis index`, on the same photos in turns."""
+    from deixis.data.images import find_photos
+    from deixis.index import update_index
+    from deixis.tasks.searching import shipped_seer
+    from deixis.vision.reading import encode_photos
+
+    paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]
+    seer = shipped_seer()
+    encoder = seer.whole.image_encoder
+    works: dict[str, Callable[[list[Path], int], object]] = {
+        "encoder alone": lambda part, _: sum(1 for _ in encode_photos(encoder, part)),
+        "deixis index": lambda part, number: update_index(folder / f"index-{number}", part, seer),
+    }
+    parts = [paths[begin : begin + 40] for begin in range(0, len(paths), 40)]
+    for work in works.values():
+        work(paths[:16], -1)  # warms up
+    runs: dict[str, list[Timed]] = {name: [] for name in works}
+    for number, part in enumerate(parts):
+        for name, work in works.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            work(part, number)
+            wall, processor = time.perf_counter() - wall, time.process_time() - processor
+            runs[name].append(Timed(wall / len(part), processor / len(part), []))
+    print(f"\n{len(paths):,} photos, {len(parts)} parts; for one photo:")
+    print_runs(runs)
+    for column, what in enumerate(("wall", "processor")):
+        alone, filling = (sum(timed[column] for timed in runs[name]) for name in works)
+        print(f"  all parts, {what}: filling takes {filling / alone - 1:+.1%}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photos", type=int, nargs="+", default=[100_000, 1_000_000])
@@ -265,7 +349,15 @@ def main() -> None:
     parser.add_argument("--vectors", help="regions of your own, .npy")
     parser.add_argument("--asked", help="queries of your own, .npy")
     parser.add_argument("--flat", action="store_true", help="regions as different as can be")
+    parser.add_argument("--region-dimension", type=int, default=512)
+    parser.add_argument("--sentence", help="search for this as well, with the shipped models")
+    parser.add_argument("--fill", help="a folder of photos to index")
     arguments = parser.parse_args()
+    if arguments.fill:
+        arguments.photos = arguments.photos if len(arguments.photos) == 1 else [200]
+        with tempfile.TemporaryDirectory() as folder:
+            compare_filling(arguments, Path(folder))
+        return
     if not arguments.peers and not arguments.regions:
         print("without peers: see the beginning of this file for how to get them", file=sys.stderr)
     for photos in arguments.photos[:1] if arguments.regions else arguments.photos:

@@ -36,3 +36,15 @@ def deixis(tmp_path: Path) -> Run:
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, check=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of the sample photos, as `deixis index` makes it; for those who only read it."""
+    from deixis.data.samples import SAMPLES
+    from deixis.index import update_index
+    from deixis.tasks.searching import shipped_seer
+
+    folder = tmp_path_factory.mktemp("index") / "photos.deixis"
+    update_index(folder, [SAMPLES / "images"], shipped_seer())
+    return folder

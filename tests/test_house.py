@@ -43,7 +43,10 @@ HELPS = [
     ("data", "check"),
     ("data", "convert"),
     ("data", "scenes"),
+    ("annotate",),
+    ("annotate", "status"),
     ("demo",),
+    ("serve",),
 ]
 
 

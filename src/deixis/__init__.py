@@ -16,8 +16,10 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "caption": "deixis.tasks.captioning",
+    "describe": "deixis.tasks.describing",
     "ground": "deixis.tasks.grounding",
     "load": "deixis.tasks.bundle",
+    "open_index": "deixis.tasks.searching",
 }
 """In which module each public name is."""
 
