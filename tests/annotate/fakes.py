@@ -11,7 +11,7 @@ from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project
 from deixis.annotate.recording import record
 from deixis.annotate.state import PhotoState, photo_state
-from deixis.annotate.workflow import XYXY, Answer, Rules, Task
+from deixis.annotate.walks import XYXY, Answer, Rules, Task
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 
 BOX: XYXY = (10.0, 10.0, 60.0, 50.0)

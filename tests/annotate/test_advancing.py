@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from deixis.annotate.advancing import advanced
 from deixis.annotate.events import Judged, Undone
 from deixis.annotate.state import photo_state
-from deixis.annotate.workflow import Answer, Rules, Task
+from deixis.annotate.walks import Answer, Rules, Task
 from tests.annotate.fakes import Told
 from tests.annotate.test_state import DOGS, STREET, work
 

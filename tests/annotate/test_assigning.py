@@ -11,7 +11,7 @@ from deixis.annotate.assigning import Given, next_question
 from deixis.annotate.changing import RefusedError
 from deixis.annotate.people import invite
 from deixis.annotate.recording import record, skip
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import BOX, answer, ask, people
 

@@ -16,7 +16,8 @@ from deixis.annotate.recording import record, undo
 from deixis.annotate.rehearsal import Truth
 from deixis.annotate.reviewing import requeue_suspended, rule
 from deixis.annotate.standing import Level
-from deixis.annotate.workflow import Answer, Task, answers_to
+from deixis.annotate.walks import Answer, Task
+from deixis.annotate.workflow import answers_to
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import BOX, answer, ask, gold, people
 

@@ -19,7 +19,7 @@ from deixis.annotate.events import (
     event_from,
     in_force,
 )
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from deixis.errors import DeixisError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deixis.annotate.explaining import explain
 from deixis.annotate.people import Role
 from deixis.annotate.recording import undo
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, people
 

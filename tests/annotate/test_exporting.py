@@ -102,7 +102,7 @@ def test_chains_that_missed_a_link_meet_through_their_boxes(new_project: MakePro
     gold_photo = photo("A dog runs.", "A puppy runs.", name="p")
     assert gold_photo.id == "p"
     told = Told(material_of(gold_photo))
-    from deixis.annotate.workflow import Answer
+    from deixis.annotate.walks import Answer
 
     told.say(Answer.NO)
     for _ in range(2):

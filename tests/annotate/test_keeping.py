@@ -9,7 +9,7 @@ import pytest
 from deixis.annotate.keeping import backup
 from deixis.annotate.progress import progress
 from deixis.annotate.project import open_project
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, people

@@ -9,7 +9,8 @@ from deixis import geometry
 from deixis.annotate.known import add_known, known_questions
 from deixis.annotate.material import material_of
 from deixis.annotate.rehearsal import Truth
-from deixis.annotate.workflow import Answer, Task, answers_to
+from deixis.annotate.walks import Answer, Task
+from deixis.annotate.workflow import answers_to
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import gold
 

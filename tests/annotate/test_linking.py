@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from deixis.annotate.events import Judged
 from deixis.annotate.linking import groups_by_type, link
 from deixis.annotate.material import Marked
-from deixis.annotate.workflow import Answer, Rules, Task
+from deixis.annotate.walks import Answer, Rules, Task
 
 TYPES = ("people", "animals", "scene")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from deixis import geometry
 from deixis.annotate.merging import Chained, merge
 from deixis.annotate.settings import Settings
-from deixis.annotate.workflow import XYXY
+from deixis.annotate.walks import XYXY
 
 HIGH: XYXY = (0, 0, 100, 100)
 ALMOST: XYXY = (0, 0, 100, 85)

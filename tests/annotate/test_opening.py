@@ -9,7 +9,7 @@ from deixis.annotate.opening import follow_settings, open_to_work
 from deixis.annotate.progress import progress
 from deixis.annotate.project import SETTINGS
 from deixis.annotate.settings import write_settings
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, people
 

@@ -10,7 +10,7 @@ import pytest
 from deixis.annotate.people import invite
 from deixis.annotate.progress import WorkerProgress, pay_table, progress
 from deixis.annotate.recording import record
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, ask, people
 

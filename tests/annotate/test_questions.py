@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from deixis.annotate.questions import Question
-from deixis.annotate.workflow import DrawnBox, Task
+from deixis.annotate.walks import DrawnBox, Task
 
 DRAWN = DrawnBox("b7", (1, 2, 3, 4), "w-secret")
 NEW = DrawnBox("b9", (5, 6, 7, 8), "w-other")

@@ -19,7 +19,7 @@ from deixis.annotate.people import Role
 from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.recording import record, skip, undo
 from deixis.annotate.reviewing import review_queue
-from deixis.annotate.workflow import XYXY, Answer, Task
+from deixis.annotate.walks import XYXY, Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import BOX, answer, ask, people, photo
 

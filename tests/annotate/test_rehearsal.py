@@ -15,7 +15,7 @@ from deixis.annotate.rehearsal import ADVERSARY, HONEST, SPAMMER, Rehearsal, Tru
 from deixis.annotate.settings import Settings
 from deixis.annotate.standing import Level
 from deixis.annotate.store.engine import Database
-from deixis.annotate.workflow import Task
+from deixis.annotate.walks import Task
 from deixis.data.dataset import Dataset
 from deixis.data.importing import import_dataset
 from deixis.data.samples import SAMPLES

@@ -10,7 +10,7 @@ from deixis.annotate.people import Role
 from deixis.annotate.project import Project
 from deixis.annotate.recording import record, skip
 from deixis.annotate.reviewing import mark, review_queue, rule
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, ask, people

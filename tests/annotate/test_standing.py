@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from deixis.annotate.settings import Settings
 from deixis.annotate.standing import Bars, Check, Level, Purpose, level_of
-from deixis.annotate.workflow import Task
+from deixis.annotate.walks import Task
 
 BARS = Bars(10, 30)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from deixis.annotate.events import Discounted, Event, Judged, Marking, Ruled, Skipped, Undone
 from deixis.annotate.material import Material, material_of
 from deixis.annotate.state import PhotoState, Reason, photo_state
-from deixis.annotate.workflow import Answer, Stop, Task, answers_to
+from deixis.annotate.walks import Answer, Stop, Task
+from deixis.annotate.workflow import answers_to
 from tests.annotate.fakes import BOX, Told, photo
 
 DOGS = material_of(photo("A dog runs.", "The big dog jumps."))

@@ -6,22 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deixis.annotate.workflow import (
-    WORKFLOW,
-    Answer,
-    DrawnBox,
-    Edge,
-    Place,
-    Rules,
-    Said,
-    Stop,
-    Task,
-    Vote,
-    Walk,
-    answers_to,
-    begin,
-    step,
-)
+from deixis.annotate.walks import Answer, DrawnBox, Place, Rules, Said, Stop, Task, Vote, Walk
+from deixis.annotate.workflow import WORKFLOW, Edge, answers_to, begin, step
 
 BOX, SCENE, NO_BOX = Answer.BOX, Answer.SCENE, Answer.NO_BOX
 ALL, MORE = Answer.ALL, Answer.MORE

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deixis.annotate.events import Event, Judged, Skipped
 from deixis.annotate.state import ChainState, PhotoState, is_finished, question_of, walk_on
-from deixis.annotate.workflow import Rules, Stop, Task
+from deixis.annotate.walks import Rules, Stop, Task
 
 
 def advanced(

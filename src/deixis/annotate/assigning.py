@@ -19,7 +19,7 @@ from deixis.annotate.people import Worker, read_worker
 from deixis.annotate.project import Project
 from deixis.annotate.standing import Level, Purpose
 from deixis.annotate.store import statements
-from deixis.annotate.workflow import Task
+from deixis.annotate.walks import Task
 
 _CLOSED = (Level.NO_HISTORY, Level.FAILED, Level.SUSPENDED)
 

@@ -13,7 +13,7 @@ from deixis.annotate.standing import Bars, Check, Level, Purpose, is_reliable, l
 from deixis.annotate.state import PhotoState
 from deixis.annotate.store import statements
 from deixis.annotate.store.schema import checks, events, leases, questions, requeue, standings
-from deixis.annotate.workflow import XYXY, Answer, Task
+from deixis.annotate.walks import XYXY, Answer, Task
 
 _DRAWN_OR_NOT = {Answer.BOX: True, Answer.SCENE: False, Answer.NO_BOX: False}
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from deixis.annotate.workflow import XYXY, Answer, Task
+from deixis.annotate.walks import XYXY, Answer, Task
 from deixis.errors import DeixisError
 
 

@@ -16,7 +16,7 @@ from deixis.annotate.settings import Settings
 from deixis.annotate.state import ChainState
 from deixis.annotate.store.folds import Folded
 from deixis.annotate.store.schema import photos
-from deixis.annotate.workflow import Stop, Task
+from deixis.annotate.walks import Stop, Task
 from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
 from deixis.data.writers import write_as
 from deixis.errors import DeixisError

@@ -15,7 +15,7 @@ from deixis.annotate.material import Material, material_of
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.questions import Question
 from deixis.annotate.store.schema import known
-from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Task
+from deixis.annotate.walks import XYXY, Answer, DrawnBox, Task
 from deixis.data.records import Photo
 
 _CLEARLY_OFF = 0.4

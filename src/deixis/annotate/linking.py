@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from deixis.annotate.events import Judged
 from deixis.annotate.material import Marked
-from deixis.annotate.workflow import Edge, Rules, Said, Stop, Task, Walk, begin, step
+from deixis.annotate.walks import Rules, Said, Stop, Task, Walk
+from deixis.annotate.workflow import Edge, begin, step
 
 AnswerTo = Callable[[tuple[str, str]], Judged | None]
 """What was said of a pair of mentions, the earlier one first, if anything was."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from deixis import geometry
 from deixis.annotate.settings import Settings
-from deixis.annotate.workflow import XYXY
+from deixis.annotate.walks import XYXY
 
 OTHER = "other"
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from deixis.annotate.project import Project
 from deixis.annotate.store.schema import checks, events, known, photos, questions, standings, workers
-from deixis.annotate.workflow import Task
+from deixis.annotate.walks import Task
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deixis.annotate.workflow import DrawnBox, Task
+from deixis.annotate.walks import DrawnBox, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from deixis.annotate.project import Project
 from deixis.annotate.standing import Purpose
 from deixis.annotate.store import statements
 from deixis.annotate.store.schema import events, photos
-from deixis.annotate.workflow import XYXY, Answer, Place, Task, answers_to
+from deixis.annotate.walks import XYXY, Answer, Place, Task
+from deixis.annotate.workflow import answers_to
 
 SMALLEST_SIDE = 1.0
 """Pixels; whatever is smaller is a slip of the hand."""

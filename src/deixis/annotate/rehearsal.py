@@ -20,7 +20,8 @@ from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project
 from deixis.annotate.recording import record
 from deixis.annotate.reviewing import requeue_suspended, review_queue, rule
-from deixis.annotate.workflow import XYXY, Answer, Task, answers_to
+from deixis.annotate.walks import XYXY, Answer, Task
+from deixis.annotate.workflow import answers_to
 from deixis.data.records import Photo
 
 SAME_THING_IOU = 0.5

@@ -15,7 +15,7 @@ from deixis.annotate.questions import Question, subject
 from deixis.annotate.recording import Recorded, parse_answer
 from deixis.annotate.state import ChainState
 from deixis.annotate.store.schema import events, known, photos, remarks, requeue
-from deixis.annotate.workflow import Answer, DrawnBox, Stop, Task, Walk
+from deixis.annotate.walks import Answer, DrawnBox, Stop, Task, Walk
 
 _ASKED = {
     Answer.BOX: Task.REQUIREMENT,

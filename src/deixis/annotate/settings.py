@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from deixis.annotate.workflow import Rules
+from deixis.annotate.walks import Rules
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
 

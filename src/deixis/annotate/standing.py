@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from deixis.annotate.settings import Settings
-from deixis.annotate.workflow import Task
+from deixis.annotate.walks import Task
 
 
 class Level(StrEnum):

@@ -15,18 +15,8 @@ from deixis.annotate.events import Event, Judged, Marking, Ruled, Skipped, in_fo
 from deixis.annotate.linking import Taken, groups_by_type, link
 from deixis.annotate.material import Marked, Material
 from deixis.annotate.questions import Question, subject
-from deixis.annotate.workflow import (
-    DRAWN_AT_ONCE,
-    DrawnBox,
-    Rules,
-    Said,
-    Stop,
-    Task,
-    Vote,
-    Walk,
-    begin,
-    step,
-)
+from deixis.annotate.walks import DRAWN_AT_ONCE, DrawnBox, Rules, Said, Stop, Task, Vote, Walk
+from deixis.annotate.workflow import begin, step
 
 
 class Reason(StrEnum):
@@ -151,7 +141,7 @@ def photo_state(
     --------
     >>> from deixis.data.records import Caption, Photo
     >>> from deixis.annotate.material import material_of
-    >>> from deixis.annotate.workflow import Answer
+    >>> from deixis.annotate.walks import Answer
     >>> said = (Caption.from_text("A dog runs."), Caption.from_text("The dog jumps."))
     >>> material = material_of(Photo("7", said, width=4, height=3))
     >>> question = photo_state(material, []).questions[0]

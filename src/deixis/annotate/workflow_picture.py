@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from deixis.annotate.workflow import WORKFLOW, Edge, Place, Stop, Task, always
+from deixis.annotate.steps import always
+from deixis.annotate.walks import Place, Stop, Task
+from deixis.annotate.workflow import WORKFLOW, Edge
 
 _AT: dict[Place, tuple[float, float]] = {
     Stop.NEW: (0.0, 6.2),

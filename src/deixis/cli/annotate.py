@@ -14,10 +14,8 @@ from deixis.errors import DeixisError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deixis.annotate.explaining import Story, Told
     from deixis.annotate.material import Material
     from deixis.annotate.progress import Progress
-    from deixis.annotate.project import Project
     from deixis.data.dataset import Photos
     from deixis.files.progress import OnProgress
 
@@ -234,101 +232,18 @@ def review(
 ) -> None:
     """List what waits for a reviewer; explain a photo; decide; undo."""
     from deixis.annotate.opening import open_to_work
+    from deixis.cli.annotate_review import decide_on, explain_photo, list_queue
 
     opened = open_to_work(project)
     try:
         if decide or undo is not None or reinstate:
-            _decide(opened, reviewer, photo, mention, decide, undo, reinstate, json)
+            decide_on(opened, reviewer, photo, mention, decide, undo, reinstate, json)
         elif photo:
-            _explain(opened, photo, until, json)
+            explain_photo(opened, photo, until, json)
         else:
-            _list_queue(opened, project, json)
+            list_queue(opened, project, json)
     finally:
         opened.close()
-
-
-def _decide(
-    opened: Project,
-    reviewer: str | None,
-    photo: str | None,
-    mention: str | None,
-    decision: str | None,
-    event: int | None,
-    reinstated: str | None,
-    json: bool,
-) -> None:
-    from deixis.annotate import control
-    from deixis.annotate.events import MARKINGS
-    from deixis.annotate.people import find_worker
-    from deixis.annotate.recording import undo
-    from deixis.annotate.reviewing import mark, rule
-    from deixis.annotate.workflow import Task
-
-    if reviewer is None:
-        raise DeixisError("--as NAME: say who decides; make a reviewer with: deixis annotate invite --role reviewer")
-    with opened.database.reading() as connection:
-        who = find_worker(connection, reviewer)
-    if reinstated:
-        name, _, task = reinstated.rpartition(":")
-        if task not in set(Task) or not who.reviews:
-            raise DeixisError(f"--reinstate {reinstated}: give NAME:TASK, a task being one of: {', '.join(Task)}")
-        with opened.database.writing() as connection:
-            level = control.reinstate(opened, connection, find_worker(connection, name).id, Task(task))
-        answer: dict[str, object] = {"worker": name, "task": task, "level": level.value}
-    elif event is not None:
-        answer = {"event": undo(opened, who.id, event).event, "undone": event}
-    elif photo is None or mention is None or decision is None:
-        raise DeixisError("--decide: name the photo and the --mention that it is about")
-    else:
-        decided = (mark if decision in MARKINGS else rule)(opened, who.id, photo, mention, decision)
-        answer = {"event": decided.event, "photo": photo, "mention": mention, "decision": decision}
-    if json:
-        print_json(answer)
-    else:
-        print(", ".join(f"{key} {value}" for key, value in answer.items()))
-
-
-def _explain(opened: Project, photo: str, until: int | None, json: bool) -> None:
-    from deixis.annotate.explaining import explain
-
-    stories, not_counted = explain(opened, photo, until=until)
-    if json:
-        lost = [asdict(each) for each in not_counted]
-        print_json({"photo": photo, "chains": [asdict(story) for story in stories], "not_counted": lost})
-        return
-    for story in stories:
-        _print_story(story)
-    if not_counted:
-        print("counts no more:")
-        _print_told(not_counted)
-
-
-def _print_story(story: Story) -> None:
-    named = ", ".join(f"{text} [{place}]" for text, place in zip(story.phrases, story.mentions, strict=True))
-    boxes = f", {plural(len(story.boxes), 'box', 'boxes')}" if story.boxes else ""
-    print(f"{named} ({', '.join(story.types)}): {story.place}{boxes}")
-    _print_told(story.told)
-
-
-def _print_told(told: list[Told] | tuple[Told, ...]) -> None:
-    for each in told:
-        print(f"  #{each.event} {each.who}, {each.said} → {each.led_to}")
-
-
-def _list_queue(opened: Project, project: Path, json: bool) -> None:
-    from deixis.annotate.reviewing import review_queue
-
-    queue = review_queue(opened)
-    if json:
-        print_json([asdict(item) for item in queue])
-        return
-    for item in queue:
-        held = "holds work up; " if item.holds_up else ""
-        print(f"{item.photo} [{item.mention}] {item.phrase}: {held}{item.reason} (#{item.event})")
-    if not queue:
-        print("nothing waits for a reviewer")
-    else:
-        print(f"next: deixis annotate review {project} {queue[0].photo}")
 
 
 @app.command()

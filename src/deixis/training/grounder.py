@@ -116,8 +116,8 @@ class GroundingObjective:
                 terms["box"] = self._box_loss(network, seen, overlaps, learned)
             if network.presence is not None:
                 spread = _in_photos(seen, self.examples, batch)
-                others = learned[seen.asked]
-                chosen = found_among_photos(*(column[others] for column in spread), wished)
+                those = learned[seen.asked]
+                chosen = found_among_photos(spread.scores[those], spread.own[those], spread.absent[those], wished)
                 told = presence_loss(spread.scores.amax(dim=2), spread.own, spread.absent, network.presence)
                 terms |= {"alone": self.settings.other_photos * chosen, "presence": self.settings.other_photos * told}
         return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
@@ -136,7 +136,7 @@ class _Looked:
     """A batch on the network's device, and what the network says of it."""
 
     pointed: Pointed
-    alone: Tensor | None
+    read_alone: Tensor | None
     photo: Tensor
     photo_of: Tensor
     photos_there: Tensor
@@ -180,12 +180,12 @@ class Spread(NamedTuple):
 
 def _in_photos(seen: _Looked, examples: GroundingExamples, rows: Tensor) -> Spread:
     """The phrases of a batch in its photos; a photo none of whose sentences has a phrase's last word lacks it."""
-    assert seen.alone is not None  # noqa: S101 - asked only of networks that learn presence
+    assert seen.read_alone is not None  # noqa: S101 - asked only of networks that learn presence
     here = rows.to(examples.heads.device)
     heads = examples.heads[here][:, : seen.asked.shape[1]]
     held = examples.held[seen.photo.to(here.device)].T[heads].to(seen.asked.device)
     own = seen.photo_of[:, None].expand_as(seen.asked)
-    scores = scores_in_photos(seen.alone, seen.pointed.region_vectors, seen.photos_there)
+    scores = scores_in_photos(seen.read_alone, seen.pointed.region_vectors, seen.photos_there)
     return Spread(scores, own[seen.asked], ~held[seen.asked])
 
 
@@ -214,7 +214,7 @@ def cross_entropy(scores: Tensor, wished: Tensor) -> Tensor:
 
 def scores_in_photos(phrases: Tensor, regions: Tensor, there: Tensor) -> Tensor:
     """Dot products of phrases (n, d) with the regions of photos (photos, k, d): (n, photos, k); −∞ where is none."""
-    scores = (phrases @ regions.flatten(0, 1).T).unflatten(1, regions.shape[:2])
+    scores = (phrases @ regions.flatten(0, 1).T).view(len(phrases), *regions.shape[:2])
     return scores.masked_fill(~there, -torch.inf)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deixis.annotate.workflow import Answer, Task
+from deixis.annotate.walks import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import answer, people

@@ -56,8 +56,7 @@ def cider(captions: CaptionSet) -> Cider:
     per_reference[1] *= np.exp(-(longer**2) / (2 * SIGMA**2))
     references = np.bincount(captions.photo_of_reference, minlength=n_photos)
     plain, damped = (
-        SCALE / LONGEST * summed(captions.photo_of_reference, values, n_photos) / references
-        for values in per_reference
+        SCALE / LONGEST * summed(captions.photo_of_reference, values, n_photos) / references for values in per_reference
     )
     return Cider(plain, damped)
 
