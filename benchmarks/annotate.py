@@ -44,7 +44,7 @@ from deixis.annotate.settings import Settings
 from deixis.annotate.store.engine import Database
 from deixis.annotate.store.folds import Folded
 from deixis.annotate.store.schema import events
-from deixis.annotate.workflow import Task
+from deixis.annotate.walks import Task
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
 from deixis.evaluation.agreement import chain_agreement, chains_of

@@ -16,7 +16,7 @@ from tests.annotate.fakes import Told
 from tests.annotate.test_state import DOGS, STREET, work
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.booleans())
 def test_one_event_further_is_what_folding_all_of_them_gives(seed: int, independent: bool) -> None:
     events = work(STREET, random.Random(seed))

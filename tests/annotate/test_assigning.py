@@ -9,7 +9,9 @@ import pytest
 
 from deixis.annotate.assigning import Given, next_question
 from deixis.annotate.changing import RefusedError
+from deixis.annotate.events import Event
 from deixis.annotate.people import invite
+from deixis.annotate.project import Project
 from deixis.annotate.recording import record, skip
 from deixis.annotate.walks import Answer, Task
 from tests.annotate.conftest import MakeProject
@@ -145,6 +147,6 @@ def test_many_at_once_lose_nothing_and_answer_nothing_twice(new_project: MakePro
     assert len(taken) == sum(len(_events(project, number)) for number in range(12))
 
 
-def _events(project: object, number: int) -> tuple[object, ...]:
-    with project.database.reading() as connection:  # type: ignore[attr-defined]
-        return project.folds.at(connection, f"dog{number}").events  # type: ignore[attr-defined,no-any-return]
+def _events(project: Project, number: int) -> tuple[Event, ...]:
+    with project.database.reading() as connection:
+        return project.folds.at(connection, f"dog{number}").events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from dataclasses import replace
 
 import pytest
 
@@ -88,12 +88,12 @@ def test_a_hidden_question_looks_like_any_other_and_is_never_asked_twice(new_pro
 def test_a_suspension_queues_again_what_was_done_and_takes_back_what_is_held(new_project: MakeProject) -> None:
     project, _ = new_project(6, hidden_share=0.0, **FEW)
     add_known(project, GOLD.values())
-    ann, eve = people(project, "Ann", "Eve")
+    [eve] = people(project, "Eve")
     for _ in range(5):
         work(project, eve, Task.LINK, right=True)
     answered = [work(project, eve, Task.LINK, right=True) for _ in range(3)]
     assert answered == [False, False, False]
-    project.settings = project.settings.__class__(**{**project.settings.__dict__, "hidden_share": 1.0})
+    project.settings = replace(project.settings, hidden_share=1.0)
     while level(project, eve, Task.LINK) is Level.TRUSTED:
         assert work(project, eve, Task.LINK, right=False)
     assert level(project, eve, Task.LINK) is Level.SUSPENDED
@@ -107,7 +107,6 @@ def test_a_suspension_queues_again_what_was_done_and_takes_back_what_is_held(new
     with project.database.writing() as connection:
         assert control.reinstate(project, connection, eve, Task.LINK) is Level.TEST
     assert work(project, eve, Task.LINK, right=True)
-    assert ann
 
 
 def test_what_a_suspended_worker_still_holds_is_not_taken(new_project: MakeProject) -> None:
@@ -155,7 +154,7 @@ def test_whose_boxes_are_bad_is_suspended_from_drawing_and_only_from_that(new_pr
     assert level(project, eve, Task.LINK) is not Level.SUSPENDED
 
 
-def test_right_and_wrong_are_told_apart_as_the_tasks_need(new_project: MakeProject) -> None:
+def test_right_and_wrong_are_told_apart_as_the_tasks_need() -> None:
     right = control.is_right
     assert right(Task.REQUIREMENT, Answer.SCENE, None, Answer.NO_BOX, [], 0.5)
     assert not right(Task.REQUIREMENT, Answer.BOX, None, Answer.NO_BOX, [], 0.5)
@@ -169,7 +168,6 @@ def test_without_known_answers_work_goes_on(new_project: MakeProject) -> None:
     [ann] = people(project, "Ann")
     answer(project, ann, Answer.YES, Task.LINK)
     assert ask(project, ann).task is Task.VERIFY
-    assert isinstance(project.chance, random.Random)
 
 
 def test_taking_back_a_hidden_answer_looks_like_any_other_undo_and_counts_for_nothing(new_project: MakeProject) -> None:
@@ -205,3 +203,17 @@ def test_what_a_reviewer_decided_is_asked_of_those_who_had_nothing_to_do_with_it
     assert his is not None
     assert (hers.photo, his.photo) == ("dog1", "dog0")
     assert set(hers.asked) == set(his.asked)
+
+
+def test_who_is_wrong_in_all_tasks_together_is_suspended_from_all(new_project: MakeProject) -> None:
+    project, _ = new_project(2, test_questions=0, first_items=0, rolling_items=8)
+    [eve] = people(project, "Eve")
+    assert ask(project, eve).task is Task.LINK
+    with project.database.writing() as connection:
+        for task in (Task.LINK, Task.VERIFY, Task.COVERAGE):
+            for right in (True, False):
+                control.note_check(connection, eve, task, control.Purpose.HIDDEN, right=right)
+            assert control.update_standing(project, connection, eve, task) is Level.TRUSTED
+        control.suspend_unreliable(project, connection, eve)
+    assert {level(project, eve, task) for task in Task} == {Level.SUSPENDED}
+    assert next_question(project, eve) is None

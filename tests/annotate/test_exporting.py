@@ -10,9 +10,10 @@ import pytest
 from deixis.annotate.exporting import PROVENANCE, export, exported
 from deixis.annotate.material import material_of
 from deixis.annotate.project import Project, add_photos
-from deixis.annotate.rehearsal import HONEST, Kind, Truth, rehearse
+from deixis.annotate.rehearsal import Kind, Truth, rehearse
 from deixis.annotate.settings import Settings
 from deixis.annotate.store.folds import Folded
+from deixis.annotate.walks import Answer
 from deixis.data.dataset import Dataset
 from deixis.data.importing import CaptionFile, import_dataset
 from deixis.data.records import Photo
@@ -96,18 +97,11 @@ def test_hostile_captions_come_out_as_they_went_in() -> None:
     assert made.photo.captions[0].text == text
 
 
-def test_chains_that_missed_a_link_meet_through_their_boxes(new_project: MakeProject) -> None:
-    project, _ = new_project(0)
-    add_photos(project, [material_of(photo("A dog runs.", "A puppy runs.", name="p"))])
-    gold_photo = photo("A dog runs.", "A puppy runs.", name="p")
-    assert gold_photo.id == "p"
-    told = Told(material_of(gold_photo))
-    from deixis.annotate.walks import Answer
-
+def test_chains_that_missed_a_link_meet_through_their_boxes() -> None:
+    told = Told(material_of(photo("A dog runs.", "A puppy runs.")))
     told.say(Answer.NO)
     for _ in range(2):
         told.say(Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL, Answer.ALL)
     made = exported(Folded(told.material, tuple(told.events), told.state), Settings())
     assert (len(told.state.chains), len(made.photo.chains), len(made.photo.boxes)) == (2, 1, 1)
     assert made.provenance[0]["merged_from"] == 2
-    assert HONEST.errs > 0

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from deixis.annotate.people import invite
+from deixis.annotate.people import forget, invite
 from deixis.annotate.progress import WorkerProgress, pay_table, progress
 from deixis.annotate.recording import record
 from deixis.annotate.walks import Answer, Task
@@ -59,8 +59,6 @@ def test_the_pay_table_cannot_run_formulas() -> None:
 
 
 def test_somebody_forgotten_is_still_paid(new_project: MakeProject) -> None:
-    from deixis.annotate.people import forget
-
     project, _ = new_project(1)
     worker, _ = invite(project, "Ann", vouched=True)
     record(project, worker, ask(project, worker).token, "yes", seconds=36.0)

@@ -171,9 +171,7 @@ while True:
 
 
 @pytest.mark.parametrize("after_s", [0.05, 0.21, 0.4])
-def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(
-    after_s: float, new_project: MakeProject, request: pytest.FixtureRequest
-) -> None:
+def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(after_s: float, new_project: MakeProject) -> None:
     project, _ = new_project(40, lease_s=0.001)
     workers = people(project, "Ann", "Bob", "Cy", "Di")
     command = [sys.executable, "-c", WRITER, str(project.folder), *workers]

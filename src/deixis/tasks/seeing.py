@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 
 from deixis.errors import DeixisError, PhotoError
@@ -36,6 +39,9 @@ WHOLE, POINTING = "two-branch", "grounder"
 
 REGIONS = 20
 """Of each photo that can be searched."""
+
+_SEEN_AHEAD = 16
+"""Photos whose regions may wait to be looked at."""
 
 _PROPOSALS = "head"
 _NO_PIXELS = Image.new("RGB", (1, 1))
@@ -170,9 +176,19 @@ class Seer:
 
     def see(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Seen | PhotoError]]:
         """One answer for each path, in their order; photos are decoded ahead while the encoder computes."""
-        encoder = self.whole.image_encoder
-        for path, found in encode_keeping(encoder, paths, thumbnail_of):
-            yield path, found if isinstance(found, PhotoError) else self._seen(*found)
+        waiting: deque[tuple[Path, PhotoError | Future[Seen]]] = deque()
+        # Regions are small work for one core, done while the encoder has the next photos on all of them.
+        pool = ThreadPoolExecutor(1, "regions", initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            for path, found in encode_keeping(self.whole.image_encoder, paths, thumbnail_of):
+                seen = found if isinstance(found, PhotoError) else pool.submit(self._seen, *found)
+                waiting.append((path, seen))
+                if len(waiting) > _SEEN_AHEAD:
+                    yield _finished(*waiting.popleft())
+            while waiting:
+                yield _finished(*waiting.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def see_whole(self, photo: PhotoLike) -> Floats:
         """The vector of one photo, to search by it."""
@@ -257,6 +273,10 @@ class Seer:
         whole, regions = _vocabulary(self.whole), _vocabulary(self.pointing)
         rarest = min(_log_shares(regions, said), default=0.0)
         return WordFacts(len(said), sum(_log_shares(whole, said)), rarest, _share_missing(regions, said))
+
+
+def _finished(path: Path, seen: PhotoError | Future[Seen]) -> tuple[Path, Seen | PhotoError]:
+    return path, seen if isinstance(seen, PhotoError) else seen.result()
 
 
 def content_words(words: Iterable[str]) -> list[str]:

@@ -48,7 +48,7 @@ def shipped_models() -> list[ShippedModel]:
     Examples
     --------
     >>> [model.name for model in shipped_models()]
-    ['describer', 'grounder', 'two-branch']
+    ['describer', 'grounder', 'm-rnn', 'two-branch']
     """
     found = []
     for file in sorted(SHIPPED.glob(f"*/{ABOUT}")):
