@@ -113,7 +113,6 @@ def test_first_words_and_chance(capsys: pytest.CaptureFixture[str]) -> None:
         (["images", "--sample", "--temperature", "0"], "temperature=0.0: must be greater than 0"),
         (["images", "--csv", "nowhere/a.csv"], "--csv nowhere/a.csv: the folder nowhere does not exist"),
         (["images", "--model", "two-branch"], "one that writes captions is needed here"),
-        (["images", "--model", "m-rnn"], "no model that writes captions comes with deixis yet; make a model with"),
     ],
 )
 def test_mistakes_are_one_clear_line(typed: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

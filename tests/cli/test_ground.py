@@ -62,3 +62,10 @@ def test_models_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> N
     assert "Flickr8k" in found["two-branch"]["trained_on"]
     assert _run(["models"]) == 0
     assert "two-branch" in capsys.readouterr().out
+
+
+def test_what_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["ground", str(SAMPLES / "images" / "dogs.jpg"), "Two dogs and a snowboarder."]) == 0
+    said = capsys.readouterr().out
+    assert "Two dogs: [" in said
+    assert "a snowboarder: not in this photo, it seems" in said

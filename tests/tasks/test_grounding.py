@@ -16,7 +16,8 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.tasks.bundle import Bundle, load
 from deixis.tasks.features_of import encode_photos
-from deixis.tasks.grounding import Pointer
+from deixis.tasks.grounding import ABSENT, Grounded, PointedPhrase, Pointer
+from deixis.tasks.pictures import PhraseBoxes, draw_grounding
 from deixis.tasks.pointing import predictions_of
 
 CAT = SAMPLES / "images" / "cat.jpg"
@@ -94,6 +95,18 @@ def test_the_picture_shows_photo_and_sentence(pointer: Pointer) -> None:
     with Image.open(CAT) as photo:
         drawn = pointer.ground(CAT, "A cat.").drawn(photo.convert("RGB"))
     assert drawn.width >= 900
+
+
+def test_what_is_absent_is_told_and_not_drawn() -> None:
+    photo = Image.new("RGB", (80, 60), "white")
+    there, away = (
+        PointedPhrase(text, span, ("animals",), (10.0, 10.0, 40.0, 50.0), 0.7, presence)
+        for text, span, presence in (("A dog", (0, 5), ABSENT), ("a cat", (10, 15), ABSENT - 0.01))
+    )
+    found = Grounded("A dog and a cat.", (80, 60), (there, away))
+    assert [phrase["absent"] for phrase in found.as_json()["phrases"]] == [False, True]
+    expected = draw_grounding(photo, [(found.sentence, [PhraseBoxes(0, 5, (there.box,), 0.7)])])
+    assert found.drawn(photo).tobytes() == expected.tobytes()
 
 
 def test_in_python_it_is_one_call() -> None:

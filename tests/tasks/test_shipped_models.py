@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import deixis
+from deixis.data.samples import SAMPLES
 from deixis.tasks.shipped_models import place_of, shipped_models
 from deixis.vision.encoders import open_encoder
 
@@ -34,6 +35,12 @@ def test_retrieval_by_its_name_is_of_the_encoder_that_comes_with_it() -> None:
     dogs, boat = bundle.encode_sentences(["Two dogs run through the snow.", "A boat on the water."])
     puppies = bundle.encode_sentences(["A pair of dogs plays in snow."])[0]
     assert puppies @ dogs > puppies @ boat + 0.2
+
+
+def test_the_captioner_sees_dogs_and_writes_english() -> None:
+    words = deixis.caption(SAMPLES / "images" / "dogs.jpg").text.split()
+    assert {"dog", "dogs"} & set(words)
+    assert 3 < len(words) < 20
 
 
 def test_a_directory_of_the_users_goes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,10 @@ def ground(
         note(f"no noun phrase was found in {sentence!r}; deixis reads English only")
     for phrase in found.phrases:
         box = ", ".join(f"{side:.0f}" for side in phrase.box)
-        print(f"{phrase.text}: [{box}]  (sure {phrase.score:.0%})")
+        if phrase.absent:
+            print(f"{phrase.text}: not in this photo, it seems (there {phrase.presence:.0%})")
+        else:
+            print(f"{phrase.text}: [{box}]  (sure {phrase.score:.0%})")
     if picture is not None:
         print(f"picture: {picture}")
     elif found.phrases:

@@ -303,7 +303,7 @@ def pooled_cells(cells: NDArray[np.floating], side: int) -> Floats:
 
 
 def load_captioner(model: str | PathLike[str] = DEFAULT) -> CaptionBundle:
-    """Open a model that writes captions: the directory of a model, or that of the run that trained it.
+    """Open a model that writes captions: the shipped one, the directory of a model, or that of the run that trained it.
 
     Examples
     --------
@@ -314,10 +314,7 @@ def load_captioner(model: str | PathLike[str] = DEFAULT) -> CaptionBundle:
     place = place_of(model)
     if place.is_dir():
         return CaptionBundle.load(place)
-    make = "make a model with: deixis train m-rnn --data DATA"
-    if fspath(model) == DEFAULT:
-        raise DeixisError(f"no model that writes captions comes with deixis yet; {make}, and name it with --model DIR")
-    raise DeixisError(f"{model}: no such directory; {make}")
+    raise DeixisError(f"{model}: no such directory; make a model with: deixis train m-rnn --data DATA")
 
 
 def caption(

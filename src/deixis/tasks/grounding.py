@@ -28,6 +28,10 @@ from deixis.vision.proposals.proposer import Proposals, Proposer
 DEFAULT = "grounder"
 """The model that points where nobody names another."""
 
+ABSENT = 0.1
+"""A phrase that is less likely there is called absent. On dev that is said of 3.5 % of the phrases that are there, and
+of 52 % of those of other photos whose thing no caption of the photo names."""
+
 
 @dataclass(frozen=True)
 class PointedPhrase:
@@ -53,6 +57,11 @@ class PointedPhrase:
     box: tuple[float, float, float, float]
     score: float
     presence: float | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether the photo seems not to show it; the box is then where it would be."""
+        return self.presence is not None and self.presence < ABSENT
 
 
 @dataclass(frozen=True)
@@ -83,15 +92,20 @@ class Grounded:
                     "span": list(phrase.span),
                     "type": phrase.types[0] if phrase.types else "other",
                     "boxes": [{"box": [round(side, 1) for side in phrase.box], "score": round(phrase.score, 4)}],
-                    **({} if phrase.presence is None else {"presence": round(phrase.presence, 4)}),
+                    **(
+                        {}
+                        if phrase.presence is None
+                        else {"presence": round(phrase.presence, 4), "absent": phrase.absent}
+                    ),
                 }
                 for phrase in self.phrases
             ],
         }
 
     def drawn(self, photo: Image.Image) -> Image.Image:
-        """The photo with its boxes, and the sentence below in their colours."""
-        phrases = [PhraseBoxes(*phrase.span, (phrase.box,), phrase.score) for phrase in self.phrases]
+        """The photo with its boxes, and the sentence below in their colours; absent phrases have neither."""
+        shown = [phrase for phrase in self.phrases if not phrase.absent]
+        phrases = [PhraseBoxes(*phrase.span, (phrase.box,), phrase.score) for phrase in shown]
         return draw_grounding(photo, [(self.sentence, phrases)])
 
 
