@@ -35,8 +35,10 @@ _CTRL_C = 130
 
 app = typer.Typer(
     name="deixis",
-    help="Point at pictures with words: make, read, measure and draw data that ties phrases to regions of photos.",
+    help="Point at pictures with words: find photos by sentence, find phrases in photos, write captions, and train, "
+    "score and feed the models that do so.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain help comes twice as fast
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
