@@ -264,3 +264,9 @@ def test_a_photo_that_is_gone_is_not_ranked(index: PhotoIndex, tmp_path: Path) -
 def test_the_newest_come_page_by_page(index: PhotoIndex) -> None:
     assert [photo.id for photo in index.newest(3)] == [30, 29, 28]
     assert [photo.id for photo in index.newest(3, begin=28)] == [2, 1]
+
+
+def test_a_closed_index_is_called_closed_and_not_damaged(index: PhotoIndex) -> None:
+    index.close()
+    with pytest.raises(DeixisError, match="was closed; open it again"):
+        index.search(np.ones(DIMENSION, dtype=np.float32), 1)

@@ -210,6 +210,18 @@ def test_photos_in_the_index_are_refused_in_one_line(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 5
 
 
+def test_a_folder_that_holds_other_things_is_not_made_an_index(folder: Path, tmp_path: Path) -> None:
+    album = tmp_path / "album"
+    album.mkdir()
+    photo(album / "mine.png", 7)
+    with pytest.raises(DeixisError, match=r"album: holds mine\.png; an index wants a folder of its own"):
+        update_index(album, [folder], ColourSeer())
+    assert [file.name for file in album.iterdir()] == ["mine.png"]
+    (tmp_path / "empty").mkdir()
+    assert update_index(tmp_path / "empty", [folder], ColourSeer()).added == 5
+    assert update_index(tmp_path / "empty", [folder], ColourSeer()).unchanged == 5
+
+
 @pytest.mark.parametrize("wrong", ["shape", "infinite", "regions", "too large"])
 def test_what_a_model_must_not_give_is_a_reason_to_skip(wrong: str, folder: Path, tmp_path: Path) -> None:
     class Wrong(ColourSeer):
@@ -256,7 +268,7 @@ def test_a_place_that_is_not_there_is_one_line_and_forgets_nothing(folder: Path,
 
 def test_an_index_where_a_file_lies_is_one_line(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "index").write_text("something else")
-    with pytest.raises(DeixisError, match=r"index: File exists$"):
+    with pytest.raises(DeixisError, match=r"index: is a file; an index wants a folder of its own$"):
         update_index(tmp_path / "index", [folder], ColourSeer())
     assert (tmp_path / "index").read_text() == "something else"
 

@@ -135,7 +135,10 @@ def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> Non
 
     from deixis.files.atomic import new_file
 
-    with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+    with (
+        new_file(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
+    ):
         rows = writer(file)
         rows.writerow(["photo", "caption", "logprob", "perplexity"])
         for photo, result in results:

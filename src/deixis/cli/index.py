@@ -37,6 +37,8 @@ def index(
 
     with progress("photos") as on_progress:
         report = update_index(into, photos, shipped_seer(), rebuild=rebuild, retry=retry, on_progress=on_progress)
+    if not report.photos and not report.skipped:
+        raise DeixisError("no photos were found there (.jpg, .png, .webp, .heic, .tif, .gif, .bmp)")
     if json:
         skipped = [{"path": str(each.path), "reason": each.reason} for each in report.skipped]
         print_json(
@@ -61,7 +63,7 @@ def _say(report: UpdateReport, into: Path) -> None:
     }
     said = ", ".join(f"{count:,} {what}" for what, count in done.items() if count) or "nothing new"
     print(f"{into}: {plural(report.photos, 'photo')} ({said})")
-    if not report.photos and not report.skipped:
-        raise DeixisError("no photos were found there (.jpg, .png, .webp, .heic, .tif, .gif, .bmp)")
+    if not report.photos:
+        raise DeixisError("none of these files is a photo that can be read")
     option = "" if into == Path("photos.deixis") else f" --index {into}"
     note(f'next: deixis search "two dogs in the snow"{option}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -78,6 +79,9 @@ def _about(
 
 def main() -> None:
     """Run the command: exit with 0 on success, 2 on a user's mistake, 1 on a failure of ours."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names of files that are no UTF-8 come out as they went in
+            stream.reconfigure(errors="surrogateescape")
     sys.exit(_run(sys.argv[1:]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections import deque
@@ -22,9 +23,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def print_json(document: Any) -> None:
-    """Print one JSON document."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Print one JSON document; bytes of file names that are no UTF-8 stand in it as lone surrogates, escaped."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def print_table(table: Table) -> None:

@@ -97,6 +97,8 @@ def plainly(path: Path) -> Iterator[None]:
 
 def _reason(error: sqlite3.Error) -> str | None:
     """What is wrong, unless the file itself is."""
+    if isinstance(error, sqlite3.ProgrammingError):
+        return "was closed; open it again"
     kind = getattr(error, "sqlite_errorcode", 0) & _ERROR_KIND
     if kind == sqlite3.SQLITE_FULL:
         return "the disk is full"

@@ -22,7 +22,7 @@ from deixis.index.database import DATABASE, plainly
 from deixis.index.exif import Taken, taken_of
 from deixis.index.opening import open_to_fill
 from deixis.index.seeing import PhotoSeer, Seen, refusal
-from deixis.index.walking import FoundFile, starting_points, walk
+from deixis.index.walking import MARK, FoundFile, starting_points, walk
 
 BATCH = 64
 BATCH_S = 2.0
@@ -112,6 +112,7 @@ def update_index(
     points = starting_points(places)
     index = Path(folder)
     _refuse_photos_inside(index, points)
+    _refuse_other_things(index)
     with ExitStack() as held:
         with explained(index):
             index.mkdir(parents=True, exist_ok=True)
@@ -127,6 +128,17 @@ def _refuse_photos_inside(index: Path, points: list[Path]) -> None:
     for point in points:
         if point.resolve().is_relative_to(inside):
             raise DeixisError(f"{point}: lies in the index {index}; give the index a folder of its own")
+
+
+def _refuse_other_things(index: Path) -> None:
+    """An index wants a folder of its own: photos that lie in it would never be found."""
+    with explained(index):
+        if index.exists() and not index.is_dir():
+            raise DeixisError(f"{index}: is a file; an index wants a folder of its own")
+        begun = (index / DATABASE).exists() or (index / MARK).exists()
+        others = [] if begun or not index.exists() else [name for name in index.iterdir() if name.name[0] != "."]
+    if others:
+        raise DeixisError(f"{index}: holds {others[0].name}; an index wants a folder of its own, which may be new")
 
 
 class _Update:

@@ -30,7 +30,7 @@ class Workers:
     Examples
     --------
     >>> workers = Workers("sums", threads=1, waiting=1)
-    >>> asyncio.run(workers.run(sum, [1, 2]))
+    >>> asyncio.run(workers.run(sum, [1, 2]))  # doctest: +SKIP
     3
     """
 

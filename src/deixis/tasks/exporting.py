@@ -28,7 +28,11 @@ def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
     '1,dog.jpg,0.8000,1.5000,,,'
     """
     path = Path(file)
-    with explained(path), new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as table:
+    with (
+        explained(path),
+        new_file(path) as unfinished,
+        unfinished.open("w", newline="", encoding="utf-8", errors="surrogateescape") as table,
+    ):
         writer = csv.writer(table)
         writer.writerow(COLUMNS)
         for rank, hit in enumerate(hits, start=1):
