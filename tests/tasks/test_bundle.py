@@ -234,7 +234,5 @@ def test_a_name_that_is_no_model_says_what_there_is(tmp_path: Path) -> None:
         load("m")
     with pytest.raises(DeixisError, match="no model here"):
         load(tmp_path)
-    with pytest.raises(
-        AttributeError, match="deixis' has no attribute 'fly'; it has caption, describe, ground, load"
-    ):
+    with pytest.raises(AttributeError, match="deixis' has no attribute 'fly'; it has caption, describe, ground, load"):
         deixis.fly  # noqa: B018
