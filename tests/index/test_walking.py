@@ -46,13 +46,6 @@ def test_links_that_go_round_in_circles_end(tmp_path: Path) -> None:
     assert sorted(refused(tmp_path)) == ["nowhere.jpg", "self.jpg"]
 
 
-def test_a_link_to_a_photo_is_a_photo(tmp_path: Path) -> None:
-    fill(tmp_path, "there/one.jpg")
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "link.jpg").symlink_to(tmp_path / "there" / "one.jpg")
-    assert found(tmp_path / "here") == ["link.jpg"]
-
-
 def test_empty_files_and_pipes_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty.jpg").touch()
     os.mkfifo(tmp_path / "pipe.jpg")
@@ -100,3 +93,16 @@ def test_places_within_places_count_once(tmp_path: Path) -> None:
 def test_a_place_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match=r"nowhere: no such file or folder$"):
         starting_points([tmp_path / "nowhere"])
+
+
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "photos", tmp_path / "secret.jpg"
+    (inside / "below").mkdir(parents=True)
+    outside.write_bytes(b"x")
+    (inside / "mine.jpg").write_bytes(b"x")
+    (inside / "below" / "again.jpg").symlink_to(inside / "mine.jpg")
+    (inside / "away.jpg").symlink_to(outside)
+    found = list(walk([inside]))
+    assert {each.path.name for each in found if isinstance(each, FoundFile)} == {"mine.jpg", "again.jpg"}
+    [refused] = [each for each in found if isinstance(each, PhotoError)]
+    assert (refused.path, refused.reason) == (str(inside / "away.jpg"), f"a link that leads out of {inside}")

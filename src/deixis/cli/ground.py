@@ -42,10 +42,8 @@ def ground(
         note(f"no noun phrase was found in {sentence!r}; deixis reads English only")
     for phrase in found.phrases:
         box = ", ".join(f"{side:.0f}" for side in phrase.box)
-        if phrase.absent:
-            print(f"{phrase.text}: not in this photo, it seems (there {phrase.presence:.0%})")
-        else:
-            print(f"{phrase.text}: [{box}]  (sure {phrase.score:.0%})")
+        there = "" if phrase.presence is None else f"  (there {phrase.presence:.0%})"
+        print(f"{phrase.text}: " + (f"not in this photo, it seems{there}" if phrase.absent else f"[{box}]{there}"))
     if picture is not None:
         print(f"picture: {picture}")
     elif found.phrases:

@@ -48,7 +48,8 @@ def walk(points: Iterable[Path]) -> Iterator[FoundFile | PhotoError]:
     """Files with a photo's ending below folders, and files that were named themselves; sorted.
 
     Hidden files and folders, other indexes and links to folders are passed by, so no walk goes round in circles. A
-    folder or file that cannot be read gives an error in its place.
+    folder or file that cannot be read gives an error in its place, and so does a link that leads out of the folder
+    that was named: whoever shares an index of a folder shares nothing else.
     """
     for point in points:
         if point.is_dir():
@@ -59,7 +60,7 @@ def walk(points: Iterable[Path]) -> Iterator[FoundFile | PhotoError]:
 
 def _below(folder: Path) -> Iterator[FoundFile | PhotoError]:
     """Everything in a folder, then in those below it; a stack, because folders may be deeper than recursion goes."""
-    waiting = [folder]
+    waiting, inside = [folder], folder.resolve()
     while waiting:
         here = waiting.pop()
         try:
@@ -75,7 +76,8 @@ def _below(folder: Path) -> Iterator[FoundFile | PhotoError]:
         for entry in seen:
             path = here / entry.name
             if path.suffix.lower() in SUFFIXES and (found := _looked_at(path)) is not None:
-                yield found
+                out = entry.is_symlink() and isinstance(found, FoundFile) and not path.resolve().is_relative_to(inside)
+                yield PhotoError(path, f"a link that leads out of {folder}") if out else found
 
 
 def _looked_at(path: Path) -> FoundFile | PhotoError | None:
