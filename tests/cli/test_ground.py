@@ -69,3 +69,10 @@ def test_what_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "Two dogs: [" in said
     assert "a snowboarder: not in this photo, it seems  (there " in said
+
+
+def test_words_that_the_model_does_not_know_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["ground", CAT, "Eine Katze sitzt auf dem Sofa."]) == 0
+    assert "the model does not know" in capsys.readouterr().err
+    assert _run(["ground", CAT, "A cat and a submarine.", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unknown_words"] == ["submarine"]

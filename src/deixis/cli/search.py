@@ -64,7 +64,7 @@ def search(
         return
     if paths:
         for hit in hits:
-            print(hit.path)
+            print(*(photo.path for photo in (hit, *hit.duplicates)), sep="\n")
         return
     _print_hits(hits)
     for file, what in ((csv, "table"), (links, "links")):

@@ -21,6 +21,7 @@ from deixis.tasks.bundle import Bundle, PhotoLike, load, opened
 from deixis.tasks.hm_lstm_pointing import point_in_photo
 from deixis.tasks.pictures import PhraseBoxes, draw_grounding
 from deixis.tasks.pointing import region_scores
+from deixis.tokens import words
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals import open_proposer
 from deixis.vision.proposals.proposer import Proposals, Proposer
@@ -76,16 +77,20 @@ class Grounded:
         Width and height of the photo in pixels, upright.
     phrases
         In the order of the sentence.
+    unknown
+        The words of phrases that the model does not know, as it reads them: where they are it can only guess.
     """
 
     sentence: str
     size: tuple[int, int]
     phrases: tuple[PointedPhrase, ...]
+    unknown: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What ``deixis ground --json`` prints, but for the photo's name."""
         return {
             "size": list(self.size),
+            "unknown_words": list(self.unknown),
             "phrases": [
                 {
                     "text": phrase.text,
@@ -184,7 +189,12 @@ class Pointer:
             )
             for row, phrase in enumerate(phrases)
         )
-        return Grounded(sentence.text, seen.size, found)
+        return Grounded(sentence.text, seen.size, found, self._unknown(phrases))
+
+    def _unknown(self, phrases: Sequence[Phrase]) -> tuple[str, ...]:
+        known = getattr(self.bundle.model, "vocabulary", None)
+        said = dict.fromkeys(word for phrase in phrases for word in words(phrase.text))
+        return tuple(word for word in said if known is not None and word not in known)
 
     def _pointed(
         self, sentence: Sentence, phrases: Sequence[Phrase], seen: FeatureMap, proposals: Proposals
@@ -206,8 +216,8 @@ class Pointer:
             seen.whole,
             seen.cells if model.settings.cells else None,
         )
-        words, spans = words_and_spans(sentence.tokens, [phrase.span for phrase in phrases])
-        pointing = model.point(regions, words, spans)
+        read, spans = words_and_spans(sentence.tokens, [phrase.span for phrase in phrases])
+        pointing = model.point(regions, read, spans)
         return pointing.scores, pointing.boxes * size, pointing.presence
 
 
