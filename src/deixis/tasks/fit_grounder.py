@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.files.progress import OnProgress, silent
@@ -25,6 +23,7 @@ from deixis.training.about import About, facts_of
 from deixis.training.distributed import chosen_device, process_number, processes
 from deixis.training.grounder import SCHEDULE, CaptionSampler, GroundingObjective, pointing_scores
 from deixis.training.grounder_examples import GroundingExamples, grounding_examples, vocabulary_of
+from deixis.training.seeding import beginning
 from deixis.training.settings import TrainSettings, settings_to_json
 from deixis.training.trainer import Trainer
 
@@ -156,8 +155,7 @@ def _begun(
 ) -> Grounder:
     """A model that has learned nothing yet, the same for the same seed."""
     contents = seen.store.contents
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with beginning(seed):
         model = Grounder(contents.channels, contents.dimension, vocabulary, settings)
     if vectors is not None:
         model.start_from(vectors)

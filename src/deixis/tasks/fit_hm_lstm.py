@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import torch
-
 from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.files.atomic import explained, new_directory, new_file
@@ -32,6 +30,7 @@ from deixis.training.card import model_card
 from deixis.training.distributed import chosen_device, process_number, processes
 from deixis.training.hm_lstm import SCHEDULES, ParsedPhotos
 from deixis.training.hm_lstm_rounds import Alternation, retrieval_on
+from deixis.training.seeding import beginning
 from deixis.training.settings import TrainSettings, settings_to_json
 from deixis.training.trainer import MODEL, RUN, Outcome
 
@@ -210,8 +209,7 @@ def _watched(dataset: Dataset, seen: SeenPhotos | None, on_progress: OnProgress)
 
 def _begun(lessons: ParsedPhotos, vectors: WordVectors, settings: HMLSTMSettings, seed: int) -> HMLSTM:
     """A model that has learned nothing yet, the same for the same seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with beginning(seed):
         return HMLSTM(lessons.regions.vectors.shape[1], vectors, settings)
 
 

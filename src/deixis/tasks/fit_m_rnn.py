@@ -33,6 +33,7 @@ from deixis.training.about import About, facts_of
 from deixis.training.captions import SCHEDULES, CaptionObjective, CaptionSampler, cider_of, perplexity_of
 from deixis.training.cider_reward import CiderReward
 from deixis.training.distributed import chosen_device, process_number, processes
+from deixis.training.seeding import beginning
 from deixis.training.self_critical import PhotoSampler, RewardObjective
 from deixis.training.settings import TrainSettings, settings_to_json
 from deixis.training.trainer import Trainer
@@ -199,8 +200,7 @@ def _begun(lessons: _Captions, settings: MRNNSettings, seed: int) -> MRNN:
     if not len(vocabulary):
         raise DeixisError(f"min_count={settings.min_count}: no word is in the captions so often; take a smaller one")
     vectors, cells = _sides(lessons.photos)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with beginning(seed):
         model = MRNN(vectors.shape[1], vocabulary, settings, cell_size=0 if cells is None else cells.shape[2])
     return model.look_at(lessons.photos, seed)
 

@@ -33,6 +33,23 @@ def seed_step(seed: int, step: int, device: torch.device) -> None:
 
 
 @contextmanager
+def beginning(seed: int) -> Iterator[None]:
+    """Let first weights follow from a seed; leave torch as it was found.
+
+    Examples
+    --------
+    >>> def first() -> float:
+    ...     with beginning(7):
+    ...         return torch.rand(()).item()
+    >>> first() == first()
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@contextmanager
 def reproducible(device: torch.device, threads: int) -> Iterator[None]:
     """Compute the same from the same, on the processor bit for bit; leave torch as it was found."""
     threads_before = torch.get_num_threads()
