@@ -55,7 +55,7 @@ from deixis.index.records import add_photo
 from deixis.index.walking import FoundFile
 
 if TYPE_CHECKING:
-    from deixis.tasks.seeing import Seer
+    from deixis.tasks.search.seeing import Seer
 
 TOP = 10
 PEERS = ("faiss", "faiss on all cores", "lancedb")
@@ -220,7 +220,7 @@ def print_runs(runs: dict[str, list[Timed]]) -> None:
 def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
     seer = None
     if arguments.sentence:
-        from deixis.tasks.searching import shipped_seer
+        from deixis.tasks.search.searching import shipped_seer
 
         seer = shipped_seer()
         arguments.dimension, arguments.region_dimension = seer.dimension, seer.region_dimension
@@ -272,7 +272,7 @@ def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
 
 def search_as_people_do(index: Path, seer: Seer, arguments: argparse.Namespace) -> None:
     """A sentence, from the words to hits; and how much of that is reading it."""
-    from deixis.tasks.searching import PhotoCollection
+    from deixis.tasks.search.searching import PhotoCollection
 
     runs: dict[str, list[Timed]] = {"reading it": [], "the whole search": []}
     with PhotoCollection(index, seer) as photos:
@@ -312,7 +312,7 @@ def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
     """The encoder alone, and `deixis index`, on the same photos in turns."""
     from deixis.data.images import find_photos
     from deixis.index import update_index
-    from deixis.tasks.searching import shipped_seer
+    from deixis.tasks.search.searching import shipped_seer
     from deixis.vision.reading import encode_photos
 
     paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]

@@ -16,7 +16,7 @@ import numpy as np
 
 from deixis.cli.output import progress
 from deixis.data.dataset import Dataset
-from deixis.tasks.fit_probability import (
+from deixis.tasks.search.fit_probability import (
     Judged,
     calibration_error,
     cross_validate,
@@ -24,9 +24,10 @@ from deixis.tasks.fit_probability import (
     judge,
     reliability,
 )
-from deixis.tasks.probability import SHIPPED_FILE, Certainty
-from deixis.tasks.relevance import Mask, Relevance
-from deixis.tasks.search_trial import (
+from deixis.tasks.search.probability import SHIPPED_FILE, Certainty
+from deixis.tasks.search.relevance import Mask, Relevance
+from deixis.tasks.search.seeing import Seer
+from deixis.tasks.search.trial import (
     SeenSplit,
     absent_as_asked,
     absent_queries,
@@ -35,7 +36,6 @@ from deixis.tasks.search_trial import (
     read_list,
     see_split,
 )
-from deixis.tasks.seeing import Seer
 
 LIST = Path(__file__).parents[1] / "benchmarks" / "absent_queries.txt"
 KINDS = {"caption": "captions", "phrase": "their phrases", "absent": "captions and phrases of things not there"}

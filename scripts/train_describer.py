@@ -18,14 +18,14 @@ from deixis.data.dataset import Dataset
 from deixis.language.features.tfidf import TfIdf
 from deixis.models.cca import CCA, blocks
 from deixis.tasks.bundle import FILE, Bundle, EncoderOfBundle
-from deixis.tasks.chosen import PLACE
-from deixis.tasks.describing import BANK, DEFAULT, SETTINGS, Describer
-from deixis.tasks.fit_cca import learned_from
-from deixis.tasks.fit_describer import fit_settings, said_of_regions
+from deixis.tasks.describe.describing import BANK, DEFAULT, SETTINGS, Describer
+from deixis.tasks.describe.fit_describer import fit_settings, said_of_regions
+from deixis.tasks.describe.phrase_bank import LEAST, PhraseBank
+from deixis.tasks.fit.cca import learned_from
+from deixis.tasks.fit.chosen import PLACE
 from deixis.tasks.learning import Learning, see_photos
-from deixis.tasks.phrase_bank import LEAST, PhraseBank
 from deixis.tasks.regions_of import region_set
-from deixis.tasks.scoring import seen_photos
+from deixis.tasks.scores.scoring import seen_photos
 from deixis.tasks.shipped_models import SHIPPED
 
 COMPONENTS = 64

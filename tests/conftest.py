@@ -43,7 +43,7 @@ def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the sample photos, as `deixis index` makes it; for those who only read it."""
     from deixis.data.samples import SAMPLES
     from deixis.index import update_index
-    from deixis.tasks.searching import shipped_seer
+    from deixis.tasks.search.searching import shipped_seer
 
     folder = tmp_path_factory.mktemp("index") / "photos.deixis"
     update_index(folder, [SAMPLES / "images"], shipped_seer())

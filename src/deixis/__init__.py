@@ -15,11 +15,11 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PLACES = {
-    "caption": "deixis.tasks.captioning",
-    "describe": "deixis.tasks.describing",
+    "caption": "deixis.tasks.captions.captioning",
+    "describe": "deixis.tasks.describe.describing",
     "ground": "deixis.tasks.grounding",
     "load": "deixis.tasks.bundle",
-    "open_index": "deixis.tasks.searching",
+    "open_index": "deixis.tasks.search.searching",
 }
 """In which module each public name is."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deixis.tasks.hits import KnownPhoto
+from deixis.tasks.search.hits import KnownPhoto
 from tests.browser.conftest import Site
 from tests.server.fakes import FakeLibrary, photo_bytes
 

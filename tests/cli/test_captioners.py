@@ -16,8 +16,8 @@ from deixis.evaluation.of_data import regions_of, sentences_of
 from deixis.evaluation.retrieval import nearest_photos, recall_at_k
 from deixis.evaluation.retrieval import sentences_of as sentences_of_lists
 from deixis.models.decoding import Decoding
-from deixis.tasks.captioning import CaptionBundle
-from deixis.tasks.scoring import seen_by
+from deixis.tasks.captions.captioning import CaptionBundle
+from deixis.tasks.scores.scoring import seen_by
 from tests.tasks.quarters import make_quarters, use_small_encoders
 from tests.tasks.writing import SMALL, train_writer
 

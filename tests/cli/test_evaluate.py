@@ -18,10 +18,10 @@ from deixis.data.samples import SAMPLES
 from deixis.evaluation.localization_items import localization_items
 from deixis.evaluation.of_data import regions_of, sentences_of
 from deixis.tasks.bundle import Bundle
-from deixis.tasks.fit_cca import fit_cca
+from deixis.tasks.fit.cca import fit_cca
 from deixis.tasks.learning import Learning
 from deixis.tasks.pointing import score_over_all_photos
-from deixis.tasks.scoring import score_on_dev, seen_photos
+from deixis.tasks.scores.scoring import score_on_dev, seen_photos
 from deixis.vision import encoders
 from tests.conftest import Run
 from tests.tasks.coloured import SMALL, make_coloured

@@ -99,7 +99,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from deixis.index import update_index
-from deixis.tasks.searching import shipped_seer
+from deixis.tasks.search.searching import shipped_seer
 update_index(sys.argv[1], [sys.argv[2]], shipped_seer(), on_done=lambda path: print(path.name, flush=True))
 """
 """What `deixis index` does, telling of each photo as soon as the disk has it."""

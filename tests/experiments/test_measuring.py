@@ -27,7 +27,7 @@ from deixis.experiments.trained import Workshop, refuse_unknown
 from deixis.files.progress import OnProgress, silent
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.pointing import predictions_of
-from deixis.tasks.scoring import retrieval_scores, seen_photos
+from deixis.tasks.scores.scoring import retrieval_scores, seen_photos
 from tests.tasks.quarters import make_quarters, make_store, use_small_encoders
 
 SMALL_CCA = ("components=2", "regularisation=0.01", "top=4")
@@ -198,7 +198,7 @@ def test_a_stopped_training_goes_on(quarters: Dataset, monkeypatch: pytest.Monke
     how = measuring_of(quarters, SMALL_NETWORK, seeds=1)
     training = Training("two-branch", "papers/two-branch-sentences")
     resumed = []
-    from deixis.tasks import fitting
+    from deixis.tasks.fit import fitting
 
     original = fitting.fit
 

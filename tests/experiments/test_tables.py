@@ -7,7 +7,7 @@ import pytest
 from deixis.errors import DeixisError
 from deixis.experiments.records import Table
 from deixis.experiments.tables import TABLES, find_table
-from deixis.tasks.chosen import choose
+from deixis.tasks.fit.chosen import choose
 
 NAMES = [
     *(f"entities-{number}" for number in range(1, 6)),

@@ -21,12 +21,12 @@ from deixis.experiments.tables import find_table
 from deixis.experiments.trained import Workshop
 from deixis.experiments.written import score_likely, score_likely_regions, score_written, seen_by_captioner
 from deixis.models.decoding import Decoding
-from deixis.tasks.caption_scoring import captioner_regions, captioner_retrieval
-from deixis.tasks.captioning import CaptionBundle
-from deixis.tasks.consensus import best_first, oracle_scores
-from deixis.tasks.reranking import HowReranked, Neighbours, looked_up
-from deixis.tasks.scoring import seen_by
-from deixis.tasks.tuned_consensus import Written, crossed_order
+from deixis.tasks.captions.captioning import CaptionBundle
+from deixis.tasks.captions.consensus import best_first, oracle_scores
+from deixis.tasks.captions.reranking import HowReranked, Neighbours, looked_up
+from deixis.tasks.captions.scoring import captioner_regions, captioner_retrieval
+from deixis.tasks.captions.tuned_consensus import Written, crossed_order
+from deixis.tasks.scores.scoring import seen_by
 from deixis.training.captions import perplexity_of
 from tests.tasks.quarters import make_quarters, use_small_encoders
 

@@ -14,7 +14,7 @@ from deixis.errors import DeixisError
 from deixis.index.thumbnails import thumbnail_of
 from deixis.server.answers import Captions, Description, Grounding
 from deixis.server.eyes import Eyes, NotInstalledError, Subject
-from deixis.tasks.hits import BoxXyxy, Hit, HitPhrase, KnownPhoto
+from deixis.tasks.search.hits import BoxXyxy, Hit, HitPhrase, KnownPhoto
 
 
 class FakeLibrary:

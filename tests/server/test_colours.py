@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from deixis.tasks.picture_style import DASHES, PALETTE
+from deixis.tasks.pictures.style import DASHES, PALETTE
 
 COLOURS = Path(__file__).parents[2] / "web" / "src" / "colours.ts"
 

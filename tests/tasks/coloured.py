@@ -11,7 +11,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.making import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.tasks.bundle import Bundle
-from deixis.tasks.fit_cca import CCATraining, fit_cca
+from deixis.tasks.fit.cca import CCATraining, fit_cca
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (30, 40, 220), "yellow": (230, 220, 40)}
 SMALL = CCATraining(components=2, regularisation=0.01)

@@ -10,8 +10,8 @@ from PIL import Image
 
 from deixis.language.features.base import Floats
 from deixis.models.base import Embedder
-from deixis.tasks.describing import Describer, DescribeSettings
-from deixis.tasks.phrase_bank import PhraseBank
+from deixis.tasks.describe.describing import Describer, DescribeSettings
+from deixis.tasks.describe.phrase_bank import PhraseBank
 from deixis.vision.features import FeatureMap
 from deixis.vision.proposals.proposer import Proposals
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from deixis.tasks.map_layout import SemanticMap
+from deixis.tasks.map.layout import SemanticMap
 
 COLOURS = ("red", "lime", "blue", "yellow", "black", "white")
 

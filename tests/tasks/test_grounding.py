@@ -17,7 +17,7 @@ from deixis.errors import DeixisError
 from deixis.tasks.bundle import Bundle, load
 from deixis.tasks.features_of import encode_photos
 from deixis.tasks.grounding import ABSENT, Grounded, PointedPhrase, Pointer
-from deixis.tasks.pictures import PhraseBoxes, draw_grounding
+from deixis.tasks.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.tasks.pointing import predictions_of
 
 CAT = SAMPLES / "images" / "cat.jpg"

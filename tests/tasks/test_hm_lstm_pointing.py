@@ -21,7 +21,7 @@ from deixis.tasks.bundle import Bundle, EncoderOfBundle, LearnedFrom
 from deixis.tasks.grounding import Pointer
 from deixis.tasks.hm_lstm_pointing import hm_lstm_predictions, point_in_photo
 from deixis.tasks.pointing import gold_region_scores, predictions_of
-from deixis.tasks.scoring import retrieval_scores, seen_photos, sentence_scores
+from deixis.tasks.scores.scoring import retrieval_scores, seen_photos, sentence_scores
 from tests.tasks.coloured import COLOURS
 from tests.tasks.quarters import QUARTERS, make_quarters, use_small_encoders
 from tests.vision.store.small import Corners

@@ -20,10 +20,10 @@ from deixis.models.grounder import Grounder, GrounderSettings
 from deixis.tasks import pointing
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.features_of import SeenPhotos
-from deixis.tasks.fit_cca import fit_cca
+from deixis.tasks.fit.cca import fit_cca
 from deixis.tasks.learning import Learning
 from deixis.tasks.pointing import gold_region_scores, predictions_of, region_scores, score_over_all_photos
-from deixis.tasks.scoring import seen_photos
+from deixis.tasks.scores.scoring import seen_photos
 from deixis.training.grounder_examples import region_inputs
 from tests.tasks.coloured import SMALL
 from tests.tasks.quarters import QUARTERS, make_quarters, use_small_encoders

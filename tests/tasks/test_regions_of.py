@@ -21,8 +21,8 @@ from deixis.language.sentence import Sentence
 from deixis.models import CCA
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.learning import Learning, see_photos
-from deixis.tasks.localising import localisation_scores
 from deixis.tasks.regions_of import phrase_vectors, region_set
+from deixis.tasks.scores.localising import localisation_scores
 from deixis.vision import proposals
 from deixis.vision.proposals import Proposals
 from tests.tasks.quarters import make_quarters, quarter_photo, use_small_encoders

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deixis.data.dataset import Dataset
 from deixis.models.m_rnn import MRNNSettings
-from deixis.tasks.fit_m_rnn import CaptionData, fit_m_rnn
+from deixis.tasks.fit.m_rnn import CaptionData, fit_m_rnn
 from deixis.training.settings import TrainSettings
 
 SMALL = MRNNSettings(

@@ -13,8 +13,8 @@ from deixis.errors import DeixisError, PhotoError
 
 if TYPE_CHECKING:
     from deixis.models.decoding import Decoding
-    from deixis.tasks.captioning import CaptionBundle, CaptionResult
-    from deixis.tasks.reranking import Reranker
+    from deixis.tasks.captions.captioning import CaptionBundle, CaptionResult
+    from deixis.tasks.captions.reranking import Reranker
 
 Rerank = Literal["none", "bleu", "cider"]
 
@@ -54,8 +54,8 @@ def caption(
 ) -> None:
     """Write sentences about photos."""
     from deixis.models.decoding import Decoding
-    from deixis.tasks.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
-    from deixis.tasks.reranking import open_reranker
+    from deixis.tasks.captions.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
+    from deixis.tasks.captions.reranking import open_reranker
 
     if sample and rerank != "none":
         raise DeixisError("--rerank: orders the sentences of a beam; leave out --sample")
@@ -122,7 +122,7 @@ def _captioned(
 
 
 def _write_xmp(photo: Path, text: str) -> None:
-    from deixis.tasks.sidecars import write_sidecar
+    from deixis.tasks.captions.sidecars import write_sidecar
 
     try:
         write_sidecar(photo, text)

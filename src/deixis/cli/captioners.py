@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from deixis.evaluation.scores import IntArray
     from deixis.evaluation.scores import Scores as Matrix
     from deixis.files.progress import OnProgress
-    from deixis.tasks.caption_scoring import CaptionerScores
-    from deixis.tasks.captioning import CaptionBundle, Judge
-    from deixis.tasks.reranking import Reranker
+    from deixis.tasks.captions.captioning import CaptionBundle, Judge
+    from deixis.tasks.captions.reranking import Reranker
+    from deixis.tasks.captions.scoring import CaptionerScores
 
 Rerank = Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"]
 
@@ -54,9 +54,9 @@ def captioner_retrieval(
     on_progress: OnProgress,
 ) -> Matrix:
     """How likely a model that writes captions finds each sentence, for each photo."""
-    from deixis.tasks import caption_scoring
-    from deixis.tasks.captioning import load_captioner
-    from deixis.tasks.scoring import seen_by
+    from deixis.tasks.captions import scoring as caption_scoring
+    from deixis.tasks.captions.captioning import load_captioner
+    from deixis.tasks.scores.scoring import seen_by
 
     bundle = load_captioner(model)
     seen = seen_by(bundle.encoder, dataset, photos, also=also, on_progress=on_progress)
@@ -67,9 +67,9 @@ def captioner_regions(
     model: Path, dataset: Dataset, photos: Photos, gold: Regions, also: Sequence[Path], on_progress: OnProgress
 ) -> Matrix:
     """How likely it finds each phrase, for each gold region."""
-    from deixis.tasks import caption_scoring
-    from deixis.tasks.captioning import load_captioner
-    from deixis.tasks.scoring import seen_by
+    from deixis.tasks.captions import scoring as caption_scoring
+    from deixis.tasks.captions.captioning import load_captioner
+    from deixis.tasks.scores.scoring import seen_by
 
     bundle = load_captioner(model)
     seen = seen_by(bundle.encoder, dataset, photos, also=also, on_progress=on_progress)
@@ -85,10 +85,10 @@ def captioner_scores(
     also: Sequence[Path],
 ) -> CaptionerScores:
     """The scores of a model that writes as people want it."""
-    from deixis.tasks.caption_page import make_page
-    from deixis.tasks.caption_scoring import score_captioner
-    from deixis.tasks.captioning import beam_of, load_captioner
-    from deixis.tasks.scoring import seen_by
+    from deixis.tasks.captions.captioning import beam_of, load_captioner
+    from deixis.tasks.captions.page import make_page
+    from deixis.tasks.captions.scoring import score_captioner
+    from deixis.tasks.scores.scoring import seen_by
 
     if asked.page and not asked.page.absolute().parent.is_dir():
         raise DeixisError(f"--page {asked.page}: the folder {asked.page.parent} does not exist")
@@ -113,7 +113,7 @@ def captioner_scores(
 
 def _neighbours(model: Path, bundle: CaptionBundle, asked: WritingAsked) -> Reranker | None:
     """The training photos: needed to rerank by, and shown on the page where they are at hand."""
-    from deixis.tasks.reranking import open_reranker
+    from deixis.tasks.captions.reranking import open_reranker
 
     if asked.rerank in ("bleu", "cider"):
         return open_reranker("bleu" if asked.rerank == "bleu" else "cider", model, bundle, asked.neighbours)
@@ -127,7 +127,7 @@ def _neighbours(model: Path, bundle: CaptionBundle, asked: WritingAsked) -> Rera
 
 
 def _judge(asked: WritingAsked, reranker: Reranker | None, photos: Photos) -> Judge | None:
-    from deixis.tasks.reranking import Oracle
+    from deixis.tasks.captions.reranking import Oracle
 
     if asked.rerank in ("bleu-oracle", "cider-oracle"):
         own = [[caption.text for caption in photo.sentences] for photo in photos]
@@ -141,8 +141,8 @@ def shortlists(
     """For each photo the sentences of the photos nearest to it, by the vectors that a model sees."""
     from deixis.evaluation.retrieval import nearest_photos, sentences_of
     from deixis.tasks.bundle import load, writes_captions
-    from deixis.tasks.captioning import load_captioner
-    from deixis.tasks.scoring import seen_by
+    from deixis.tasks.captions.captioning import load_captioner
+    from deixis.tasks.scores.scoring import seen_by
 
     encoder = load_captioner(model).encoder if writes_captions(model) else load(model).encoder
     with progress() as on_progress:

@@ -24,7 +24,7 @@ def demo(
     from deixis.data.samples import SAMPLES
     from deixis.errors import DeixisError
     from deixis.index import update_index
-    from deixis.tasks.searching import shipped_seer
+    from deixis.tasks.search.searching import shipped_seer
 
     index, photos = into or cache_folder() / "demo.deixis", [SAMPLES / "images"]
     note("looking at the sample photos …")

@@ -28,9 +28,9 @@ def describe(
 ) -> None:
     """Describe a region of a photo, or all that stand out, each with several different phrases."""
     from deixis.data.images import open_photo
-    from deixis.tasks.describing import Describer, draw_descriptions
-    from deixis.tasks.picture_files import check_picture_name, save_picture
-    from deixis.tasks.salient import parsed_region
+    from deixis.tasks.describe.describing import Describer, draw_descriptions
+    from deixis.tasks.describe.salient import parsed_region
+    from deixis.tasks.pictures.saving import check_picture_name, save_picture
 
     box = None if region is None else parsed_region(region)
     if picture is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deixis.evaluation.predictions import PhraseElsewhere, Prediction
     from deixis.evaluation.scores import Scores as Matrix
     from deixis.files.progress import OnProgress
-    from deixis.tasks.caption_scoring import CaptionerScores
+    from deixis.tasks.captions.scoring import CaptionerScores
     from deixis.tasks.pointing import OverAllPhotos
 
 app = typer.Typer(help="Score a system: retrieval, sentences, regions, grounding or captions.", no_args_is_help=True)
@@ -113,7 +113,7 @@ def retrieval(
     if data is not None:
         owners, of_model = _photos_and_sentences(data, split, images, _also(features))
     if curve:
-        from deixis.tasks.curves import refuse_other_endings, write_curves
+        from deixis.tasks.scores.curves import refuse_other_endings, write_curves
 
         refuse_other_endings(curve)
     if shortlist:
@@ -142,7 +142,7 @@ def _photos_and_sentences(
 
     def of_model(model: Path, on_progress: OnProgress) -> Matrix:
         from deixis.tasks.bundle import load, writes_captions
-        from deixis.tasks.scoring import retrieval_scores, seen_photos
+        from deixis.tasks.scores.scoring import retrieval_scores, seen_photos
 
         if writes_captions(model):
             return captioner_retrieval(model, dataset, photos, gold.texts, also, on_progress)
@@ -170,7 +170,7 @@ def sentences(
 
     def of_model(model: Path, on_progress: OnProgress) -> Matrix:
         from deixis.tasks.bundle import load
-        from deixis.tasks.scoring import sentence_scores
+        from deixis.tasks.scores.scoring import sentence_scores
 
         return sentence_scores(load(model), gold.texts)
 
@@ -204,7 +204,7 @@ def regions(
     def of_model(model: Path, on_progress: OnProgress) -> Matrix:
         from deixis.tasks.bundle import load, writes_captions
         from deixis.tasks.pointing import gold_region_scores
-        from deixis.tasks.scoring import seen_photos
+        from deixis.tasks.scores.scoring import seen_photos
 
         if writes_captions(model):
             return captioner_regions(model, dataset, photos, gold, _also(features), on_progress)
@@ -304,7 +304,7 @@ def _predictions(
         return read_predictions(system.path)
     from deixis.tasks.bundle import load
     from deixis.tasks.pointing import predictions_of
-    from deixis.tasks.scoring import seen_photos
+    from deixis.tasks.scores.scoring import seen_photos
 
     bundle = load(system.path)
     with progress() as on_progress:
@@ -323,7 +323,7 @@ def _over_all_photos(
     """How well a model looks for phrases in photos that do not mention them, too."""
     from deixis.tasks.bundle import load
     from deixis.tasks.pointing import score_over_all_photos
-    from deixis.tasks.scoring import seen_photos
+    from deixis.tasks.scores.scoring import seen_photos
 
     bundle = load(system.path)
     with progress() as on_progress:

@@ -24,7 +24,7 @@ def ground(
     from deixis.data.images import open_photo
     from deixis.tasks.bundle import load
     from deixis.tasks.grounding import Pointer
-    from deixis.tasks.picture_files import check_picture_name, save_picture
+    from deixis.tasks.pictures.saving import check_picture_name, save_picture
 
     if not sentence.strip():
         raise DeixisError("give a sentence in quotes, such as 'Two dogs in the snow.'")

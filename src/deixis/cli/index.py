@@ -33,7 +33,7 @@ def index(
     Run again, it does only what is new and forgets what is gone. It may be stopped at any time, and searched meanwhile.
     """
     from deixis.index import update_index
-    from deixis.tasks.searching import shipped_seer
+    from deixis.tasks.search.searching import shipped_seer
 
     with progress("photos") as on_progress:
         report = update_index(into, photos, shipped_seer(), rebuild=rebuild, retry=retry, on_progress=on_progress)

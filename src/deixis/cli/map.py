@@ -27,8 +27,8 @@ def map_(
     from deixis.data.dataset import Dataset
     from deixis.files.atomic import new_file
     from deixis.tasks.bundle import load
-    from deixis.tasks.map_layout import map_of, some_photos
-    from deixis.tasks.picture_files import check_picture_name, save_picture
+    from deixis.tasks.map.layout import map_of, some_photos
+    from deixis.tasks.pictures.saving import check_picture_name, save_picture
 
     page = out.suffix.lower() in (".html", ".htm")
     if not page:
@@ -40,12 +40,12 @@ def map_(
     with progress("photos") as on_progress:
         shown = map_of(load(model), dataset, chosen, seed=seed, on_progress=on_progress)
         if page:
-            from deixis.tasks.map_page import map_page
+            from deixis.tasks.map.page import map_page
 
             with new_file(out) as unfinished:
                 unfinished.write_text(map_page(shown, on_progress=on_progress), encoding="utf-8")
         else:
-            from deixis.tasks.map_picture import draw_map
+            from deixis.tasks.map.picture import draw_map
 
             save_picture(draw_map(shown, on_progress=on_progress), out)
     if json:

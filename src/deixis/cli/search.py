@@ -11,7 +11,7 @@ from deixis.cli.output import Json, note, plural, print_json, working
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from deixis.tasks.hits import Hit
+    from deixis.tasks.search.hits import Hit
 
 
 def search(
@@ -42,8 +42,8 @@ def search(
     json: Json = False,
 ) -> None:
     """Find photos by what they show."""
-    from deixis.tasks.exporting import write_csv, write_links
-    from deixis.tasks.searching import open_index
+    from deixis.tasks.search.exporting import write_csv, write_links
+    from deixis.tasks.search.searching import open_index
 
     if (sentence is None) == (like is None):
         raise DeixisError("give a sentence in quotes, or --like PHOTO, one of the two")

@@ -45,7 +45,7 @@ def serve_index(index: Path, *, host: str, port: int | None, token: str | None, 
     with PhotoIndex(index):  # says at once that there is none, before models are read
         pass
     from deixis.server.running import Address, serve
-    from deixis.tasks.searching import open_index
+    from deixis.tasks.search.searching import open_index
 
     with working("opening the index"):
         photos = open_index(index)

@@ -14,11 +14,11 @@ from deixis.cli.output import Json, note, plural, print_json, print_table, progr
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from deixis.tasks.chosen import Chosen
-    from deixis.tasks.fit_cca import Fitted
-    from deixis.tasks.fit_consensus import FittedNeighbours
-    from deixis.tasks.runs import Trained
-    from deixis.tasks.scoring import DevScores
+    from deixis.tasks.fit.cca import Fitted
+    from deixis.tasks.fit.chosen import Chosen
+    from deixis.tasks.fit.consensus import FittedNeighbours
+    from deixis.tasks.fit.runs import Trained
+    from deixis.tasks.scores.scoring import DevScores
 
 _LEFT_OUT_SHOWN = 10
 
@@ -51,7 +51,7 @@ def train(
 ) -> None:
     """Train a model on the split train, and score it on the split dev or val where there is one."""
     from deixis.data.dataset import Dataset
-    from deixis.tasks.chosen import choose
+    from deixis.tasks.fit.chosen import choose
 
     if list_settings:
         _list_settings(model, json)
@@ -83,7 +83,7 @@ def train(
 
 
 def _train_network(model: Model, dataset: Any, chosen: Chosen, place: Path, resume: bool) -> Trained | None:
-    from deixis.tasks.fitting import fit
+    from deixis.tasks.fit.fitting import fit
 
     with progress() as told:
         return fit(model, dataset, chosen, place, resume=resume, on_progress=told)
@@ -91,9 +91,9 @@ def _train_network(model: Model, dataset: Any, chosen: Chosen, place: Path, resu
 
 def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevScores | None]:
     from deixis.tasks.bundle import new_bundle
-    from deixis.tasks.fit_cca import CCATraining, card_of, fit_cca
+    from deixis.tasks.fit.cca import CCATraining, card_of, fit_cca
     from deixis.tasks.learning import Learning
-    from deixis.tasks.scoring import score_on_dev
+    from deixis.tasks.scores.scoring import score_on_dev
 
     assert isinstance(chosen.model, CCATraining) and isinstance(chosen.learning, Learning)  # noqa: S101, PT018
     stores = [Path(chosen.learning.features)] if chosen.learning.features else []
@@ -107,7 +107,7 @@ def _train_cca(dataset: Any, chosen: Chosen, place: Path) -> tuple[Fitted, DevSc
 
 
 def _gather(dataset: Any, chosen: Chosen, place: Path) -> FittedNeighbours:
-    from deixis.tasks.fit_consensus import ConsensusTraining, NeighbourData, fit_consensus
+    from deixis.tasks.fit.consensus import ConsensusTraining, NeighbourData, fit_consensus
 
     own, data = chosen.model, chosen.learning
     assert isinstance(own, ConsensusTraining) and isinstance(data, NeighbourData)  # noqa: S101, PT018
@@ -118,7 +118,7 @@ def _gather(dataset: Any, chosen: Chosen, place: Path) -> FittedNeighbours:
 
 
 def _list_settings(model: Model, json: bool) -> None:
-    from deixis.tasks.chosen import in_words, named
+    from deixis.tasks.fit.chosen import in_words, named
 
     found, names = in_words(model), list(named(model))
     if json:

@@ -53,7 +53,7 @@ class Scored:
 
     def seen_by(self, bundle: Bundle, *, regions: bool = False) -> SeenPhotos:
         """The photos as the encoder of a model sees them, with its proposals where they are wanted."""
-        from deixis.tasks.scoring import seen_photos
+        from deixis.tasks.scores.scoring import seen_photos
 
         seen = seen_photos(
             bundle, self.dataset, self.photos, regions=regions, also=self.stores, on_progress=self.on_progress
@@ -63,7 +63,7 @@ class Scored:
 
 def score_retrieval(bundle: Bundle, on: Scored) -> Outcome:
     """Image–sentence retrieval."""
-    from deixis.tasks.scoring import retrieval_scores
+    from deixis.tasks.scores.scoring import retrieval_scores
 
     gold = sentences_of(on.photos)
     seen = on.seen_by(bundle)
@@ -79,7 +79,7 @@ def score_weighted(wholes: Bundle, parts: Bundle, weights: Weights, on: Scored) 
 
 def score_sentences(bundle: Bundle, on: Scored) -> Outcome:
     """Sentence–sentence retrieval."""
-    from deixis.tasks.scoring import sentence_scores
+    from deixis.tasks.scores.scoring import sentence_scores
 
     gold = sentences_of(on.photos)
     return _outcome(sentence_retrieval(sentence_scores(bundle, gold.texts), gold.photo_of_sentence))

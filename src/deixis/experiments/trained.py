@@ -16,9 +16,9 @@ from deixis.files.progress import OnProgress, silent
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
     from deixis.tasks.bundle import Bundle
-    from deixis.tasks.captioning import CaptionBundle
-    from deixis.tasks.chosen import Chosen
-    from deixis.tasks.fit_cca import CCATraining
+    from deixis.tasks.captions.captioning import CaptionBundle
+    from deixis.tasks.fit.cca import CCATraining
+    from deixis.tasks.fit.chosen import Chosen
     from deixis.tasks.learning import Learning
 
 USUAL = ("text=tfidf",)
@@ -59,7 +59,7 @@ class Workshop:
 
     def chosen(self, training: Training, seed: int) -> Chosen:
         """All settings of a model."""
-        from deixis.tasks.chosen import choose
+        from deixis.tasks.fit.chosen import choose
 
         usual, mine, seeded = (_changes_for(training, some) for some in (USUAL, self.changes, [f"seed={seed}"]))
         changes = [*usual, *training.changes, *mine, *seeded]
@@ -91,7 +91,7 @@ class Workshop:
 
     def captioner(self, training: Training, seed: int) -> CaptionBundle:
         """The same for a model that writes captions."""
-        from deixis.tasks.captioning import CaptionBundle
+        from deixis.tasks.captions.captioning import CaptionBundle
 
         return CaptionBundle.load(self.place(training, seed))
 
@@ -110,7 +110,7 @@ class Workshop:
 
     def _solve(self, training: Training, seed: int, place: Path) -> None:
         from deixis.tasks.bundle import new_bundle
-        from deixis.tasks.fit_cca import fit_cca
+        from deixis.tasks.fit.cca import fit_cca
         from deixis.training.settings import settings_from_all
 
         if place.is_dir():
@@ -125,7 +125,7 @@ class Workshop:
             fitted.bundle.write(unfinished)
 
     def _train(self, training: Training, seed: int, place: Path) -> None:
-        from deixis.tasks.fitting import fit
+        from deixis.tasks.fit.fitting import fit
         from deixis.training.trainer import RUN
 
         if (place / DONE).exists():
@@ -144,7 +144,7 @@ class Workshop:
 
 def refuse_unknown(changes: Sequence[str], trainings: Sequence[Training]) -> None:
     """Refuse a change that no model of a table has a setting for, with the nearest name that there is."""
-    from deixis.tasks.chosen import choose
+    from deixis.tasks.fit.chosen import choose
 
     used: set[str] = set()
     for training in trainings:
@@ -161,7 +161,7 @@ def refuse_unknown(changes: Sequence[str], trainings: Sequence[Training]) -> Non
 
 def _changes_for(training: Training, changes: Sequence[str]) -> list[str]:
     """Those of the changes that a model has a setting for."""
-    from deixis.tasks.chosen import choose
+    from deixis.tasks.fit.chosen import choose
 
     plain = choose(_known(training.model), training.settings or None, training.changes)
     names = {field.name for part in plain.parts for field in fields(part)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from deixis.models.base import Scorer
 from deixis.models.combined import ENTITIES, TWO_BRANCH, Combined, WithParts
-from deixis.tasks.combined_scoring import mentioned_phrases
+from deixis.tasks.scores.combined import mentioned_phrases
 
 if TYPE_CHECKING:
     from deixis.data.dataset import Photos

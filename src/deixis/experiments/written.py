@@ -13,17 +13,17 @@ from deixis.evaluation.retrieval import recall_at_k, region_retrieval
 from deixis.experiments.outcomes import Outcome
 from deixis.experiments.scored import Scored, captioned
 from deixis.models.decoding import Decoding, Generated
-from deixis.tasks.caption_scoring import captioner_regions, captioner_retrieval, on_best_device
-from deixis.tasks.consensus import Similarity, best_first, oracle_scores
-from deixis.tasks.reranking import HowReranked, Neighbours, looked_up
-from deixis.tasks.scoring import seen_by
-from deixis.tasks.tuned_consensus import Written, crossed_order
+from deixis.tasks.captions.consensus import Similarity, best_first, oracle_scores
+from deixis.tasks.captions.reranking import HowReranked, Neighbours, looked_up
+from deixis.tasks.captions.scoring import captioner_regions, captioner_retrieval, on_best_device
+from deixis.tasks.captions.tuned_consensus import Written, crossed_order
+from deixis.tasks.scores.scoring import seen_by
 from deixis.training.captions import perplexity_of
 
 if TYPE_CHECKING:
     from deixis.data.dataset import Photos
     from deixis.experiments.records import Writing
-    from deixis.tasks.captioning import CaptionBundle
+    from deixis.tasks.captions.captioning import CaptionBundle
     from deixis.tasks.features_of import SeenPhotos
 
 

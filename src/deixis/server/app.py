@@ -50,8 +50,8 @@ def make_app(
         On what may be asked.
     """
     limits = limits or Limits()
-    quick = Workers("quick", limits.quick_threads, limits.quick_waiting)
-    looking = Workers("looking", limits.model_threads, limits.model_waiting)
+    quick = Workers("quick", limits.quick_threads, limits.quick_waiting, limits.quick_patience_s)
+    looking = Workers("looking", limits.model_threads, limits.model_waiting, limits.model_patience_s)
     desk = Desk(library, eyes or Eyes(limits.looks), quick, looking, limits)
 
     @asynccontextmanager

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from deixis.errors import DeixisError
 from deixis.server.answers import Captions, Description, Grounding
 from deixis.tasks.bundle import PhotoLike, opened, writes_captions
-from deixis.tasks.hits import BoxXyxy, KnownPhoto
+from deixis.tasks.search.hits import BoxXyxy, KnownPhoto
 from deixis.tasks.shipped_models import place_of
 
 if TYPE_CHECKING:
-    from deixis.tasks.captioning import CaptionBundle
-    from deixis.tasks.describing import Describer
+    from deixis.tasks.captions.captioning import CaptionBundle
+    from deixis.tasks.describe.describing import Describer
     from deixis.tasks.grounding import Look, Pointer
 
 CAPTIONER, DESCRIBER = "m-rnn", "describer"
@@ -173,12 +173,12 @@ class Eyes:
 
     @cached_property
     def _describer(self) -> Describer:
-        from deixis.tasks.describing import Describer
+        from deixis.tasks.describe.describing import Describer
 
         return Describer.open(DESCRIBER)
 
     @cached_property
     def _captioner(self) -> CaptionBundle:
-        from deixis.tasks.captioning import load_captioner
+        from deixis.tasks.captions.captioning import load_captioner
 
         return load_captioner(CAPTIONER)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from deixis.server.answers import FoundPhrase, HitEntry, PhotoDetails, PhotoEntry, Region
 from deixis.tasks.bundle import PhotoLike
-from deixis.tasks.hits import BoxXyxy, Hit, KnownPhoto
+from deixis.tasks.search.hits import BoxXyxy, Hit, KnownPhoto
 
 
 class Library(Protocol):

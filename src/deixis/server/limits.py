@@ -23,7 +23,9 @@ class Limits:
         Characters of a sentence.
     quick_threads, quick_waiting
         Searches and pictures at work at once, and those that may wait; one more is told to come again.
-    model_threads, model_waiting
+    quick_patience_s
+        Seconds after which nobody else may queue behind one who still waits.
+    model_threads, model_waiting, model_patience_s
         The same for what looks at a photo, which takes a second.
     looks
         Photos whose features are kept, so that a second sentence about one is answered at once.
@@ -34,6 +36,8 @@ class Limits:
     sentence: int = 500
     quick_threads: int = 4
     quick_waiting: int = 400
+    quick_patience_s: float = 0.5
     model_threads: int = 2
     model_waiting: int = 16
+    model_patience_s: float = 2.0
     looks: int = 16

@@ -36,7 +36,7 @@ from deixis.server.library import Library, details_of, entry_of, hit_of
 from deixis.server.limits import Limits
 from deixis.server.pictures import LONGEST_SIDE, picture_of, refuse_link_elsewhere, uploaded_photo
 from deixis.server.work import Workers
-from deixis.tasks.hits import Hit, KnownPhoto
+from deixis.tasks.search.hits import Hit, KnownPhoto
 
 MOST_HITS = 500
 MOST_ON_A_PAGE = 1000

@@ -320,7 +320,7 @@ def refuse_pointing_only(bundle: Bundle) -> None:
 
 
 def writes_captions(model: str | PathLike[str]) -> bool:
-    """Whether a model is one for `deixis.tasks.captioning`, and not for `load`."""
+    """Whether a model is one for `deixis.tasks.captions.captioning`, and not for `load`."""
     try:
         opened_folder(place_of(model), CAPTIONS_FORMAT)
     except DeixisError:

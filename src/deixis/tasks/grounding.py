@@ -19,7 +19,7 @@ from deixis.models.grounder_inputs import RegionInputs, words_and_spans
 from deixis.models.hm_lstm import HMLSTM
 from deixis.tasks.bundle import Bundle, PhotoLike, load, opened
 from deixis.tasks.hm_lstm_pointing import point_in_photo
-from deixis.tasks.pictures import PhraseBoxes, draw_grounding
+from deixis.tasks.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.tasks.pointing import region_scores
 from deixis.tokens import words
 from deixis.vision.features import FeatureMap

@@ -1,0 +1,1 @@
+"""Sentences for photos: written, put in order by like photos, scored and shown."""

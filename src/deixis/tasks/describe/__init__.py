@@ -1,0 +1,1 @@
+"""Several different phrases for the regions of a photo."""

@@ -1,0 +1,1 @@
+"""Photos and sentences on one plane, as a picture and as a page."""
