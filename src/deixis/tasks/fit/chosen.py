@@ -193,7 +193,7 @@ def _own_hm_lstm() -> dict[str, Chosen]:
     ours = HMLSTMSettings(
         negatives="softmax", contrast="batch", centre="photo", dropout=0.2, rounds=2, round_epochs=2, round_rate=0.5
     )
-    schedule = TrainSettings(epochs=4, batch_size=128, learning_rate=1e-3, schedule="cosine")
+    schedule = TrainSettings(epochs=4, batch_size=128, learning_rate=2e-3, schedule="cosine")
     return {
         "deixis/hm-lstm": Chosen(PhraseData(), ours, schedule),
         "deixis/hm-lstm-supervised": Chosen(PhraseData(), replace(ours, correspondences="gold"), schedule),
