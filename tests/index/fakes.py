@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from deixis.data.images import open_photo
 from deixis.errors import PhotoError
+from deixis.index.database import open_to_read
+from deixis.index.places import Place, is_address
 from deixis.index.seeing import Floats, Seen
 from deixis.index.thumbnails import thumbnail_of
 
@@ -64,6 +68,20 @@ def photo(path: Path, seed: int, *, taken: str | None = None, camera: str | None
         exif[0x010F], exif[0x0110] = camera.split(" ", 1)
     Image.fromarray(squares).resize((16, 12), Image.Resampling.NEAREST).save(path, exif=exif)
     return path
+
+
+def rows_of(place: Place, table: str) -> int:
+    """How many rows a table of an index has, whatever database that is in."""
+    if is_address(place):
+        from deixis.index.postgres.address import read_address
+        from deixis.index.postgres.connection import connect
+
+        connection: Any = connect(read_address(str(place)))
+        closes = connection.raw
+    else:
+        connection = closes = open_to_read(Path(place))
+    with closing(closes):
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def photos(folder: Path, count: int) -> list[Path]:

@@ -14,14 +14,15 @@ from PIL import Image
 
 from deixis.errors import DeixisError, PhotoError
 from deixis.index import Grouping, PhotoIndex, Seen, Where, mixed, update_index
+from deixis.index.places import Place
 from tests.index.fakes import DIMENSION, ColourSeer, photo, photos, vector
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> PhotoIndex:
+def index(tmp_path: Path, place: Place) -> PhotoIndex:
     photos(tmp_path / "photos", 30)
-    update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
-    return PhotoIndex(tmp_path / "index")
+    update_index(place, [tmp_path / "photos"], ColourSeer())
+    return PhotoIndex(place)
 
 
 def random_query(seed: int = 5) -> np.ndarray:
@@ -76,13 +77,13 @@ def test_plus_and_minus(index: PhotoIndex) -> None:
 
 
 @pytest.fixture
-def dated(tmp_path: Path) -> PhotoIndex:
+def dated(tmp_path: Path, place: Place) -> PhotoIndex:
     photo(tmp_path / "p" / "Holiday 2023" / "a.jpg", 1, taken="2023:07:01 10:00:00", camera="Canon EOS 5D")
     photo(tmp_path / "p" / "Holiday 2023" / "sea" / "b.jpg", 2, taken="2024:06:01 00:00:00", camera="NIKON D750")
     photo(tmp_path / "p" / "work" / "c.jpg", 3, taken="2024:07:15 12:00:00", camera="Canon EOS R")
     photo(tmp_path / "p" / "work" / "d.jpg", 4)
-    update_index(tmp_path / "index", [tmp_path / "p"], ColourSeer())
-    return PhotoIndex(tmp_path / "index")
+    update_index(place, [tmp_path / "p"], ColourSeer())
+    return PhotoIndex(place)
 
 
 @pytest.mark.parametrize(
@@ -109,17 +110,17 @@ def test_only_photos_that_are_asked_for_are_looked_at(dated: PhotoIndex, where: 
         assert "".join(sorted(match.path.stem for match in matches)) == names
 
 
-def test_filters_come_before_ranking(index: PhotoIndex, tmp_path: Path) -> None:
+def test_filters_come_before_ranking(index: PhotoIndex, tmp_path: Path, place: Place) -> None:
     photo(tmp_path / "other" / "far.png", 500)
-    update_index(tmp_path / "index", [tmp_path / "other"], ColourSeer())
+    update_index(place, [tmp_path / "other"], ColourSeer())
     query = -index.vector_of(31)  # the photo asked for is the worst of all
     assert [match.id for match in index.search(query, 1, where=Where(folder="other"))] == [31]
 
 
-def test_copies_and_near_copies_are_one_match(index: PhotoIndex, tmp_path: Path) -> None:
+def test_copies_and_near_copies_are_one_match(index: PhotoIndex, tmp_path: Path, place: Place) -> None:
     shutil.copy(tmp_path / "photos" / "004.png", tmp_path / "photos" / "copy.png")
     Image.open(tmp_path / "photos" / "004.png").resize((32, 24)).save(tmp_path / "photos" / "large.png")
-    update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
+    update_index(place, [tmp_path / "photos"], ColourSeer())
     query = index.vector_of(5)
     plain = index.search(query, 4)
     grouped = index.search(query, 4, grouping=Grouping(near=0.95))
@@ -130,22 +131,22 @@ def test_copies_and_near_copies_are_one_match(index: PhotoIndex, tmp_path: Path)
     assert grouped[1].id == plain[3].id
 
 
-def test_groups_are_filled_up_from_further_down(tmp_path: Path) -> None:
+def test_groups_are_filled_up_from_further_down(tmp_path: Path, place: Place) -> None:
     photo(tmp_path / "photos" / "a.png", 1)
     for number in range(40):
         shutil.copy(tmp_path / "photos" / "a.png", tmp_path / "photos" / f"copy{number}.png")
     photo(tmp_path / "photos" / "z.png", 2)
-    update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
-    with PhotoIndex(tmp_path / "index") as index:
+    update_index(place, [tmp_path / "photos"], ColourSeer())
+    with PhotoIndex(place) as index:
         matches = index.search(index.vector_of(1), 2, grouping=Grouping())
     assert [1 + len(match.others) for match in matches] == [41, 1]
 
 
-def test_removed_photos_are_found_no_more(index: PhotoIndex, tmp_path: Path) -> None:
+def test_removed_photos_are_found_no_more(index: PhotoIndex, tmp_path: Path, place: Place) -> None:
     query = index.vector_of(9)
     best = index.search(query, 1)[0].path
     best.unlink()
-    update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
+    update_index(place, [tmp_path / "photos"], ColourSeer())
     assert len(index) == 29
     assert best not in {match.path for match in index.search(query, 30)}
     assert best not in {match.path for match in index.search_regions(query, 30)}
@@ -165,15 +166,15 @@ def test_many_threads_search_at_once(index: PhotoIndex) -> None:
     assert regions == [5] * 40
 
 
-def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
+def test_an_empty_index_finds_nothing(tmp_path: Path, place: Place) -> None:
     (tmp_path / "photos").mkdir()
-    assert update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer()).photos == 0
-    with PhotoIndex(tmp_path / "index") as index:
+    assert update_index(place, [tmp_path / "photos"], ColourSeer()).photos == 0
+    with PhotoIndex(place) as index:
         assert (len(index), index.search(random_query()), index.search_regions(random_query())) == (0, [], [])
         assert index.search(random_query(), where=Where(folder="x"), grouping=Grouping()) == []
 
 
-def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path) -> None:
+def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, place: Place) -> None:
     class Whole(ColourSeer):
         def see(self, paths):  # type: ignore[no-untyped-def]
             from deixis.index import Seen
@@ -182,13 +183,13 @@ def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path) -> None
                 yield path, Seen(seen.whole, seen.width, seen.height)
 
     photos(tmp_path / "photos", 3)
-    update_index(tmp_path / "index", [tmp_path / "photos"], Whole())
+    update_index(place, [tmp_path / "photos"], Whole())
     photo(tmp_path / "photos" / "new.png", 9)
-    with PhotoIndex(tmp_path / "index") as index:
+    with PhotoIndex(place) as index:
         assert index.search_regions(random_query()) == []
         assert index.regions_of(1)[1].shape == (0, DIMENSION)
         assert index.thumbnail(1) is None
-        update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
+        update_index(place, [tmp_path / "photos"], ColourSeer())
         assert [match.path.name for match in index.search_regions(random_query())] == ["new.png"]
 
 
@@ -211,9 +212,9 @@ def test_what_is_no_index_is_one_line(tmp_path: Path) -> None:
         PhotoIndex(tmp_path)
 
 
-def test_the_index_of_another_model_is_one_line(index: PhotoIndex) -> None:
+def test_the_index_of_another_model_is_one_line(index: PhotoIndex, place: Place) -> None:
     with pytest.raises(DeixisError, match=r"another model \(colours-1, not other\).*--rebuild$"):
-        PhotoIndex(index.folder, fingerprint="other")
+        PhotoIndex(place, fingerprint="other")
 
 
 class ShortRegions(ColourSeer):
@@ -225,10 +226,10 @@ class ShortRegions(ColourSeer):
             yield path, replace(seen, region_vectors=seen.region_vectors[:, : self.region_dimension])
 
 
-def test_regions_may_have_vectors_of_another_length(tmp_path: Path) -> None:
+def test_regions_may_have_vectors_of_another_length(tmp_path: Path, place: Place) -> None:
     photos(tmp_path / "photos", 30)
-    update_index(tmp_path / "index", [tmp_path / "photos"], ShortRegions(region_dimension=7))
-    with PhotoIndex(tmp_path / "index") as index:
+    update_index(place, [tmp_path / "photos"], ShortRegions(region_dimension=7))
+    with PhotoIndex(place) as index:
         assert (index.about.dimension, index.about.region_dimension) == (DIMENSION, 7)
         asked = random_query()[:7]
         exact = {number: (index.regions_of(number)[1] @ asked).max() for number in range(1, 31)}
@@ -254,9 +255,9 @@ def test_scores_of_others_rank_photos(index: PhotoIndex) -> None:
     assert found[0].score == pytest.approx(0.9)
 
 
-def test_a_photo_that_is_gone_is_not_ranked(index: PhotoIndex, tmp_path: Path) -> None:
+def test_a_photo_that_is_gone_is_not_ranked(index: PhotoIndex, tmp_path: Path, place: Place) -> None:
     (tmp_path / "photos" / "003.png").unlink()
-    update_index(tmp_path / "index", [tmp_path / "photos"], ColourSeer())
+    update_index(place, [tmp_path / "photos"], ColourSeer())
     found = index.ranked(np.array([3, 4, 5]), np.array([0.1, 0.9, 0.5], dtype=np.float32), 2)
     assert [match.id for match in found] == [5, 3]
 

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
-from deixis.files.atomic import explained, new_file, only_one
+from deixis.files.atomic import clear_unfinished, explained, new_file, only_one
+from deixis.index.about import About
 from deixis.index.codes import Basis
-from deixis.index.database import DATABASE, About, at_one_moment, read_about
+from deixis.index.database import DATABASE, at_one_moment, read_about
 from deixis.index.rows import Rows, basis_of, photos_with_regions, read_rows
 
 FOLDER = "cache"
@@ -106,7 +107,7 @@ def read_manifest(folder: Path, about: About) -> CacheManifest | None:
             return None
         blocks = tuple(Block(each["rows"], each["regions"], tuple(each["sums"])) for each in document.pop("blocks"))
         manifest = CacheManifest(**document, blocks=blocks)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return manifest if _is_of(manifest, about) else None
 
@@ -150,6 +151,7 @@ def bring_up_to_date(folder: Path, connection: sqlite3.Connection) -> bool:
         with explained(folder / FOLDER):
             (folder / FOLDER).mkdir(exist_ok=True)
             with only_one(folder / FOLDER / MANIFEST), at_one_moment(connection):
+                clear_unfinished(folder / FOLDER / MANIFEST)
                 _Writer(folder, connection).write()
         return True
     except DeixisError:

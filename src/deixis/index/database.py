@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from deixis.errors import DeixisError
 from deixis.files.atomic import explained, new_file
+from deixis.files.sqlite import reason_of
+from deixis.index.about import About, damaged, first_words, understood
+from deixis.index.sqlite_connection import SqliteConnection
 from deixis.index.walking import MARK
 
 DATABASE = "index.sqlite"
-FORMAT = "deixis-index"
-VERSION = "2"
 _WAIT_S = 10.0
-_ERROR_KIND = 0xFF
-"""SQLite tells more of an error in the bits above these."""
 
 # A photo's number is never used again, and what was seen under it never changes: a photo whose content is new is a new
 # photo. So whoever remembers a number and its vectors remembers right, and `removed` says which ones to forget.
@@ -63,62 +60,17 @@ CONTENTS = ("thumbnails", "regions", "vectors", "photos", "skipped", "removed", 
 """The tables that a rebuild empties."""
 
 
-class DamagedIndexError(DeixisError):
-    """An index that cannot be read any more; only this kind does a rebuild take away."""
-
-
-@dataclass(frozen=True)
-class About:
-    """What an index says of itself.
-
-    Attributes
-    ----------
-    uid
-        Differs whenever the index was begun anew, so that caches of what was there before are known.
-    fingerprint, dimension, region_dimension
-        Of whoever saw the photos.
-    """
-
-    uid: str
-    fingerprint: str
-    dimension: int
-    region_dimension: int
-
-
 @contextmanager
 def plainly(path: Path) -> Iterator[None]:
     """Turn what SQLite says about an index into one line for people."""
     try:
         yield
     except sqlite3.Error as error:
-        reason = _reason(error)
-        raise (DeixisError(f"{path}: {reason}") if reason else damaged(str(error), path)) from error
+        reason = reason_of(error)
+        raise (DeixisError(f"{path}: {reason}") if reason else damaged(str(error), str(path), path.parent)) from error
 
 
-def _reason(error: sqlite3.Error) -> str | None:
-    """What is wrong, unless the file itself is."""
-    if isinstance(error, sqlite3.ProgrammingError):
-        return "was closed; open it again"
-    kind = getattr(error, "sqlite_errorcode", 0) & _ERROR_KIND
-    if kind == sqlite3.SQLITE_FULL:
-        return "the disk is full"
-    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return "another process is writing it; wait until it is done"
-    if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
-        return f"cannot be used ({error})"
-    return None
-
-
-def damaged(what: str, path: Path) -> DamagedIndexError:
-    """How a damaged index is told, and what to do about it."""
-    return DamagedIndexError(f"{path}: damaged ({what}); {_anew(path.parent)}")
-
-
-def _anew(folder: Path) -> str:
-    return f"make it anew with: deixis index PHOTOS --into {folder} --rebuild"
-
-
-def open_to_read(folder: Path) -> sqlite3.Connection:
+def open_to_read(folder: Path) -> SqliteConnection:
     """A connection that sees what is committed, and never keeps a writer waiting."""
     path = folder / DATABASE
     if not path.is_file():
@@ -134,9 +86,11 @@ def open_to_read(folder: Path) -> sqlite3.Connection:
             return _reading(path, "immutable=1")
 
 
-def _reading(path: Path, how: str) -> sqlite3.Connection:
+def _reading(path: Path, how: str) -> SqliteConnection:
     place = f"file:{quote(os.fsencode(path.absolute()))}?{how}"
-    connection = sqlite3.connect(place, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        place, uri=True, timeout=_WAIT_S, isolation_level=None, check_same_thread=False, factory=SqliteConnection
+    )
     try:
         read_about(connection, path)
     except BaseException:
@@ -145,11 +99,11 @@ def _reading(path: Path, how: str) -> sqlite3.Connection:
     return connection
 
 
-def open_to_write(folder: Path) -> sqlite3.Connection:
+def open_to_write(folder: Path) -> SqliteConnection:
     """A connection for the one who holds the index; what it commits outlives a power cut."""
     path = folder / DATABASE
     with plainly(path):
-        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, factory=SqliteConnection)
         try:
             read_about(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
@@ -184,45 +138,13 @@ def remove_database(folder: Path) -> None:
 
 def write_about(connection: sqlite3.Connection, fingerprint: str, dimension: int, region_dimension: int) -> None:
     """Say who sees the photos from now on."""
-    about = {
-        "format": FORMAT,
-        "version": VERSION,
-        "uid": uuid.uuid4().hex,
-        "fingerprint": fingerprint,
-        "dimension": str(dimension),
-        "region_dimension": str(region_dimension),
-    }
+    about = first_words(fingerprint, dimension, region_dimension)
     connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", about.items())
 
 
 def read_about(connection: sqlite3.Connection, path: Path) -> About:
     """What an index says of itself."""
-    said = dict(connection.execute("SELECT key, value FROM about"))
-    if said.get("format") != FORMAT:
-        raise damaged("it does not say that it is an index", path)
-    if said.get("version") != VERSION:
-        raise DamagedIndexError(
-            f"{path}: written for version {said.get('version')} of the layout, this deixis reads {VERSION}; "
-            f"{_anew(path.parent)}"
-        )
-    try:
-        return About(said["uid"], said["fingerprint"], int(said["dimension"]), int(said["region_dimension"]))
-    except (KeyError, ValueError) as error:
-        raise damaged(f"{type(error).__name__}: {error}", path) from None
-
-
-@contextmanager
-def all_or_nothing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Within a transaction, statements that count together: an interruption between them undoes them."""
-    connection.execute("SAVEPOINT step")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:  # a full disk may have ended it already
-            connection.execute("ROLLBACK TO step")
-            connection.execute("RELEASE step")
-        raise
-    connection.execute("RELEASE step")
+    return understood(dict(connection.execute("SELECT key, value FROM about")), str(path), path.parent)
 
 
 @contextmanager
@@ -234,12 +156,3 @@ def at_one_moment(connection: sqlite3.Connection) -> Iterator[None]:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-def refuse_other_model(about: About, fingerprint: str, folder: Path) -> None:
-    """Vectors of two models do not mix, and neither do queries of one with photos of the other."""
-    if about.fingerprint != fingerprint:
-        raise DeixisError(
-            f"{folder}: its photos were seen by another model ({about.fingerprint[:16]}, not {fingerprint[:16]}); "
-            f"{_anew(folder)}"
-        )

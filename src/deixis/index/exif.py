@@ -40,14 +40,15 @@ def taken_of(path: Path) -> Taken:
     >>> taken_of(Path("nothing.jpg"))
     Taken(seconds=None, camera=None, orientation=None)
     """
-    import pillow_heif
+    import pi_heif
     from PIL import Image
 
     from deixis.data.images import FORMATS
+    from deixis.files.remote import openable
 
-    pillow_heif.register_heif_opener()
+    pi_heif.register_heif_opener()
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(openable(path), formats=FORMATS) as image:
             exif = image.getexif()
             when = exif.get_ifd(_EXIF).get(_TAKEN) or exif.get(_CHANGED)
             return Taken(_seconds(when), _camera(exif.get(_MAKE), exif.get(_MODEL)), _turn(exif.get(_ORIENTATION)))

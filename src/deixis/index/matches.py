@@ -12,9 +12,9 @@ BoxOfRegion = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Answer:
-    """A row of the matrix and its score, before anybody has asked which photo that is."""
+    """A photo's number and its score, before anybody has asked what is known of it."""
 
-    row: int
+    number: int
     score: float
     box: BoxOfRegion | None = None
 

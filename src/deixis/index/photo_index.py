@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,15 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from deixis.errors import DeixisError
-from deixis.index import records
-from deixis.index.database import DATABASE, About, open_to_read, plainly, refuse_other_model
+from deixis.index.about import About, refuse_other_model
+from deixis.index.archive import Archive, Ranking
+from deixis.index.connection import StoredRegions
+from deixis.index.embedded import EmbeddedArchive
 from deixis.index.grouping import Grouping, groups_of
 from deixis.index.matches import Answer, Match
+from deixis.index.places import Place, is_address, shown
 from deixis.index.ranking import best
 from deixis.index.records import IndexedPhoto
-from deixis.index.regions import RankedRegions, best_regions
 from deixis.index.seeing import Floats
-from deixis.index.snapshot import Snapshot, refreshed
+from deixis.index.walking import known_as
 from deixis.index.where import Where
 
 SHORTLIST = 1000
@@ -31,9 +30,6 @@ SHORTLIST = 1000
 
 _REGIONS = 20
 """As many regions as a photo may well have: that many of one photo leave room for others on the shortlist."""
-
-_FEW = 8
-"""Rows are gathered before they are multiplied where at most one in so many is looked at."""
 
 _SPARE = 4
 """How many times more photos are looked at than asked for, where some will fall together in groups."""
@@ -58,8 +54,8 @@ class PhotoIndex:
 
     Parameters
     ----------
-    folder
-        The directory of the index.
+    place
+        The directory of the index, or the address of the database that holds it.
     fingerprint
         Of the model whose vectors will be asked for; an index of another one is refused. None takes any.
 
@@ -69,13 +65,10 @@ class PhotoIndex:
     ...     photos.search(query, top=5)[0].path
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, fingerprint: str | None = None) -> None:
-        self.folder = Path(folder)
+    def __init__(self, place: Place, *, fingerprint: str | None = None) -> None:
+        self.place = place
         self.fingerprint = fingerprint
-        self._connection = open_to_read(self.folder)
-        self._lock = threading.Lock()
-        self._version = -1
-        self._snapshot: Snapshot | None = None
+        self._archive = _opened(place)
         try:
             self._now()
         except BaseException:
@@ -83,10 +76,8 @@ class PhotoIndex:
             raise
 
     def close(self) -> None:
-        """Let go of the files."""
-        with self._lock:
-            self._connection.close()
-            self._snapshot = None
+        """Let go of files and connections."""
+        self._archive.close()
 
     def __enter__(self) -> Self:
         return self
@@ -98,17 +89,19 @@ class PhotoIndex:
 
     def __len__(self) -> int:
         """How many photos there are."""
-        return int(self._now().living.sum())
+        return self.count()
 
     @property
     def about(self) -> About:
         """The fingerprint and the dimension of the model."""
-        return self._now().about
+        return self._now()
 
     def search(
         self, query: ArrayLike, top: int = 10, *, where: Where | None = None, grouping: Grouping | None = None
     ) -> list[Match]:
-        """The photos whose vectors have the highest dot product with a query's, exactly.
+        """The photos whose vectors have the highest dot product with a query's.
+
+        Exactly those, unless whoever filled a database chose to have it searched approximately.
 
         Parameters
         ----------
@@ -121,13 +114,8 @@ class PhotoIndex:
         grouping
             Put near-duplicates and bursts together; `top` counts groups then. None lists every photo.
         """
-        snapshot = self._now()
-        rows, scores = self._scored(snapshot, self._as_query(query, snapshot.about.dimension), where)
-
-        def first(count: int) -> list[Answer]:
-            return [Answer(int(rows[place]), float(scores[place])) for place in best(scores, count)]
-
-        return self._matches(snapshot, first, len(rows), top, grouping)
+        asked = self._as_query(query, self._now().dimension)
+        return self._matches(self._archive.ranking(asked, where), top, grouping)
 
     def search_regions(
         self,
@@ -142,75 +130,65 @@ class PhotoIndex:
 
         Short codes of all regions choose a shortlist, whose exact scores decide.
         """
-        snapshot = self._now()
-        found = self._best_regions(snapshot, query, where, max(shortlist, _REGIONS * top))
-        return self._matches(snapshot, found.first, len(found.rows), top, grouping)
+        asked = self._as_query(query, self._now().region_dimension)
+        found = self._archive.region_ranking(asked, where, max(shortlist, _REGIONS * top))
+        return self._matches(found.first, top, grouping)
+
+    def count(self, where: Where | None = None) -> int:
+        """How many photos a search would look at."""
+        self._now()
+        return self._archive.count(where)
 
     def numbers(self, where: Where | None = None) -> NDArray[np.int64]:
-        """The numbers of all photos that a search would look at, ascending."""
-        snapshot = self._now()
-        return snapshot.ids[self._allowed(snapshot, where)]
+        """The numbers of all of them, ascending."""
+        self._now()
+        return self._archive.numbers(where)
 
     def nearest(self, query: ArrayLike, count: int, *, where: Where | None = None) -> NDArray[np.int64]:
         """The numbers of the photos that `search` would find, best first."""
-        snapshot = self._now()
-        rows, scores = self._scored(snapshot, self._as_query(query, snapshot.about.dimension), where)
-        return snapshot.ids[rows[best(scores, count)]]
+        asked = self._as_query(query, self._now().dimension)
+        found = self._archive.ranking(asked, where)(count)
+        return np.array([answer.number for answer in found], dtype=np.int64)
 
     def nearest_by_regions(
         self, query: ArrayLike, *, where: Where | None = None, shortlist: int = SHORTLIST
     ) -> NDArray[np.int64]:
         """The numbers of the photos of the regions on the shortlist, best first."""
-        snapshot = self._now()
-        return snapshot.ids[self._best_regions(snapshot, query, where, shortlist).rows]
+        asked = self._as_query(query, self._now().region_dimension)
+        return self._archive.region_ranking(asked, where, shortlist).numbers
 
     def ranked(
         self, numbers: NDArray[np.int64], scores: Floats, top: int, *, grouping: Grouping | None = None
     ) -> list[Match]:
         """Photos as matches, by scores that somebody else gave them; a photo that is gone is left out."""
-        snapshot = self._now()
-        rows = np.searchsorted(snapshot.ids, numbers)
-        there = rows < len(snapshot.ids)
-        there[there] = snapshot.ids[rows[there]] == numbers[there]
-        rows, scores = rows[there], scores[there]
-
-        def first(count: int) -> list[Answer]:
-            return [Answer(int(rows[place]), float(scores[place])) for place in best(scores, count)]
-
-        return self._matches(snapshot, first, len(rows), top, grouping)
+        order = best(scores, len(scores))
+        answers = [Answer(int(numbers[place]), float(scores[place])) for place in order]
+        return self._matches(lambda count: answers[:count], top, grouping)
 
     def photo(self, number: int) -> IndexedPhoto:
         """What the index knows of the photo with a number."""
-        with self._reading() as connection:
-            found = records.photos_by_id(connection, [number])
+        found = self._archive.photos([number])
         if number not in found:
-            raise DeixisError(f"{self.folder}: there is no photo {number}")
+            raise DeixisError(f"{shown(self.place)}: there is no photo {number}")
         return found[number]
 
     def photo_at(self, path: str | os.PathLike[str]) -> IndexedPhoto | None:
         """The same for a path; None where there is none."""
-        with self._reading() as connection:
-            return records.photo_at(connection, Path(os.path.abspath(path)))  # noqa: PTH100
+        return self._archive.photo_at(known_as(path))
 
     def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
         """Photos by falling numbers, `count` of them after the first `begin`."""
-        last = self.numbers()[::-1][begin : begin + count].tolist()
-        with self._reading() as connection:
-            found = records.photos_by_id(connection, last)
-        return [found[number] for number in last if number in found]
+        return self._archive.newest(count, begin)
 
     def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
-        """The vectors of whole photos: (n, dimension). The photos must be there."""
-        snapshot = self._now()
-        return snapshot.whole(np.searchsorted(snapshot.ids, numbers))
+        """The vectors of whole photos: (n, dimension); zeros for one that is gone."""
+        return self._archive.vectors_of(numbers)
 
     def vector_of(self, number: int) -> Floats:
         """The vector of a whole photo, to search by it."""
-        with self._reading() as connection:
-            found = records.whole_of(connection, number)
-        if found is None:
-            raise DeixisError(f"{self.folder}: there is no photo {number}")
-        return found
+        self.photo(number)
+        (vector,) = self.vectors_of(np.array([number], dtype=np.int64))
+        return np.asarray(vector, dtype=np.float32)
 
     def regions_of(self, number: int) -> tuple[Floats, Floats]:
         """Boxes (n, 4) and vectors (n, region dimension) of a photo's regions."""
@@ -219,95 +197,57 @@ class PhotoIndex:
             return np.zeros((0, 4), dtype=np.float32), np.zeros((0, self.about.region_dimension), dtype=np.float32)
         return found[0], found[1].astype(np.float32)
 
-    def regions_of_all(self, numbers: Iterable[int]) -> dict[int, tuple[Floats, NDArray[np.float16]]]:
+    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
         """The same for several photos, as they are kept; a photo without any is left out."""
-        dimension = self.about.region_dimension
-        with self._reading() as connection:
-            return records.regions_of(connection, numbers, dimension)
+        return self._archive.regions_of(numbers)
 
     def thumbnail(self, number: int) -> bytes | None:
         """A small JPEG of a photo; None where none was kept."""
-        with self._reading() as connection:
-            return records.thumbnail(connection, number)
+        return self._archive.thumbnail(number)
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One thread at a time asks the database; what takes long, multiplying, happens outside."""
-        with self._lock, plainly(self.folder / DATABASE):
-            yield self._connection
-
-    def _now(self) -> Snapshot:
-        """The index as it is now; read again only if somebody has written."""
-        with self._reading() as connection:
-            version = connection.execute("PRAGMA data_version").fetchone()[0]
-            if self._snapshot is None or version != self._version:
-                self._snapshot = refreshed(self.folder, connection, self._snapshot)
-                self._version = version
-            if self.fingerprint is not None:
-                refuse_other_model(self._snapshot.about, self.fingerprint, self.folder)
-            return self._snapshot
+    def _now(self) -> About:
+        """What the index says of itself now; it may have been made anew by another model since it was opened."""
+        about = self._archive.about()
+        if self.fingerprint is not None:
+            refuse_other_model(about, self.fingerprint, self.place)
+        return about
 
     def _as_query(self, query: ArrayLike, dimension: int) -> Floats:
         asked = np.ascontiguousarray(query, dtype=np.float32)
         if asked.shape != (dimension,):
             raise DeixisError(
-                f"{self.folder}: its vectors have {dimension} numbers, the query's has shape {asked.shape}"
+                f"{shown(self.place)}: its vectors have {dimension} numbers, the query's has shape {asked.shape}"
             )
         if not np.isfinite(asked).all():
             raise DeixisError("the vector of the query holds a number that is not finite")
         return asked
 
-    def _best_regions(self, snapshot: Snapshot, query: ArrayLike, where: Where | None, shortlist: int) -> RankedRegions:
-        asked = self._as_query(query, snapshot.about.region_dimension)
-        return best_regions(snapshot, self.regions_of_all, asked, self._allowed(snapshot, where), shortlist)
-
-    def _allowed(self, snapshot: Snapshot, where: Where | None) -> NDArray[np.bool_]:
-        """Which rows are looked at."""
-        if not where:
-            return snapshot.living
-        with self._reading() as connection:
-            wanted = records.ids_where(connection, where)
-        return snapshot.living & np.isin(snapshot.ids, wanted)
-
-    def _scored(self, snapshot: Snapshot, asked: Floats, where: Where | None) -> tuple[NDArray[np.int64], Floats]:
-        """The rows that are looked at, and their scores."""
-        allowed = self._allowed(snapshot, where)
-        rows = np.flatnonzero(allowed)
-        if len(rows) * _FEW <= len(allowed):
-            return rows, snapshot.whole(rows) @ asked
-        scores = snapshot.whole_scores(asked)
-        return rows, scores if len(rows) == len(scores) else scores[rows]
-
-    def _matches(
-        self,
-        snapshot: Snapshot,
-        first: Callable[[int], list[Answer]],
-        available: int,
-        top: int,
-        grouping: Grouping | None,
-    ) -> list[Match]:
+    def _matches(self, ranking: Ranking, top: int, grouping: Grouping | None) -> list[Match]:
         """The first answers as photos; more of them are looked at until there are enough groups."""
-        count = top if grouping is None else _SPARE * top
+        count = max(top, 0) * (1 if grouping is None else _SPARE)
         while True:
-            found = self._photos(snapshot, first(count))
-            groups = [[place] for place in range(len(found))]
-            if grouping is not None:
-                vectors = snapshot.whole(np.array([answer.row for answer, _ in found], dtype=np.int64))
-                groups = groups_of([photo for _, photo in found], vectors, grouping, most=top)
-            if len(groups) >= top or count >= available:
+            answers = ranking(count)
+            photos = self._archive.photos([answer.number for answer in answers])
+            found = [(answer, photos[answer.number]) for answer in answers if answer.number in photos]  # else just gone
+            groups = self._groups([photo for _, photo in found], grouping, top)
+            if len(groups) >= top or len(answers) < count:
                 break
             count *= _SPARE
         return [_match([found[place] for place in group], rank) for rank, group in enumerate(groups[:top], start=1)]
 
-    def _photos(self, snapshot: Snapshot, answers: list[Answer]) -> list[tuple[Answer, IndexedPhoto]]:
-        ids = snapshot.ids[[answer.row for answer in answers]].tolist() if answers else []
-        with self._reading() as connection:
-            photos = records.photos_by_id(connection, ids)
-        return [
-            (answer, photos[number])
-            for answer, number in zip(answers, ids, strict=True)
-            if number in photos  # else removed a moment ago
-        ]
+    def _groups(self, photos: list[IndexedPhoto], grouping: Grouping | None, top: int) -> list[list[int]]:
+        if grouping is None:
+            return [[place] for place in range(len(photos))]
+        vectors = self.vectors_of(np.array([photo.id for photo in photos], dtype=np.int64))
+        return groups_of(photos, vectors, grouping, most=top)
+
+
+def _opened(place: Place) -> Archive:
+    if not is_address(place):
+        return EmbeddedArchive(Path(place))
+    from deixis.index.postgres.archive import PostgresArchive
+
+    return PostgresArchive(os.fspath(place))
 
 
 def _match(group: list[tuple[Answer, IndexedPhoto]], rank: int) -> Match:

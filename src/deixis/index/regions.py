@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.index.connection import StoredRegions
 from deixis.index.matches import Answer
 from deixis.index.ranking import best
 from deixis.index.seeing import Floats
 from deixis.index.snapshot import Snapshot
 
-ReadRegions = Callable[[list[int]], dict[int, tuple[Floats, NDArray[np.float16]]]]
+ReadRegions = Callable[[list[int]], StoredRegions]
 """Boxes and vectors of the regions of photos, by the numbers of the photos."""
 
 
@@ -23,22 +24,22 @@ class RankedRegions:
 
     Attributes
     ----------
-    rows : array of int64, (n,)
+    numbers : array of int64, (n,)
         Of the photos.
     scores : array of float32, (n,)
-    boxes
-        One a photo.
+    boxes : array of float32, (n, 4)
+        Of their best regions.
     """
 
-    rows: NDArray[np.int64]
+    numbers: NDArray[np.int64]
     scores: Floats
-    boxes: list[Floats]
+    boxes: Floats
 
     def first(self, count: int) -> list[Answer]:
         """The best of them."""
         return [
-            Answer(int(row), float(score), (float(box[0]), float(box[1]), float(box[2]), float(box[3])))
-            for row, score, box in zip(self.rows[:count], self.scores[:count], self.boxes[:count], strict=True)
+            Answer(int(number), float(score), (float(box[0]), float(box[1]), float(box[2]), float(box[3])))
+            for number, score, box in zip(self.numbers[:count], self.scores[:count], self.boxes[:count], strict=True)
         ]
 
 
@@ -68,19 +69,20 @@ def best_regions(
     numbers, inside = snapshot.ids[rows].tolist(), places - snapshot.region_starts[rows]
     stored = read_regions(sorted(set(numbers)))
     found = [
-        (row, *stored[number], region)
-        for row, number, region in zip(rows, numbers, inside, strict=True)
+        (number, stored[number][0][region], stored[number][1][region])
+        for number, region in zip(numbers, inside, strict=True)
         if number in stored  # else removed a moment ago
     ]
-    return _ranked(found, asked)
+    return rescored(found, asked)
 
 
-def _ranked(found: list[tuple[np.int64, Floats, NDArray[np.float16], np.int64]], asked: Floats) -> RankedRegions:
-    """Regions, each with its row and its photo's boxes and vectors, by exact scores; the best of each row stays."""
+def rescored(found: list[tuple[int, Floats, NDArray[np.float16]]], asked: Floats) -> RankedRegions:
+    """Regions, each with its photo's number, its box and its vector, by exact scores; the best of each photo stays."""
     if not found:
-        return RankedRegions(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), [])
-    rows = np.array([row for row, _, _, _ in found])
-    scores = np.stack([vectors[region] for _, _, vectors, region in found]).astype(np.float32) @ asked
-    order = np.lexsort((rows, -scores))
-    order = order[np.sort(np.unique(rows[order], return_index=True)[1])]
-    return RankedRegions(rows[order], scores[order], [found[place][1][found[place][3]] for place in order])
+        none = np.zeros(0, dtype=np.float32)
+        return RankedRegions(np.zeros(0, dtype=np.int64), none, none.reshape(0, 4))
+    numbers = np.array([number for number, _, _ in found], dtype=np.int64)
+    scores = np.stack([vector for _, _, vector in found]).astype(np.float32) @ asked
+    order = np.lexsort((numbers, -scores))
+    order = order[np.sort(np.unique(numbers[order], return_index=True)[1])]
+    return RankedRegions(numbers[order], scores[order], np.stack([found[place][1] for place in order]))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.index.about import About, damaged
 from deixis.index.codes import Basis, Codes, fit_basis
-from deixis.index.database import About, damaged
 from deixis.index.seeing import Floats
 
 _AT_ONCE = 512
@@ -72,7 +72,7 @@ def _encoded(photos: list[tuple[int, bytes, bytes | None]], path: Path, about: A
     counts = np.array([len(regions or b"") // region_bytes for _, _, regions in photos], dtype=np.int64)
     for number, whole, regions in photos:
         if len(whole) != 4 * dimension or len(regions or b"") % region_bytes:
-            raise damaged(f"the vectors of photo {number} have another length than the model's", path)
+            raise damaged(f"the vectors of photo {number} have another length than the model's", str(path), path.parent)
     together = b"".join(regions or b"" for _, _, regions in photos)
     vectors = np.frombuffer(together, dtype="<f2").reshape(-1, about.region_dimension)
     whole_vectors = np.frombuffer(b"".join(whole for _, whole, _ in photos), dtype="<f4").reshape(-1, dimension)

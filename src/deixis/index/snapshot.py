@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.index.about import About
 from deixis.index.cache import Cached, bring_up_to_date, has_cache, open_cache, read_manifest
 from deixis.index.codes import Basis
-from deixis.index.database import DATABASE, About, at_one_moment, read_about
+from deixis.index.database import DATABASE, at_one_moment, read_about
 from deixis.index.rows import Rows, basis_of, joined, photos_with_regions, read_rows
 from deixis.index.seeing import Floats
 

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from deixis.errors import DeixisError, PhotoError
-from deixis.files.atomic import explained, only_one
-from deixis.files.hashes import hash_of_file
 from deixis.files.progress import OnProgress, silent
 from deixis.index import records
-from deixis.index.cache import bring_up_to_date
-from deixis.index.database import DATABASE, plainly
-from deixis.index.exif import Taken, taken_of
-from deixis.index.opening import open_to_fill
+from deixis.index.exif import Taken
+from deixis.index.file_facts import ReadFacts, read_facts
+from deixis.index.places import Place, is_address
 from deixis.index.seeing import PhotoSeer, Seen, refusal
-from deixis.index.walking import MARK, FoundFile, starting_points, walk
+from deixis.index.walking import FoundFile, starting_points, walk
+from deixis.index.writing import Writer, opened_to_write
 
 BATCH = 64
 BATCH_S = 2.0
 """What a kill costs at most: so many photos, or those of so many seconds, whichever is less."""
 
-_HASHED_AHEAD = 32
-_CACHED_EVERY = 4096
+_ASK_AGAIN_S = 0.2
+_PATIENCE_S = 60.0
+"""How long nothing may happen while photos are left that other processes are looking at."""
 
 OnDone = Callable[[Path], None]
 """Told of a photo once the disk has it."""
@@ -71,12 +67,13 @@ class _Candidate:
 
 
 def update_index(
-    folder: str | os.PathLike[str],
+    place: Place,
     places: Iterable[str | os.PathLike[str]],
     seer: PhotoSeer,
     *,
     rebuild: bool = False,
     retry: bool = False,
+    read: ReadFacts = read_facts,
     on_done: OnDone | None = None,
     on_progress: OnProgress = silent,
 ) -> UpdateReport:
@@ -87,16 +84,19 @@ def update_index(
 
     Parameters
     ----------
-    folder
-        The directory of the index.
+    place
+        The directory of the index, or the address of a database. Several processes may fill a database at once: those
+        that look through the same folders share the work.
     places
-        Folders, which are searched to their depths, and files.
+        Folders, which are searched to their depths, and files; addresses such as ``s3://…`` will do.
     seer
         Whoever makes the vectors. An index that another one has filled is refused.
     rebuild
         Forget everything first, damaged or not, whoever has filled it.
     retry
         Look again at files that could not be used, though they have not changed.
+    read
+        Whoever reads the files that may be new.
     on_done
         Called with the path of each file that was dealt with, once the disk has it: added, updated, moved, touched, or
         found to be bad.
@@ -110,16 +110,10 @@ def update_index(
         is full. What was done before that is kept.
     """
     points = starting_points(places)
-    index = Path(folder)
-    _refuse_photos_inside(index, points)
-    _refuse_other_things(index)
-    with ExitStack() as held:
-        with explained(index):
-            index.mkdir(parents=True, exist_ok=True)
-            held.enter_context(only_one(index / DATABASE))
-        held.enter_context(plainly(index / DATABASE))
-        connection = held.enter_context(closing(open_to_fill(index, seer, rebuild)))
-        return _Update(index, connection, seer, retry, on_done, on_progress).run(points)
+    if not is_address(place):
+        _refuse_photos_inside(Path(place), points)
+    with opened_to_write(place, seer, rebuild) as writer:
+        return _Update(writer, seer, retry, read, on_done, on_progress).run(points)
 
 
 def _refuse_photos_inside(index: Path, points: list[Path]) -> None:
@@ -130,59 +124,49 @@ def _refuse_photos_inside(index: Path, points: list[Path]) -> None:
             raise DeixisError(f"{point}: lies in the index {index}; give the index a folder of its own")
 
 
-def _refuse_other_things(index: Path) -> None:
-    """An index wants a folder of its own: photos that lie in it would never be found."""
-    with explained(index):
-        if index.exists() and not index.is_dir():
-            raise DeixisError(f"{index}: is a file; an index wants a folder of its own")
-        begun = (index / DATABASE).exists() or (index / MARK).exists()
-        others = [] if begun or not index.exists() else [name for name in index.iterdir() if name.name[0] != "."]
-    if others:
-        raise DeixisError(f"{index}: holds {others[0].name}; an index wants a folder of its own, which may be new")
-
-
 class _Update:
     """One run over the photos, as a chain of steps that hand files on; commits happen between them."""
 
     def __init__(
         self,
-        folder: Path,
-        connection: sqlite3.Connection,
+        writer: Writer,
         seer: PhotoSeer,
         retry: bool,
+        read: ReadFacts,
         on_done: OnDone | None,
         on_progress: OnProgress,
     ) -> None:
-        self.folder, self.connection, self.seer, self.retry = folder, connection, seer, retry
-        self.on_done, self.on_progress = on_done, on_progress
+        self.writer, self.connection, self.seer, self.retry = writer, writer.connection, seer, retry
+        self.read, self.on_done, self.on_progress = read, on_done, on_progress
         self.report = UpdateReport()
         self._dimensions = seer.dimension, seer.region_dimension
+        self._points: list[Path] = []
         self._folder_read: Path | None = None
         self._in_folder: dict[str, records.IndexedPhoto] = {}
         self._in_work: dict[Path, _Candidate] = {}
         self._contents_in_work: set[bytes] = set()
         self._copies: list[_Candidate] = []
+        self._with_others: list[_Candidate] = []
         self._uncommitted: list[Path] = []
         self._last_commit = time.monotonic()
-        self._not_cached = 0
 
     def run(self, points: list[Path]) -> UpdateReport:
-        self.connection.execute("BEGIN IMMEDIATE")
+        self._points = points
+        self.writer.begin()
         try:
             self._see(self._to_see(self._hashed(self._changed(points))))
+            self._see_what_others_left()
             self._write_copies()
             self._forget_gone(points)
-        except sqlite3.Error:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
-        except BaseException:
-            if self.connection.in_transaction:  # else it came between two
+        except BaseException as error:
+            if self.writer.can_keep(error):
                 self._commit(begin=False)  # what was seen before a Ctrl-C is not seen again
+            else:
+                self.writer.rollback()
             raise
         self._commit(begin=False)
-        self.report.photos = self.connection.execute("SELECT count(*) FROM photos").fetchone()[0]
-        bring_up_to_date(self.folder, self.connection)
+        self.report.photos = records.count(self.connection)
+        self.writer.finish()
         return self.report
 
     def _changed(self, points: list[Path]) -> Iterator[_Candidate]:
@@ -209,35 +193,53 @@ class _Update:
         return self._in_folder.get(path.name)
 
     def _hashed(self, candidates: Iterator[_Candidate]) -> Iterator[_Candidate]:
-        """The same with hash and EXIF, read ahead by a thread while the model computes."""
-        waiting: deque[tuple[_Candidate, Future[tuple[str, Taken]]]] = deque()
-        pool = ThreadPoolExecutor(1, thread_name_prefix="hashes")
-        try:
+        """The same with hash and EXIF, read ahead while the model computes."""
+        waiting: deque[_Candidate] = deque()
+
+        def paths() -> Iterator[Path]:
             for candidate in candidates:
-                waiting.append((candidate, pool.submit(_read, candidate.file.path)))
-                if len(waiting) == _HASHED_AHEAD:
-                    yield from self._if_readable(*waiting.popleft())
-            while waiting:
-                yield from self._if_readable(*waiting.popleft())
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _if_readable(self, candidate: _Candidate, read: Future[tuple[str, Taken]]) -> Iterator[_Candidate]:
-        try:
-            sha256, taken = read.result()
-        except OSError as error:  # not remembered: permissions change without leaving a trace in size and time
-            path = candidate.file.path
-            self.report.skipped.append(PhotoError(path, f"cannot be read ({error.strerror or error})"))
-            return
-        yield _Candidate(candidate.file, candidate.known, bytes.fromhex(sha256), taken)
-
-    def _to_see(self, candidates: Iterator[_Candidate]) -> Iterator[Path]:
-        """What is left when content is compared: paths for the model."""
-        for candidate in candidates:
-            if not self._known_by_content(candidate):
-                self._in_work[candidate.file.path] = candidate
-                self._contents_in_work.add(candidate.sha256)
+                waiting.append(candidate)
                 yield candidate.file.path
+
+        for _, facts in self.read(paths()):
+            candidate = waiting.popleft()
+            if isinstance(facts, PhotoError):  # not remembered: permissions change and leave size and time alone
+                self.report.skipped.append(facts)
+            else:
+                yield replace(candidate, sha256=facts.sha256, taken=facts.taken)
+
+    def _to_see(self, candidates: Iterable[_Candidate]) -> Iterator[Path]:
+        """What is left when content is compared, and nobody else is looking at it: paths for the model."""
+        for candidate in candidates:
+            if self._known_by_content(candidate):
+                continue
+            if not self.writer.claim(candidate.sha256):
+                self._with_others.append(candidate)
+                continue
+            if self.writer.is_shared:  # somebody may have been done with it just before
+                candidate = replace(candidate, known=records.photo_at(self.connection, candidate.file.path))
+                if self._known_by_content(candidate):
+                    self.writer.settle(candidate.sha256)
+                    continue
+            self._in_work[candidate.file.path] = candidate
+            self._contents_in_work.add(candidate.sha256)
+            yield candidate.file.path
+
+    def _see_what_others_left(self) -> None:
+        """Most of what other processes were looking at is done by now; what a killed one held falls to us."""
+        patient_until = time.monotonic() + _PATIENCE_S
+        while self._with_others and time.monotonic() < patient_until:
+            waiting, self._with_others = self._with_others, []
+            self._commit()  # two that hold something never wait for each other
+            self._see(self._to_see(waiting))
+            if len(self._with_others) < len(waiting):
+                patient_until = time.monotonic() + _PATIENCE_S
+            else:
+                time.sleep(_ASK_AGAIN_S)
+        self.report.skipped += [
+            PhotoError(candidate.file.path, "another process has been looking at it for long; run again")
+            for candidate in self._with_others
+        ]
 
     def _known_by_content(self, candidate: _Candidate) -> bool:
         """Whether the file was only touched, moved or copied, which is then written; a bad file stays bad."""
@@ -257,15 +259,22 @@ class _Update:
         same = records.photos_of_content(self.connection, candidate.sha256)
         if not same:
             return False
-        gone = [photo for photo in same if _is_gone(photo.path)]
+        gone = [photo for photo in same if self._is_ours(photo.path) and _is_gone(photo.path)]
         if gone and candidate.known is None:
             records.move_photo(self.connection, gone[0], candidate.file)
             records.forget_skipped(self.connection, candidate.file.path)
             self.report.moved += 1
         else:
-            self._replace(candidate)
-            records.add_copy(self.connection, candidate.file, candidate.taken, same[0])
+            self._add_copy(candidate, same[0])
         return True
+
+    def _is_ours(self, path: Path) -> bool:
+        """Whether a path means the same here: what another machine has indexed may lie on its own disk."""
+        return not self.writer.is_shared or any(path.is_relative_to(point) for point in self._points)
+
+    def _add_copy(self, candidate: _Candidate, of: records.IndexedPhoto) -> None:
+        self._make_room(candidate)
+        self._count(candidate, records.add_copy(self.connection, candidate.file, candidate.taken, of))
 
     def _still_bad(self, candidate: _Candidate) -> bool:
         """A file that was touched, and cannot be used as before."""
@@ -278,26 +287,28 @@ class _Update:
     def _see(self, paths: Iterator[Path]) -> None:
         for path, seen in self.seer.see(paths):
             candidate = self._in_work.pop(path)
+            self.writer.settle(candidate.sha256)
             reason = seen.reason if isinstance(seen, PhotoError) else refusal(seen, *self._dimensions)
             if not _is_as_it_was(candidate.file):
                 self.report.skipped.append(PhotoError(path, "changed while it was read; run again"))
                 continue
             if reason is None and isinstance(seen, Seen):
-                self._replace(candidate)
-                records.add_photo(self.connection, candidate.file, candidate.sha256, candidate.taken, seen)
+                self._make_room(candidate)
+                file, sha256, taken = candidate.file, candidate.sha256, candidate.taken
+                self._count(candidate, records.add_photo(self.connection, file, sha256, taken, seen))
             else:
                 self._skip(candidate, reason or "the model saw nothing")
             self._done(path)
         self.report.skipped += [PhotoError(path, "the model gave no answer") for path in self._in_work]
+        self._in_work.clear()
 
     def _write_copies(self) -> None:
         """Files of the same content as one of this run: seen as that one was, or as bad."""
         for candidate in self._copies:
             same = records.photos_of_content(self.connection, candidate.sha256)
-            reason = self._reason_of_content(candidate.sha256)
+            reason = records.reason_of_content(self.connection, candidate.sha256)
             if same:
-                self._replace(candidate)
-                records.add_copy(self.connection, candidate.file, candidate.taken, same[0])
+                self._add_copy(candidate, same[0])
             elif reason is not None:
                 self._skip(candidate, reason)
             else:
@@ -305,22 +316,22 @@ class _Update:
                 continue
             self._done(candidate.file.path)
 
-    def _reason_of_content(self, sha256: bytes) -> str | None:
-        found = self.connection.execute("SELECT reason FROM skipped WHERE sha256 = ?", (sha256,)).fetchone()
-        return found[0] if found else None
+    def _make_room(self, candidate: _Candidate) -> None:
+        """Forget what the path held before."""
+        if candidate.known is not None:
+            records.remove_photo(self.connection, candidate.known.id)
 
-    def _replace(self, candidate: _Candidate) -> None:
-        """Count a photo, and make room for it where its path had another content."""
-        if candidate.known is None:
+    def _count(self, candidate: _Candidate, number: int | None) -> None:
+        if number is None:
+            self.report.unchanged += 1  # another process has put it there
+        elif candidate.known is None:
             self.report.added += 1
         else:
-            records.remove_photo(self.connection, candidate.known.id)
             self.report.updated += 1
 
     def _skip(self, candidate: _Candidate, reason: str) -> None:
-        if candidate.known is not None:
-            records.remove_photo(self.connection, candidate.known.id)
-            self.report.removed += 1
+        self._make_room(candidate)
+        self.report.removed += candidate.known is not None
         records.skip_file(self.connection, candidate.file, candidate.sha256, reason)
         self.report.skipped.append(PhotoError(candidate.file.path, reason))
 
@@ -340,28 +351,21 @@ class _Update:
             self._commit()
 
     def _commit(self, begin: bool = True) -> None:
-        self.connection.execute("COMMIT")
+        self.writer.commit()
         told, self._uncommitted = self._uncommitted, []
-        self._not_cached += len(told)
         self._last_commit = time.monotonic()
         for path in told:
             if self.on_done is not None:
                 self.on_done(path)
         self._tell()
-        if self._not_cached >= _CACHED_EVERY:
-            self._not_cached = 0
-            bring_up_to_date(self.folder, self.connection)
+        self.writer.grown(len(told))
         if begin:
-            self.connection.execute("BEGIN IMMEDIATE")
+            self.writer.begin()
 
     def _tell(self) -> None:
         report = self.report
         done = report.added + report.updated + report.moved + report.unchanged + len(report.skipped)
         self.on_progress("indexing photos", done, None)
-
-
-def _read(path: Path) -> tuple[str, Taken]:
-    return hash_of_file(path), taken_of(path)
 
 
 def _is_as_it_was(file: FoundFile) -> bool:
@@ -375,7 +379,7 @@ def _is_as_it_was(file: FoundFile) -> bool:
 def _is_gone(path: Path) -> bool:
     """Whether there is no such file; one that cannot be looked at may well be there."""
     try:
-        os.lstat(path)
+        path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from deixis.data.images import SUFFIXES
 from deixis.errors import DeixisError, PhotoError
+from deixis.files.remote import RemotePath, is_remote, photo_path
 
 MARK = ".deixis-index"
 """An empty file in every index: what lies there are no photos of anybody's, and only there is a database replaced."""
@@ -35,13 +36,19 @@ def starting_points(places: Iterable[str | os.PathLike[str]]) -> list[Path]:
     ...     starting_points([folder, Path(folder) / "below"]) == [Path(folder)]
     True
     """
-    # `abspath`, not `resolve`: a person knows the photo by the path that was given.
-    paths = sorted({Path(os.path.abspath(place)) for place in places})  # noqa: PTH100
+    paths = sorted({known_as(place) for place in places})
     for path in paths:
         if not path.exists():
             raise DeixisError(f"{path}: no such file or folder")
     folders = {path for path in paths if path.is_dir()}
     return [path for path in paths if folders.isdisjoint(path.parents)]
+
+
+def known_as(place: str | os.PathLike[str]) -> Path:
+    """The path by which an index knows a file or folder."""
+    path = photo_path(place)
+    # `abspath`, not `resolve`: a person knows the photo by the path that was given.
+    return path if is_remote(path) else Path(os.path.abspath(path))  # noqa: PTH100
 
 
 def walk(points: Iterable[Path]) -> Iterator[FoundFile | PhotoError]:
@@ -52,7 +59,9 @@ def walk(points: Iterable[Path]) -> Iterator[FoundFile | PhotoError]:
     that was named: whoever shares an index of a folder shares nothing else.
     """
     for point in points:
-        if point.is_dir():
+        if isinstance(point, RemotePath):
+            yield from _elsewhere(point)
+        elif point.is_dir():
             yield from _below(point)
         elif (found := _looked_at(point)) is not None:
             yield found
@@ -80,11 +89,34 @@ def _below(folder: Path) -> Iterator[FoundFile | PhotoError]:
                 yield PhotoError(path, f"a link that leads out of {folder}") if out else found
 
 
+def _elsewhere(point: RemotePath) -> Iterator[FoundFile | PhotoError]:
+    """The same where there are no links."""
+    if not point.is_dir():
+        if (found := _looked_at(point)) is not None:
+            yield found
+        return
+    waiting = [point]
+    while waiting:
+        here = waiting.pop()
+        try:
+            seen = [(path, about) for path, about in here.listed() if not path.name.startswith(".")]
+        except OSError as error:
+            yield PhotoError(here, f"cannot be read ({error.strerror or error})")
+            continue
+        waiting += [path for path, about in reversed(seen) if stat.S_ISDIR(about.st_mode)]
+        for path, about in seen:
+            if path.suffix.lower() in SUFFIXES and (found := _judged(path, about)) is not None:
+                yield found
+
+
 def _looked_at(path: Path) -> FoundFile | PhotoError | None:
     try:
-        about = path.stat()
+        return _judged(path, path.stat())
     except OSError as error:
         return PhotoError(path, f"cannot be read ({error.strerror or error})")
+
+
+def _judged(path: Path, about: os.stat_result) -> FoundFile | PhotoError | None:
     if stat.S_ISDIR(about.st_mode):
         return None
     if not stat.S_ISREG(about.st_mode):
