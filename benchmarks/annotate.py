@@ -2,15 +2,14 @@
 
     python benchmarks/annotate.py DATA [--split train] [--photos 500] [--known 60] [--seed 0] [--given] [--json FILE]
     python benchmarks/annotate.py DATA --honest 42 --careless 0 --spammers 0 --adversaries 0
-    python benchmarks/annotate.py DATA --load 200 --seconds 60
+    python benchmarks/annotate.py DATA --load 200 --seconds 60 [--kills 3]
 
 DATA is a data set directory with mentions, chains and boxes. Mentions are found in the captions (--given takes those of
 the gold). Honest workers err in 4 of 100 answers and draw within 3 % of a box's sides, careless ones in 18 and within
 9 %; spammers answer by chance; adversaries are honest for 250 answers and then wrong in 70 of 100. Photos of known
 answers are others than those annotated.
 
---load lets so many threads work at once on a project in a file, each thinking two seconds between answers, and prints
-how long an answer and the next question took, counted from when the request was due.
+--load lets so many people work at once over HTTP, against a server in a process of its own; see annotate_load.py.
 """
 
 from __future__ import annotations
@@ -18,32 +17,26 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from sqlalchemy import func, select
+from annotate_load import measure
 
 from deixis import geometry
-from deixis.annotate.assigning import next_question
 from deixis.annotate.events import in_force
 from deixis.annotate.exporting import exported
 from deixis.annotate.known import add_known
 from deixis.annotate.material import material_of
-from deixis.annotate.people import invite
 from deixis.annotate.progress import progress
-from deixis.annotate.project import Project, add_photos, make_project
-from deixis.annotate.recording import record
+from deixis.annotate.project import Project, add_photos
 from deixis.annotate.rehearsal import ADVERSARY, CARELESS, HONEST, SPAMMER, Kind, Simulated, Truth, rehearse
 from deixis.annotate.settings import Settings
 from deixis.annotate.store.engine import Database
 from deixis.annotate.store.folds import Folded
-from deixis.annotate.store.schema import events
 from deixis.annotate.walks import Task
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
@@ -67,14 +60,19 @@ def main() -> None:
     parser.add_argument("--spammers", type=int, default=4)
     parser.add_argument("--adversaries", type=int, default=2)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--load", type=int, help="so many workers at once, in threads")
+    parser.add_argument("--load", type=int, help="so many workers at once, over HTTP")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--think", type=float, default=2.0)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--database")
     asked = parser.parse_args()
     photos = [photo for photo in Dataset(asked.data).split(asked.split) if photo.width and photo.chains]
     random.Random(asked.seed).shuffle(photos)
     work, gold = photos[: asked.photos], photos[asked.photos : asked.photos + asked.known]
     if asked.load:
-        load(work, asked.load, asked.seconds)
+        asked.workers = asked.load
+        for line in measure(photos, Dataset(asked.data).images, asked):
+            print(line, flush=True)
         return
     crowd = {HONEST: asked.honest, CARELESS: asked.careless, SPAMMER: asked.spammers, ADVERSARY: asked.adversaries}
     result = simulate(work, gold, crowd, given=asked.given, seed=asked.seed)
@@ -246,53 +244,6 @@ def _verdict(photo: Photo, chain: str) -> str:
 
 def _prf(score: object) -> str:
     return " ".join(f"{getattr(score, name):.1f}" for name in ("precision", "recall", "f1"))
-
-
-def load(work: Sequence[Photo], workers: int, seconds: float) -> None:
-    """So many threads at once, each thinking two seconds between answers."""
-    with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "project", settings=Settings(hidden_share=0.0))
-        add_photos(project, (material_of(photo, given=True) for photo in work))
-        truths = {photo.id: Truth(photo) for photo in work}
-        names = [invite(project, f"worker {number}", vouched=True)[0] for number in range(workers)]
-        times: list[float] = []
-        sent = [0] * workers
-        stop = time.perf_counter() + seconds
-
-        def person(place: int) -> None:
-            mind = Simulated(names[place], HONEST, random.Random(place))
-            due = time.perf_counter() + 2 * place / workers
-            given = None
-            while due < stop:
-                time.sleep(max(due - time.perf_counter(), 0))
-                if given is not None:
-                    said, box = mind.answer(given, truths[given.photo])
-                    record(project, names[place], given.token, said.value, box=box)
-                    sent[place] += 1
-                given = next_question(project, names[place])
-                times.append(time.perf_counter() - due)
-                due += 2.0
-
-        threads = [threading.Thread(target=person, args=(place,)) for place in range(workers)]
-        cpu = time.process_time()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        cpu = time.process_time() - cpu
-        with project.database.reading() as connection:
-            kept = connection.scalar(select(func.count()).select_from(events).where(events.c.kind == "judged"))
-        for line in _latency(times, sum(sent), kept or 0, cpu):
-            print(line)
-        project.close()
-
-
-def _latency(times: Sequence[float], sent: int, kept: int, cpu: float) -> Iterator[str]:
-    in_order = sorted(times)
-    shares = {share: 1000 * in_order[int(share * (len(in_order) - 1))] for share in (0.5, 0.95, 0.99, 1.0)}
-    yield f"{len(times)} requests; ms: " + ", ".join(f"{share:.0%} {ms:.1f}" for share, ms in shares.items())
-    yield f"answers sent {sent}, kept {kept}, lost or doubled {abs(sent - kept)}"
-    yield f"processor ms per request {1000 * cpu / max(len(times), 1):.2f}"
 
 
 if __name__ == "__main__":

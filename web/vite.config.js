@@ -10,6 +10,8 @@ export default defineConfig({
     // The content security policy allows no data: addresses.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // Two apps: the photo search, and the annotation workbench.
+    rolldownOptions: { input: ["index.html", "annotate.html"] },
   },
   server: { proxy: { "/api": "http://127.0.0.1:7860" } },
 });

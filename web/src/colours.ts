@@ -1,4 +1,4 @@
-// The colours and strokes of deixis' pictures (src/deixis/tasks/picture_style.py; a test holds them equal).
+// The colours and strokes of deixis' pictures (src/deixis/tasks/pictures/style.py; a test holds them equal).
 type Colour = readonly [number, number, number];
 
 export const PALETTE: readonly Colour[] = [

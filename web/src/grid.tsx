@@ -24,7 +24,6 @@ const ABOVE_AND_BELOW = 700;
 const LABEL = 26;
 const FEW = 6;
 const LARGE = 400;
-const SEEN = 0.5;
 const UNLIKELY = 0.25;
 
 /** All photos of the list, of which only those near the window are in the page. */
@@ -116,7 +115,7 @@ function Tile(props: TileProps) {
   const hit = "score" in photo ? photo : null;
   const phrases = hit?.phrases.map((phrase) => ({ ...phrase, place: placeOfSpan(phrase.span) })) ?? [];
   // What is probably not there has a box only when it is asked for.
-  const boxes = phrases.filter(({ place, score }) => score >= SEEN || place === activePhrase);
+  const boxes = phrases.filter(({ place, absent }) => !absent || place === activePhrase);
   const open = (event: MouseEvent) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
     event.preventDefault();

@@ -7,7 +7,6 @@ import { MarkedField } from "./sentence";
 interface Props {
   id: string;
   query: string;
-  can: api.Status | null;
   position: string;
   alike: readonly api.PhotoEntry[];
   onOpen: (id: string) => void;
@@ -17,7 +16,6 @@ interface Props {
 }
 
 // Of how likely a photo shows a phrase if half of all photos did. Whoever writes about a photo rather names what is there.
-const DOUBTFUL = 0.2;
 const UNSURE = 0.4;
 const WAIT_MS = 300;
 
@@ -30,8 +28,8 @@ export function PhotoView(props: Props) {
   const [active, setActive] = useState<number | null>(null);
   const [region, setRegion] = useState<number | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  const caption = useCaption(id, props.can);
-  const regions = useRegions(id, props.can, details);
+  const caption = useCaption(id);
+  const regions = useRegions(id);
   const pointed = usePointed(id, sentence);
 
   useEffect(() => {
@@ -53,13 +51,9 @@ export function PhotoView(props: Props) {
       </main>
     );
 
-  const phrases = pointed.phrases.map((phrase, place) => ({
-    ...phrase,
-    place,
-    isDoubtful: phrase.presence !== null && phrase.presence < DOUBTFUL,
-  }));
+  const phrases = pointed.phrases.map((phrase, place) => ({ ...phrase, place }));
   const shown: Shown[] = phrases
-    .filter((phrase) => !phrase.isDoubtful || active === phrase.place)
+    .filter((phrase) => !phrase.absent || active === phrase.place)
     .flatMap((phrase) => phrase.boxes.slice(0, 1).map(({ box }) => ({ box, place: phrase.place })));
   const one = region === null ? null : regions[region];
 
@@ -199,7 +193,7 @@ function Picture(props: { id: string; details: api.PhotoDetails | null; children
   );
 }
 
-type PlacedPhrase = api.GroundedPhrase & { place: number; isDoubtful: boolean };
+type PlacedPhrase = api.GroundedPhrase & { place: number };
 
 function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActive: (place: number | null) => void }) {
   const { phrase, active, onActive } = props;
@@ -208,7 +202,7 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
   return (
     <li>
       <button
-        class={`phrase-line${active === phrase.place ? " is-active" : ""}${phrase.isDoubtful ? " is-doubtful" : ""}`}
+        class={`phrase-line${active === phrase.place ? " is-active" : ""}${phrase.absent ? " is-absent" : ""}`}
         data-place={phrase.place}
         onPointerEnter={() => onActive(phrase.place)}
         onPointerLeave={() => onActive(null)}
@@ -219,7 +213,7 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
           {mark.number}
         </span>
         <span class="words">{phrase.text}</span>
-        <span class="sure">{phrase.isDoubtful ? "probably not here" : isUnsure ? "not sure" : ""}</span>
+        <span class="sure">{phrase.absent ? "probably not here" : isUnsure ? "not sure" : ""}</span>
       </button>
     </li>
   );
@@ -241,35 +235,31 @@ function Crop({ id, photo, box }: { id: string; photo: api.PhotoDetails; box: ap
   return <span class="crop" style={look} />;
 }
 
-function useCaption(id: string, can: api.Status | null) {
+function useCaption(id: string) {
   const [said, setSaid] = useState({ text: "", note: "" });
   useEffect(() => {
     setSaid({ text: "", note: "" });
-    if (!can) return;
-    if (!can.captions) return setSaid({ text: "", note: "No captioner is installed, so this photo has no caption." });
     const stop = new AbortController();
     api.caption(id, stop.signal).then(
       ({ captions }) => setSaid({ text: sentenceCase(captions[0]?.text ?? ""), note: "" }),
       (error) => api.wasStopped(error) || setSaid({ text: "", note: api.lineOf(error) }),
     );
     return () => stop.abort();
-  }, [id, can]);
+  }, [id]);
   return said;
 }
 
 const MOST_REGIONS = 8;
 
-function useRegions(id: string, can: api.Status | null, details: api.PhotoDetails | null): api.DescribedRegion[] {
+function useRegions(id: string): api.DescribedRegion[] {
   const [described, setDescribed] = useState<api.DescribedRegion[]>([]);
   useEffect(() => {
     setDescribed([]);
-    if (!can?.descriptions) return;
     const stop = new AbortController();
     api.describe(id, stop.signal).then(({ regions }) => setDescribed(regions), () => undefined);
     return () => stop.abort();
-  }, [id, can]);
-  if (can?.descriptions) return inDifferentWords(described).slice(0, MOST_REGIONS);
-  return (details?.regions ?? []).slice(0, MOST_REGIONS).map(({ box }) => ({ box, phrases: [] }));
+  }, [id]);
+  return inDifferentWords(described).slice(0, MOST_REGIONS);
 }
 
 /** Of several regions with the same name, the first. */
@@ -298,9 +288,9 @@ function usePointed(id: string, sentence: string): Pointed {
     const asking = setTimeout(async () => {
       setPointed((old) => (old.id === id ? { ...old, note: "Looking …" } : { ...none, note: "Looking …" }));
       try {
-        const { phrases } = await api.ground(id, sentence, stop.signal);
-        const note = phrases.length ? "" : "No noun phrase here yet. deixis reads English.";
-        setPointed({ id, sentence, phrases, note });
+        const { phrases, unknown_words: unknown } = await api.ground(id, sentence, stop.signal);
+        const guessed = unknown.length ? `Not understood: ${unknown.map((word) => `“${word}”`).join(", ")}.` : "";
+        setPointed({ id, sentence, phrases, note: phrases.length ? guessed : "No noun phrase here yet. deixis reads English." });
       } catch (error) {
         if (!api.wasStopped(error)) setPointed({ ...none, note: api.lineOf(error) });
       }

@@ -5,7 +5,7 @@ export interface Spanned {
   text: string;
   span: [number, number];
   place: number;
-  isDoubtful?: boolean;
+  absent?: boolean;
 }
 
 interface MarkedProps {
@@ -19,7 +19,7 @@ function MarkedSentence({ text, phrases, active }: MarkedProps) {
   const letters = Array.from(text);
   const parts: ComponentChildren[] = [];
   let at = 0;
-  for (const { text: words, span, place, isDoubtful } of [...phrases].sort((one, other) => one.span[0] - other.span[0])) {
+  for (const { text: words, span, place, absent } of [...phrases].sort((one, other) => one.span[0] - other.span[0])) {
     const [begin, end] = span;
     // Lies in the one before, or somebody has typed on since it was found.
     if (begin < at || letters.slice(begin, end).join("") !== words) continue;
@@ -29,7 +29,7 @@ function MarkedSentence({ text, phrases, active }: MarkedProps) {
     parts.push(
       <mark
         key={place}
-        class={`phrase${faint}${isDoubtful ? " is-doubtful" : ""}`}
+        class={`phrase${faint}${absent ? " is-absent" : ""}`}
         data-place={place}
         style={{ "--mark": mark.colour, "--on-mark": mark.ink }}
       >

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from deixis.annotate import control
-from deixis.annotate.people import Worker, read_worker
+from deixis.annotate.people import Worker, worker_and_levels
 from deixis.annotate.project import Project
 from deixis.annotate.standing import Level, Purpose
 from deixis.annotate.store import statements
@@ -63,21 +63,22 @@ def next_question(
     only
         Tasks to choose from.
     """
-    return project.database.run(lambda connection: _next(project, connection, worker, besides, only))
+    return project.database.run(lambda connection: give_next(project, connection, worker, besides, only))
 
 
-def _next(
+def give_next(
     project: Project, connection: Connection, worker: str, besides: Collection[str], only: Collection[Task]
 ) -> Given | None:
+    """`next_question` in a transaction that has begun."""
     now = project.clock()
-    who = read_worker(connection, worker, lock=True)
+    who, found_levels = worker_and_levels(connection, worker)
     held = connection.execute(statements.LEASES_HELD, {"its_worker": worker, "now": now}).all()
     for row in held:
         if row.token not in besides and row.task in only:
             return Given(row.token, Task(row.task), row.photo, row.asked, row.until, row.purpose == Purpose.TEST)
     if len(held) >= project.settings.held_at_once or who.forgotten:
         return None
-    levels = control.levels_of(project, connection, who)
+    levels = control.levels_of(project, connection, who, found_levels)
     tasks = [task for task in only if levels[task] not in _CLOSED]
     while tasks and (found := _first_open(connection, worker, tasks, now)) is not None:
         task = Task(found.task)
@@ -91,6 +92,43 @@ def _next(
             return _give(project, connection, who, Purpose.WORK, task, found, now)
         tasks.remove(task)  # they have seen all questions that could tell whether they are fit for it
     return None
+
+
+def give_again(project: Project, connection: Connection, worker: str, event: int) -> Given | None:
+    """The question that a worker answered with this event, after they have taken it back; None if nobody is asked it.
+
+    Whether its answer is known does not show: it comes again either way.
+    """
+    now = project.clock()
+    lease = connection.execute(statements.LEASE_OF_EVENT, {"its_number": event, "its_worker": worker}).first()
+    if lease is None:
+        return None
+    who, found_levels = worker_and_levels(connection, worker)
+    task = Task(lease.task)
+    if who.forgotten or control.levels_of(project, connection, who, found_levels)[task] in _CLOSED:
+        return None
+    if lease.known is not None:
+        found = connection.execute(statements.KNOWN, {"its_number": lease.known}).first()
+    else:
+        asked = {"its_photo": lease.photo, "its_task": lease.task, "its_subject": lease.subject}
+        found = connection.execute(statements.OPEN_QUESTION, asked | {"its_worker": worker, "now": now}).first()
+    return _give(project, connection, who, Purpose(lease.purpose), task, found, now) if found is not None else None
+
+
+def why_none(project: Project, connection: Connection, worker: str) -> str:
+    """Why somebody has no question, in a line for them."""
+    who, found_levels = worker_and_levels(connection, worker)
+    levels = control.levels_of(project, connection, who, found_levels)
+    if all(level is Level.NO_HISTORY for level in levels.values()):
+        needed = f"{project.settings.history_items} items at {project.settings.history_accuracy:.0%}"
+        return f"{needed} done elsewhere are asked for, or the word of the project's owner"
+    closed = [task.value for task in Task if levels[task] in _CLOSED]
+    if len(closed) == len(Task):
+        return "too many answers were wrong, so there are no more questions for you; ask the project's owner"
+    held = connection.execute(statements.LEASES_HELD, {"its_worker": worker, "now": project.clock()}).all()
+    if len(held) >= project.settings.held_at_once:
+        return f"{len(held)} questions wait for your answer already"
+    return "nothing to do at the moment" + (f"; you do not work on: {', '.join(closed)}" if closed else "")
 
 
 def _first_open(connection: Connection, worker: str, tasks: Collection[Task], now: float) -> Any:
@@ -111,12 +149,7 @@ def _purpose(project: Project, task: Task, level: Level) -> Purpose:
 def _unseen(project: Project, connection: Connection, worker: str, task: Task, now: float) -> Any:
     """A known question that this worker was never asked, nor anything else about a photo that was reviewed."""
     mine = {"its_worker": worker, "its_task": task.value, "now": now}
-    seen = {*connection.scalars(statements.KNOWN_SEEN, mine), *connection.scalars(statements.KNOWN_HELD, mine)}
-    rows = connection.execute(statements.KNOWN_OF_TASK, {"its_task": task.value}).all()
-    if any(row.reviewed for row in rows):
-        touched = set(connection.scalars(statements.PHOTOS_OF_WORKER, {"its_worker": worker}))
-        rows = [row for row in rows if not (row.reviewed and row.photo in touched)]
-    unseen = [row.number for row in rows if row.number not in seen]
+    unseen = connection.scalars(statements.KNOWN_UNSEEN, mine).all()
     if not unseen:
         return None
     return connection.execute(statements.KNOWN, {"its_number": project.chance.choice(unseen)}).one()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, insert, select, update
 
 from deixis import geometry
 from deixis.annotate.people import Worker
 from deixis.annotate.project import Project
-from deixis.annotate.standing import Bars, Check, Level, Purpose, is_reliable, level_of
+from deixis.annotate.standing import Bars, Check, Level, Purpose, answered_in_test, is_reliable, level_of
 from deixis.annotate.state import PhotoState
 from deixis.annotate.store import statements
 from deixis.annotate.store.schema import checks, events, leases, questions, requeue, standings
@@ -35,34 +36,53 @@ def is_right(task: Task, answer: Answer, box: XYXY | None, expected: Answer, box
     return answer is expected
 
 
-def levels_of(project: Project, connection: Connection, worker: Worker) -> dict[Task, Level]:
-    """What a worker may do in each task."""
+def levels_of(project: Project, connection: Connection, worker: Worker, found: Mapping[str, str]) -> dict[Task, Level]:
+    """What a worker may do in each task, from the standings that are written down; those that are missing are added."""
     settings = project.settings
     short = worker.history_items < settings.history_items or worker.history_accuracy < settings.history_accuracy
     if short and not worker.vouched and not worker.reviews:
         return dict.fromkeys(Task, Level.NO_HISTORY)
-    rows = connection.execute(statements.LEVELS, {"its_worker": worker.id})
-    found = dict(rows.all())
     return {
         task: Level(found[task]) if task in found else update_standing(project, connection, worker.id, task)
         for task in Task
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where somebody stands in a task; `test` is how many questions of it are answered, and how many it has."""
+
+    task: Task
+    level: Level
+    test: tuple[int, int] | None = None
+
+
 def update_standing(project: Project, connection: Connection, worker: str, task: Task) -> Level:
     """Work out a standing anew; a suspension queues again what the worker did."""
-    mine = (standings.c.worker == worker) & (standings.c.task == task.value)
-    row = connection.execute(statements.STANDING, {"its_worker": worker, "its_task": task.value}).first()
-    if row is not None and row.level == Level.SUSPENDED:
-        return Level.SUSPENDED
-    level = _worked_out(project, connection, worker, task, row.after if row else 0)
-    if row is None:
-        connection.execute(insert(standings), {"worker": worker, "task": task.value, "level": level.value, "after": 0})
+    return standing_in(project, connection, worker, task).level
+
+
+def standing_in(project: Project, connection: Connection, worker: str, task: Task) -> Standing:
+    """The same, and how far the test is."""
+    mine = {"its_worker": worker, "its_task": task.value}
+    row = connection.execute(statements.STANDING_AND_KNOWN, mine).one()
+    if row.level == Level.SUSPENDED:
+        return Standing(task, Level.SUSPENDED)
+    rows = connection.execute(statements.CHECKS_AFTER, mine | {"its_number": row.after or 0})
+    found = [Check(Purpose(purpose), right) for purpose, right in rows]
+    bars = Bars.of(task, row.known, project.settings)
+    level = level_of(task, found, bars, project.settings)
+    if row.level is None:
+        values = {"worker": worker, "task": task.value, "level": level.value, "after": 0}
+        connection.execute(statements.NEW_STANDING, values)
     elif row.level != level:
-        connection.execute(update(standings).where(mine).values(level=level.value))
+        connection.execute(statements.STANDING_CHANGED, mine | {"its_level": level.value})
     if level is Level.SUSPENDED:
         _queue_again(connection, worker, task)
-    return level
+    if level is not Level.TEST:
+        return Standing(task, level)
+    answers = [check.right for check in found if check.purpose is Purpose.TEST]
+    return Standing(task, level, (answered_in_test(answers, bars.test, project.settings), bars.test))
 
 
 def suspend_unreliable(project: Project, connection: Connection, worker: str) -> None:
@@ -76,14 +96,6 @@ def suspend_unreliable(project: Project, connection: Connection, worker: str) ->
     connection.execute(update(standings).where(theirs).values(level=Level.SUSPENDED.value))
     for task in connection.scalars(select(standings.c.task).where(theirs)).all():
         _queue_again(connection, worker, Task(task))
-
-
-def _worked_out(project: Project, connection: Connection, worker: str, task: Task, after: int) -> Level:
-    values = {"its_worker": worker, "its_task": task.value, "its_number": after}
-    rows = connection.execute(statements.CHECKS_AFTER, values)
-    found = [Check(Purpose(purpose), right) for purpose, right in rows]
-    available = connection.scalar(statements.KNOWN_COUNT, {"its_task": task.value}) or 0
-    return level_of(task, found, Bars.of(task, available, project.settings), project.settings)
 
 
 def _queue_again(connection: Connection, worker: str, task: Task) -> None:
@@ -137,10 +149,8 @@ def update_box_checks(project: Project, connection: Connection, before: PhotoSta
     changed = {box: new.get(box) for box in old.keys() | new.keys() if old.get(box) != new.get(box)}
     drawers = set()
     for box, right in changed.items():
-        mine = checks.c.event == box
-        drawer = connection.scalar(select(checks.c.worker).where(mine))
+        drawer = connection.execute(statements.BOX_JUDGED, {"its_number": box, "its_right": right}).scalar()
         if drawer is not None:
-            connection.execute(update(checks).where(mine).values(right=right))
             drawers.add(drawer)
     for drawer in sorted(drawers):
         update_standing(project, connection, drawer, Task.DRAWING)

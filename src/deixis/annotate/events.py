@@ -122,8 +122,54 @@ class Discounted(Event):
     task: Task
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedLinks(Event):
+    """A model's word on which mentions of the photo are the same.
+
+    Attributes
+    ----------
+    model, fingerprint
+        Which one.
+    links
+        How likely each pair of mentions is the same, by the subject of the question about them.
+    yes_from, no_below
+        It answers on its own from this probability on, and below that one; people are asked about the rest.
+    """
+
+    kind: ClassVar[str] = "proposed links"
+
+    model: str
+    fingerprint: str
+    links: dict[str, float]
+    yes_from: float
+    no_below: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedBoxes(Event):
+    """A model's word on where things are.
+
+    Attributes
+    ----------
+    model, fingerprint
+        Which one.
+    boxes
+        For each mention its boxes, the best first: x1, y1, x2, y2, and how likely people find it good.
+    show_from
+        A box that is less likely good is not shown.
+    """
+
+    kind: ClassVar[str] = "proposed boxes"
+
+    model: str
+    fingerprint: str
+    boxes: dict[str, list[list[float]]]
+    show_from: float
+
+
 MARKINGS = ("keep", "drop", "add")
-KINDS: dict[str, type[Event]] = {each.kind: each for each in (Judged, Skipped, Ruled, Marking, Undone, Discounted)}
+_ALL = (Judged, Skipped, Ruled, Marking, Undone, Discounted, ProposedLinks, ProposedBoxes)
+KINDS: dict[str, type[Event]] = {each.kind: each for each in _ALL}
 
 
 def event_from(kind: str, number: int, worker: str, at: float, body: dict[str, Any]) -> Event:

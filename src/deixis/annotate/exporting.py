@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import select
 
+from deixis.annotate.events import ProposedLinks
+from deixis.annotate.help.provenance import proposed_for
 from deixis.annotate.merging import Chained, Merged, merge
 from deixis.annotate.project import Project
 from deixis.annotate.settings import Settings
@@ -87,8 +89,16 @@ def _provenance(
 ) -> dict[str, Any]:
     """How a chain was made: who judged what, who drew, and which chains were merged into it."""
     parts = [other for other, kept in merged.became.items() if kept == name]
-    taken = sorted({(number_, edge.at.value, edge.to.value) for other in parts for number_, edge in names[other].taken})
     by_number = {event.number: event for event in folded.events}
+    taken = sorted(
+        {
+            (event, edge.at.value, edge.to.value)
+            for other in parts
+            for event, edge in names[other].taken
+            if not isinstance(by_number[event], ProposedLinks)
+        }
+    )
+    proposed = proposed_for([names[other] for other in parts], folded.events)
     walks = [walk for other in parts if (walk := names[other].walk)]
     return {
         "photo": photo.id,
@@ -99,10 +109,15 @@ def _provenance(
         "judgements": [
             {"event": event, "worker": by_number[event].worker, "at": at, "to": to} for event, at, to in taken
         ],
-        "drawn": [{"box": list(box.xyxy), "worker": box.worker} for walk in walks for box in walk.boxes],
+        "drawn": [
+            {"box": list(box.xyxy), "worker": box.worker}
+            | ({"proposed_by": box.proposed.model} if box.proposed else {})
+            for walk in walks
+            for box in walk.boxes
+        ],
         "reviewed": any(at == Stop.REVIEW.value for _, at, _ in taken),
         "judges": len({by_number[event].worker for event, at, _ in taken if at in {task.value for task in Task}}),
-    }
+    } | ({"proposed": proposed} if proposed else {})
 
 
 def export(

@@ -9,11 +9,14 @@ from pathlib import Path
 from sqlalchemy import delete, insert, select
 
 from deixis.annotate.changing import Changing
-from deixis.annotate.project import Project, open_project
+from deixis.annotate.project import SETTINGS, Project, open_project
 from deixis.annotate.reviewing import requeue_suspended
+from deixis.annotate.settings import read_settings
+from deixis.annotate.store.folds import Folds
 from deixis.annotate.store.schema import about, photos
 
 _RULES = "rules"
+_LINK = "link"
 
 
 def open_to_work(folder: Path) -> Project:
@@ -22,6 +25,32 @@ def open_to_work(folder: Path) -> Project:
     follow_settings(project)
     requeue_suspended(project)
     return project
+
+
+def refresh(project: Project) -> bool:
+    """Take over settings that were edited while the project is open; whether they were.
+
+    Every other process that opens the project does so too, and a photo's questions must come from one set of rules.
+    """
+    settings = read_settings(project.folder / SETTINGS)
+    if settings == project.settings:
+        return False
+    project.settings, project.folds = settings, Folds(settings)
+    follow_settings(project)
+    return True
+
+
+def served_at(project: Project) -> str:
+    """Where the project is served, as far as it is known: what a link for others begins with."""
+    with project.database.reading() as connection:
+        return connection.scalar(select(about.c.value).where(about.c.key == _LINK)) or "…/"
+
+
+def remember_link(project: Project, link: str) -> None:
+    """Keep where the project is served."""
+    with project.database.writing() as connection:
+        connection.execute(delete(about).where(about.c.key == _LINK))
+        connection.execute(insert(about), {"key": _LINK, "value": link})
 
 
 def follow_settings(project: Project) -> int:
@@ -38,7 +67,7 @@ def follow_settings(project: Project) -> int:
     for name in names if followed is not None else []:
         with project.database.writing() as connection:
             changing = Changing(project, connection, name)
-            changing.settle()
+            changing.settle(anew=True)
         changing.keep()
     with project.database.writing() as connection:
         connection.execute(delete(about).where(about.c.key == _RULES))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
+from deixis.annotate.people import MODEL
 from deixis.annotate.project import Project
 from deixis.annotate.store.schema import checks, events, known, photos, questions, standings, workers
 from deixis.annotate.walks import Task
@@ -99,14 +100,14 @@ def progress(project: Project) -> Progress:
     )
 
 
-def _counted_seconds(project: Project) -> ColumnElement[float]:
+def counted_seconds(project: Project) -> ColumnElement[float]:
     """A question that somebody left open over lunch counts as the longest that is paid."""
     most = project.settings.longest_item_s
     return case((events.c.seconds > most, most), else_=events.c.seconds)
 
 
 def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, ...]:
-    seconds = func.sum(_counted_seconds(project))
+    seconds = func.sum(counted_seconds(project))
     done = {
         row.worker: row
         for row in connection.execute(
@@ -127,7 +128,8 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
     for row in connection.execute(select(standings)):
         levels.setdefault(row.worker, {})[row.task] = row.level
     found = []
-    for row in connection.execute(select(workers.c.id, workers.c.name).order_by(workers.c.invited_at, workers.c.id)):
+    people = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL)
+    for row in connection.execute(people.order_by(workers.c.invited_at, workers.c.id)):
         mine, known_ = done.get(row.id), right.get(row.id)
         hours = float(mine.seconds or 0) / _HOUR if mine else 0.0
         found.append(
@@ -181,11 +183,28 @@ def _per_hour(connection: Connection) -> float:
     return float(count / max((newest - oldest) / _HOUR, 1 / 60))
 
 
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """When an hour began, and how many judgements it brought."""
+
+    at: float
+    judged: int
+
+
+def pace(project: Project, most: int = 48) -> list[Hour]:
+    """The last hours in which anybody worked, the earliest first."""
+    began = func.round(events.c.at / _HOUR - 0.5).label("began")  # not every SQLite has a floor
+    chosen = select(began, func.count()).where(events.c.kind == "judged").group_by(began).order_by(began.desc())
+    with project.database.reading() as connection:
+        rows = connection.execute(chosen.limit(most)).all()
+    return [Hour(float(hour) * _HOUR, count) for hour, count in reversed(rows)]
+
+
 def _hours_left(project: Project, connection: Connection, total: int, finished: int) -> float | None:
     """The hours of work on unfinished photos, from the mean of the finished ones less what was done on the others."""
     if not finished:
         return None
-    spent = func.coalesce(func.sum(_counted_seconds(project)), 0.0)
+    spent = func.coalesce(func.sum(counted_seconds(project)), 0.0)
     by_state = (
         select(photos.c.finished, spent)
         .join(events, events.c.photo == photos.c.id)

@@ -105,7 +105,9 @@ def open_project(folder: Path) -> Project:
     except FileNotFoundError:
         hint = "make one with: deixis annotate init PROJECT --data DATA"
         raise DeixisError(f"{folder}: not an annotation project; {hint}") from None
-    except ValueError as error:
+    except OSError as error:
+        raise DeixisError(f"{folder / ABOUT}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, RecursionError) as error:
         raise DeixisError(f"{folder / ABOUT}: damaged ({error})") from None
     if not isinstance(about, dict) or about.get("format") != "deixis-annotate":
         raise DeixisError(f"{folder / ABOUT}: does not say that it is an annotation project")

@@ -22,6 +22,8 @@ class Question:
         Those drawn so far, and the one to judge.
     barred
         Who must not be asked: who drew the box, who has voted, who has given the question back.
+    proposal
+        What a model had to do with it, for the page to say so; None in a project without help.
     """
 
     photo: str
@@ -30,6 +32,7 @@ class Question:
     boxes: tuple[DrawnBox, ...] = ()
     new_box: DrawnBox | None = None
     barred: frozenset[str] = frozenset()
+    proposal: dict[str, Any] | None = None
 
     @property
     def subject(self) -> str:
@@ -50,7 +53,7 @@ class Question:
             "mentions": list(self.mentions),
             "boxes": [list(box.xyxy) for box in self.boxes],
             "new_box": list(self.new_box.xyxy) if self.new_box else None,
-        }
+        } | ({"proposal": self.proposal} if self.proposal else {})
 
 
 def subject(mentions: tuple[str, ...], boxes: tuple[DrawnBox, ...] = (), new_box: DrawnBox | None = None) -> str:

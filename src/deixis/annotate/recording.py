@@ -15,7 +15,8 @@ from deixis.annotate.people import read_worker
 from deixis.annotate.project import Project
 from deixis.annotate.standing import Purpose
 from deixis.annotate.store import statements
-from deixis.annotate.store.schema import events, photos
+from deixis.annotate.store.folds import read_size
+from deixis.annotate.store.schema import events
 from deixis.annotate.walks import XYXY, Answer, Place, Task
 from deixis.annotate.workflow import answers_to
 
@@ -31,6 +32,29 @@ class Recorded:
 
     event: int
     again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a transaction recorded, the photo that it changed, and where the worker stands after a test question."""
+
+    recorded: Recorded
+    changing: Changing | None = None
+    standing: control.Standing | None = None
+
+
+class NeverGivenError(RefusedError):
+    """A token that names no question of this worker's."""
+
+    def __init__(self) -> None:
+        super().__init__("this question was never given to you")
+
+
+class TakenBackError(RefusedError):
+    """A question that was given to this worker, and is not theirs any more."""
+
+    def __init__(self) -> None:
+        super().__init__("this question was taken back, because it waited too long or is not asked any more")
 
 
 def record(
@@ -65,24 +89,43 @@ def record(
     RefusedError
         Where the question is not this worker's, was taken back, or cannot be answered so.
     """
+    done = project.database.run(
+        lambda connection: take_answer(project, connection, worker, token, answer, box, seconds, remark), keep
+    )
+    return done.recorded
 
-    def work(connection: Connection) -> tuple[Recorded, Changing | None]:
-        lease = _lease(connection, worker, token)
-        if lease.state == "answered":
-            return _again(connection, token), None
-        said = parse_answer(Task(lease.task), answer)
-        drawn = _checked_box(connection, lease.photo, said, box)
-        body = {"answer": said.value} | ({"box": list(drawn)} if drawn else {})
-        number, changing = _add(project, connection, lease, Judged.kind, body, seconds, remark)
-        if changing is None:
-            _check(project, connection, lease, said, drawn, number)
-            return Recorded(number), None
-        if said is Answer.DRAWN:
-            control.note_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
-        changing.settle()
-        return Recorded(number), changing
 
-    return project.database.run(work, _keep)[0]
+def take_answer(
+    project: Project,
+    connection: Connection,
+    worker: str,
+    token: str,
+    answer: str,
+    box: XYXY | None = None,
+    seconds: float = 0.0,
+    remark: str = "",
+) -> Done:
+    """`record` in a transaction that has begun; `keep` what it returns once that is committed."""
+    lease = _taken(connection, worker, token)
+    if isinstance(lease, Recorded):
+        return Done(lease)
+    said = parse_answer(Task(lease.task), answer)
+    body: dict[str, Any] = {"answer": said.value}
+    if lease.known is not None:
+        size = read_size(connection, lease.photo) if said is Answer.DRAWN else (0, 0)
+        drawn = _checked_box(size, said, box)
+        number = _add_known(project, connection, lease, Judged.kind, _with_box(body, drawn), seconds, remark)
+        standing = _check(project, connection, lease, said, drawn, number)
+        return Done(Recorded(number), standing=standing if lease.purpose == Purpose.TEST else None)
+    changing = Changing(project, connection, lease.photo)
+    material = changing.folded.material
+    drawn = _checked_box((material.width, material.height), said, box)
+    body = _about(lease, seconds) | _with_box(body, drawn)
+    number = changing.add(lease.token, lease.worker, Judged.kind, body, remark=remark)
+    if said is Answer.DRAWN:
+        control.note_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
+    changing.settle(answered=lease.question)
+    return Done(Recorded(number), changing)
 
 
 def skip(
@@ -98,48 +141,69 @@ def skip(
 
     Parameters are those of `record`; `bad_phrase` is one of the question's mentions.
     """
+    done = project.database.run(
+        lambda connection: take_back(project, connection, worker, token, bad_phrase, seconds, remark), keep
+    )
+    return done.recorded
 
-    def work(connection: Connection) -> tuple[Recorded, Changing | None]:
-        lease = _lease(connection, worker, token)
-        if lease.state == "answered":
-            return _again(connection, token), None
-        if bad_phrase is not None and bad_phrase not in lease.asked["mentions"]:
-            raise RefusedError(f"{bad_phrase!r} is no mention of this question")
-        body = {"bad_phrase": bad_phrase} if bad_phrase else {}
-        number, changing = _add(project, connection, lease, Skipped.kind, body, seconds, remark)
-        if changing is None:
-            purpose = Purpose(lease.purpose)
-            control.note_check(connection, worker, Task(lease.task), purpose, known_question=lease.known)
-        else:
-            changing.settle()
-        return Recorded(number), changing
 
-    return project.database.run(work, _keep)[0]
+def take_back(
+    project: Project,
+    connection: Connection,
+    worker: str,
+    token: str,
+    bad_phrase: str | None = None,
+    seconds: float = 0.0,
+    remark: str = "",
+) -> Done:
+    """`skip` in a transaction that has begun; `keep` what it returns once that is committed."""
+    lease = _taken(connection, worker, token)
+    if isinstance(lease, Recorded):
+        return Done(lease)
+    if bad_phrase is not None and bad_phrase not in lease.asked["mentions"]:
+        raise RefusedError(f"{bad_phrase[:40]!r} is no mention of this question")
+    body = {"bad_phrase": bad_phrase} if bad_phrase else {}
+    if lease.known is not None:
+        number = _add_known(project, connection, lease, Skipped.kind, body, seconds, remark)
+        purpose = Purpose(lease.purpose)
+        control.note_check(connection, worker, Task(lease.task), purpose, known_question=lease.known, event=number)
+        return Done(Recorded(number))
+    changing = Changing(project, connection, lease.photo)
+    number = changing.add(lease.token, lease.worker, Skipped.kind, _about(lease, seconds) | body, remark=remark)
+    changing.settle(answered=lease.question)
+    return Done(Recorded(number), changing)
 
 
 def undo(project: Project, worker: str, event: int) -> Recorded:
     """Take an event back: a worker their own judgement, a reviewer anything. Taking it back twice is once."""
+    return project.database.run(lambda connection: take_undo(project, connection, worker, event), keep).recorded
 
-    def work(connection: Connection) -> tuple[Recorded, Changing | None]:
-        who = read_worker(connection, worker)
-        columns = (events.c.photo, events.c.worker, events.c.kind, events.c.known)
-        row = connection.execute(select(*columns).where(events.c.number == event)).first()
-        if row is None:
-            raise RefusedError(f"there is no event {event}")
-        own = row.worker == worker and row.kind in (Judged.kind, Skipped.kind)
-        if not (own or who.reviews):
-            raise RefusedError(f"event {event} cannot be taken back by {who.name or who.id}")
-        if row.known is not None:  # must look like any other
-            return _undo_known(project, connection, row.photo, row.known, worker, event), None
-        changing = Changing(project, connection, row.photo)
-        before = [other for other in changing.folded.events if isinstance(other, Undone) and other.event == event]
-        if event in undone_now(changing.folded.events):
-            return Recorded(before[-1].number, again=True), None
-        number = changing.add(f"undo:{event}:{len(before)}", worker, Undone.kind, {"event": event})
-        changing.settle()
-        return Recorded(number), changing
 
-    return project.database.run(work, _keep)[0]
+def take_undo(project: Project, connection: Connection, worker: str, event: int) -> Done:
+    """`undo` in a transaction that has begun; `keep` what it returns once that is committed."""
+    who = read_worker(connection, worker)
+    columns = (events.c.photo, events.c.worker, events.c.kind, events.c.known)
+    row = connection.execute(select(*columns).where(events.c.number == event)).first()
+    if row is None:
+        raise RefusedError(f"there is no event {event}")
+    own = row.worker == worker and row.kind in (Judged.kind, Skipped.kind)
+    if not (own or who.reviews):
+        raise RefusedError(f"event {event} cannot be taken back by {who.name or who.id}")
+    if row.known is not None:  # must look like any other
+        return Done(_undo_known(project, connection, row.photo, row.known, worker, event))
+    changing = Changing(project, connection, row.photo)
+    before = [other for other in changing.folded.events if isinstance(other, Undone) and other.event == event]
+    if event in undone_now(changing.folded.events):
+        return Done(Recorded(before[-1].number, again=True))
+    number = changing.add(f"undo:{event}:{len(before)}", worker, Undone.kind, {"event": event})
+    changing.settle()
+    return Done(Recorded(number), changing)
+
+
+def keep(done: Done) -> None:
+    """Remember the state of the photo that was changed."""
+    if done.changing is not None:
+        done.changing.keep()
 
 
 def _undo_known(project: Project, connection: Connection, photo: str, known: int, worker: str, event: int) -> Recorded:
@@ -148,8 +212,8 @@ def _undo_known(project: Project, connection: Connection, photo: str, known: int
         return Recorded(before, again=True)
     control.void_check(connection, event)
     body = {"event": event}
-    number = add_event(project, connection, key, photo, worker, Undone.kind, body, known_question=known)
-    return Recorded(number)
+    at = project.clock()
+    return Recorded(add_event(connection, key, photo, worker, at, Undone.kind, body, known_question=known))
 
 
 def parse_answer(place: Place, answer: str) -> Answer:
@@ -161,24 +225,32 @@ def parse_answer(place: Place, answer: str) -> Answer:
     raise RefusedError(f"{answer[:40]!r} is no answer in {place.value}; choose one of: {choices}")
 
 
-def _lease(connection: Connection, worker: str, token: str) -> Row[Any]:
+def _taken(connection: Connection, worker: str, token: str) -> Row[Any] | Recorded:
+    """The lease of a question, which is answered with this; or what was recorded when it came before."""
     well_formed = token.isascii() and token.isprintable()  # some databases cannot even be asked for the others
-    row = connection.execute(statements.LEASE, {"its_token": token}).first() if well_formed else None
-    if row is None or row.worker != worker:  # another worker's token looks like one that never was
-        raise RefusedError("this question was never given to you")
-    if row.state == "lost":
-        raise RefusedError("this question was taken back, because it waited too long or is not asked any more")
-    return row
-
-
-def _again(connection: Connection, token: str) -> Recorded:
-    number = event_of(connection, token)
+    if not well_formed:
+        raise NeverGivenError
+    row = connection.execute(statements.LEASE_ANSWERED, {"its_token": token, "its_worker": worker}).first()
+    if row is not None:
+        return row
+    lease = connection.execute(statements.LEASE, {"its_token": token}).first()
+    if lease is None or lease.worker != worker:  # another worker's token looks like one that never was
+        raise NeverGivenError
+    number = event_of(connection, token) if lease.state == "answered" else None
     if number is None:
-        raise RefusedError("this question was answered already")
+        raise TakenBackError
     return Recorded(number, again=True)
 
 
-def _add(
+def _about(lease: Row[Any], seconds: float) -> dict[str, Any]:
+    return {"task": lease.task, "subject": lease.subject, "seconds": _checked_seconds(seconds)}
+
+
+def _with_box(body: dict[str, Any], box: XYXY | None) -> dict[str, Any]:
+    return body | ({"box": list(box)} if box else {})
+
+
+def _add_known(
     project: Project,
     connection: Connection,
     lease: Row[Any],
@@ -186,48 +258,37 @@ def _add(
     body: dict[str, Any],
     seconds: float,
     remark: str,
-) -> tuple[int, Changing | None]:
-    """Add the event that answers a question, which is then free again; and the photo, if it changes it."""
-    body = {"task": lease.task, "subject": lease.subject, "seconds": _checked_seconds(seconds)} | body
-    connection.execute(statements.LEASE_ANSWERED, {"its_token": lease.token})
-    if lease.known is None:
-        connection.execute(statements.QUESTION_LEASED, {"its_number": lease.question, "until": 0.0})
-        changing = Changing(project, connection, lease.photo)
-        return changing.add(lease.token, lease.worker, kind, body, remark=remark), changing
-    number = add_event(
-        project,
+) -> int:
+    """Add an event that answers a known question, and so changes no photo."""
+    return add_event(
         connection,
         lease.token,
         lease.photo,
         lease.worker,
+        project.clock(),
         kind,
-        body,
+        _about(lease, seconds) | body,
         remark=remark,
         known_question=lease.known,
     )
-    return number, None
-
-
-def _keep(done: tuple[Recorded, Changing | None]) -> None:
-    if done[1] is not None:
-        done[1].keep()
 
 
 def _check(
     project: Project, connection: Connection, lease: Row[Any], said: Answer, box: XYXY | None, number: int
-) -> None:
+) -> control.Standing:
     """See whether a known answer is right, and what that means for the worker."""
     task = Task(lease.task)
     row = connection.execute(statements.KNOWN, {"its_number": lease.known}).one()
     right = control.is_right(task, said, box, Answer(row.answer), row.boxes, project.settings.good_box_iou)
     purpose = Purpose(lease.purpose)
     control.note_check(connection, lease.worker, task, purpose, known_question=lease.known, event=number, right=right)
-    control.update_standing(project, connection, lease.worker, task)
+    standing = control.standing_in(project, connection, lease.worker, task)
     if purpose is Purpose.HIDDEN:
         control.suspend_unreliable(project, connection, lease.worker)
+    return standing
 
 
-def _checked_box(connection: Connection, photo: str, said: Answer, box: XYXY | None) -> XYXY | None:
+def _checked_box(size: tuple[int, int], said: Answer, box: XYXY | None) -> XYXY | None:
     """The box, if it is one of this photo."""
     if said is not Answer.DRAWN:
         if box is not None:
@@ -238,8 +299,7 @@ def _checked_box(connection: Connection, photo: str, said: Answer, box: XYXY | N
     x1, y1, x2, y2 = (float(side) for side in box)
     if x2 - x1 < SMALLEST_SIDE or y2 - y1 < SMALLEST_SIDE:
         raise RefusedError(f"the box {x1:g}, {y1:g}, {x2:g}, {y2:g} is less than a pixel wide or high")
-    material = connection.scalar(select(photos.c.material).where(photos.c.id == photo))
-    width, height = (material["width"], material["height"]) if material else (0, 0)
+    width, height = size
     if x1 < 0 or y1 < 0 or x2 > width or y2 > height:
         raise RefusedError(f"the box {x1:g}, {y1:g}, {x2:g}, {y2:g} leaves the photo, which is {width} × {height}")
     return x1, y1, x2, y2

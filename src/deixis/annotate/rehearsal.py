@@ -39,6 +39,8 @@ _SECONDS = {
     Task.COVERAGE: 7.0,
 }
 
+_ACCEPTED = {Answer.NO: Answer.YES, Answer.BAD: Answer.GOOD}
+"""What somebody says who accepts a wrong proposal."""
 
 _REQUEUED_EVERY = 20
 
@@ -59,6 +61,8 @@ class Kind:
         Answers by chance, without looking.
     turns
         After so many answers it errs as often as `errs_later` says; before, it is as good as it looks.
+    swayed
+        How often it accepts what a model proposed although it sees that it is wrong.
     """
 
     name: str
@@ -67,10 +71,11 @@ class Kind:
     blind: bool = False
     turns: int | None = None
     errs_later: float = 0.0
+    swayed: float = 0.0
 
 
-HONEST = Kind("honest", errs=0.04, shake=0.03)
-CARELESS = Kind("careless", errs=0.18, shake=0.09)
+HONEST = Kind("honest", errs=0.04, shake=0.03, swayed=0.05)
+CARELESS = Kind("careless", errs=0.18, shake=0.09, swayed=0.2)
 SPAMMER = Kind("spammer", errs=0.5, shake=0.0, blind=True)
 ADVERSARY = Kind("adversary", errs=0.02, shake=0.03, turns=250, errs_later=0.7)
 KINDS = (HONEST, CARELESS, SPAMMER, ADVERSARY)
@@ -155,6 +160,8 @@ class Simulated:
             turned = self.kind.turns is not None and self.answered > self.kind.turns
             errs = self.chance.random() < (self.kind.errs_later if turned else self.kind.errs)
             said = truth.answer(given.asked)
+            if given.asked.get("proposal") and said in _ACCEPTED and self.chance.random() < self.kind.swayed:
+                said = _ACCEPTED[said]
             said = self._wrong(given.task, said) if errs else said
         return said, self._box(given, truth) if said is Answer.DRAWN else None
 

@@ -41,6 +41,8 @@ class Waiting:
         The event that brought it here.
     holds_up
         Whether work on the photo stands still until it is decided.
+    remark
+        What was written, where that is why.
     """
 
     photo: str
@@ -49,6 +51,7 @@ class Waiting:
     reason: str
     event: int
     holds_up: bool
+    remark: str | None = None
 
 
 def review_queue(project: Project) -> list[Waiting]:
@@ -68,7 +71,7 @@ def review_queue(project: Project) -> list[Waiting]:
         for photo, body, number, text in rows:
             mention = body.get("bad_phrase") or body.get("subject", "").partition(" ")[0]
             phrase = project.folds.at(connection, photo).material.marked(mention).text
-            found.append(Waiting(photo, mention, phrase, f"remark: {text}", number, False))
+            found.append(Waiting(photo, mention, phrase, f"remark: {text}", number, False, text))
     return sorted(found, key=lambda item: (not item.holds_up, item.event))
 
 
@@ -129,6 +132,13 @@ def mark(
         _seen(connection, photo)
     changing.keep()
     return Recorded(number)
+
+
+def mark_seen(project: Project, reviewer: str, photo: str) -> None:
+    """Note that a reviewer has read the remarks about a photo, and leaves it as it is."""
+    with project.database.writing() as connection:
+        _must_review(connection, reviewer)
+        _seen(connection, photo)
 
 
 def requeue_suspended(project: Project, most: int | None = None) -> int:

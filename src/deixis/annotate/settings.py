@@ -10,6 +10,8 @@ from deixis.annotate.walks import Rules
 from deixis.errors import DeixisError
 from deixis.files.atomic import new_file
 
+ORDERS = ("added", "uncertain")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -47,6 +49,15 @@ class Settings:
     merge_iou, merge_iou_other, never_merged
         §2.3: boxes that overlap so far become one, those of type "other" at the second figure, and never boxes of
         these types with each other.
+    propose_links, propose_boxes
+        Let models propose which mentions are the same, and boxes: for people to accept or correct, and always marked.
+    links_yes_from, links_no_below
+        The model answers about a link on its own from this probability on, and below that one; people verify the chains
+        that come of it. 1 and 0 ask people about everything.
+    boxes_show_from
+        A box is proposed from this probability to be found good on.
+    order
+        "added": photos in the order in which they came; "uncertain": those first that models know least about.
     """
 
     judgements_to_end: int = 2
@@ -74,16 +85,29 @@ class Settings:
     merge_iou: float = 0.8
     merge_iou_other: float = 0.9
     never_merged: tuple[tuple[str, str], ...] = (("clothing", "people"),)
+    propose_links: bool = False
+    propose_boxes: bool = False
+    links_yes_from: float = 0.9
+    links_no_below: float = 0.05
+    boxes_show_from: float = 0.35
+    order: str = "added"
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         shares = ("history_accuracy", "test_accuracy", "first_accuracy", "first_boxes_good", "hidden_share")
-        for name in (*shares, "rolling_accuracy", "good_box_iou", "merge_iou", "merge_iou_other"):
+        bounds = ("links_yes_from", "links_no_below", "boxes_show_from")
+        for name in (*shares, *bounds, "rolling_accuracy", "good_box_iou", "merge_iou", "merge_iou_other"):
             if not 0 <= getattr(self, name) <= 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; it is a share, from 0 to 1")
         for name in ("judgements_to_end", "votes_to_review", "bad_boxes_to_review", "held_at_once", "rolling_items"):
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.links_no_below > self.links_yes_from:
+            raise DeixisError(
+                f"links_no_below is {self.links_no_below}, links_yes_from {self.links_yes_from}; it cannot be above it"
+            )
+        if self.order not in ORDERS:
+            raise DeixisError(f"order is {self.order!r}; choose one of: {', '.join(ORDERS)}")
         if self.lease_s <= 0:
             raise DeixisError(f"lease_s is {self.lease_s}; a question must wait for its worker for some seconds")
 
@@ -97,7 +121,7 @@ def read_settings(path: Path) -> Settings:
     """Settings from JSON; what is not there is as by default."""
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: cannot be read as JSON ({error})") from None
     if not isinstance(given, dict):
         raise DeixisError(f"{path}: expected one JSON object with a project's settings")

@@ -136,5 +136,22 @@ def _test(answers: Sequence[bool], length: int, settings: Settings) -> Level | N
     return Level.TEST
 
 
+def answered_in_test(answers: Sequence[bool], length: int, settings: Settings) -> int:
+    """How many questions of the test are answered in the attempt that is under way.
+
+    Examples
+    --------
+    >>> answered_in_test([True] * 3, 10, Settings()), answered_in_test([False] * 3 + [True], 10, Settings())
+    (3, 1)
+    """
+    allowed = _may_be_wrong(length, settings.test_accuracy)
+    wrong = done = 0
+    for right in answers:
+        done, wrong = done + 1, wrong + (not right)
+        if wrong > allowed:
+            done = wrong = 0
+    return done
+
+
 def _may_be_wrong(items: int, share_right: float) -> int:
     return int(items * (1 - share_right) + 1e-9)

@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
-from deixis.annotate.events import Event, Judged, Marking, Ruled, Skipped, in_force
-from deixis.annotate.linking import Taken, groups_by_type, link
+from deixis.annotate.events import Event, Judged, Marking, ProposedBoxes, ProposedLinks, Ruled, Skipped, in_force
+from deixis.annotate.help.proposals import LinkHelp, boxes_for
+from deixis.annotate.linking import Linked, Taken, groups_by_type, link
 from deixis.annotate.material import Marked, Material
 from deixis.annotate.questions import Question, subject
 from deixis.annotate.walks import DRAWN_AT_ONCE, DrawnBox, Rules, Said, Stop, Task, Vote, Walk
@@ -99,18 +101,23 @@ class PhotoState:
 class _Heard:
     """The events of a photo that are in force, sorted for looking up."""
 
-    judged: dict[tuple[Task, str], Judged] = field(default_factory=dict)
+    linked: dict[str, Judged] = field(default_factory=dict)
+    verified: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
     about_boxes: dict[str, list[Judged | Ruled]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[tuple[Task, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     skips: list[Skipped] = field(default_factory=list)
     markings: dict[str, Marking] = field(default_factory=dict)
+    proposed_links: ProposedLinks | None = None
+    proposed_boxes: ProposedBoxes | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> _Heard:
         heard = cls()
         for event in in_force(events):
-            if isinstance(event, Judged) and event.task in (Task.LINK, Task.VERIFY):
-                heard.judged.setdefault((event.task, event.subject), event)
+            if isinstance(event, Judged) and event.task is Task.LINK:
+                heard.linked.setdefault(event.subject, event)
+            elif isinstance(event, Judged) and event.task is Task.VERIFY:
+                heard.verified[event.subject].append(event)
             elif isinstance(event, Judged | Ruled):
                 heard.about_boxes[event.subject.partition(" ")[0]].append(event)
             elif isinstance(event, Skipped):
@@ -118,6 +125,10 @@ class _Heard:
                 heard.skips.append(event)
             elif isinstance(event, Marking):
                 heard.markings[event.mention] = event
+            elif isinstance(event, ProposedLinks):
+                heard.proposed_links = event
+            elif isinstance(event, ProposedBoxes):
+                heard.proposed_boxes = event
         return heard
 
 
@@ -160,14 +171,19 @@ def photo_state(
     chains: list[ChainState] = []
     questions: list[Question] = []
     for group in groups_by_type(mentions):
-        linked = link(group, lambda pair: heard.judged.get((Task.LINK, subject(pair))), rules)
+        linked, refusals = _linked(group, heard, rules)
         counted.update(number for steps in linked.taken.values() for number, _ in steps)
+        counted.update(refusal.number for refusal in refusals)
+        if independent:  # who has refused what a model proposed is not asked about it again
+            for refusal in refusals:
+                heard.skipped[refusal.task, refusal.subject].add(refusal.worker)
         if linked.asked:
             questions.append(Question(material.photo, Task.LINK, linked.asked))
             chains += [ChainState(chain, None, _steps_of(chain, linked.taken)) for chain in linked.chains]
             continue
         for chain in linked.chains:
-            for part in _verified(chain, _steps_of(chain, linked.taken), heard, rules):
+            whole = ChainState(chain, _whole(chain, linked, heard, rules), _steps_of(chain, linked.taken))
+            for part in _verified(whole, heard, refusals, rules):
                 part = _walked(part, heard, rules)
                 chains.append(part)
                 if (question := question_of(material.photo, part, independent)) is not None:
@@ -184,6 +200,11 @@ def is_finished(chains: Sequence[ChainState], questions: Sequence[Question], rev
     """Whether nothing is left to ask, and nothing waits."""
     waits = bool(questions) or any(item.holds_up for item in review)
     return not waits and all(chain.walk is not None and chain.walk.ended for chain in chains)
+
+
+def phrases_in(material: Material, events: Sequence[Event]) -> list[Marked]:
+    """The mentions of a photo that were not dropped, also those that wait for a reviewer or for their chain."""
+    return _mentions(material, _Heard.of(events), set())
 
 
 def _mentions(material: Material, heard: _Heard, held: set[str]) -> list[Marked]:
@@ -220,29 +241,60 @@ def _steps_of(chain: Iterable[Marked], taken: dict[str, tuple[Taken, ...]]) -> t
     return tuple(sorted((step for mention in chain for step in taken[mention.id]), key=lambda step: step[0]))
 
 
-def _verified(
-    mentions: tuple[Marked, ...], taken: tuple[Taken, ...], heard: _Heard, rules: Rules
-) -> Iterable[ChainState]:
+def _linked(group: Sequence[Marked], heard: _Heard, rules: Rules) -> tuple[Linked, list[Judged]]:
+    """Place the mentions of a group; what a model has put together and a person has refused is placed by people."""
+    help_ = LinkHelp(heard.proposed_links) if heard.proposed_links else None
+    refusals: list[Judged] = []
+    while True:
+        linked = link(group, lambda pair: heard.linked.get(subject(pair)), rules, help_)
+        if help_ is None or linked.asked:
+            return linked, refusals
+        refused = []
+        for chain in linked.chains:
+            said = _verdict(chain, heard, refusals)
+            walk = _whole(chain, linked, heard, rules, said)
+            if said and step(walk, Said(said.answer, said.worker), rules)[0].at is Task.LINK:
+                refused.append(said)
+                help_ = help_.without(chain)
+        if not refused:
+            return linked, refusals
+        refusals += refused
+
+
+def _whole(chain: tuple[Marked, ...], linked: Linked, heard: _Heard, rules: Rules, said: Judged | None = None) -> Walk:
+    """A chain that no mention may join any more, as it was when something was said of it."""
+    walk = _walk(chain, Stop.CHAIN, heard)
+    if event := heard.proposed_links:
+        proposed = linked.linked_by(event.number, chain, said.number if said else None)
+        walk = replace(walk, proposed_links=proposed, proposed_by=event.model)
+    return begin(walk, rules)
+
+
+def _verdict(mentions: tuple[Marked, ...], heard: _Heard, refusals: Sequence[Judged]) -> Judged | None:
+    """What was said of a chain; a judgement that has refused what a model proposed is used up by that."""
+    about = subject(tuple(mention.id for mention in mentions))
+    return next((said for said in heard.verified.get(about, ()) if said not in refusals), None)
+
+
+def _verified(chain: ChainState, heard: _Heard, refusals: Sequence[Judged], rules: Rules) -> Iterable[ChainState]:
     """The chain after verification: itself, or its parts by head noun."""
-    walk = begin(_walk(mentions, Stop.CHAIN), rules)
-    said = heard.judged.get((Task.VERIFY, subject(tuple(mention.id for mention in mentions))))
-    if walk.at is not Task.VERIFY or said is None:
-        yield ChainState(mentions, walk, taken)
+    walk, said = chain.walk, _verdict(chain.mentions, heard, refusals)
+    if walk is None or walk.at is not Task.VERIFY or said is None:
+        yield chain
         return
     walk, edge = step(walk, Said(said.answer, said.worker), rules)
-    steps = (*taken, (said.number, edge)) if edge else taken
+    steps = (*chain.taken, (said.number, edge)) if edge else chain.taken
     parts: dict[str, list[Marked]] = defaultdict(list)
-    for mention in mentions:
+    for mention in chain.mentions:
         parts[mention.head if walk.split else ""].append(mention)
-    for part in parts.values():
-        yield ChainState(
-            tuple(part), begin(_walk(tuple(part), Stop.READY), rules), steps, walk.split and len(parts) == 1
-        )
+    for part in map(tuple, parts.values()):
+        yield ChainState(part, begin(_walk(part, Stop.READY, heard), rules), steps, walk.split and len(parts) == 1)
 
 
-def _walk(mentions: tuple[Marked, ...], at: Stop) -> Walk:
+def _walk(mentions: tuple[Marked, ...], at: Stop, heard: _Heard) -> Walk:
     at_once = any(DRAWN_AT_ONCE.intersection(mention.types) for mention in mentions)
-    return Walk(at, mentions=len(mentions), drawn_at_once=at_once)
+    boxes = boxes_for(heard.proposed_boxes, mentions) if heard.proposed_boxes else ()
+    return Walk(at, mentions=len(mentions), drawn_at_once=at_once, proposed_boxes=boxes)
 
 
 def _walked(chain: ChainState, heard: _Heard, rules: Rules) -> ChainState:
@@ -273,9 +325,20 @@ def question_of(photo: str, chain: ChainState, independent: bool) -> Question | 
     if walk is None or not isinstance(walk.at, Task):
         return None
     if walk.at is Task.VERIFY:
-        return Question(photo, Task.VERIFY, tuple(mention.id for mention in chain.mentions))
+        return Question(photo, walk.at, tuple(mention.id for mention in chain.mentions), proposal=_proposal(walk))
     barred = _barred(walk) if independent else frozenset()
-    return Question(photo, walk.at, (chain.shown.id,), walk.boxes, walk.new_box, barred)
+    return Question(photo, walk.at, (chain.shown.id,), walk.boxes, walk.new_box, barred, _proposal(walk))
+
+
+def _proposal(walk: Walk) -> dict[str, Any] | None:
+    """What a model had to do with what is asked, for the page to say so."""
+    if walk.at is Task.VERIFY and walk.proposed_links:
+        return {"model": walk.proposed_by, "links": walk.proposed_links}
+    if walk.at is Task.QUALITY and walk.new_box and (by := walk.new_box.proposed):
+        return {"model": by.model, "probability": by.probability}
+    if walk.at is Task.DRAWING and walk.set_aside and (by := walk.set_aside.proposed):
+        return {"model": by.model, "box": list(walk.set_aside.xyxy)}
+    return None
 
 
 def _barred(walk: Walk) -> frozenset[str]:

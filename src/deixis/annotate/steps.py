@@ -1,4 +1,6 @@
-"""The words in the table of the workflow: first what a step does, then when it is taken, asked after it was done.
+"""The words in the table of the workflow: first what a step does, then when it is taken.
+
+That is asked after it was done, and before it where no answer is needed.
 
 Their names are what `deixis annotate workflow` prints, so they read as the paper does.
 """
@@ -36,6 +38,11 @@ def split_by_head_noun(walk: Walk, said: Said) -> Walk:
     return replace(walk, split=True)
 
 
+def take_the_proposals_back(walk: Walk, said: Said) -> Walk:
+    """What a model has linked is asked of people, mention by mention; the mentions walk anew."""
+    return walk
+
+
 def vote_on_requirement(walk: Walk, said: Said) -> Walk:
     """Whoever was to draw the first box and says "no more" votes for no box."""
     answer = Answer.NO_BOX if said.answer is Answer.NO_MORE else said.answer
@@ -50,7 +57,12 @@ def vote_on_coverage(walk: Walk, said: Said) -> Walk:
 
 def show_the_new_box(walk: Walk, said: Said) -> Walk:
     """One new box, beside those that are there."""
-    return replace(walk, new_box=said.box)
+    return replace(walk, new_box=said.box, set_aside=None)
+
+
+def show_the_proposed_box(walk: Walk, said: Said) -> Walk:
+    """A model's box is judged like any other, and before anybody draws."""
+    return replace(walk, new_box=walk.proposed_boxes[0], proposed_boxes=walk.proposed_boxes[1:], set_aside=None)
 
 
 def keep_the_box(walk: Walk, said: Said) -> Walk:
@@ -60,7 +72,10 @@ def keep_the_box(walk: Walk, said: Said) -> Walk:
 
 
 def discard_the_box(walk: Walk, said: Said) -> Walk:
-    """The other boxes, and the votes about them, stay."""
+    """The other boxes, and the votes about them, stay. A model's box is no failure of those who draw."""
+    box = walk.new_box
+    if box is not None and box.proposed:
+        return replace(walk, new_box=None, set_aside=box)
     return replace(walk, new_box=None, bad_boxes=walk.bad_boxes + 1)
 
 
@@ -87,6 +102,16 @@ def a_chain_is_left(walk: Walk, rules: Rules) -> bool:
 def it_has_several_mentions(walk: Walk, rules: Rules) -> bool:
     """Links could be wrong only where there are links."""
     return walk.mentions > 1
+
+
+def links_were_proposed(walk: Walk, rules: Rules) -> bool:
+    """A model has put mentions into it."""
+    return walk.proposed_links > 0
+
+
+def a_box_is_proposed(walk: Walk, rules: Rules) -> bool:
+    """A model has one that nobody has judged yet."""
+    return bool(walk.proposed_boxes)
 
 
 def its_type_needs_boxes(walk: Walk, rules: Rules) -> bool:

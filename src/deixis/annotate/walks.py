@@ -79,12 +79,21 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposed:
+    """What a model proposed: which model, and how likely it is right."""
+
+    model: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class DrawnBox:
-    """A box that a worker drew; its id never changes."""
+    """A box that a worker drew, or that a model proposed; its id never changes."""
 
     id: str
     xyxy: XYXY
     worker: str
+    proposed: Proposed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,10 @@ class Walk:
         The boxes that passed Quality, and the one that waits for it.
     bad_boxes
         Boxes found bad since the last good one.
+    proposed_by, proposed_links
+        For a chain: the model that put mentions into it that nobody has looked at, and how many.
+    proposed_boxes, set_aside
+        Boxes of a model that nobody has judged yet, and the one that was just found bad: a start for whoever draws.
     """
 
     at: Place
@@ -139,6 +152,10 @@ class Walk:
     boxes: tuple[DrawnBox, ...] = ()
     new_box: DrawnBox | None = None
     bad_boxes: int = 0
+    proposed_by: str = ""
+    proposed_links: int = 0
+    proposed_boxes: tuple[DrawnBox, ...] = ()
+    set_aside: DrawnBox | None = None
 
     @property
     def ended(self) -> bool:

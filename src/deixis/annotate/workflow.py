@@ -2,7 +2,8 @@
 
 A mention walks through the coreference task until it is in a chain; the chain then walks through verification and the
 four box tasks until it is complete or not visual. `WORKFLOW` holds every step: in this place, after this answer, do
-that; the first row whose condition then holds says where to go. Nothing here reads a clock, a file or a database.
+that; the first row whose condition then holds says where to go. A row without answers is taken at once. Nothing here
+reads a clock, a file or a database.
 
 Both votes of the paper follow one rule. The answer that leads to Drawing acts as soon as it is ahead, so at once when
 it is the first. The answer that ends the work needs two who gave it, and to be ahead. On a tie one more is asked.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from deixis.annotate.steps import (
+    a_box_is_proposed,
     a_box_is_wanted,
     a_chain_is_left,
     all_are_drawn,
@@ -26,15 +28,18 @@ from deixis.annotate.steps import (
     its_type_needs_boxes,
     join_the_chain,
     keep_the_box,
+    links_were_proposed,
     more_are_needed,
     no_box_is_wanted,
     nothing,
     pass_the_chain_by,
     requirement_cycles,
     show_the_new_box,
+    show_the_proposed_box,
     split_by_head_noun,
     start_a_chain,
     take_the_boxes_away,
+    take_the_proposals_back,
     there_are_boxes,
     vote_on_coverage,
     vote_on_requirement,
@@ -78,6 +83,7 @@ WORKFLOW: tuple[Edge, ...] = (
     Edge(Stop.CHAIN,       (),                 nothing,             it_has_several_mentions, Task.VERIFY),
     Edge(Stop.CHAIN,       (),                 nothing,             always,                  Stop.READY),
     Edge(Task.VERIFY,      (Answer.YES,),      nothing,             always,                  Stop.READY),
+    Edge(Task.VERIFY,      (Answer.NO,),       take_the_proposals_back, links_were_proposed, Task.LINK),
     Edge(Task.VERIFY,      (Answer.NO,),       split_by_head_noun,  always,                  Stop.READY),
     # §2.2 Box Requirement: "can a box be drawn, is it a scene or place, or can no box be drawn?"
     Edge(Stop.READY,       (),                 nothing,             its_type_needs_boxes,    Task.DRAWING),
@@ -87,6 +93,7 @@ WORKFLOW: tuple[Edge, ...] = (
     Edge(Task.REQUIREMENT, _ANY_NEED,          vote_on_requirement, a_box_is_wanted,         Task.DRAWING),
     Edge(Task.REQUIREMENT, _ANY_NEED,          vote_on_requirement, always,                  Task.REQUIREMENT),
     # §2.2 Box Drawing: "draw one new box, or say that no (further) box is needed"
+    Edge(Task.DRAWING,     (),                 show_the_proposed_box, a_box_is_proposed,     Task.QUALITY),
     Edge(Task.DRAWING,     (Answer.DRAWN,),    show_the_new_box,    always,                  Task.QUALITY),
     Edge(Task.DRAWING,     (Answer.NO_MORE,),  vote_on_coverage,    there_are_boxes,         Task.COVERAGE),
     Edge(Task.DRAWING,     (Answer.NO_MORE,),  vote_on_requirement, always,                  Task.REQUIREMENT),
@@ -114,8 +121,12 @@ _AFTER_ANSWER: dict[tuple[Place, Answer], tuple[Edge, ...]] = {
     for answer in edge.answers
 }
 _AT_ONCE: dict[Place, tuple[Edge, ...]] = {
-    edge.at: tuple(other for other in WORKFLOW if other.at is edge.at) for edge in WORKFLOW if not edge.answers
+    edge.at: tuple(other for other in WORKFLOW if other.at is edge.at and not other.answers)
+    for edge in WORKFLOW
+    if not edge.answers
 }
+_NOBODY = Said(Answer.YES, "")
+"""For steps that look at no answer."""
 
 
 def answers_to(place: Place) -> tuple[Answer, ...]:
@@ -163,5 +174,5 @@ def begin(walk: Walk, rules: Rules) -> Walk:
     """
     for edge in _AT_ONCE.get(walk.at, ()):
         if edge.when(walk, rules):
-            return begin(replace(walk, at=edge.to), rules)
+            return begin(replace(edge.does(walk, _NOBODY), at=edge.to), rules)
     return walk

@@ -28,6 +28,7 @@ _AT: dict[Place, tuple[float, float]] = {
 _BENT: dict[tuple[Place, Place], float] = {
     (Stop.NEW, Stop.PLACED): -0.2,
     (Stop.CHAIN, Stop.READY): 0.0,
+    (Task.VERIFY, Task.LINK): -0.11,
     (Stop.READY, Task.DRAWING): 0.2,
     (Task.REQUIREMENT, Task.DRAWING): 0.12,
     (Task.DRAWING, Task.REQUIREMENT): 0.12,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deixis.cli.annotate_help import Order, Propose, propose, tell_proposed
+from deixis.cli.annotate_serve import hire, serve, settle
 from deixis.cli.output import Json, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from deixis.files.progress import OnProgress
 
 app = typer.Typer(help="Make grounded data with people: chains and boxes for captioned photos.", no_args_is_help=True)
+app.command()(propose)
+app.command()(serve)
+app.command()(hire)
+app.command()(settle)
 
 Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="A project's directory.", show_default=False)]
 Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)]
@@ -49,24 +55,31 @@ def init(
     database: Annotated[
         str | None, typer.Option(metavar="URL", help="PostgreSQL; otherwise a file in the project's directory.")
     ] = None,
+    propose: Propose = None,
+    order: Order = None,
     json: Json = False,
 ) -> None:
     """Make a project of captioned photos."""
+    from deixis.annotate.help.helping import asking_for, is_asked_for
     from deixis.annotate.known import add_known
     from deixis.annotate.project import add_photos, make_project
+    from deixis.annotate.settings import Settings
     from deixis.data.dataset import Dataset
 
     source = Dataset(data)
     chosen = source.split(split) if split else source.photos
     gold = Dataset(known) if known else None
     checked = (gold.split(known_split) if known_split else gold.photos) if gold else []
-    made = make_project(project, url=database, images=source.images)
+    settings = asking_for(Settings(), propose, order)
+    made = make_project(project, url=database, images=source.images, settings=settings)
     with progress("photos") as on_progress:
         questions = 0
         for done, photo in enumerate(checked, start=1):
             on_progress("known answers", done, len(checked))
             questions += add_known(made, [photo])
         added, there = add_photos(made, _materials(chosen, find_mentions, on_progress))
+    if is_asked_for(settings):
+        tell_proposed(made)
     made.close()
     if json:
         print_json({"project": str(project), "photos": added, "left_out": there, "known_questions": questions})
@@ -102,6 +115,7 @@ def _materials(photos: Photos, find: bool, on_progress: OnProgress) -> Iterator[
 @app.command()
 def add(project: Folder, data: Data, split: Split = None, find_mentions: Find = False, json: Json = False) -> None:
     """Add photos, also while people work; those that are there stay as they are."""
+    from deixis.annotate.help.helping import is_asked_for
     from deixis.annotate.opening import open_to_work
     from deixis.annotate.project import add_photos
     from deixis.data.dataset import Dataset
@@ -113,6 +127,8 @@ def add(project: Folder, data: Data, split: Split = None, find_mentions: Find = 
     with progress("photos") as on_progress:
         chosen = source.split(split) if split else source.photos
         added, there = add_photos(opened, _materials(chosen, find_mentions, on_progress))
+    if is_asked_for(opened.settings):
+        tell_proposed(opened)
     opened.close()
     if json:
         print_json({"project": str(project), "photos": added, "there_already": there})
@@ -130,20 +146,22 @@ def invite(
     accuracy: Annotated[float, typer.Option(min=0, max=1, help="And how many of those were right, as a share.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """Invite somebody; prints the token that lets them in, once."""
-    from deixis.annotate.opening import open_to_work
+    """Invite somebody; prints the link that lets them in, once."""
+    from deixis.annotate.opening import open_to_work, served_at
     from deixis.annotate.people import Role, invite
 
     if role not in set(Role):
         raise DeixisError(f"--role {role}: choose one of: {', '.join(Role)}")
     opened = open_to_work(project)
     worker, token = invite(opened, name, role=Role(role), vouched=vouch, history_items=items, history_accuracy=accuracy)
-    settings = opened.settings
+    settings, link = opened.settings, served_at(opened)
     opened.close()
     if json:
         print_json({"worker": worker, "name": name.strip(), "role": role, "token": token})
         return
-    print(f"{name.strip()} ({worker}): {token}")
+    print(f"{name.strip()} ({worker}): {link}#/join/{token}")
+    if link.startswith("…"):
+        note(f"… is where the project is served: deixis annotate serve {project}")
     if role == "worker" and not vouch and (items < settings.history_items or accuracy < settings.history_accuracy):
         note(
             f"they get no questions yet: {settings.history_items} items at {settings.history_accuracy:.0%} are asked "

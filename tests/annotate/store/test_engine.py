@@ -114,3 +114,22 @@ def test_a_reader_sees_one_moment_and_keeps_no_writer_waiting(database: Database
             other.execute(add("later"))  # type: ignore[arg-type]
         assert set(connection.scalars(select(schema.about.c.key))) == before
     assert "later" in keys(database)
+
+
+def test_a_project_of_an_earlier_version_is_brought_up_to_date(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute(text("DROP TABLE sessions"))
+        connection.execute(text("UPDATE about SET value = '1' WHERE key = 'version'"))
+    database.check()
+    with database.reading() as connection:
+        assert connection.execute(select(schema.sessions)).all() == []
+        kept = connection.scalar(select(schema.about.c.value).where(schema.about.c.key == "version"))
+    assert kept == str(schema.VERSION)
+
+
+def test_a_transaction_in_steps_is_kept_or_not_and_gives_the_turn_back(database: Database) -> None:
+    for key, keep in (("kept", True), ("not", False)):
+        transaction = database.begin()
+        transaction.connection.execute(add(key))
+        transaction.end(keep=keep)
+    assert keys(database) - {"format", "version"} == {"kept"}

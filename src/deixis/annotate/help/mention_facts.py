@@ -113,7 +113,9 @@ def facts_of(material: Material) -> list[MentionFacts]:
     >>> dogs.lemma, dogs.amount, sorted(dogs.colours), man.before, man.amount
     ('dog', 2, ['black'], ('dogs', 'watch'), 1)
     """
-    captions = [[(token.text.lower(), token.start, token.end) for token in tokenize(text)] for text in material.captions]
+    captions = [
+        [(token.text.lower(), token.start, token.end) for token in tokenize(text)] for text in material.captions
+    ]
     kinds = [(mention.caption, mention.types[0] if mention.types else "") for mention in material.mentions]
     totals = Counter(kinds)
     so_far: Counter[tuple[int, str]] = Counter()

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, cast
+from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from deixis.annotate.store import schema
 from deixis.errors import DeixisError
+from deixis.files.sqlite import is_damage, reason_of
 
 _WAIT_S = 30
+_EARLIER = frozenset(str(number) for number in range(1, schema.VERSION))
 
 T = TypeVar("T")
 
 
-class _Work:
+class Piece:
     """A piece of work on its way through `Database.run`."""
 
     def __init__(self, work: Callable[[Connection], Any], then: Callable[[Any], None] | None) -> None:
@@ -33,13 +39,23 @@ class _Work:
         if alone:
             self.result = self.work(connection)
             return
+        connection.exec_driver_sql("SAVEPOINT piece")
         try:
-            with connection.begin_nested():
-                self.result = self.work(connection)
+            self.result = self.work(connection)
         except DBAPIError as error:
-            self.error = DeixisError(_line(error.orig or error))
+            self.error = DeixisError(_reason(error.orig or error))
         except Exception as error:
             self.error = error
+        if self.error is not None:
+            connection.exec_driver_sql("ROLLBACK TO piece")
+        connection.exec_driver_sql("RELEASE piece")
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """After the commit, or what came in its place."""
+        self.error = self.error or failure
+        if self.error is None and self.then:
+            self.then(self.result)
+        self.done = True
 
 
 class Database:
@@ -54,7 +70,7 @@ class Database:
     >>> database.make()
     >>> with database.reading() as connection:
     ...     connection.execute(select(schema.about.c.value).where(schema.about.c.key == "version")).scalar()
-    '1'
+    '2'
     """
 
     def __init__(self, url: str | URL) -> None:
@@ -65,12 +81,12 @@ class Database:
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise DeixisError(f"{_without_password(url)}: cannot be used as a database ({_line(error)})") from None
         self._turn = threading.Lock() if self.is_sqlite else nullcontext()
-        self._queue: deque[_Work] = deque()
+        self._queue: deque[Piece] = deque()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction: all that is written in the block is kept, or nothing."""
-        with self._turn, self._plainly(), self.engine.begin() as connection:
+        with self._turn, self.plainly(), self.engine.begin() as connection:
             yield connection
 
     def run(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> T:
@@ -92,34 +108,40 @@ class Database:
             if then:
                 then(result)
             return result
-        mine = _Work(work, then)
+        mine = Piece(work, then)
         self._queue.append(mine)
         with self._turn:
             if not mine.done:
-                self._do_all_that_waits()
+                self._do([self._queue.popleft() for _ in range(len(self._queue))])
         if mine.error is not None:
             raise mine.error
         return cast(T, mine.result)
 
-    def _do_all_that_waits(self) -> None:
-        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+    def _do(self, batch: Sequence[Piece]) -> None:
+        failure: BaseException | None = None
         try:
-            with self._plainly(), self.engine.begin() as connection:
+            with self.plainly(), self.engine.begin() as connection:
                 for each in batch:
                     each.do(connection, alone=len(batch) == 1)
         except BaseException as error:
-            for each in batch:
-                each.error = each.error or error
+            failure = error
         for each in batch:
-            if each.error is None and each.then:
-                each.then(each.result)
-            each.done = True
+            each.end(failure)
+
+    def begin(self) -> Transaction:
+        """A transaction in steps, for whoever must not wait inside of one: waiting is here and at its end."""
+        with ExitStack() as opened:
+            opened.enter_context(self._turn)
+            with self.plainly():
+                connection = opened.enter_context(self.engine.connect())
+                connection.begin()
+            return Transaction(self, connection, opened.pop_all())
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """What is read in the block is as it was at one moment, and keeps no writer waiting."""
         at_one_moment: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
-        with self._plainly(), self.engine.connect() as connection:
+        with self.plainly(), self.engine.connect() as connection:
             connection = connection.execution_options(reads=True, **at_one_moment)
             with connection.begin():
                 yield connection
@@ -134,15 +156,25 @@ class Database:
             connection.execute(insert(schema.about), [{"key": key, "value": value} for key, value in said.items()])
 
     def check(self) -> None:
-        """Refuse a database that is not a project's, or of another version."""
+        """Refuse a database that is not a project's, or of a later version; an earlier one is brought up to date."""
         with self.reading() as connection:
             version = self._version(connection)
         if version is None:
             raise DeixisError(f"{self.name}: there is no annotation project in this database")
+        if version in _EARLIER:
+            self._bring_up_to_date()
+            return
         if version != str(schema.VERSION):
             raise DeixisError(
                 f"{self.name}: written for version {version} of the layout, this deixis reads {schema.VERSION}"
             )
+
+    def _bring_up_to_date(self) -> None:
+        """Later versions only have more tables."""
+        with self.writing() as connection:
+            schema.metadata.create_all(connection)
+            is_version = schema.about.c.key == "version"
+            connection.execute(update(schema.about).where(is_version).values(value=str(schema.VERSION)))
 
     @property
     def name(self) -> str:
@@ -160,30 +192,56 @@ class Database:
         return said.get("version") if said.get("format") == schema.FORMAT else None
 
     @contextmanager
-    def _plainly(self) -> Iterator[None]:
+    def plainly(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
-            raise DeixisError(f"{self.name}: {_line(error.orig or error)}") from error
+            said = error.orig or error
+            raise DeixisError(f"{self.name}: {_reason(said)}") from error
         except SQLAlchemyError as error:
             raise DeixisError(f"{self.name}: {_line(error)}") from error
+
+
+def _unwritable(url: URL) -> URL:
+    """The address of a file that nobody can be changing: SQLite would want to write beside it even to read it."""
+    file = Path(url.database or "")
+    if not file.is_file() or os.access(file.parent, os.W_OK) or file.with_name(f"{file.name}-wal").exists():
+        return url
+    query = {"mode": "ro", "immutable": "1", "uri": "true"}
+    return url.set(database=f"file:{quote(os.fsencode(file.absolute()))}", query=query)
+
+
+@dataclass
+class Transaction:
+    """A transaction that has begun, with the turn to write; `end` gives both back."""
+
+    database: Database
+    connection: Connection
+    opened: ExitStack
+
+    def end(self, *, keep: bool = True) -> None:
+        """Keep all that was written, or nothing."""
+        with self.opened, self.database.plainly():
+            if keep:
+                self.connection.commit()
 
 
 def _engine(url: URL, is_sqlite: bool) -> Engine:
     if not is_sqlite:
         return create_engine(url, pool_size=16, max_overflow=16, pool_pre_ping=True)
     options: dict[str, Any] = {}
+    written, url = url, _unwritable(url)
     if url.database in (None, "", ":memory:"):
         from sqlalchemy.pool import StaticPool
 
-        options["poolclass"] = StaticPool
+        options = {"poolclass": StaticPool}
     engine = create_engine(
         url, connect_args={"timeout": _WAIT_S, "isolation_level": None, "check_same_thread": False}, **options
     )
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, record: Any) -> None:
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")[url is not written :]:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -204,6 +262,12 @@ def _without_password(url: str | URL) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
         return str(url)
+
+
+def _reason(error: BaseException) -> str:
+    if is_damage(error):
+        return f"damaged ({_line(error)}); put a backup in its place, as deixis annotate backup makes them"
+    return reason_of(error) or _line(error)
 
 
 def _line(error: BaseException) -> str:

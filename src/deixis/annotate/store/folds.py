@@ -46,21 +46,23 @@ class Folds:
         self._kept: OrderedDict[str, Folded] = OrderedDict()
         self._lock = threading.Lock()
 
-    def at(self, connection: Connection, photo: str) -> Folded:
-        """The state of a photo, as this transaction sees it."""
+    def at(self, connection: Connection, photo: str, *, last: int | None = None) -> Folded:
+        """The state of a photo, as this transaction sees it; `last` is the number of its last event, where known."""
         with self._lock:
             known = self._kept.get(photo)
         if known is None:
             return self.fold(read_material(connection, photo), read_events(connection, photo))
-        return self._further(known, read_events(connection, photo, after=known.last))
+        if known.last == last:
+            return known
+        return self.further(known, read_events(connection, photo, after=known.last))
 
     def fold(self, material: Material, all_events: tuple[Event, ...]) -> Folded:
         """Fold events as this project's settings say."""
         state = photo_state(material, all_events, self._settings.rules, independent=self._settings.independent)
         return Folded(material, all_events, state)
 
-    def _further(self, known: Folded, new: tuple[Event, ...]) -> Folded:
-        """Fold new events, one by one as far as that goes, and otherwise all anew."""
+    def further(self, known: Folded, new: tuple[Event, ...]) -> Folded:
+        """Fold new events of a photo, one by one as far as that goes, and otherwise all anew."""
         rules, independent = self._settings.rules, self._settings.independent
         photo, so_far, state = known.material.photo, known.events, known.state
         for event in new:
@@ -85,6 +87,12 @@ def read_material(connection: Connection, photo: str) -> Material:
     if found is None:
         raise DeixisError(f"there is no photo {photo!r} in this project")
     return Material.from_json(found)
+
+
+def read_size(connection: Connection, photo: str) -> tuple[int, int]:
+    """Width and height of a photo."""
+    found = connection.execute(select(photos.c.material).where(photos.c.id == photo)).scalar()
+    return (found["width"], found["height"]) if found else (0, 0)
 
 
 def read_events(connection: Connection, photo: str, *, after: int = 0) -> tuple[Event, ...]:

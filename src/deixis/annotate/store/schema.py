@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = 1
+VERSION = 2
 FORMAT = "deixis-annotate"
 
 metadata = MetaData()
@@ -179,4 +179,27 @@ requeue = Table(
     Column("worker", String, primary_key=True),
     Column("task", String, primary_key=True),
     Column("photo", String, primary_key=True),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String, primary_key=True),  # of the token that the browser shows
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("until", Float, nullable=False),
+    Column("assignment", String),  # of somebody who was sent by an outside workforce
+    Index("sessions_of_worker", "worker"),
+)
+
+assignments = Table(  # what an outside workforce has taken on
+    "assignments",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("hit", String, nullable=False),
+    Column("worker", String, ForeignKey("workers.id"), nullable=False),
+    Column("items", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("begun_at", Float, nullable=False),
+    Column("submit_to", Text, nullable=False),
+    Column("state", String, nullable=False),
 )

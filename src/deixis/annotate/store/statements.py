@@ -22,7 +22,7 @@ _PHOTO = bindparam("its_photo", type_=String)
 _NUMBER = bindparam("its_number", type_=BigInteger)
 _NOW = bindparam("now", type_=Float)
 
-WORKER = select(
+_WORKER_COLUMNS = (
     workers.c.id,
     workers.c.name,
     workers.c.role,
@@ -30,10 +30,17 @@ WORKER = select(
     workers.c.history_items,
     workers.c.history_accuracy,
     workers.c.forgotten,
-).where(workers.c.id == _WORKER)
+)
 
-# Locked: two pages of one worker do not ask at the same time.
-WORKER_LOCKED = WORKER.with_for_update()
+WORKER = select(*_WORKER_COLUMNS).where(workers.c.id == _WORKER)
+
+# With their standing, a row for each task. Locked: two pages of one worker do not ask at the same time.
+WORKER_AND_LEVELS = (
+    select(*_WORKER_COLUMNS, standings.c.task, standings.c.level)
+    .outerjoin(standings, standings.c.worker == workers.c.id)
+    .where(workers.c.id == _WORKER)
+    .with_for_update(of=workers)
+)
 
 LEASES_HELD = (
     select(leases)
@@ -41,26 +48,31 @@ LEASES_HELD = (
     .order_by(leases.c.until)
 )
 
-# Locked: the second of two clicks waits for the first, and sees that it is answered.
-LEASE = select(leases).where(leases.c.token == bindparam("its_token")).with_for_update()
+LEASE = select(leases.c.worker, leases.c.state).where(leases.c.token == bindparam("its_token"))
 
-LEASE_ANSWERED = update(leases).where(leases.c.token == bindparam("its_token")).values(state="answered")
+# The second of two clicks waits for the first, and then finds nothing that is open.
+LEASE_ANSWERED = (
+    update(leases)
+    .where(leases.c.token == bindparam("its_token"), leases.c.worker == _WORKER, leases.c.state == "open")
+    .values(state="answered")
+    .returning(*leases.c)
+)
 
 LATE_LEASE_LOST = update(leases).where(leases.c.question == _NUMBER, leases.c.state == "open").values(state="lost")
 
 NEW_LEASE = insert(leases)
 
-LEVELS = select(standings.c.task, standings.c.level).where(standings.c.worker == _WORKER)
+_QUESTION_COLUMNS = (
+    questions.c.number,
+    questions.c.task,
+    questions.c.photo,
+    questions.c.subject,
+    questions.c.asked,
+    questions.c.leased_until,
+)
 
 FIRST_OPEN_QUESTION = (
-    select(
-        questions.c.number,
-        questions.c.task,
-        questions.c.photo,
-        questions.c.subject,
-        questions.c.asked,
-        questions.c.leased_until,
-    )
+    select(*_QUESTION_COLUMNS)
     .where(
         questions.c.task.in_(bindparam("tasks", expanding=True)),
         questions.c.leased_until <= _NOW,
@@ -71,18 +83,43 @@ FIRST_OPEN_QUESTION = (
     .with_for_update(skip_locked=True)
 )
 
-QUESTION_LEASED = update(questions).where(questions.c.number == _NUMBER).values(leased_until=bindparam("until"))
-
-KNOWN_SEEN = select(checks.c.known).where(
-    checks.c.worker == _WORKER, checks.c.task == _TASK, checks.c.known.is_not(None)
+OPEN_QUESTION = select(*_QUESTION_COLUMNS).where(
+    questions.c.photo == _PHOTO,
+    questions.c.task == _TASK,
+    questions.c.subject == bindparam("its_subject"),
+    questions.c.leased_until <= _NOW,
+    ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER),
 )
 
-KNOWN_HELD = select(leases.c.known).where(
-    leases.c.worker == _WORKER,
-    leases.c.state == "open",
-    leases.c.until > _NOW,
-    leases.c.task == _TASK,
-    leases.c.known.is_not(None),
+LEASE_OF_EVENT = (
+    select(leases)
+    .join(events, events.c.key == leases.c.token)
+    .where(events.c.number == _NUMBER, leases.c.worker == _WORKER)
+)
+
+QUESTION_LEASED = update(questions).where(questions.c.number == _NUMBER).values(leased_until=bindparam("until"))
+
+# Never asked of this worker, and, where a reviewer has decided, on no photo that they had to do with.
+KNOWN_UNSEEN = (
+    select(known.c.number)
+    .where(
+        known.c.task == _TASK,
+        known.c.number.not_in(
+            select(checks.c.known).where(
+                checks.c.worker == _WORKER, checks.c.task == _TASK, checks.c.known.is_not(None)
+            )
+        ),
+        known.c.number.not_in(
+            select(leases.c.known).where(
+                leases.c.worker == _WORKER,
+                leases.c.state == "open",
+                leases.c.until > _NOW,
+                leases.c.known.is_not(None),
+            )
+        ),
+        known.c.reviewed.is_(False) | known.c.photo.not_in(select(events.c.photo).where(events.c.worker == _WORKER)),
+    )
+    .order_by(known.c.number)
 )
 
 LATE_KNOWN_LOST = (
@@ -91,15 +128,7 @@ LATE_KNOWN_LOST = (
     .values(state="lost")
 )
 
-KNOWN_OF_TASK = (
-    select(known.c.number, known.c.photo, known.c.reviewed).where(known.c.task == _TASK).order_by(known.c.number)
-)
-
-PHOTOS_OF_WORKER = select(events.c.photo).where(events.c.worker == _WORKER).distinct()
-
 KNOWN = select(known).where(known.c.number == _NUMBER)
-
-KNOWN_COUNT = select(func.count()).select_from(known).where(known.c.task == _TASK)
 
 PHOTO_LOCKED = select(photos.c.place, photos.c.last_event).where(photos.c.id == _PHOTO).with_for_update()
 
@@ -133,13 +162,33 @@ _GONE = bindparam("gone", type_=BigInteger, expanding=True)
 
 LEASES_GONE = update(leases).where(leases.c.question.in_(_GONE), leases.c.state == "open").values(state="lost")
 
-BARRED_GONE = delete(barred).where(barred.c.question.in_(_GONE))
-
 QUESTIONS_GONE = delete(questions).where(questions.c.number.in_(_GONE))
+
+QUESTION_GONE = (
+    delete(questions)
+    .where(questions.c.photo == _PHOTO, questions.c.task == _TASK, questions.c.subject == bindparam("its_subject"))
+    .returning(questions.c.number)
+)
+
+QUESTION_NUMBER = select(questions.c.number).where(
+    questions.c.photo == _PHOTO, questions.c.task == _TASK, questions.c.subject == bindparam("its_subject")
+)
 
 NEW_QUESTION = insert(questions)
 
-STANDING = select(standings.c.level, standings.c.after).where(standings.c.worker == _WORKER, standings.c.task == _TASK)
+NEW_BARRED = insert(barred)
+
+_ITS_STANDING = (standings.c.worker == _WORKER) & (standings.c.task == _TASK)
+
+STANDING_AND_KNOWN = select(
+    select(standings.c.level).where(_ITS_STANDING).scalar_subquery().label("level"),
+    select(standings.c.after).where(_ITS_STANDING).scalar_subquery().label("after"),
+    select(func.count()).select_from(known).where(known.c.task == _TASK).scalar_subquery().label("known"),
+)
+
+NEW_STANDING = insert(standings)
+
+STANDING_CHANGED = update(standings).where(_ITS_STANDING).values(level=bindparam("its_level"))
 
 CHECKS_AFTER = (
     select(checks.c.purpose, checks.c.right)
@@ -155,3 +204,7 @@ LAST_HIDDEN = (
 )
 
 NEW_CHECK = insert(checks)
+
+BOX_JUDGED = (
+    update(checks).where(checks.c.event == _NUMBER).values(right=bindparam("its_right")).returning(checks.c.worker)
+)

@@ -1,0 +1,123 @@
+"""A workbench for people in browsers and over HTTP to visit."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from deixis.annotate.known import add_known
+from deixis.annotate.material import material_of
+from deixis.annotate.opening import open_to_work
+from deixis.annotate.people import Role, invite
+from deixis.annotate.project import Project, add_photos, make_project
+from deixis.annotate.settings import Settings
+from deixis.data.dataset import Dataset
+from deixis.data.importing import import_dataset
+from deixis.data.records import Photo
+from deixis.data.samples import SAMPLES
+from deixis.server.annotate.app import make_app
+from deixis.server.annotate.desk import Limits
+from tests.browser.annotate.crowd import Member, Truths
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NO_HASTE = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
+
+
+@dataclass
+class Bench:
+    """A project that is served."""
+
+    project: Project
+    address: str
+    truths: Truths
+    server: ExitStack = field(repr=False)
+    workforce: tuple[str, ...] = ()
+
+    def invite(self, name: str, role: Role = Role.WORKER) -> str:
+        """The link that lets somebody in."""
+        return f"{self.address}#/join/{invite(self.project, name, role=role, vouched=True)[1]}"
+
+    def member(self, name: str, role: Role = Role.WORKER) -> Member:
+        """Somebody who works over HTTP."""
+        return Member.join(self.address, self.invite(name, role), self.truths)
+
+    def stop(self) -> None:
+        """End the server."""
+        self.server.close()
+
+    def start(self) -> None:
+        """Begin it again, at the same address."""
+        app = make_app(self.project, link=self.address, limits=NO_HASTE, workforce_hosts=self.workforce)
+        self.server.enter_context(_served(app, int(self.address.rpartition(":")[2].rstrip("/"))))
+
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The sample photos with their chains and boxes."""
+    folder = tmp_path_factory.mktemp("samples") / "data"
+    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities")
+    return Dataset(folder)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[MakeBench]:
+    """Makes projects of photos, and serves them."""
+    with ExitStack() as running:
+
+        def make(
+            photos: Sequence[Photo], known: Sequence[Photo] = (), workforce: tuple[str, ...] = (), **settings: object
+        ) -> Bench:
+            folder = tmp_path / "project"
+            make_project(folder, images=SAMPLES / "images", settings=Settings(**settings)).close()  # type: ignore[arg-type]
+            project = open_to_work(folder)
+            running.callback(project.close)
+            add_known(project, known)
+            add_photos(project, map(material_of, photos))
+            server = running.enter_context(ExitStack())
+            made = Bench(project, f"http://127.0.0.1:{_free_port()}/", Truths([*photos, *known]), server, workforce)
+            made.start()
+            return made
+
+        yield make
+
+
+@contextmanager
+def _served(app: FastAPI, port: int) -> Iterator[None]:
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def laptop(page: Page) -> Page:
+    """A page of a laptop's size."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    return page

@@ -1,0 +1,125 @@
+"""What reviewers and owners see and do."""
+
+from __future__ import annotations
+
+import pytest
+
+from deixis.annotate.material import material_of
+from deixis.annotate.people import Role
+from deixis.annotate.project import add_photos
+from tests.annotate.fakes import photo
+from tests.server.annotate.conftest import MakeBench
+
+pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
+
+
+def test_roles_are_kept_apart(bench: MakeBench) -> None:
+    opened = bench()
+    ann, rob = opened.person("Ann"), opened.person("Rob", Role.REVIEWER)
+    for path in ("review", "dashboard", "people", "photos", "pay.csv"):
+        assert "only" in ann.get(path, 403)["error"]
+    assert rob.get("review")["total"] == 0
+    for path in ("people", "photos", "pay.csv"):
+        assert rob.get(path, 403) == {"error": "only owners can do this"}
+    assert rob.post("people", 403, name="Zoe")
+    assert ann.put("guidelines/link", 403, text="x")
+
+
+def test_owners_invite_vouch_promote_and_forget(bench: MakeBench) -> None:
+    opened = bench()
+    eve = opened.person("Eve", Role.OWNER)
+    invited = eve.post("people", name="Ann", vouched=True)
+    token = invited["link"].rpartition("/")[2]
+    assert invited["link"].startswith("http://127.0.0.1/#/join/")
+    assert opened.client.post("/api/invitation", json={"token": token}).json()["name"] == "Ann"
+    assert "of that name already" in eve.post("people", 409, name="Ann")["error"]
+    again = eve.post(f"people/{invited['worker']}/invitation")["link"]
+    assert opened.client.post("/api/invitation", json={"token": token}).status_code == 404
+    assert opened.client.post("/api/invitation", json={"token": again.rpartition("/")[2]}).status_code == 200
+    assert eve.post(f"people/{invited['worker']}", role="reviewer")["role"] == "reviewer"
+    assert "without an owner" in eve.post(f"people/{eve.worker}", 400, role="worker")["error"]
+    assert eve.client.delete(f"/api/people/{invited['worker']}").json() == {}
+    assert eve.get("people")["people"][1]["name"] is None
+    assert eve.post("people/w000000000000/invitation", 404)
+
+
+def test_a_new_role_counts_at_once(bench: MakeBench) -> None:
+    opened = bench()
+    eve, ann = opened.person("Eve", Role.OWNER), opened.person("Ann", Role.REVIEWER)
+    assert ann.get("review")
+    eve.post(f"people/{ann.worker}", role="worker")
+    ann.get("review", 403)
+
+
+def test_guidelines_are_ours_until_the_owner_edits_them(bench: MakeBench) -> None:
+    opened = bench()
+    eve, ann = opened.person("Eve", Role.OWNER), opened.person("Ann")
+    assert len(ann.get("guidelines")["tasks"]) == 6
+    text = "Look <b>twice</b>.\n\n- 🐕 شكرا"
+    example = {"shown": "two dogs", "answer": "no", "why": "they are two"}
+    eve.put("guidelines/link", text=text, examples=[example])
+    assert ann.get("guidelines")["tasks"]["link"] == {"text": text, "examples": [example]}
+    assert (
+        "choose from: yes, no"
+        in eve.put("guidelines/link", 422, text="", examples=[{**example, "answer": "box"}])["error"]
+    )
+    assert eve.put("guidelines/link", 422, text="x" * 10_001)
+    assert eve.put("guidelines/nothing", 422, text="x")
+
+
+def test_phrases_are_replaced_before_work_and_decided_on_afterwards(bench: MakeBench) -> None:
+    opened = bench(photos=0)
+    add_photos(opened.project, [material_of(photo("A dog in the snow.", "The dog jumps."))])
+    eve, ann = opened.person("Eve", Role.OWNER), opened.person("Ann")
+    name = eve.get("photos")["photos"][0]["photo"]["id"]
+    before = eve.get(f"photos/{name}/phrases")
+    assert before["begun"] is False
+    wanted = [{"id": "0:2-5", "types": ["animals"]}, {"id": "1:0-7", "types": []}]
+    after = eve.put(f"photos/{name}/phrases", phrases=wanted)
+    assert [phrase["text"] for phrase in after["phrases"]] == ["dog", "The dog"]
+    assert after["captions"][0]["parts"][1] == {"text": "dog", "mention": "0:2-5"}
+    question = ann.next()
+    assert [mention["id"] for mention in question["mentions"]] == ["0:2-5", "1:0-7"]
+    ann.post("answer", token=question["token"], answer="yes")
+    changed = eve.put(f"photos/{name}/phrases", phrases=[*wanted[:1], {"id": "0:9-17", "types": ["scene"]}])
+    assert [phrase["text"] for phrase in changed["phrases"]] == ["dog", "the snow"]
+    assert changed["begun"] is True
+    for phrases, why in (
+        ([{"id": "0:2-5"}, {"id": "0:4-9"}], "overlaps"),
+        ([{"id": "0:2-500"}], "no caption has a mention"),
+        ([{"id": "7:2-5"}], "no caption has a mention"),
+        ([{"id": "0:2-5", "types": ["scene"]}], "keeps the types"),
+        ([{"id": "0:2-5", "types": ["<b>"]}], "is no type"),
+    ):
+        answer = eve.client.put(f"/api/photos/{name}/phrases", json={"phrases": phrases})
+        assert answer.status_code in (400, 422)
+        assert why in answer.json()["error"]
+    assert [phrase["id"] for phrase in eve.get(f"photos/{name}/phrases")["phrases"]] == ["0:2-5", "0:9-17"]
+
+
+def test_a_reviewer_sees_why_a_chain_is_as_it_is_and_decides(bench: MakeBench) -> None:
+    opened = bench()
+    ann, rob = opened.person("Ann"), opened.person("Rob", Role.REVIEWER)
+    question = ann.next()
+    ann.post("answer", token=question["token"], answer="no", remark="hard to see")
+    name = question["photo"]["id"]
+    story = rob.get(f"review/photos/{name}")
+    assert [chain["phrases"] for chain in story["chains"]] == [["A dog"], ["The dog"]]
+    assert story["remarks"][0] == {"event": 1, "who": "Ann", "text": "hard to see", "seen": False}
+    rob.post("review/decide", photo=name, mention="0:0-5", decision="scene")
+    chain = rob.get(f"review/photos/{name}")["chains"][0]
+    assert (chain["place"], chain["told"][-1]["said"]) == ("not visual", "review: scene")
+    assert rob.get(f"review/photos/{name}?until=1")["chains"][0]["place"] == "requirement"
+    assert "is no answer" in rob.post("review/decide", 422, photo=name, mention="0:0-5", decision="maybe")["error"]
+    assert rob.post("review/decide", 404, photo="p" + "0" * 24, mention="0:0-5", decision="box")
+    assert ann.post("review/decide", 403, photo=name, mention="0:0-5", decision="box")
+    assert rob.post("review/reinstate", worker=ann.worker, task="link")["level"] == "trusted"
+
+
+def test_hours_and_pay_are_a_table(bench: MakeBench) -> None:
+    opened = bench(pay_per_hour=36.0)
+    opened.person("Ann").answer("yes")
+    answer = opened.person("Eve", Role.OWNER).client.get("/api/pay.csv")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "attachment" in answer.headers["content-disposition"]
+    assert ",Ann,1,0.0006,0.02," in answer.text

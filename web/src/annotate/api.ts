@@ -1,0 +1,359 @@
+// What the workbench's server says. All text in it comes from strangers and is shown as text only.
+import type { Box } from "../api";
+
+export type Task = "link" | "verify" | "requirement" | "drawing" | "quality" | "coverage";
+export type Role = "worker" | "reviewer" | "owner";
+
+export const TASKS: readonly Task[] = ["link", "verify", "requirement", "drawing", "quality", "coverage"];
+
+export interface Person {
+  id: string;
+  name: string;
+  role: Role;
+}
+
+export interface Session {
+  project: string;
+  user: Person | null;
+  csrf: string | null;
+  external: Outside | null;
+  types: string[];
+  photos: boolean;
+  version: string;
+}
+
+export interface Outside {
+  items: number;
+  done: number;
+  submit: { url: string; fields: Record<string, string> } | null;
+}
+
+export interface PhotoRef {
+  id: string;
+  width: number;
+  height: number;
+  url: string;
+}
+
+export interface Part {
+  text: string;
+  mention: string | null;
+}
+
+export interface CutCaption {
+  number: number;
+  parts: Part[];
+}
+
+export interface Mention {
+  id: string;
+  text: string;
+  caption: number;
+}
+
+export interface Proposal {
+  box?: Box;
+  boxes?: Box[];
+  answer?: string;
+  probability?: number;
+}
+
+export interface Question {
+  token: string;
+  task: Task;
+  test: boolean;
+  until: number;
+  photo: PhotoRef;
+  captions: CutCaption[];
+  mentions: Mention[];
+  boxes: Box[];
+  new_box: Box | null;
+  answers: string[];
+  proposal?: Proposal | null;
+}
+
+export interface Answer {
+  token: string;
+  answer: string;
+  box: Box | null;
+  seconds: number;
+  remark: string;
+}
+
+export interface Skip {
+  token: string;
+  bad_phrase: string | null;
+  seconds: number;
+  remark: string;
+}
+
+export interface NextOf {
+  question: Question | null;
+  why: string | null;
+}
+
+export interface Kept {
+  event: number;
+  again: boolean;
+  next: Question | null;
+  why: string | null;
+  standing: Standing | null; // where the answer was part of a test
+  external: Outside | null;
+}
+
+export interface Standing {
+  task: Task;
+  level: string;
+  test: { done: number; of: number } | null;
+}
+
+export interface Me {
+  project: { name: string; photos: number; finished: number };
+  tasks: Standing[];
+  judged: number;
+  hours: number;
+  pay: number;
+  currency: string;
+}
+
+export interface Example {
+  shown: string;
+  answer: string;
+  why: string;
+}
+
+export interface Guideline {
+  text: string;
+  examples: Example[];
+}
+
+export type Guidelines = Record<Task, Guideline>;
+
+export interface ReviewItem {
+  photo: PhotoRef;
+  mention: string;
+  phrase: string;
+  reason: string;
+  remark: string | null;
+  event: number;
+  holds_up: boolean;
+  decisions: string[];
+}
+
+export interface Told {
+  event: number;
+  who: string;
+  at: string;
+  said: string;
+  led_to: string;
+}
+
+export interface ChainStory {
+  phrases: string[];
+  mentions: string[];
+  types: string[];
+  place: string;
+  boxes: Box[];
+  told: Told[];
+}
+
+export interface PhotoStory {
+  photo: PhotoRef;
+  captions: CutCaption[];
+  chains: ChainStory[];
+  not_counted: Told[];
+  remarks: { event: number; who: string; text: string; seen: boolean }[];
+}
+
+export interface TaskProgress {
+  task: Task;
+  open: number;
+  judged: number;
+  seconds: number;
+  known: number;
+  agreement: number | null;
+}
+
+export interface WorkerProgress {
+  worker: string;
+  name: string | null;
+  judged: number;
+  hours: number;
+  pay: number;
+  checked: number;
+  accuracy: number | null;
+  levels: Partial<Record<Task, string>>;
+}
+
+export interface Dashboard {
+  photos: number;
+  finished: number;
+  waiting: number;
+  judged: number;
+  hours: number;
+  cost: number;
+  currency: string;
+  per_hour: number;
+  hours_left: number | null;
+  pace: { at: number; judged: number }[]; // by the hour
+  tasks: TaskProgress[];
+  workers: WorkerProgress[];
+}
+
+export interface Invited {
+  worker: string;
+  name: string | null;
+  role: Role;
+  vouched: boolean;
+  joined: boolean;
+  forgotten: boolean;
+  history_items: number;
+  history_accuracy: number;
+}
+
+export interface PhotoRow {
+  photo: PhotoRef;
+  name: string;
+  begun: boolean;
+  finished: boolean;
+  waiting: number;
+}
+
+export interface Phrase {
+  id: string;
+  types: string[];
+}
+
+export interface PhrasesOf {
+  photo: PhotoRef;
+  begun: boolean;
+  captions: { number: number; text: string }[];
+  phrases: (Phrase & { text: string })[];
+}
+
+/** An answer that says no; `status` tells what to do about it. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    line: string,
+    readonly retryAfterMs: number,
+  ) {
+    super(line);
+  }
+}
+
+export const lineOf = (error: unknown) =>
+  error instanceof Refused ? error.message : "The server cannot be reached. Please try again in a moment.";
+
+// Of the session: the header that other sites cannot send, or, inside another site's frame, the session itself.
+let csrf: string | null = null;
+let bearer: string | null = null;
+let serverAheadMs = 0;
+
+const LONGEST_WAIT_MS = 20_000;
+
+/** Now, by the server's clock, in seconds since 1970. */
+export const serverNow = () => (Date.now() + serverAheadMs) / 1000;
+
+export const session = async () => remembered(await ask<Session>("GET", "/api/session"));
+export const login = async (name: string, password: string) =>
+  remembered(await ask<Session>("POST", "/api/login", { name, password }));
+export const join = async (token: string, password: string) =>
+  remembered(await ask<Session>("POST", "/api/join", { token, password }));
+export const logout = () => change<object>("POST", "/api/logout", {});
+export const invitation = (token: string) =>
+  ask<{ name: string; role: Role; project: string }>("POST", "/api/invitation", { token });
+export const changePassword = async (old: string, fresh: string) =>
+  remembered(await change<Session>("POST", "/api/password", { old, new: fresh }));
+
+export const next = (besides: string[]) => change<NextOf>("POST", "/api/next", { besides, tasks: null });
+export const answer = (said: Answer, besides: string[] | null) => change<Kept>("POST", "/api/answer", withNext(said, besides));
+export const skip = (said: Skip, besides: string[] | null) => change<Kept>("POST", "/api/skip", withNext(said, besides));
+export const undo = (event: number) =>
+  change<{ event: number; question: Question | null }>("POST", "/api/undo", { event });
+export const me = () => ask<Me>("GET", "/api/me");
+
+export const guidelines = async () => (await ask<{ tasks: Guidelines }>("GET", "/api/guidelines")).tasks;
+export const putGuideline = (task: Task, said: Guideline) => change<Guideline>("PUT", `/api/guidelines/${task}`, said);
+
+export const review = () => ask<{ total: number; items: ReviewItem[] }>("GET", "/api/review?offset=0&limit=100");
+export const story = (photo: string) => ask<PhotoStory>("GET", `/api/review/photos/${encodeURIComponent(photo)}`);
+export const decide = (photo: string, mention: string, decision: string, remark = "") =>
+  change<{ event: number }>("POST", "/api/review/decide", { photo, mention, decision, types: [], remark });
+export const seen = (photo: string) => change<object>("POST", "/api/review/seen", { photo });
+export const reinstate = (worker: string, task: Task) =>
+  change<{ level: string }>("POST", "/api/review/reinstate", { worker, task });
+
+export const dashboard = () => ask<Dashboard>("GET", "/api/dashboard");
+export const people = async () => (await ask<{ people: Invited[] }>("GET", "/api/people")).people;
+export const invite = (name: string, role: Role, vouched: boolean) =>
+  change<{ link: string }>("POST", "/api/people", { name, role, vouched, history_items: 0, history_accuracy: 0 });
+export const inviteAgain = (worker: string) => change<{ link: string }>("POST", `/api/people/${worker}/invitation`, {});
+export const vouchFor = (worker: string) => change<Invited>("POST", `/api/people/${worker}`, { vouched: true, role: null });
+export const forget = (worker: string) => change<object>("DELETE", `/api/people/${worker}`);
+
+export const photos = (offset: number, limit: number) =>
+  ask<{ total: number; photos: PhotoRow[] }>("GET", `/api/photos?offset=${offset}&limit=${limit}`);
+export const phrases = (photo: string) => ask<PhrasesOf>("GET", `/api/photos/${encodeURIComponent(photo)}/phrases`);
+export const putPhrases = (photo: string, all: Phrase[]) =>
+  change<PhrasesOf>("PUT", `/api/photos/${encodeURIComponent(photo)}/phrases`, { phrases: all });
+
+export interface Entered extends Outside {
+  preview: boolean;
+  session: string;
+}
+
+/** Come in from another site, in whose frame no cookie is kept. */
+export async function enterFromOutside(asked: Record<string, string>): Promise<Entered> {
+  const entered = await ask<Entered>("POST", "/api/external/enter", asked);
+  bearer = entered.preview ? null : entered.session;
+  return entered;
+}
+
+/** A picture's bytes. */
+export async function picture(url: string): Promise<Blob> {
+  const response = await send("GET", url);
+  return response.blob();
+}
+
+function withNext(said: object, besides: string[] | null) {
+  return { ...said, next: besides && { besides, tasks: null } };
+}
+
+function remembered(found: Session): Session {
+  csrf = found.csrf;
+  return found;
+}
+
+/** A request that changes something. A session that was renewed elsewhere has another token: ask for it, once. */
+async function change<Said>(method: string, address: string, body?: object): Promise<Said> {
+  try {
+    return await ask<Said>(method, address, body);
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 403 || bearer) throw error;
+    const before = csrf;
+    await session();
+    if (csrf === before) throw error;
+    return ask<Said>(method, address, body);
+  }
+}
+
+async function ask<Said>(method: string, address: string, body?: object): Promise<Said> {
+  const response = await send(method, address, body);
+  return (await response.json()) as Said;
+}
+
+async function send(method: string, address: string, body?: object): Promise<Response> {
+  const headers: Record<string, string> = {};
+  if (body) headers["content-type"] = "application/json";
+  if (bearer) headers.authorization = `Bearer ${bearer}`;
+  else if (csrf && method !== "GET") headers["x-deixis-csrf"] = csrf;
+  const signal = AbortSignal.timeout(LONGEST_WAIT_MS);
+  const response = await fetch(address, { method, headers, body: body && JSON.stringify(body), signal });
+  const date = Date.parse(response.headers.get("date") ?? "");
+  if (date) serverAheadMs = date - Date.now();
+  if (response.ok) return response;
+  const said = (await response.json().catch(() => ({}))) as { error?: string };
+  const wait = Number(response.headers.get("retry-after")) || 0;
+  throw new Refused(response.status, said.error ?? `The server answered ${response.status}.`, wait * 1000);
+}

@@ -1,0 +1,133 @@
+import { useEffect, useState } from "preact/hooks";
+import { usePlace } from "./address";
+import * as api from "./api";
+import { DashboardPage } from "./dashboard";
+import { Door } from "./door";
+import { FromOutside } from "./outside";
+import { GuidelinesPage } from "./guidelines";
+import { MePage } from "./me";
+import { PeoplePage } from "./people";
+import { PhrasesPage } from "./phrases";
+import { ReviewPage } from "./review";
+import { Workplace } from "./workplace";
+
+const REVIEWS: readonly api.Role[] = ["reviewer", "owner"];
+
+interface Tab {
+  place: string;
+  name: string;
+  roles?: readonly api.Role[];
+}
+
+const TABS: readonly Tab[] = [
+  { place: "", name: "Work" },
+  { place: "review", name: "Review", roles: REVIEWS },
+  { place: "dashboard", name: "Dashboard", roles: REVIEWS },
+  { place: "people", name: "People", roles: ["owner"] },
+  { place: "phrases", name: "Phrases", roles: ["owner"] },
+  { place: "guidelines", name: "Guidelines" },
+];
+
+export function App() {
+  if (location.pathname === "/external") return <FromOutside />;
+  return <Inside />;
+}
+
+function Inside() {
+  const [place, go] = usePlace();
+  const [session, setSession] = useState<api.Session | null>(null);
+  const [failure, setFailure] = useState("");
+  const [guidelines, setGuidelines] = useState<api.Guidelines | null>(null);
+
+  const look = () => {
+    setFailure("");
+    api.session().then(setSession, (error) => setFailure(api.lineOf(error)));
+  };
+  useEffect(look, []);
+  useEffect(() => {
+    if (session?.user) api.guidelines().then(setGuidelines, () => undefined);
+  }, [session?.user?.id]);
+
+  const user = session?.user ?? null;
+  const tabs = user ? TABS.filter(({ roles }) => !roles || roles.includes(user.role)) : [];
+  const tab = tabs.find((each) => each.place === (place[0] ?? "")) ?? tabs[0];
+  useEffect(() => {
+    document.title = `${!user ? "Welcome" : place[0] === "me" ? "You" : (tab?.name ?? "")} – deixis annotate`;
+  }, [user, place[0]]);
+
+  // Whoever goes to another page is at its beginning, with the keys too.
+  useEffect(() => {
+    if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus();
+  }, [place[0]]);
+
+  if (failure) return <Said title="The workbench cannot be reached." line={failure} action="Try again" onAct={look} />;
+  if (!session) return null;
+  if (!user || place[0] === "join")
+    return (
+      <Door
+        project={session.project}
+        token={place[0] === "join" ? (place[1] ?? "") : ""}
+        user={user}
+        onIn={(found) => {
+          go("", "replace");
+          setSession(found);
+        }}
+      />
+    );
+
+  const leave = async () => {
+    await api.logout().catch(() => undefined);
+    go("", "replace");
+    look();
+  };
+
+  return (
+    <>
+      <header class="bar">
+        <a class="name" href="#/" aria-label={`deixis annotate, project ${session.project}`}>
+          de<span>i</span>xis
+        </a>
+        <nav class="tabs" aria-label="Pages">
+          {tabs.map(({ place: to, name }) => (
+            <a key={to} href={`#/${to}`} aria-current={tab?.place === to && place[0] !== "me" ? "page" : undefined}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <span class="who">
+          <a href="#/me" dir="auto">
+            {user.name}
+          </a>
+          <button class="quiet" onClick={() => void leave()}>
+            Sign out
+          </button>
+        </span>
+      </header>
+      {place[0] === "me" ? (
+        <MePage user={user} />
+      ) : tab?.place === "review" ? (
+        <ReviewPage session={session} />
+      ) : tab?.place === "dashboard" ? (
+        <DashboardPage user={user} />
+      ) : tab?.place === "people" ? (
+        <PeoplePage user={user} />
+      ) : tab?.place === "phrases" ? (
+        <PhrasesPage session={session} photo={place[1]} onOpen={(photo) => go(photo ? `phrases/${photo}` : "phrases")} />
+      ) : tab?.place === "guidelines" ? (
+        guidelines && <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />
+      ) : (
+        <Workplace session={session} worker={user.id} guidelines={guidelines} onSignedOut={look} />
+      )}
+    </>
+  );
+}
+
+export function Said(props: { title: string; line?: string; action?: string; onAct?: () => void }) {
+  return (
+    <main class="notice">
+      <h1>{props.title}</h1>
+      {props.line && <p>{props.line}</p>}
+      {props.action && <button onClick={props.onAct}>{props.action}</button>}
+    </main>
+  );
+}

@@ -1,0 +1,30 @@
+import { markOf } from "../colours";
+import type { CutCaption } from "./api";
+
+interface Props {
+  captions: readonly CutCaption[];
+  mentions: readonly string[]; // in the order of their colours; others are context
+  isOneColour?: boolean;
+}
+
+/** Captions with what is asked about marked. Whatever they hold is text, in the direction of its own script. */
+export function Captions({ captions, mentions, isOneColour = false }: Props) {
+  return (
+    <div class={captions.length > 3 ? "captions is-many" : "captions"}>
+      {captions.map(({ number, parts }) => (
+        <p key={number} class="sentence" dir="auto">
+          {parts.map(({ text, mention }, place) => {
+            const at = mention === null ? -1 : mentions.indexOf(mention);
+            if (at < 0) return text;
+            const mark = markOf(isOneColour ? 0 : at);
+            return (
+              <mark key={place} class="asked" style={{ "--mark": mark.colour }}>
+                {text}
+              </mark>
+            );
+          })}
+        </p>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,229 @@
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api";
+import { ASKING } from "./tasks";
+
+const LOOK_AGAIN_MS = 10_000;
+const WIDEST_BAR = 48;
+
+/** How far the project is, how fast it goes, what it costs, and how good everybody's work is. */
+export function DashboardPage({ user }: { user: api.Person }) {
+  const [said, setSaid] = useState<api.Dashboard | null>(null);
+  const [failure, setFailure] = useState("");
+  const look = () => {
+    api.dashboard().then(
+      (found) => {
+        setSaid(found);
+        setFailure("");
+      },
+      (error) => setFailure(api.lineOf(error)),
+    );
+  };
+  useEffect(() => {
+    look();
+    const again = setInterval(() => document.hidden || look(), LOOK_AGAIN_MS);
+    return () => clearInterval(again);
+  }, []);
+  return (
+    <main class="page" tabIndex={-1}>
+      <h1>Dashboard</h1>
+      {failure && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+      {said && (
+        <>
+          <Figures said={said} />
+          <Pace pace={said.pace} />
+          <Tasks tasks={said.tasks} />
+          <Workers said={said} user={user} onChange={look} />
+        </>
+      )}
+    </main>
+  );
+}
+
+function Figures({ said }: { said: api.Dashboard }) {
+  const share = said.photos ? said.finished / said.photos : 0;
+  const figures: [string, string][] = [
+    [`${said.judged.toLocaleString("en")}`, "judgements"],
+    [`${Math.round(said.per_hour).toLocaleString("en")}`, "an hour"],
+    [said.hours.toFixed(1), "hours of work"],
+    [`${said.cost.toFixed(2)}`, `${said.currency} so far`],
+    [said.hours_left === null ? "–" : said.hours_left.toFixed(1), "hours of work left"],
+    [`${said.waiting}`, "waiting for review"],
+  ];
+  return (
+    <section aria-label="Progress">
+      <p class="share">
+        <span class="meter is-large" aria-hidden="true">
+          <span style={{ width: `${100 * share}%` }} />
+        </span>
+        <span>
+          <b>
+            {said.finished.toLocaleString("en")} of {said.photos.toLocaleString("en")}
+          </b>{" "}
+          photos finished ({Math.round(100 * share)} %)
+        </span>
+      </p>
+      <dl class="figures">
+        {figures.map(([figure, what]) => (
+          <div key={what}>
+            <dd>{figure}</dd>
+            <dt>{what}</dt>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+/** Judgements by the hour, for the hours in which there were any. */
+function Pace({ pace }: { pace: api.Dashboard["pace"] }) {
+  if (pace.length < 2) return null;
+  const most = Math.max(...pace.map(({ judged }) => judged));
+  const hour = (at: number) =>
+    new Date(at * 1000).toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  return (
+    <section>
+      <h2>Judgements by the hour</h2>
+      <div style={{ maxWidth: `${pace.length * WIDEST_BAR}px` }}>
+        <ol class="pace">
+          {pace.map(({ at, judged }) => (
+            <li key={at} title={`${hour(at)}: ${judged}`}>
+              <span class="pace-bar" style={{ height: `${(100 * judged) / most}%` }} />
+              <span class="unseen">{`${hour(at)}: ${judged}`}</span>
+            </li>
+          ))}
+        </ol>
+        <p class="pace-ends hint" aria-hidden="true">
+          <span>{hour(pace[0]!.at)}</span>
+          <span>{hour(pace.at(-1)!.at)}</span>
+        </p>
+      </div>
+    </section>
+  );
+}
+
+function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
+  return (
+    <section>
+      <h2>Tasks</h2>
+      <div class="wide-table">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Task</th>
+              <th scope="col">Waiting</th>
+              <th scope="col">Judged</th>
+              <th scope="col">Seconds each</th>
+              <th scope="col" title="Krippendorff’s alpha: 1 is perfect, 0 is chance">
+                Agreement (α)
+              </th>
+              <th scope="col">Known answers</th>
+            </tr>
+          </thead>
+          <tbody>
+            {tasks.map((task) => (
+              <tr key={task.task}>
+                <th scope="row">{ASKING[task.task].name}</th>
+                <td>{task.open.toLocaleString("en")}</td>
+                <td>{task.judged.toLocaleString("en")}</td>
+                <td>{task.judged ? task.seconds.toFixed(1) : "–"}</td>
+                <td>{task.agreement === null ? "–" : task.agreement.toFixed(2)}</td>
+                <td>{task.known.toLocaleString("en")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="hint">Agreement is beyond chance, where several people were asked the same.</p>
+    </section>
+  );
+}
+
+const CLOSED = ["suspended", "failed the test"];
+
+function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Person; onChange: () => void }) {
+  return (
+    <section>
+      <h2 class="with-action">
+        People
+        {user.role === "owner" && (
+          <a class="button" href="/api/pay.csv" download="pay.csv">
+            Hours and pay (CSV)
+          </a>
+        )}
+      </h2>
+      <div class="wide-table">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Judged</th>
+              <th scope="col">Hours</th>
+              <th scope="col">Pay ({said.currency})</th>
+              <th scope="col">Accuracy</th>
+              <th scope="col" class="is-text">
+                Tasks
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {said.workers.map((worker) => (
+              <tr key={worker.worker}>
+                <th scope="row" dir="auto">
+                  {worker.name ?? <span class="soft">forgotten</span>}
+                </th>
+                <td>{worker.judged.toLocaleString("en")}</td>
+                <td>{worker.hours.toFixed(2)}</td>
+                <td>{worker.pay.toFixed(2)}</td>
+                <td>
+                  {worker.accuracy === null ? (
+                    "–"
+                  ) : (
+                    <>
+                      {Math.round(100 * worker.accuracy)} % <span class="soft">of {worker.checked}</span>
+                    </>
+                  )}
+                </td>
+                <td class="is-text">
+                  <TaskLevels worker={worker} onChange={onChange} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="hint legend">
+        Tasks in the order above: <span class="level-dot is-in-the-test" /> in the test <span class="level-dot is-first-items" />{" "}
+        first items <span class="level-dot is-trusted" /> trusted <span class="level-dot is-suspended" /> suspended or failed;
+        press to open it again
+      </p>
+    </section>
+  );
+}
+
+/** A dot for each task; closed ones can be opened again. */
+function TaskLevels({ worker, onChange }: { worker: api.WorkerProgress; onChange: () => void }) {
+  return (
+    <span class="level-dots">
+      {api.TASKS.map((task) => {
+        const level = worker.levels[task];
+        const label = `${ASKING[task].name}: ${level ?? "not begun"}`;
+        const look = `level-dot is-${(level ?? "none").replaceAll(" ", "-")}`;
+        if (!level || !CLOSED.includes(level) || worker.name === null)
+          return <span key={task} class={look} role="img" aria-label={label} title={label} />;
+        return (
+          <button
+            key={task}
+            class={look}
+            aria-label={`${label}. Open it again, beginning with the test`}
+            title={`${label}. Open it again, beginning with the test`}
+            onClick={() => void api.reinstate(worker.worker, task).then(onChange, onChange)}
+          />
+        );
+      })}
+    </span>
+  );
+}

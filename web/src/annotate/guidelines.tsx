@@ -1,0 +1,167 @@
+import { useState } from "preact/hooks";
+import * as api from "./api";
+import { Formatted } from "./formatted";
+import { ASKING, WORDS } from "./tasks";
+
+/** What an answer should mind, with examples. */
+export function Guide({ task, guideline }: { task: api.Task; guideline: api.Guideline }) {
+  return (
+    <div class="guide">
+      <h2>{ASKING[task].name}</h2>
+      <Formatted text={guideline.text} />
+      {guideline.examples.length > 0 && <h3>Examples</h3>}
+      <ul class="examples">
+        {guideline.examples.map((example, place) => (
+          <li key={place}>
+            <p class="example-shown" dir="auto">
+              {example.shown}
+            </p>
+            <p>
+              <strong>{WORDS[example.answer] ?? example.answer}</strong>
+              {example.why && <span dir="auto"> – {example.why}</span>}
+            </p>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+interface PageProps {
+  guidelines: api.Guidelines;
+  isOwner: boolean;
+  onChange: (guidelines: api.Guidelines) => void;
+}
+
+/** All guidelines; their owner can edit them. */
+export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
+  const [edited, setEdited] = useState<api.Task | null>(null);
+  return (
+    <main class="page is-narrow" tabIndex={-1}>
+      <h1>Guidelines</h1>
+      {isOwner && <p class="lead">Everybody sees them beside the questions. Change what your photos need.</p>}
+      {api.TASKS.map((task) => (
+        <section key={task} class="card">
+          {edited === task ? (
+            <Edit
+              task={task}
+              guideline={guidelines[task]}
+              onDone={(said) => {
+                if (said) onChange({ ...guidelines, [task]: said });
+                setEdited(null);
+              }}
+            />
+          ) : (
+            <>
+              <Guide task={task} guideline={guidelines[task]} />
+              {isOwner && (
+                <button class="card-action" onClick={() => setEdited(task)} aria-label={`Edit: ${ASKING[task].name}`}>
+                  Edit
+                </button>
+              )}
+            </>
+          )}
+        </section>
+      ))}
+    </main>
+  );
+}
+
+interface EditProps {
+  task: api.Task;
+  guideline: api.Guideline;
+  onDone: (said: api.Guideline | null) => void;
+}
+
+const ANSWERS: Record<api.Task, string[]> = {
+  link: ["yes", "no"],
+  verify: ["yes", "no"],
+  requirement: ["box", "scene", "no box"],
+  drawing: ["drawn", "no more"],
+  quality: ["good", "bad"],
+  coverage: ["all", "more"],
+};
+
+function Edit({ task, guideline, onDone }: EditProps) {
+  const [text, setText] = useState(guideline.text);
+  const [examples, setExamples] = useState(guideline.examples);
+  const [failure, setFailure] = useState("");
+  const change = (place: number, what: Partial<api.Example>) =>
+    setExamples(examples.map((each, at) => (at === place ? { ...each, ...what } : each)));
+  const save = async (event: Event) => {
+    event.preventDefault();
+    try {
+      onDone(await api.putGuideline(task, { text, examples: examples.filter(({ shown }) => shown.trim()) }));
+    } catch (error) {
+      setFailure(api.lineOf(error));
+    }
+  };
+  return (
+    <form class="edit" onSubmit={save}>
+      <h2>{ASKING[task].name}</h2>
+      <label>
+        Text <span class="soft">(an empty line begins a paragraph, “- ” a list)</span>
+        <textarea dir="auto" rows={8} maxLength={10000} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <h3>Examples</h3>
+      {examples.map((example, place) => (
+        <fieldset key={place} class="example-edit">
+          <legend class="unseen">Example {place + 1}</legend>
+          <label>
+            Shown
+            <input
+              dir="auto"
+              maxLength={500}
+              value={example.shown}
+              onInput={(event) => change(place, { shown: event.currentTarget.value })}
+            />
+          </label>
+          <label>
+            Answer
+            <select value={example.answer} onChange={(event) => change(place, { answer: event.currentTarget.value })}>
+              {ANSWERS[task].map((answer) => (
+                <option key={answer} value={answer}>
+                  {WORDS[answer]}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label class="is-wide">
+            Why
+            <input
+              dir="auto"
+              maxLength={500}
+              value={example.why}
+              onInput={(event) => change(place, { why: event.currentTarget.value })}
+            />
+          </label>
+          <button type="button" class="quiet" onClick={() => setExamples(examples.filter((_, at) => at !== place))}>
+            Remove
+          </button>
+        </fieldset>
+      ))}
+      <p class="row">
+        <button
+          type="button"
+          disabled={examples.length >= 20}
+          onClick={() => setExamples([...examples, { shown: "", answer: ANSWERS[task][0]!, why: "" }])}
+        >
+          Add an example
+        </button>
+      </p>
+      {failure && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+      <p class="row">
+        <button class="main" type="submit">
+          Save
+        </button>
+        <button type="button" onClick={() => onDone(null)}>
+          Cancel
+        </button>
+      </p>
+    </form>
+  );
+}

@@ -1,0 +1,26 @@
+// Keys for everything: one listener, asked by whoever is on the screen.
+import { useEffect } from "preact/hooks";
+
+/** Call back for keys that nobody is typing with. Whoever handles a key says so by returning true. */
+export function useKeys(handle: (key: string, event: KeyboardEvent) => boolean | void, isOn = true) {
+  useEffect(() => {
+    if (!isOn) return;
+    const keyed = (event: KeyboardEvent) => {
+      if (event.defaultPrevented || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+      const isOnButton = event.target instanceof Element && event.target.closest("button, a, summary, select");
+      if ((event.key === "Enter" || event.key === " ") && isOnButton) return; // presses that
+      if (handle(event.key, event)) event.preventDefault();
+    };
+    addEventListener("keydown", keyed);
+    return () => removeEventListener("keydown", keyed);
+  });
+}
+
+const isTyping = (target: EventTarget | null) =>
+  target instanceof HTMLTextAreaElement ||
+  target instanceof HTMLSelectElement ||
+  (target instanceof HTMLInputElement && target.type !== "checkbox" && target.type !== "radio");
+
+/** Whether a key, as a button shows it, was pressed alone. */
+export const isKey = (event: KeyboardEvent, shown: string) =>
+  !event.ctrlKey && !event.metaKey && !event.altKey && event.key.toLowerCase() === shown.toLowerCase();

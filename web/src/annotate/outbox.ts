@@ -1,0 +1,58 @@
+// Answers on their way: kept in the browser until the server has them, so that nothing is lost when one of them goes away.
+import type { Answer, Question, Skip } from "./api";
+
+export interface Sent {
+  said: ({ kind: "answer" } & Answer) | ({ kind: "skip" } & Skip);
+  question: Question; // to be shown again where the answer cannot be
+}
+
+export class Outbox {
+  readonly #key: string;
+  #waiting: Sent[];
+
+  constructor(project: string, worker: string) {
+    this.#key = `deixis-answers ${project} ${worker}`;
+    this.#waiting = this.#read();
+  }
+
+  get waiting(): readonly Sent[] {
+    return this.#waiting;
+  }
+
+  get tokens(): string[] {
+    return this.#waiting.map(({ said }) => said.token);
+  }
+
+  add(sent: Sent) {
+    this.#waiting = [...this.#waiting, sent];
+    this.#keep();
+  }
+
+  remove(token: string) {
+    this.#waiting = this.#waiting.filter(({ said }) => said.token !== token);
+    this.#keep();
+  }
+
+  #read(): Sent[] {
+    try {
+      const found: unknown = JSON.parse(localStorage.getItem(this.#key) ?? "[]");
+      return Array.isArray(found) ? found.filter(isSent) : [];
+    } catch {
+      return [];
+    }
+  }
+
+  #keep() {
+    try {
+      if (this.#waiting.length) localStorage.setItem(this.#key, JSON.stringify(this.#waiting));
+      else localStorage.removeItem(this.#key);
+    } catch {
+      // Frames of other sites may keep nothing; then this page is all there is.
+    }
+  }
+}
+
+function isSent(found: unknown): found is Sent {
+  const { said, question } = (found ?? {}) as Partial<Sent>;
+  return typeof said?.token === "string" && typeof question?.token === "string";
+}

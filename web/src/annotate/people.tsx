@@ -1,0 +1,159 @@
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api";
+import { Dialog } from "./dialog";
+import { Failure, useTry } from "./door";
+
+const ROLES: Record<api.Role, string> = {
+  worker: "Worker: answers questions",
+  reviewer: "Reviewer: decides, too",
+  owner: "Owner: everything",
+};
+
+/** Who works here, and invitations. */
+export function PeoplePage({ user }: { user: api.Person }) {
+  const [people, setPeople] = useState<api.Invited[]>([]);
+  const [name, setName] = useState("");
+  const [role, setRole] = useState<api.Role>("worker");
+  const [vouched, setVouched] = useState(true);
+  const [made, setMade] = useState<{ name: string; link: string } | null>(null);
+  const [asked, setAsked] = useState<{ person: api.Invited; what: "link" | "forget" } | null>(null);
+  const { failure, isBusy, run } = useTry();
+  const look = () => void run(async () => setPeople(await api.people()));
+  useEffect(look, []);
+
+  const invite = (event: Event) => {
+    event.preventDefault();
+    void run(async () => {
+      const { link } = await api.invite(name.trim(), role, vouched);
+      setMade({ name: name.trim(), link });
+      setName("");
+      setPeople(await api.people());
+    });
+  };
+  const doAsked = () =>
+    void run(async () => {
+      if (!asked) return;
+      const { person, what } = asked;
+      setAsked(null);
+      if (what === "forget") await api.forget(person.worker);
+      else setMade({ name: person.name ?? "", link: (await api.inviteAgain(person.worker)).link });
+      setPeople(await api.people());
+    });
+
+  return (
+    <main class="page" tabIndex={-1}>
+      <h1>People</h1>
+      <section class="card">
+        <form class="edit invite" onSubmit={invite}>
+          <h2>Invite somebody</h2>
+          <label>
+            Name
+            <input dir="auto" required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+          </label>
+          <label>
+            Role
+            <select value={role} onChange={(event) => setRole(event.currentTarget.value as api.Role)}>
+              {Object.entries(ROLES).map(([value, words]) => (
+                <option key={value} value={value}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label class="check">
+            <input type="checkbox" checked={vouched} onChange={(event) => setVouched(event.currentTarget.checked)} />I vouch for
+            them: no history elsewhere is asked for
+          </label>
+          <button class="main" type="submit" disabled={isBusy || !name.trim()}>
+            Make a link
+          </button>
+        </form>
+        <Failure line={failure} />
+        {made && (
+          <div class="made" role="status">
+            <p>
+              Send this link to <b dir="auto">{made.name}</b>. It works once, and is shown only now.
+            </p>
+            <p class="with-button">
+              <input readOnly value={made.link} aria-label="Invitation link" onFocus={(event) => event.currentTarget.select()} />
+              <button onClick={() => void navigator.clipboard?.writeText(made.link)}>Copy</button>
+            </p>
+          </div>
+        )}
+      </section>
+      <section>
+        <div class="wide-table">
+          <table class="is-text">
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Role</th>
+                <th scope="col">State</th>
+                <th scope="col">
+                  <span class="unseen">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {people.map((person) => (
+                <tr key={person.worker}>
+                  <th scope="row" dir="auto">
+                    {person.name ?? <span class="soft">forgotten</span>}
+                  </th>
+                  <td>{person.role}</td>
+                  <td>{stateOf(person)}</td>
+                  <td class="row-actions">
+                    {!person.forgotten && person.worker !== user.id && (
+                      <>
+                        {person.role === "worker" && !person.vouched && (
+                          <button
+                            class="link"
+                            onClick={() =>
+                              void run(async () => {
+                                await api.vouchFor(person.worker);
+                                setPeople(await api.people());
+                              })
+                            }
+                          >
+                            Vouch
+                          </button>
+                        )}{" "}
+                        <button class="link" onClick={() => setAsked({ person, what: "link" })}>
+                          New link
+                        </button>{" "}
+                        <button class="link" onClick={() => setAsked({ person, what: "forget" })}>
+                          Forget
+                        </button>
+                      </>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+      {asked && (
+        <Dialog title={asked.what === "link" ? "A new link?" : "Forget this person?"} onClose={() => setAsked(null)}>
+          <p class="hint">
+            {asked.what === "link"
+              ? `The password of ${asked.person.name} stops working, and they choose a new one with the new link.`
+              : `Name, password and comments of ${asked.person.name} are removed for good. What they judged stays, without a name.`}
+          </p>
+          <p class="row">
+            <button class="main" onClick={doAsked}>
+              {asked.what === "link" ? "Make a new link" : "Forget them"}
+            </button>
+            <button onClick={() => setAsked(null)}>Cancel</button>
+          </p>
+        </Dialog>
+      )}
+    </main>
+  );
+}
+
+function stateOf(person: api.Invited): string {
+  if (person.forgotten) return "forgotten";
+  const joined = person.joined ? "joined" : "invited";
+  return person.role === "worker" && person.vouched ? `${joined}, vouched for` : joined;
+}

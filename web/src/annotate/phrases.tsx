@@ -1,0 +1,186 @@
+// The phrases of the captions, to be put right before people are asked about them.
+import { useEffect, useState } from "preact/hooks";
+import { markOf } from "../colours";
+import * as api from "./api";
+import { Failure, useTry } from "./door";
+import { Frame } from "./frame";
+import { spanOf, wordsOf, type Word } from "./words";
+
+const PAGE = 50;
+
+interface Props {
+  session: api.Session;
+  photo: string | undefined;
+  onOpen: (photo: string | null) => void;
+}
+
+export function PhrasesPage({ session, photo, onOpen }: Props) {
+  const [offset, setOffset] = useState(0);
+  const [found, setFound] = useState<{ total: number; photos: api.PhotoRow[] } | null>(null);
+  const { failure, run } = useTry();
+  useEffect(() => void run(async () => setFound(await api.photos(offset, PAGE))), [offset, photo]);
+
+  const rows = found?.photos ?? [];
+  const at = rows.findIndex(({ photo: each }) => each.id === photo);
+  if (photo)
+    return (
+      <OnePhoto
+        key={photo}
+        id={photo}
+        session={session}
+        next={rows[at + 1]?.photo.id ?? null}
+        onOpen={onOpen}
+      />
+    );
+  return (
+    <main class="page" tabIndex={-1}>
+      <h1>Phrases</h1>
+      <p class="lead">
+        Questions are about these phrases. Put them right before people begin; afterwards a change is a reviewer’s decision.
+      </p>
+      <Failure line={failure} />
+      <ul class="photo-rows">
+        {rows.map((row) => (
+          <li key={row.photo.id}>
+            <a href={`#/phrases/${encodeURIComponent(row.photo.id)}`}>
+              <span>{row.name}</span>
+              <span class="soft">{row.finished ? "finished" : row.begun ? "begun" : "not begun"}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {found && found.total > PAGE && (
+        <p class="row">
+          <button disabled={offset === 0} onClick={() => setOffset(Math.max(0, offset - PAGE))}>
+            ← Back
+          </button>
+          <span>
+            {offset + 1}–{Math.min(offset + PAGE, found.total)} of {found.total.toLocaleString("en")}
+          </span>
+          <button disabled={offset + PAGE >= found.total} onClick={() => setOffset(offset + PAGE)}>
+            On →
+          </button>
+        </p>
+      )}
+    </main>
+  );
+}
+
+interface OneProps {
+  id: string;
+  session: api.Session;
+  next: string | null;
+  onOpen: (photo: string | null) => void;
+}
+
+function OnePhoto({ id, session, next, onOpen }: OneProps) {
+  const [shown, setShown] = useState<api.PhrasesOf | null>(null);
+  const [phrases, setPhrases] = useState<api.Phrase[]>([]);
+  const [chosen, setChosen] = useState("");
+  const [begun, setBegun] = useState<{ caption: number; word: Word } | null>(null);
+  const [isSaved, setSaved] = useState(false);
+  const { failure, isBusy, run } = useTry();
+
+  const take = (found: api.PhrasesOf) => {
+    setShown(found);
+    setPhrases(found.phrases.map(({ id: place, types }) => ({ id: place, types })));
+  };
+  useEffect(() => void run(async () => take(await api.phrases(id))), []);
+  if (!shown) return <main class="notice">{failure || "One moment …"}</main>;
+
+  const change = (to: api.Phrase[]) => {
+    setPhrases(to);
+    setSaved(false);
+  };
+  const press = (caption: number, word: Word) => {
+    if (begun?.caption !== caption) return setBegun({ caption, word });
+    const made = `${caption}:${Math.min(begun.word.start, word.start)}-${Math.max(begun.word.end, word.end)}`;
+    setBegun(null);
+    if (phrases.some((phrase) => overlaps(phrase.id, made))) return;
+    change([...phrases, { id: made, types: [] }]);
+    setChosen(made);
+  };
+  const save = () =>
+    void run(async () => {
+      take(await api.putPhrases(id, phrases));
+      setSaved(true);
+      setChosen("");
+    });
+
+  const edited = phrases.find((phrase) => phrase.id === chosen);
+  return (
+    <main class="work phrases-work" tabIndex={-1}>
+      <Frame photo={shown.photo} hasPicture={session.photos} label="Photo" />
+      <section class="asking">
+        <p class="task-line">
+          <a href="#/phrases">← All photos</a>
+          {shown.begun && <span class="chip">people have begun here</span>}
+        </p>
+        <h1>Phrases</h1>
+        <p class="hint">Press the first and the last word of a new phrase. Press a phrase to change or remove it.</p>
+        {shown.captions.map(({ number, text }) => (
+          <p key={number} class="sentence words" dir="auto">
+            {wordsOf(text, phrases.filter((phrase) => spanOf(phrase.id).caption === number)).map((word) => {
+              if (!word.isWord) return word.text;
+              const isBegun = begun?.caption === number && begun.word.start === word.start;
+              return (
+                <button
+                  key={word.start}
+                  dir="auto"
+                  class={word.phrase ? `word is-phrase${word.phrase === chosen ? " is-chosen" : ""}` : `word${isBegun ? " is-begun" : ""}`}
+                  style={word.phrase ? { "--mark": markOf(0).colour } : undefined}
+                  aria-pressed={word.phrase ? word.phrase === chosen : isBegun}
+                  onClick={() => (word.phrase ? setChosen(word.phrase === chosen ? "" : word.phrase) : press(number, word))}
+                >
+                  {word.text}
+                </button>
+              );
+            })}
+          </p>
+        ))}
+        {edited && (
+          <fieldset class="types">
+            <legend>Types</legend>
+            {session.types.map((type) => (
+              <label key={type} class="check">
+                <input
+                  type="checkbox"
+                  checked={edited.types.includes(type)}
+                  onChange={() => change(phrases.map((each) => (each === edited ? withType(each, type) : each)))}
+                />
+                {type}
+              </label>
+            ))}
+            <p class="hint">None: deixis finds them out.</p>
+            <button
+              onClick={() => {
+                change(phrases.filter((each) => each !== edited));
+                setChosen("");
+              }}
+            >
+              Remove this phrase
+            </button>
+          </fieldset>
+        )}
+        <Failure line={failure} />
+        <p class="row">
+          <button class="main" disabled={isBusy} onClick={save}>
+            Save
+          </button>
+          {next && <button onClick={() => onOpen(next)}>Next photo →</button>}
+          <span role="status">{isSaved && "Saved."}</span>
+        </p>
+      </section>
+    </main>
+  );
+}
+
+function withType(phrase: api.Phrase, type: string): api.Phrase {
+  const types = phrase.types.includes(type) ? phrase.types.filter((each) => each !== type) : [...phrase.types, type];
+  return { ...phrase, types };
+}
+
+function overlaps(one: string, other: string): boolean {
+  const [a, b] = [spanOf(one), spanOf(other)];
+  return a.caption === b.caption && a.start < b.end && b.start < a.end;
+}

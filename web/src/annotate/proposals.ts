@@ -1,0 +1,18 @@
+// What a model has proposed. It is always said to be a model's.
+import type { Box } from "../api";
+import type { Question } from "./api";
+
+export function proposedBoxes({ task, proposal }: Question): Box[] {
+  if (task !== "drawing" || !proposal) return [];
+  return proposal.boxes ?? (proposal.box ? [proposal.box] : []);
+}
+
+/** Where a model has had a hand in what is shown. */
+export function proposalLine({ task, proposal }: Question): string {
+  if (!proposal) return "";
+  const sure = proposal.probability ? ` (${Math.round(100 * proposal.probability)} % sure)` : "";
+  if (task === "quality") return `A model drew this box${sure}`;
+  if (task === "drawing") return "A model suggests a box";
+  if (task === "verify") return "A model put these together; people have not looked yet";
+  return `With a model’s guess${sure}`;
+}

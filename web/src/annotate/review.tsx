@@ -1,0 +1,194 @@
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api";
+import { Captions } from "./captions";
+import { Frame } from "./frame";
+import { useKeys } from "./keys";
+import { Overlay } from "./overlay";
+
+const DECISIONS: Record<string, string> = {
+  box: "A box can be drawn",
+  scene: "It is the scene or the place",
+  "no box": "No box can be drawn",
+  all: "All boxes are there",
+  more: "A box is missing",
+  keep: "Keep the phrase",
+  drop: "Drop the phrase",
+  seen: "Read, nothing to do",
+};
+
+/** What waits for a reviewer: one thing at a time, with all that was said about it. */
+export function ReviewPage({ session }: { session: api.Session }) {
+  const [items, setItems] = useState<api.ReviewItem[] | null>(null);
+  const [total, setTotal] = useState(0);
+  const [at, setAt] = useState(0);
+  const [failure, setFailure] = useState("");
+  const [decided, setDecided] = useState<{ event: number; line: string } | null>(null);
+
+  const look = async () => {
+    try {
+      const found = await api.review();
+      setItems(found.items);
+      setTotal(found.total);
+      setAt((place) => Math.min(place, Math.max(0, found.items.length - 1)));
+    } catch (error) {
+      setFailure(api.lineOf(error));
+    }
+  };
+  useEffect(() => void look(), []);
+
+  const item = items?.[at];
+  const attempt = async (work: () => Promise<void>) => {
+    setFailure("");
+    try {
+      await work();
+    } catch (error) {
+      setFailure(api.lineOf(error));
+    }
+    await look();
+  };
+  const decide = (decision: string) =>
+    item &&
+    attempt(async () => {
+      if (decision === "seen") {
+        await api.seen(item.photo.id);
+        return setDecided(null);
+      }
+      const { event } = await api.decide(item.photo.id, item.mention, decision);
+      setDecided({ event, line: `“${item.phrase}”: ${DECISIONS[decision]?.toLowerCase()}.` });
+    });
+  const undo = (event: number) =>
+    attempt(async () => {
+      await api.undo(event);
+      setDecided(null);
+    });
+
+  useKeys((key, event) => {
+    if (!items || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    const decision = item?.decisions[Number(key) - 1];
+    if (decision) return void decide(decision), true;
+    if (key === "j" || key === "ArrowDown") return setAt(Math.max(0, Math.min(at + 1, items.length - 1))), true;
+    if (key === "k" || key === "ArrowUp") return setAt(Math.max(at - 1, 0)), true;
+    if (key === "u" && decided) return void undo(decided.event), true;
+  });
+
+  if (!items) return <main class="notice">{failure || "One moment …"}</main>;
+  return (
+    <main class="review" tabIndex={-1}>
+      <section class="review-list" aria-label="What waits">
+        <h1>
+          Review <span class="soft">{total}</span>
+        </h1>
+        <ol>
+          {items.map((each, place) => (
+            <li key={`${each.event} ${each.mention}`}>
+              <button
+                class={`review-item${place === at ? " is-active" : ""}`}
+                aria-current={place === at ? "true" : undefined}
+                onClick={() => setAt(place)}
+              >
+                <span class="review-phrase" dir="auto">
+                  {each.phrase}
+                </span>
+                <span class="soft">
+                  {each.remark === null ? each.reason : "a comment"}
+                  {each.holds_up && <span class="chip">holds up work</span>}
+                </span>
+              </button>
+            </li>
+          ))}
+        </ol>
+      </section>
+      <p class="status" role="status">
+        {failure && <span class="status-line is-trouble">{failure}</span>}
+        {decided && !failure && (
+          <span class="status-line is-good">
+            {decided.line}{" "}
+            <button class="link" onClick={() => void undo(decided.event)}>
+              Undo <kbd>U</kbd>
+            </button>
+          </span>
+        )}
+      </p>
+      {item ? (
+        <Item key={`${item.event} ${item.mention}`} item={item} session={session} onDecide={(said) => void decide(said)} onUndo={undo} />
+      ) : (
+        <div class="notice">
+          <h1>Nothing waits for you.</h1>
+          <p>Chains on which people disagree, phrases that they call bad, and their comments come here.</p>
+        </div>
+      )}
+    </main>
+  );
+}
+
+interface ItemProps {
+  item: api.ReviewItem;
+  session: api.Session;
+  onDecide: (decision: string) => void;
+  onUndo: (event: number) => void;
+}
+
+function Item({ item, session, onDecide, onUndo }: ItemProps) {
+  const [story, setStory] = useState<api.PhotoStory | null>(null);
+  useEffect(() => {
+    api.story(item.photo.id).then(setStory, () => undefined);
+  }, []);
+  const chain = story?.chains.find(({ mentions }) => mentions.includes(item.mention));
+  const mentions = chain?.mentions ?? [item.mention];
+  const captions = story?.captions.filter(({ parts }) => parts.some(({ mention }) => mention && mentions.includes(mention)));
+  return (
+    <>
+      <Frame photo={item.photo} hasPicture={session.photos} label="Photo">
+        <Overlay
+          photo={item.photo}
+          boxes={(chain?.boxes ?? []).map((box, place) => ({ box, look: "asked", tag: `${place + 1}` }))}
+        />
+      </Frame>
+      <section class="asking" aria-label="To decide">
+        <p class="task-line">
+          <span class="task-name">{item.remark === null ? sentence(item.reason) : "A comment"}</span>
+        </p>
+        <h2 class="asked-phrase" dir="auto">
+          “{item.phrase}”
+        </h2>
+        {item.remark !== null && (
+          <blockquote class="said-remark" dir="auto">
+            {item.remark}
+          </blockquote>
+        )}
+        {captions && <Captions captions={captions} mentions={mentions} isOneColour />}
+        <div class="answers is-dense" role="group" aria-label="Decisions">
+          {item.decisions.map((decision, place) => (
+            <button
+              key={decision}
+              class="answer"
+              disabled={decision === "all" && chain?.boxes.length === 0}
+              onClick={() => onDecide(decision)}
+            >
+              <kbd>{place + 1}</kbd>
+              <span>{DECISIONS[decision] ?? decision}</span>
+            </button>
+          ))}
+        </div>
+        {chain && (
+          <details class="story" open={item.remark === null}>
+            <summary>What was said ({chain.told.length})</summary>
+            <ol>
+              {chain.told.map((told) => (
+                <li key={told.event}>
+                  <b dir="auto">{told.who}</b> {told.said}
+                  <span class="soft"> → {told.led_to.split("; ").at(-1)!.replace(/^to /, "")}</span>
+                  <button class="link" aria-label={`Take back: ${told.said} of ${told.who}`} onClick={() => onUndo(told.event)}>
+                    take back
+                  </button>
+                </li>
+              ))}
+            </ol>
+          </details>
+        )}
+      </section>
+    </>
+  );
+}
+
+const sentence = (line: string) => (line ? line[0]!.toUpperCase() + line.slice(1) : "");

@@ -1,0 +1,109 @@
+// The six tasks in words: what is asked, how it can be answered, and by which key.
+import type { Question, Task } from "./api";
+
+export interface Choice {
+  answer: string;
+  key: string;
+  label: string;
+}
+
+interface Asking {
+  name: string;
+  question: (question: Question) => string;
+  hint: (question: Question) => string;
+  choices: (question: Question) => Choice[];
+}
+
+// Kept apart from the words around it, whatever its script.
+const phraseOf = ({ mentions }: Question) => `“\u2068${mentions[0]?.text ?? ""}\u2069”`;
+
+export const ASKING: Record<Task, Asking> = {
+  link: {
+    name: "Same or not",
+    question: () => "Do both phrases mean the same?",
+    hint: () => "The same person or thing in this photo, or exactly the same group.",
+    choices: () => [
+      { answer: "yes", key: "Y", label: "Yes, the same" },
+      { answer: "no", key: "N", label: "No, not the same" },
+    ],
+  },
+  verify: {
+    name: "All the same",
+    question: ({ mentions }) =>
+      mentions.length === 2 ? "Do both phrases mean the same?" : `Do all ${mentions.length} phrases mean the same?`,
+    hint: () => "A single one that does not fit makes it a no.",
+    choices: () => [
+      { answer: "yes", key: "Y", label: "Yes, all the same" },
+      { answer: "no", key: "N", label: "No, not all" },
+    ],
+  },
+  requirement: {
+    name: "Box or not",
+    question: (question) => `Can a box be drawn around ${phraseOf(question)}?`,
+    hint: () => "One box is enough for a yes.",
+    choices: () => [
+      { answer: "box", key: "1", label: "Yes, a box can be drawn" },
+      { answer: "scene", key: "2", label: "It is the scene or the place" },
+      { answer: "no box", key: "3", label: "No, it is not to be seen" },
+    ],
+  },
+  drawing: {
+    name: "Draw",
+    question: (question) => `Draw ${question.boxes.length ? "one more" : "one"} box around ${phraseOf(question)}`,
+    hint: (question) =>
+      question.boxes.length
+        ? "Around one that has no box yet, as tight as you can."
+        : "As tight as you can. Where there are several, begin with any one.",
+    choices: (question) => [
+      { answer: "drawn", key: "Enter", label: "Send this box" },
+      { answer: "no more", key: "N", label: question.boxes.length ? "No more boxes are needed" : "No box can be drawn" },
+    ],
+  },
+  quality: {
+    name: "Good or bad",
+    question: (question) => `Is this box good for ${phraseOf(question)}?`,
+    hint: (question) =>
+      question.boxes.length
+        ? "Tight, around all of it, and not around what has a box already (dashed)."
+        : "Tight, and around all of it.",
+    choices: () => [
+      { answer: "good", key: "Y", label: "Yes, it is good" },
+      { answer: "bad", key: "N", label: "No, it is bad" },
+    ],
+  },
+  coverage: {
+    name: "All there",
+    question: (question) => `Are all boxes for ${phraseOf(question)} drawn?`,
+    hint: () => "Each one that can be told apart has a box of its own.",
+    choices: () => [
+      { answer: "all", key: "Y", label: "Yes, all are there" },
+      { answer: "more", key: "N", label: "No, one is missing" },
+    ],
+  },
+};
+
+/** The words of an answer, for examples and votes. */
+export const WORDS: Record<string, string> = {
+  yes: "Yes",
+  no: "No",
+  box: "Box",
+  scene: "Scene or place",
+  "no box": "No box",
+  drawn: "Drawn",
+  "no more": "No more",
+  good: "Good",
+  bad: "Bad",
+  all: "All there",
+  more: "One is missing",
+};
+
+/** Where a level is told to the one who has it. */
+export function toldLevel(task: Task, before: string | undefined, now: string | undefined): string {
+  const name = `“${ASKING[task].name}”`;
+  if (!before || !now || before === now) return "";
+  if (now === "failed the test") return `The test of ${name} did not go well enough, so it is closed to you. The other tasks stay open.`;
+  if (now === "suspended") return `You get no more questions of ${name}: too many answers were not as expected.`;
+  if (before === "in the test") return `You have passed the test of ${name}. Thank you! From now on your answers count.`;
+  if (now === "trusted") return `Your first items of ${name} were good. Thank you!`;
+  return "";
+}

@@ -1,0 +1,245 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Box } from "../api";
+import type * as api from "./api";
+import { Answers } from "./answers";
+import { Captions } from "./captions";
+import type { Desk } from "./desk";
+import { BadPhrase, Comment, Help } from "./dialogs";
+import { Drawing, type DrawingControl } from "./drawing";
+import { Frame, type FrameControl } from "./frame";
+import { Guide } from "./guidelines";
+import { isKey, useKeys } from "./keys";
+import { Overlay, type Laid } from "./overlay";
+import { proposalLine, proposedBoxes } from "./proposals";
+import { ASKING } from "./tasks";
+
+// A key that is pressed twice by mistake must not answer the next question too.
+const TOO_SOON_MS = 250;
+const FAST_STEP = 6;
+const ARROWS: Record<string, [number, number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
+
+interface Props {
+  desk: Desk;
+  question: api.Question;
+  hasPicture: boolean;
+  guideline: api.Guideline | null;
+  testOf: { done: number; of: number } | null;
+  isGuideOpen: boolean;
+  onGuide: (isOpen: boolean) => void;
+}
+
+/** One question: the photo, what is asked about it, and the ways to answer. */
+export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
+  const [open, setOpen] = useState<"comment" | "bad phrase" | "help" | null>(null);
+  const [remark, setRemark] = useState("");
+  const [box, setBox] = useState<Box | null>(null);
+  const [accepted, setAccepted] = useState(-1);
+  const [isReady, setReady] = useState(false);
+  const [isSettled, setSettled] = useState(false);
+  const frame = useRef<FrameControl>(null);
+  const drawing = useRef<DrawingControl>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
+
+  const asking = ASKING[question.task];
+  const isDrawing = question.task === "drawing";
+  const proposed = proposedBoxes(question);
+  const canAnswer = isReady && isSettled;
+
+  useEffect(() => {
+    if (document.activeElement === document.body) heading.current?.focus();
+    const settled = setTimeout(() => setSettled(true), TOO_SOON_MS);
+    return () => clearTimeout(settled);
+  }, []);
+
+  const answer = (said: string) => {
+    if (!canAnswer || (said === "drawn" && !box)) return;
+    desk.answer(question, { answer: said, box: said === "drawn" ? box : null, remark });
+  };
+  const skip = (badPhrase: string | null, said = remark) => isSettled && desk.skip(question, { bad_phrase: badPhrase, remark: said });
+  const accept = () => {
+    const wanted = proposed[accepted + 1];
+    if (!wanted) return;
+    setAccepted(accepted + 1);
+    drawing.current?.put(wanted);
+  };
+  const begin = () => drawing.current?.put(middleOf(question.photo));
+
+  useKeys((key, event) => {
+    const choice = asking.choices(question).find((each, place) => isKey(event, each.key) || isKey(event, `${place + 1}`));
+    if (event.repeat && !(key in ARROWS)) return;
+    if ((event.ctrlKey || event.metaKey) && key.toLowerCase() === "z") return desk.undo(), true;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (choice) return answer(choice.answer), true;
+    if (isDrawing && key in ARROWS && box) {
+      const step = event.repeat ? FAST_STEP : 1;
+      const [right, down] = ARROWS[key]!;
+      return drawing.current?.nudge(right * step, down * step, event.shiftKey), true;
+    }
+    if (key in ARROWS) return frame.current?.pan(...ARROWS[key]!), true;
+    if (isDrawing && isKey(event, "b")) return begin(), true;
+    if (isDrawing && isKey(event, "a")) return accept(), true;
+    if (isDrawing && box && ["Escape", "Delete", "Backspace"].includes(key)) return drawing.current?.remove(), true;
+    if (key === "+" || key === "=") return frame.current?.zoom(1), true;
+    if (key === "-") return frame.current?.zoom(-1), true;
+    if (key === "0") return frame.current?.zoom(0), true;
+    if (isKey(event, "u")) return desk.undo(), true;
+    if (isKey(event, "s")) return skip(null), true;
+    if (isKey(event, "c")) return setOpen("comment"), true;
+    if (isKey(event, "x")) return setOpen("bad phrase"), true;
+    if (isKey(event, "g")) return onGuide(!isGuideOpen), true;
+    if (key === "Escape" && isGuideOpen) return onGuide(false), true;
+    if (key === "?") return setOpen("help"), true;
+  });
+
+  return (
+    <main class={`work${isGuideOpen && guideline ? " has-guide" : ""}`}>
+      <Frame
+        photo={question.photo}
+        hasPicture={hasPicture}
+        label="Photo"
+        control={frame}
+        isDrawing={isDrawing}
+        onReady={setReady}
+      >
+        <Overlay photo={question.photo} boxes={laidOut(question, accepted >= 0 ? [] : proposed)} />
+        {isDrawing && <Drawing photo={question.photo} control={drawing} onBox={setBox} onUndo={() => desk.undo()} />}
+      </Frame>
+      <section class="asking" aria-label="Question">
+        <div class="asking-top">
+        <p class="task-line">
+          <span class="task-name">{asking.name}</span>
+          {question.test && (
+            <span class="chip">
+              Test question{testOf && testOf.of > 0 ? ` ${Math.min(testOf.done + 1, testOf.of)} of ${testOf.of}` : ""}
+            </span>
+          )}
+        </p>
+        <h1 ref={heading} tabIndex={-1}>
+          {asking.question(question)}
+        </h1>
+        <p class="hint">{asking.hint(question)}</p>
+        <Captions
+          captions={question.captions}
+          mentions={question.mentions.map(({ id }) => id)}
+          isOneColour={question.task !== "link"}
+        />
+        {question.proposal && (
+          <p class="suggestion">
+            <span class="chip is-model">{proposalLine(question)}</span>
+            {accepted + 1 < proposed.length && (
+              <button onClick={accept}>
+                <kbd>A</kbd> {accepted < 0 ? "Take it" : "Take the next one"}
+              </button>
+            )}
+          </p>
+        )}
+        {isDrawing && (
+          <p class="hint drawing-hint">
+            {box ? (
+              <>Drag its sides and corners, or use the arrow keys; with Shift they resize it.</>
+            ) : (
+              <>
+                Drag over the photo, or{" "}
+                <button class="link" onClick={begin}>
+                  begin in the middle
+                </button>{" "}
+                <kbd>B</kbd> and use the arrow keys.
+              </>
+            )}
+          </p>
+        )}
+        {remark && (
+          <p class="kept-remark">
+            <span class="soft">Your comment goes with the answer:</span> <span dir="auto">{remark}</span>
+          </p>
+        )}
+        </div>
+        <Answers question={question} canAnswer={canAnswer} hasBox={box !== null} onAnswer={answer} />
+        <Tools
+          canUndo={desk.canUndo}
+          isGuideOpen={isGuideOpen}
+          onUndo={() => desk.undo()}
+          onSkip={() => skip(null)}
+          onOpen={setOpen}
+          onGuide={() => onGuide(!isGuideOpen)}
+        />
+      </section>
+      {isGuideOpen && guideline && (
+        <aside class="guide-panel" aria-label="Guidelines">
+          <button class="quiet guide-close" onClick={() => onGuide(false)}>
+            Hide <kbd>G</kbd>
+          </button>
+          <Guide task={question.task} guideline={guideline} />
+        </aside>
+      )}
+      {open === "comment" && (
+        <Comment
+          remark={remark}
+          onClose={() => setOpen(null)}
+          onKeep={(said) => {
+            setRemark(said);
+            setOpen(null);
+          }}
+          onSkip={(said) => skip(null, said)}
+        />
+      )}
+      {open === "bad phrase" && (
+        <BadPhrase mentions={question.mentions} onClose={() => setOpen(null)} onChoose={(id) => skip(id)} />
+      )}
+      {open === "help" && <Help question={question} onClose={() => setOpen(null)} />}
+    </main>
+  );
+}
+
+interface ToolsProps {
+  canUndo: boolean;
+  isGuideOpen: boolean;
+  onUndo: () => void;
+  onSkip: () => void;
+  onOpen: (what: "comment" | "bad phrase" | "help") => void;
+  onGuide: () => void;
+}
+
+function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsProps) {
+  return (
+    <div class="tools" role="group" aria-label="More">
+      <button class="quiet" disabled={!canUndo} onClick={onUndo}>
+        <kbd>U</kbd> Undo
+      </button>
+      <button class="quiet" onClick={onSkip}>
+        <kbd>S</kbd> Skip
+      </button>
+      <button class="quiet" onClick={() => onOpen("comment")}>
+        <kbd>C</kbd> Comment
+      </button>
+      <button class="quiet" onClick={() => onOpen("bad phrase")}>
+        <kbd>X</kbd> Bad phrase
+      </button>
+      <button class="quiet" aria-pressed={isGuideOpen} onClick={onGuide}>
+        <kbd>G</kbd> Guidelines
+      </button>
+      <button class="quiet" onClick={() => onOpen("help")}>
+        <kbd>?</kbd> Keys
+      </button>
+    </div>
+  );
+}
+
+/** The boxes that are looked at, not drawn. */
+function laidOut({ task, boxes, new_box }: api.Question, proposed: readonly Box[]): Laid[] {
+  const judged: Laid[] = new_box ? [{ box: new_box, look: "asked" }] : [];
+  const numbered = (box: Box, place: number): Laid => ({ box, look: "asked", tag: `${place + 1}` });
+  if (task === "coverage") return boxes.map(numbered);
+  return [
+    ...boxes.map((box): Laid => ({ box, look: "other" })),
+    ...judged,
+    ...proposed.map((box): Laid => ({ box, look: "proposed", tag: "suggested" })),
+  ];
+}
+
+const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];
