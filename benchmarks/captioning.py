@@ -8,6 +8,8 @@ the best of several rounds, on one thread unless told otherwise: on a busy machi
 
 alone: one photo at a time.
 among: all photos in one call, and how many times as many sentences a second that is; taken in turns with the former.
+Beside it the same for the softmax's matrix product by itself: a beam of one photo has as many rows as it is wide, so
+that there is little left to gain from more. What is gained beyond that is saved on the way to the product.
 retrieval: log P(w | I) of photos and sentences, in three ways: each pair by itself; the language part once for each
 sentence; and, as it is done, every beginning of a sentence once. Give real captions with --captions, a file with one a
 line: made-up ones share fewer beginnings.
@@ -69,6 +71,15 @@ def rows(photos: WithCells, some: slice) -> WithCells:
     return WithCells(photos.vectors[some], photos.cells[some])
 
 
+@torch.inference_mode()
+def product_gain(model: MRNN, width: int, many: int = 640) -> float:
+    """How many times as many rows a second the softmax's product takes, many at once instead of a beam's."""
+    weight = model.network.words_weight.T.contiguous()
+    few_rows, many_rows = torch.randn(width, len(weight)), torch.randn(many, len(weight))
+    few = seconds(lambda: [few_rows @ weight for _ in range(20)], rounds=ROUNDS) / 20 / width
+    return few / (seconds(lambda: many_rows @ weight, rounds=ROUNDS) / many)
+
+
 def print_decoding(model: MRNN, photos: int, longest: int) -> None:
     looks = some_photos(model, photos)
     for name, how in (
@@ -76,6 +87,7 @@ def print_decoding(model: MRNN, photos: int, longest: int) -> None:
         ("beam 5", Decoding(beam=5, longest=longest)),
         ("beam 10", Decoding(beam=10, count=10, longest=longest)),
     ):
+        width = 1 if how.method == "greedy" else how.beam
         model.generate(rows(looks, slice(0, 2)), how)
         several: list[float] = []
         alone: list[list[float]] = []
@@ -87,7 +99,7 @@ def print_decoding(model: MRNN, photos: int, longest: int) -> None:
         one, many = float(np.min(alone, axis=0).mean()), min(several)
         print(
             f"{name:8s} {1000 * one:6.2f} ms a sentence alone, {1000 * many:6.2f} ms among {photos} "
-            f"({one / many:.1f} times as many a second)"
+            f"({one / many:.1f} times as many a second; the softmax's product {product_gain(model, width):.1f})"
         )
 
 

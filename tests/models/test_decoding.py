@@ -8,6 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
@@ -288,3 +290,50 @@ def test_perplexity_is_base_two_with_the_end_sign_counted() -> None:
 def test_what_cannot_be_decoded_is_refused_by_name(wrong: dict[str, object], named: str) -> None:
     with pytest.raises(DeixisError, match=named):
         Decoding(**wrong)  # type: ignore[arg-type]
+
+
+def plainly_by_beam(network: MRNNNetwork, seen: Seen, how: Decoding, start: str) -> list[Generated]:
+    """One photo, by lists and sorting: every continuation of every sentence is looked at, by the network itself."""
+    kept = [Generated(tuple(start.split()), 0.0, finished=False)]
+    kept = [Generated(kept[0].words, log_probability(network, seen, kept[0]), finished=False)]
+
+    def rank(sentence: Generated) -> float:
+        return sentence.log_probability / (len(sentence.words) + sentence.finished) ** how.length_power
+
+    for _ in range(len(kept[0].words), how.longest):
+        longer = [sentence for sentence in kept if sentence.finished]
+        for sentence in kept:
+            if not sentence.finished:
+                words = torch.tensor([[network.start, *VOCABULARY.encode(sentence.words)]])
+                with torch.inference_mode():
+                    likely = network(seen, words)[0][0, -1].log_softmax(-1).tolist()
+                for number, word in enumerate(VOCABULARY.words):
+                    total = sentence.log_probability + likely[number]
+                    longer.append(Generated((*sentence.words, word), total, finished=False))
+                if sentence.words:
+                    longer.append(Generated(sentence.words, sentence.log_probability + likely[network.end]))
+        kept = sorted(longer, key=rank, reverse=True)[: how.beam]
+    return kept[: how.count]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    seed=st.integers(0, 1000),
+    beam=st.integers(1, 6),
+    power=st.sampled_from([0.0, 0.0, 0.5, 1.0]),
+    longest=st.integers(2, 7),
+    photos=st.integers(1, PHOTOS),
+    start=st.sampled_from(["", "c"]),
+    data=st.data(),
+)
+def test_a_beam_writes_what_a_plain_search_writes(
+    kind: str, seed: int, beam: int, power: float, longest: int, photos: int, start: str, data: st.DataObject
+) -> None:
+    how = Decoding(beam=beam, count=data.draw(st.integers(1, beam)), length_power=power, longest=longest)
+    network = made(kind, seed)
+    seen = seen_by(network)
+    for photo, sentences in enumerate(decoded(network, how, start, photos)):
+        expected = plainly_by_beam(network, seen.take(slice(photo, photo + 1)), how, start)
+        assert [(s.words, s.finished) for s in sentences] == [(s.words, s.finished) for s in expected]
+        assert [s.log_probability for s in sentences] == pytest.approx([s.log_probability for s in expected])

@@ -127,6 +127,12 @@ def test_the_refined_feature_is_g_of_v_i() -> None:
     np.testing.assert_allclose(model.refined(photos(3)), expected, rtol=1e-5)
 
 
+def test_vectors_are_refined_without_their_cells() -> None:
+    model, looks = model_of("attention"), photos(3, attention=True)
+    assert isinstance(looks, WithCells)
+    np.testing.assert_array_equal(model.refined(looks.vectors), model.refined(looks))
+
+
 def test_a_model_in_learning_stays_so_but_does_not_drop_out_in_use() -> None:
     model = MRNN(5, WORDS, replace(KINDS["m-rnn"], dropout=0.5)).look_at(photos(20, seed=1))
     model.network.train()

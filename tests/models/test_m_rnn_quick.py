@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from deixis.models.decoding_search import Growing
 from deixis.models.m_rnn import PAPERS, MRNNNetwork, MRNNSettings
 from deixis.models.m_rnn_quick import QuickMRNN
 
@@ -33,9 +34,13 @@ def test_word_by_word_it_says_what_the_network_says(kind: str) -> None:
         quick = QuickMRNN(network)
         twice = seen.repeat(2)
         slow_state, quick_state = network.first_state(4), quick.first_state(4)
-        for step, words in enumerate(torch.tensor([[network.start] * 4, [3, 1, 0, 2], [0, 7, 1, 1], [3, 3, 4, 5]])):
+        ready, growing = quick.ready(seen), Growing(2, 2)
+        for words in torch.tensor([[network.start] * 4, [3, 1, 0, 2], [0, 7, 1, 1], [3, 3, 4, 5]]):
             slow, slow_state = network(twice, words[:, None], slow_state)
-            alive = torch.tensor([True, False, step > 1, True]) if step else None
-            fast, quick_state = quick.next_words(quick.ready(seen), words.view(2, 2), quick_state, alive)
-            expected = slow[:, 0].log_softmax(-1)
-            torch.testing.assert_close(fast, expected if alive is None else expected[alive])
+            fast, quick_state = quick.next_words(ready, words, quick_state, growing)
+            torch.testing.assert_close(fast, slow[:, 0].log_softmax(-1))
+        some = torch.tensor([0, 2, 3])
+        slow, _ = network(twice.take(some), torch.tensor([[1], [6], [0]]), tuple(part[some] for part in slow_state))
+        state = tuple(part[some] for part in quick_state)
+        fast, _ = quick.next_words(ready, torch.tensor([1, 6, 0]), state, Growing(2, 2, some))
+        torch.testing.assert_close(fast, slow[:, 0].log_softmax(-1))

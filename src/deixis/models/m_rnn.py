@@ -312,12 +312,17 @@ class MRNNNetwork(nn.Module):
 
     def write(self, multimodal: Tensor) -> Tensor:
         """What the softmax is of: (…, words, unknown and end) from (…, multimodal_size)."""
+        return functional.linear(self.before_words(multimodal), self.words_weight, self.word_bias)
+
+    def before_words(self, multimodal: Tensor) -> Tensor:
+        """What `words_weight` is multiplied by."""
         multimodal = self.dropout(multimodal)
-        if self.to_words is not None:
-            return functional.linear(multimodal, self.to_words.weight, self.word_bias)
-        assert self.to_embedding is not None  # noqa: S101 - there is one of the two
-        embedded = self.to_embedding(multimodal)
-        return functional.linear(embedded, self.first.weight[: len(self.word_bias)], self.word_bias)
+        return multimodal if self.to_embedding is None else self.to_embedding(multimodal)
+
+    @property
+    def words_weight(self) -> Tensor:
+        """A row for each word that can be written, the unknown word and the end sign."""
+        return self.first.weight[: len(self.word_bias)] if self.to_words is None else self.to_words.weight
 
     def forward(self, seen: Seen, words: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """What the softmax is of, after each of the words (n, t) that are read, and the state after the last."""

@@ -52,4 +52,4 @@ class CellAttention(nn.Module):
 
     def _parts(self, rows: Tensor) -> Tensor:
         """(n, t, size) as (n, heads, t, size / heads)."""
-        return rows.view(*rows.shape[:-1], self.heads, -1).transpose(1, 2)
+        return rows.view(*rows.shape[:-1], self.heads, rows.shape[-1] // self.heads).transpose(1, 2)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.models.decoding import Decoding, Generated, decode, start_ids
+from deixis.models.decoding_search import Growing
 from deixis.models.m_rnn import Seen
 from deixis.models.m_rnn_cells import State
 from deixis.models.m_rnn_model import MRNN, Photos
@@ -48,12 +49,10 @@ class WritingTogether:
         pairs = zip(self._writers, seen.parts, strict=True)
         return SeenByAll(tuple(writer.ready(part) for writer, part in pairs))
 
-    def next_words(
-        self, seen: SeenByAll, words: Tensor, state: State, alive: Tensor | None = None
-    ) -> tuple[Tensor, State]:
+    def next_words(self, seen: SeenByAll, words: Tensor, state: State, growing: Growing) -> tuple[Tensor, State]:
         """Log-probabilities of what follows each word, and the state after it; as `QuickMRNN` gives them."""
         found = [
-            writer.next_words(part, words, state[own], alive)
+            writer.next_words(part, words, state[own], growing)
             for writer, part, own in zip(self._writers, seen.parts, self._parts, strict=True)
         ]
         likely = torch.stack([each for each, _ in found]).logsumexp(0) - float(np.log(len(found)))

@@ -110,7 +110,7 @@ class MRNN(StoredModel, Scorer):
         self.settings = settings or MRNNSettings()
         self.photo_size, self.cell_size = photo_size, cell_size
         self.vocabulary = vocabulary
-        self.network = MRNNNetwork(photo_size, len(vocabulary), self.settings, cell_size).to(device)
+        self.network = MRNNNetwork(photo_size, len(vocabulary), self.settings, cell_size).to(device).eval()
         self._quick: tuple[list[tuple[int, int, int]], QuickMRNN] | None = None
         self.references_: Photos = np.zeros((0, photo_size), dtype=np.float32)
 
@@ -230,8 +230,8 @@ class MRNN(StoredModel, Scorer):
         return matrix
 
     def refined(self, photos: Photos) -> Floats:
-        """§8.1: photos as the multimodal layer sees them, by which like photos are found better."""
-        vectors, _ = self._checked(photos)
+        """§8.1: photos as the multimodal layer sees them, by which like photos are found better; without cells too."""
+        vectors = self._vectors(photos)
         with self._at_rest():
             made = [self.network.refined(self._moved(vectors[block])).cpu() for block in _blocks(len(vectors))]
         array: Floats = torch.cat(made).numpy() if made else np.zeros((0, self.settings.multimodal_size), np.float32)
@@ -275,17 +275,20 @@ class MRNN(StoredModel, Scorer):
 
     def _checked(self, photos: Photos) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """Vectors and cells, once it is certain that the network can take them."""
+        vectors = self._vectors(photos)
         if not self.settings.attention:
-            if isinstance(photos, WithCells):
-                photos = photos.vectors
-            return checked_rows(photos, self.photo_size, "photo or region").numpy(), None
+            return vectors, None
         if not isinstance(photos, WithCells):
             raise DeixisError("m-rnn: with attention=true photos are given as WithCells(vectors, cells)")
-        vectors, cells = checked_rows(photos.vectors, self.photo_size, "photo or region").numpy(), photos.cells
+        cells = photos.cells
         if cells.ndim != 3 or len(cells) != len(vectors) or cells.shape[2] != self.cell_size:
             wanted = (len(vectors), "cells", self.cell_size)
             raise DeixisError(f"cells of shape {cells.shape}: they must be {wanted}")
         return vectors, cells
+
+    def _vectors(self, photos: Photos) -> NDArray[Any]:
+        rows = photos.vectors if isinstance(photos, WithCells) else photos
+        return checked_rows(rows, self.photo_size, "photo or region").numpy()
 
     def _blocks(self, photos: Photos) -> Iterator[SeenPhotos]:
         """What the network makes of photos, some at a time."""
@@ -314,12 +317,14 @@ class MRNN(StoredModel, Scorer):
     def _at_rest(self) -> Iterator[None]:
         """The network as in use, not as in learning."""
         was_training = self.network.training
-        self.network.eval()
+        if was_training:  # to tell every layer takes as long as to write a word
+            self.network.eval()
         try:
             with torch.inference_mode():
                 yield
         finally:
-            self.network.train(was_training)
+            if was_training:
+                self.network.train()
 
 
 def _standard(rows: NDArray[Any], mean: Tensor, scale: Tensor) -> None:

@@ -1,7 +1,7 @@
 """The same network for writing a word at a time: what follows from a word alone is looked up and not computed.
 
-After a word has been chosen, its embeddings, what they add to the multimodal layer and what they add to the gates of a
-recurrent layer are rows of tables. What is left is one product with the state, attention and the softmax.
+After a word has been chosen, what its embeddings add to the recurrent and to the multimodal layer are rows of tables.
+What is left are two products with the state, attention and the softmax.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from deixis.models.decoding_search import Growing
 from deixis.models.m_rnn import MRNNNetwork, Seen
 from deixis.models.m_rnn_cells import TANH_INNER, TANH_OUTER, GatedRecurrence, State
 
 
 class QuickMRNN:
-    """Writes as its network does, in about half the time.
-
-    Its state is its own: what the recurrent layer will add to the next word, and with gates what these act on.
+    """Writes as its network does, in less than half the time.
 
     Parameters
     ----------
@@ -30,10 +29,10 @@ class QuickMRNN:
     --------
     >>> from deixis.models.m_rnn import MRNNSettings
     >>> network = MRNNNetwork(8, 10, MRNNSettings()).eval()
-    >>> quick, words = QuickMRNN(network), torch.tensor([[4, 7], [1, 1]])
+    >>> quick, words = QuickMRNN(network), torch.tensor([4, 7, 1, 1])
     >>> with torch.inference_mode():
     ...     seen = quick.ready(network.see(torch.ones(2, 8)))
-    ...     likely, state = quick.next_words(seen, words, quick.first_state(4))
+    ...     likely, state = quick.next_words(seen, words, quick.first_state(4), Growing(photos=2, width=2))
     >>> likely.shape
     torch.Size([4, 12])
     """
@@ -49,28 +48,29 @@ class QuickMRNN:
         if network.from_word is not None:
             spoken = spoken + network.from_word(first if network.settings.word_from == "first" else second)
         # The factors of the scaled tanh are in the weights before and after it.
-        self._spoken = TANH_INNER * spoken
-        self._inputs, self._from_word, recurrent, self._bias = _recurrent_parts(network, second)
-        multiplied = [recurrent, TANH_INNER * network.from_state.weight]
+        spoken, from_state = TANH_INNER * spoken, [TANH_INNER * network.from_state.weight]
+        self._sizes = [network.settings.multimodal_size]
         if network.attention is not None:
             width = network.settings.attention_size // network.settings.attention_heads
-            multiplied.append(network.attention.to_query.weight / width**0.5)
+            from_state.append(network.attention.to_query.weight / width**0.5)
+            self._sizes.append(network.settings.attention_size)
             self._from_values = TANH_INNER * network.attention.from_values.weight.T
-        self._sizes = [len(part) for part in multiplied]
-        self._from_state = torch.cat(multiplied).T.contiguous()
-        weight = first[: len(network.word_bias)] if network.to_words is None else network.to_words.weight
+        # A word asks no questions of its own.
+        self._spoken = functional.pad(spoken, (0, sum(self._sizes[1:])))
+        # Some rows times these are twice as fast as times the weights as they are stored.
+        self._from_state = torch.cat(from_state).T.contiguous()
+        self._inputs, self._from_word, recurrent, self._state_bias = _recurrent_parts(network, second)
+        self._recurrent = recurrent.T.contiguous()
+        weight = network.words_weight
         if network.to_embedding is not None:
             self._to_embedding = TANH_OUTER * network.to_embedding.weight.T
         else:
             weight = TANH_OUTER * weight
-        # Some rows times this are twice as fast as times the weights as they are stored.
         self._to_words, self._word_bias = weight.T.contiguous(), network.word_bias.clone()
 
     def first_state(self, rows: int) -> State:
         """The state before any word."""
-        added = self._bias.expand(rows, -1)
-        size = self._network.settings.recurrent_size
-        return (added,) if self._kind == "relu" else (added, added.new_zeros(rows, size))
+        return self._network.first_state(rows)
 
     def ready(self, seen: Seen) -> Seen:
         """What the network has made of photos, as `next_words` takes it."""
@@ -80,9 +80,15 @@ class QuickMRNN:
                 spoken = self._network.from_word(words)
                 multimodal = spoken if multimodal is None else multimodal + spoken
             words = words if self._kind == "relu" else functional.linear(words, self._from_word)
-        return replace(seen, words=words, multimodal=None if multimodal is None else TANH_INNER * multimodal)
+        return replace(
+            seen,
+            words=words,
+            multimodal=None if multimodal is None else TANH_INNER * multimodal,
+            keys=None if seen.keys is None else seen.keys.contiguous(),
+            values=None if seen.values is None else seen.values.contiguous(),
+        )
 
-    def next_words(self, seen: Seen, words: Tensor, state: State, alive: Tensor | None = None) -> tuple[Tensor, State]:
+    def next_words(self, seen: Seen, words: Tensor, state: State, growing: Growing) -> tuple[Tensor, State]:
         """Log-probabilities of what follows each word, (rows, words, unknown and end), and the state after it.
 
         Parameters
@@ -90,32 +96,32 @@ class QuickMRNN:
         seen
             What `ready` gave, a row for each photo.
         words
-            (photos, n): the last word of each sentence.
+            (rows,): the last word of each sentence.
         state
-            Before these words, photos · n rows.
-        alive
-            (photos · n,): which rows are asked for; all where it is None. The state is that of all.
+            Before these words.
+        growing
+            Of which photos the sentences are.
         """
-        each = functional.embedding(words, self._inputs)
+        word = self._inputs.index_select(0, words)
         if seen.words is not None:
-            each = each + seen.words[:, None]
-        now, kept = self._recur(each.flatten(0, 1), state)
-        added, multimodal, *questions = (now @ self._from_state).split_with_sizes(self._sizes, 1)
-        multimodal = multimodal.view(*words.shape, -1) + functional.embedding(words, self._spoken)
+            word = word + growing.of_photos(seen.words)
+        state = self._recur(word, state)
+        spoken = torch.addmm(self._spoken.index_select(0, words), state[0], self._from_state)
+        multimodal, *questions = spoken.split_with_sizes(self._sizes, 1)
         if seen.multimodal is not None:
-            multimodal = multimodal + seen.multimodal[:, None]
+            multimodal = multimodal + growing.of_photos(seen.multimodal)
         if questions:
-            multimodal = multimodal + self._looked_at(seen, questions[0].view(*words.shape, -1))
-        multimodal = multimodal.flatten(0, 1)
-        likely = self._written(multimodal if alive is None else multimodal[alive])
-        return likely, (added, *kept) if self._kind == "relu" else (added + self._bias, *kept)
+            multimodal = torch.addmm(multimodal, self._looked_at(seen, questions[0], growing), self._from_values)
+        return self._written(multimodal), state
 
-    def _looked_at(self, seen: Seen, questions: Tensor) -> Tensor:
-        """What attention adds to the multimodal layer."""
+    def _looked_at(self, seen: Seen, questions: Tensor, growing: Growing) -> Tensor:
+        """What attention finds for each sentence."""
         assert seen.keys is not None and seen.values is not None  # noqa: S101, PT018 - the network has attention
-        several = questions.view(*questions.shape[:2], seen.keys.shape[1], -1).transpose(1, 2)
-        found = (several @ seen.keys.mT).softmax(-1) @ seen.values
-        return found.transpose(1, 2).flatten(2) @ self._from_values
+        photos, heads, _, size = seen.keys.shape
+        several = growing.by_photo(questions).view(photos, -1, heads, size).transpose(1, 2)
+        likeness = several.reshape(photos * heads, -1, size).bmm(seen.keys.flatten(0, 1).mT).softmax(-1)
+        found = likeness.bmm(seen.values.flatten(0, 1)).view(photos, heads, -1, size).transpose(1, 2)
+        return growing.one_after_another(found.reshape(photos, -1, heads * size))
 
     def _written(self, multimodal: Tensor) -> Tensor:
         shown = multimodal.tanh()
@@ -123,27 +129,36 @@ class QuickMRNN:
             shown = shown @ self._to_embedding
         return torch.addmm(self._word_bias, shown, self._to_words).log_softmax(-1)
 
-    def _recur(self, word: Tensor, state: State) -> tuple[Tensor, State]:
-        """What the recurrent layer shows, and what it keeps besides."""
-        added = state[0]
+    def _recur(self, word: Tensor, state: State) -> State:
+        """The state after a word; what the recurrent layer shows is its first part."""
         if self._kind == "relu":
-            return torch.relu(word + added), ()
+            return (torch.addmm(word, state[0], self._recurrent).relu_(),)
+        size = state[0].shape[1]
         if self._kind == "lstm":
-            let_in, forget, new, let_out = (word + added).chunk(4, 1)
-            cell = forget.sigmoid() * state[1] + let_in.sigmoid() * new.tanh()
-            return let_out.sigmoid() * cell.tanh(), (cell,)
-        gates = word.chunk(3, 1), added.chunk(3, 1)
-        reset, keep = (torch.sigmoid(one + other) for one, other in zip(gates[0][:2], gates[1][:2], strict=True))
-        now = torch.lerp(torch.tanh(gates[0][2] + reset * gates[1][2]), state[1], keep)
-        return now, (now,)
+            gates = torch.addmm(word, state[0], self._recurrent)
+            let_in, forget, let_out = gates[:, : 3 * size].sigmoid().chunk(3, 1)
+            cell = torch.addcmul(forget * state[1], let_in, gates[:, 3 * size :].tanh())
+            return let_out * cell.tanh(), cell
+        kept = torch.addmm(self._state_bias, state[0], self._recurrent)
+        reset, keep = (word[:, : 2 * size] + kept[:, : 2 * size]).sigmoid_().chunk(2, 1)
+        new = torch.addcmul(word[:, 2 * size :], reset, kept[:, 2 * size :]).tanh_()
+        return (new + keep * (state[0] - new),)
 
 
 def _recurrent_parts(network: MRNNNetwork, second: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What each word adds to the recurrent layer, by which words and the state are multiplied for it, and its bias."""
+    """What each word adds to the recurrent layer, by which words and the state are multiplied for it, and its bias.
+
+    The gates of an LSTM are brought into another order: those that let in, forget and let out, then what is new.
+    """
     layer = network.recurrent
     if not isinstance(layer, GatedRecurrence):
-        return second.contiguous(), second.new_zeros(0), layer.weight, second.new_zeros(len(layer.weight))
+        return second.contiguous(), second.new_zeros(0), layer.weight, second.new_zeros(0)
     from_word, from_state, word_bias, state_bias = (
         getattr(layer.layer, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     )
-    return functional.linear(second, from_word, word_bias), from_word, from_state, state_bias
+    if network.settings.recurrent == "gru":
+        return functional.linear(second, from_word, word_bias), from_word, from_state, state_bias
+    let_in, forget, new, let_out = torch.arange(len(word_bias), device=word_bias.device).chunk(4)
+    order = torch.cat([let_in, forget, let_out, new])
+    from_word, from_state, bias = from_word[order], from_state[order], (word_bias + state_bias)[order]
+    return functional.linear(second, from_word, bias), from_word, from_state, state_bias

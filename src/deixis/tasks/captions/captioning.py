@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +32,7 @@ from deixis.tasks.bundle import (
 )
 from deixis.tasks.captions.consensus import Similarity, best_first
 from deixis.tasks.features_of import SeenPhotos
+from deixis.tasks.given import count_of, path_of
 from deixis.tasks.shipped_models import place_of
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.features import FeatureMap
@@ -349,7 +350,8 @@ def caption(
     >>> deixis.caption("dogs.jpg", beam=10, model="m-rnn.model").text  # doctest: +SKIP
     'two dogs run through the snow'
     """
-    bundle, name = _captioner(fspath(model)), fspath(model)
+    name = path_of(model, "model")
+    bundle = _captioner(name)
     reranker = None if rerank == "none" else _reranker(rerank, name)
     how = beam_of(bundle, beam, top, reranked=reranker is not None)
     return bundle.caption([photo], how, start, reranker=reranker)[0].first(top)
@@ -359,8 +361,9 @@ def beam_of(
     bundle: CaptionBundle, beam: int | None, top: int, *, length_power: float = 0.0, reranked: bool = False
 ) -> Decoding:
     """Beam search of a width that suits what follows: where sentences are reranked, the whole beam is kept."""
-    width = beam or (RERANKED_BEAM if reranked else USUAL_BEAM)
-    count = max(width, top) if reranked else top
+    usual = RERANKED_BEAM if reranked else USUAL_BEAM
+    width = usual if beam is None else count_of(beam, "beam")
+    count = max(width, count_of(top, "top")) if reranked else count_of(top, "top")
     return Decoding(beam=width, count=count, length_power=length_power, longest=bundle.model.settings.longest)
 
 
