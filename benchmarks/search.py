@@ -294,10 +294,10 @@ def search_as_people_do(index: Path, seer: Seer, arguments: argparse.Namespace) 
 def exact_regions(index: PhotoIndex, asked: np.ndarray) -> list[set[int]]:
     """The photos of the best regions, by a plain product with every stored vector."""
     best = np.empty((len(asked), len(index)), dtype=np.float32)
-    rows = index._connection.execute("SELECT photo, vectors FROM regions")
-    for number, vectors in rows:
-        regions = np.frombuffer(vectors, "<f2").reshape(-1, asked.shape[1]).astype(np.float32)
-        best[:, number - 1] = (asked @ regions.T).max(axis=1)
+    numbers = index.numbers()
+    for some in np.split(numbers, range(1000, len(numbers), 1000)):
+        for number, (_, vectors) in index.regions_of_all(some.tolist()).items():
+            best[:, number - 1] = (asked @ vectors.astype(np.float32).T).max(axis=1)
     return [set((np.argsort(-scores, kind="stable")[:TOP] + 1).tolist()) for scores in best]
 
 

@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("examples", type=Path)
     parser.add_argument("trained", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--encoder", type=Path, help="instead of the package's")
     parser.add_argument("--word-size", type=int, default=160)
     parser.add_argument("--least", type=int, default=5, help="leave out words that were seen less often")
     chosen = parser.parse_args()
@@ -78,21 +79,22 @@ def main() -> None:
         for file in ("texts", "rest")
     )
     vocabulary, rows = known_words(dict(np.load(chosen.examples)), chosen.least)
+    word_size = min(chosen.word_size, texts["words.weight"].shape[1])
     dimension, width = rest["whole.2.weight"].shape
     settings = TwoBranchSettings(
         hidden=dimension,
         linear=True,
         reader="gru",
-        word_size=chosen.word_size,
+        word_size=word_size,
         text_hidden=texts["read.weight_hh_l0"].shape[1],
         loss="softmax",
     )
     model = TwoBranch(width, settings=settings, vocabulary=vocabulary)
-    weights = text_weights(texts, rows, chosen.word_size) | visual_weights(rest)
+    weights = text_weights(texts, rows, word_size) | visual_weights(rest)
     missing, unexpected = model.network.load_state_dict(weights, strict=False)
     if missing != ["log_temperature"] or unexpected:
         raise SystemExit(f"the parts do not fit: missing {missing}, too many {unexpected}")
-    encoder = open_encoder("deixis", device="cpu")
+    encoder = open_encoder(f"deixis:{chosen.encoder.resolve()}" if chosen.encoder else "deixis", device="cpu")
     with new_bundle(chosen.out) as folder:
         Bundle(EncoderOfBundle(encoder.name, encoder.fingerprint), None, model).write(folder)
         model.save(folder / "model", half=True)

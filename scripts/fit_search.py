@@ -127,7 +127,7 @@ def sizes(certainty: Certainty, seen: SeenSplit, queries: list, listed: list) ->
     print("photos in the index: captions, phrases and things of the list that find something")
     captions = [each for each in queries if each.kind == "caption"][::5]
     phrases = [each for each in queries if each.kind == "phrase"][::5]
-    for size in (30, 100, 300, len(seen.whole)):
+    for size in (*(size for size in (30, 100, 300) if size < len(seen.whole)), len(seen.whole)):
         told = []
         for group in (captions, phrases, listed):
             found = []

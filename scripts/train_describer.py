@@ -37,9 +37,10 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", type=Path, help="only judge a model of phrases and regions that is trained already")
     parser.add_argument("--out", type=Path, default=SHIPPED / DEFAULT)
+    parser.add_argument("--components", type=int, default=COMPONENTS, help="numbers in the vectors of regions")
     chosen = parser.parse_args()
     dataset = Dataset(chosen.data)
-    bundle = Bundle.load(chosen.model) if chosen.model else _fitted(dataset)
+    bundle = Bundle.load(chosen.model) if chosen.model else _fitted(dataset, chosen.components)
     bank = PhraseBank.of_photos(dataset.split("train"))
     print(f"{len(bank):,} phrases")
     describer = Describer(bundle, bank)
@@ -53,7 +54,7 @@ def main() -> None:
     settings.save(chosen.out / SETTINGS)
 
 
-def _fitted(dataset: Dataset) -> Bundle:
+def _fitted(dataset: Dataset, components: int) -> Bundle:
     """CCA of the gold regions and phrases of train, with only the words that occur among these phrases."""
     learning = Learning(learn="phrases", place=PLACE)
     seen = see_photos(dataset, dataset.split(learning.train), learning)
@@ -63,7 +64,7 @@ def _fitted(dataset: Dataset) -> Bundle:
     text = features.transform(pairs.phrases)
     seen_rows = (regions.vectors[pairs.gold[pairs.chain[block]]].astype("float32") for block in blocks(len(pairs)))
     read_rows = (text[pairs.phrase[block]] for block in blocks(len(pairs)))
-    model = CCA(COMPONENTS).fit_blocks(zip(seen_rows, read_rows, strict=True))
+    model = CCA(components).fit_blocks(zip(seen_rows, read_rows, strict=True))
     made_by = seen.store.contents
     encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint)
     return Bundle(encoder, features, model, learned_from(learning, seen))

@@ -75,9 +75,9 @@ def pixels(side: int, path: Path) -> np.ndarray:
 
 
 @torch.no_grad()
-def whole_vectors(paths: list[Path]) -> Tensor:
+def whole_vectors(paths: list[Path], encoder: Path) -> Tensor:
     """The whole vectors of photos, as they are and mirrored: (2, photos, width)."""
-    network, side, scale = load_network(SHIPPED)
+    network, side, scale = load_network(encoder)
     network = network.to(DEVICE).eval()
     mean, deviation = (torch.tensor(each, device=DEVICE)[:, None, None] for each in (scale.mean, scale.deviation))
     with ProcessPoolExecutor() as pool:
@@ -164,6 +164,7 @@ def main() -> None:
     parser.add_argument("photos", type=Path)
     parser.add_argument("trained", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--encoder", type=Path, default=SHIPPED, help="instead of the package's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
     kinds = {field.name: type(field.default) for field in fields(Settings)}
@@ -179,7 +180,8 @@ def main() -> None:
         name: torch.from_numpy(arrays[f"{name}_captions"]).to(DEVICE, torch.int32) for name in ("train", "dev", "text")
     }
     train, dev = (
-        whole_vectors([given.photos / file for file in arrays[f"{split}_files"]]) for split in ("train", "dev")
+        whole_vectors([given.photos / file for file in arrays[f"{split}_files"]], given.encoder)
+        for split in ("train", "dev")
     )
     torch.manual_seed(chosen.seed)
     sides = Sides(texts, rest, chosen).to(DEVICE)

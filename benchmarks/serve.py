@@ -1,0 +1,304 @@
+"""How many searches and groundings a second `deixis serve` holds, and what it does when more are asked for.
+
+    python benchmarks/serve.py [--index DIR | --images FOLDER [--photos 500]] [--seconds 10] [--limit-ms 200]
+
+Requests come when they are due, at random moments of a given rate (Poisson), whether or not earlier ones were answered,
+as visitors do; a request's time runs from when it was due. The rate goes up until the 99th percentile is over the limit
+or somebody is refused, then the last step is halved a few times: the highest rate that was held is what is printed.
+Then twice and four times as much is asked for: how many are answered, how many are told to come again (503) and how
+soon, and whether the server is as quick as before when it is over.
+
+- search: sentences, ten hits
+- search, explained: the same with a box for each phrase in each hit
+- ground, photo known: one of the sixteen photos that were looked at last, another sentence
+- ground, any photo: each photo is looked at anew
+
+Without an index one is made of the first photos of a folder, or of the sample photos. The load comes from this
+process, on the same machine, so on two cores it takes its share of them; /proc says how much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+SENTENCES = [
+    f"{who} {does} {where}"
+    for who in ("a dog", "two children", "a man in a red hat", "a woman with a camera", "people", "a brown horse")
+    for does in ("runs", "sits", "jumps over something", "plays with a ball", "looks up")
+    for where in ("in the snow", "on the beach", "near the water", "in a street at night", "on green grass")
+]
+PATIENCE_S = 20.0
+HELD = 0.99
+"""The share of requests that must be within the limit, and answered."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is sent: bytes of HTTP."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of some seconds at a rate; times in milliseconds, from when requests were due."""
+
+    rate: float
+    asked: int
+    answered: int
+    refused: int
+    failed: int
+    p50: float
+    p99: float
+    refused_p99: float
+    server_cpu: float
+    own_cpu: float
+
+    def holds(self, limit_ms: float) -> bool:
+        return self.failed == self.refused == 0 and self.p99 <= limit_ms
+
+
+class Client:
+    """Connections that are kept, as browsers do; as many as there are requests at once."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def ask(self, request: Request) -> int:
+        """Send a request; the status of its answer, which is read to the end."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            with suppress(ConnectionError, asyncio.IncompleteReadError):  # the server closes what was idle for long
+                return await self._answer(request, reader, writer)
+        return await self._answer(request, *await asyncio.open_connection(self.host, self.port))
+
+    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        writer.write(request.data)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+        await reader.readexactly(length)
+        self._idle.append((reader, writer))
+        return int(head.split(b" ", 2)[1])
+
+    def get(self, path: str) -> Request:
+        return Request(f"GET {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n\r\n".encode())
+
+    def post(self, path: str, document: object) -> Request:
+        body = json.dumps(document).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\nContent-Type: application/json\r\n"
+        return Request(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+async def load(client: Client, make: Callable[[], Request], rate: float, seconds: float, server: int) -> Load:
+    """Ask for so many a second, whatever happens."""
+    chance, begin, moment, waiting = random.Random(f"{rate:.3f}"), time.perf_counter(), 0.0, []
+    outcomes: list[tuple[int, float]] = []
+
+    async def one(due: float, request: Request) -> None:
+        try:
+            code = await asyncio.wait_for(client.ask(request), PATIENCE_S)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            code = 0
+        outcomes.append((code, 1000 * (time.perf_counter() - due)))
+
+    cpu = cpu_of(server), time.process_time()
+    while (moment := moment + chance.expovariate(rate)) < seconds:
+        await asyncio.sleep(max(0.0, begin + moment - time.perf_counter()))
+        waiting.append(asyncio.create_task(one(begin + moment, make())))
+    await asyncio.gather(*waiting)
+    taken = time.perf_counter() - begin
+    codes = Counter(code for code, _ in outcomes)
+    good, refused = (sorted(ms for code, ms in outcomes if code == wanted) for wanted in (200, 503))
+    return Load(
+        rate,
+        len(outcomes),
+        codes[200],
+        codes[503],
+        len(outcomes) - codes[200] - codes[503],
+        share(good, 0.5),
+        share(good, HELD),
+        share(refused, HELD),
+        (cpu_of(server) - cpu[0]) / taken,
+        (time.process_time() - cpu[1]) / taken,
+    )
+
+
+def share(sorted_ms: list[float], of: float) -> float:
+    return sorted_ms[min(len(sorted_ms) - 1, int(of * len(sorted_ms)))] if sorted_ms else 0.0
+
+
+def cpu_of(process: int) -> float:
+    """Seconds of processors that it has used (Linux only; elsewhere 0)."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def memory_of(process: int) -> float:
+    """Megabytes that it holds of its own (Linux only; elsewhere 0)."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
+    return 0.0
+
+
+async def highest(try_rate: Callable[[float], object], first: float) -> Load | None:
+    """The highest rate that is held: up by halves until one is not, then between the two."""
+    held, rate, beyond = None, first, 0.0
+    while not beyond:
+        tried = await try_rate(rate)  # type: ignore[misc]
+        if tried is None:
+            beyond = rate
+        else:
+            held, rate = tried, rate * 1.5
+        if not held and rate < 0.2:
+            return None
+        if beyond and not held:
+            beyond, rate = 0.0, rate / 2
+    for _ in range(3):
+        assert held is not None
+        tried = await try_rate((held.rate + beyond) / 2)  # type: ignore[misc]
+        if tried is None:
+            beyond = (held.rate + beyond) / 2
+        else:
+            held = tried
+    return held
+
+
+@contextmanager
+def served(index: Path) -> Iterator[tuple[str, int]]:
+    """The address of `deixis serve` on an index, and its process."""
+    command = [sys.executable, "-m", "deixis", "serve", "--index", str(index), "--port", "0", "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip(), process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def made_index(images: Path | None, photos: int, folder: Path) -> Path:
+    from deixis.data.samples import SAMPLES
+
+    place = folder / "photos.deixis"
+    chosen = sorted(path for path in (images or SAMPLES / "images").iterdir() if path.suffix == ".jpg")[:photos]
+    command = [sys.executable, "-m", "deixis", "index", *map(str, chosen), "--into", str(place), "--json"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return place
+
+
+def kinds(client: Client, ids: list[str], chance: random.Random) -> dict[str, tuple[Callable[[], Request], float]]:
+    """What is asked for, and the rate to begin with."""
+
+    def search(explain: bool) -> Callable[[], Request]:
+        tail = "&explain=true" if explain else ""
+        return lambda: client.get(f"/api/search?q={quote(chance.choice(SENTENCES))}&top=10{tail}")
+
+    def ground(photos: list[str]) -> Callable[[], Request]:
+        return lambda: client.post(
+            "/api/ground", {"photo": chance.choice(photos), "sentence": chance.choice(SENTENCES)}
+        )
+
+    return {
+        "search": (search(False), 10.0),
+        "search, explained": (search(True), 5.0),
+        "ground, photo known": (ground(ids[:12]), 5.0),
+        "ground, any photo": (ground(ids), 1.0),
+    }
+
+
+async def measured(link: str, server: int, options: argparse.Namespace) -> dict[str, list[Load]]:
+    address = urlsplit(link)
+    client = Client(address.hostname or "127.0.0.1", address.port or 80)
+    ids = await photo_ids(client)
+    found: dict[str, list[Load]] = {}
+    for kind, (make, first) in kinds(client, ids, random.Random(7)).items():
+        if kind == "ground, any photo" and len(ids) <= 16:
+            print(f"{kind}: needs more than 16 photos, because so many are remembered; left out")
+            continue
+        for _ in range(8):  # warm
+            await client.ask(make())
+
+        async def held_at(rate: float, make: Callable[[], Request] = make) -> Load | None:
+            tried = await load(client, make, rate, options.seconds, server)
+            if options.verbose:
+                print(f"    {line_of(tried)}", file=sys.stderr)
+            return tried if tried.holds(options.limit_ms) else None
+
+        best = await highest(held_at, first)
+        if best is None:
+            print(f"{kind}: no rate is held at p99 under {options.limit_ms:.0f} ms")
+            continue
+        found[kind] = [best]
+        for times in (2, 4):
+            found[kind].append(await load(client, make, times * best.rate, options.seconds, server))
+        found[kind].append(await load(client, make, best.rate / 2, options.seconds, server))
+        print_kind(kind, found[kind], server, options.limit_ms)
+    return found
+
+
+async def photo_ids(client: Client) -> list[str]:
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    writer.write(client.get("/api/photos?limit=1000").data.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    answer = await reader.read()
+    writer.close()
+    return [photo["id"] for photo in json.loads(answer.partition(b"\r\n\r\n")[2])["photos"]]
+
+
+def line_of(tried: Load) -> str:
+    return (
+        f"{tried.rate:7.1f}/s: {tried.answered:5} answered, p50 {tried.p50:6.0f} ms, p99 {tried.p99:6.0f} ms; "
+        f"{tried.refused:5} told to come again within {tried.refused_p99:4.0f} ms; {tried.failed} failed; "
+        f"cores {tried.server_cpu:.2f} + {tried.own_cpu:.2f}"
+    )
+
+
+def print_kind(kind: str, loads: list[Load], server: int, limit_ms: float) -> None:
+    held, twice, four, after = loads
+    print(f"\n{kind}: {held.rate:.1f} a second held at p99 under {limit_ms:.0f} ms")
+    for name, tried in (("held", held), ("twice", twice), ("four times", four), ("half, after", after)):
+        print(f"  {name:12} {line_of(tried)}")
+    print(f"  memory {memory_of(server):.0f} MB", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", type=Path)
+    parser.add_argument("--images", type=Path)
+    parser.add_argument("--photos", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--limit-ms", type=float, default=200.0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        index = options.index or made_index(options.images, options.photos, Path(folder))
+        with served(index) as (link, server):
+            print(f"{link} on {os.cpu_count()} cores, {options.seconds:.0f} s a rate", flush=True)
+            found = asyncio.run(measured(link, server, options))
+    if options.json:
+        document = {kind: [asdict(each) for each in loads] for kind, loads in found.items()}
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if any(each.failed for loads in found.values() for each in loads):
+        sys.exit("some requests were neither answered nor told to come again")
+
+
+if __name__ == "__main__":
+    main()

