@@ -1,11 +1,7 @@
-"""The models of the two-branch paper on made-up features, as the loop trains them. Also a program, for torchrun.
-
-``python real.py OUT [key=value…]`` trains one after another into folders below OUT.
-"""
+"""The models of the two-branch paper on made-up features, as the loop trains them."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,10 +16,9 @@ from deixis.models.similarity import Similarity, SimilaritySettings
 from deixis.models.two_branch import TwoBranch, TwoBranchSettings
 from deixis.training.about import About, DataFacts
 from deixis.training.base import DevScores
-from deixis.training.distributed import leave, processes
 from deixis.training.losses import LogisticObjective, MatchingObjective
 from deixis.training.samplers import LabelledRegionSampler, RegionPhraseSampler, SentenceSampler
-from deixis.training.settings import TrainSettings, settings_from
+from deixis.training.settings import TrainSettings
 from deixis.training.trainer import Trainer
 from tests.training.region_pairs import random_pairs
 
@@ -87,16 +82,3 @@ def trainer(out: Path, name: str, settings: TrainSettings = SETTINGS, on_progres
         evaluate=lambda: DevScores("agreement", {"agreement": evaluate()}),
         on_progress=on_progress,
     )
-
-
-def main() -> None:
-    out, *words = sys.argv[1:]
-    settings = settings_from(SETTINGS, words)
-    with processes(torch.device("cpu")):
-        for name in MODELS:
-            trainer(Path(out) / name, name, settings).train()
-
-
-if __name__ == "__main__":
-    main()
-    leave()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +21,7 @@ from deixis.tokens import words
 from deixis.training.about import About, DataFacts
 from deixis.training.base import DevScores
 from deixis.training.captions import SCHEDULES, CaptionObjective, CaptionSampler, perplexity_of
-from deixis.training.distributed import leave, processes
-from deixis.training.settings import TrainSettings, settings_from
+from deixis.training.settings import TrainSettings
 from deixis.training.trainer import Trainer
 from tests.training.test_trainer import KilledError, same_run
 
@@ -203,26 +199,3 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, kind: str) ->
     assert same_run(tmp_path / "run", tmp_path / "unbroken")
     opened = MRNN.load(tmp_path / "run" / "model")
     assert isinstance(opened.network, MRNNNetwork)
-
-
-def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", __file__]
-    subprocess.run([*torchrun, str(tmp_path / "two")], env=environment, check=True, capture_output=True, timeout=120)
-    alone = Made(SMALL)
-    alone.trainer(tmp_path / "one").train()
-    together = MRNN.load(tmp_path / "two" / "model")
-    for name, weight in alone.model.network.state_dict().items():
-        torch.testing.assert_close(together.network.state_dict()[name], weight, rtol=1e-3, atol=1e-4)
-
-
-def main() -> None:
-    out, *changes = sys.argv[1:]
-    with processes(torch.device("cpu")):
-        Made(SMALL, settings_from(SETTINGS, changes)).trainer(Path(out)).train()
-
-
-if __name__ == "__main__":
-    main()
-    leave()

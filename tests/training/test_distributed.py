@@ -14,7 +14,7 @@ from deixis.errors import DeixisError
 from deixis.training.checkpoints import read_checkpoint
 from deixis.training.distributed import by_shares, chosen_device, leave
 from deixis.training.log import read_log
-from tests.training import real, tiny, together
+from tests.training import every_model, tiny, together
 
 
 def torchrun(count: int, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -65,17 +65,21 @@ def losses(out: Path) -> list[float]:
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_loss_curves_of_the_papers_models(tmp_path: Path) -> None:
+def test_two_processes_give_the_loss_curves_of_one_for_every_model(tmp_path: Path) -> None:
     here = str(Path(__file__).parents[2])
-    alone(real.__file__, str(tmp_path / "one"), PYTHONPATH=here)
-    done = torchrun(2, real.__file__, str(tmp_path / "two"), PYTHONPATH=here)
+    alone(every_model.__file__, str(tmp_path / "one"), PYTHONPATH=here)
+    done = torchrun(2, every_model.__file__, str(tmp_path / "two"), PYTHONPATH=here)
     assert done.returncode == 0, done.stderr
-    for name in real.MODELS:
-        expected = losses(tmp_path / "one" / name)
-        assert len(expected) >= 6
-        assert losses(tmp_path / "two" / name) == pytest.approx(expected, rel=1e-4), (
-            name
-        )  # distances of equal vectors are what rounding leaves
+    # Distances of equal vectors are what rounding leaves, and half precision leaves more.
+    for way, near in (("plain", 1e-4), ("mixed", 0.03)):
+        for name in every_model.MODELS:
+            expected, found = (all_losses(tmp_path / count / way / name) for count in ("one", "two"))
+            assert len(expected) >= 2
+            assert found == pytest.approx(expected, rel=near, abs=near / 10), (way, name)
+
+
+def all_losses(out: Path) -> list[float]:
+    return [loss for log in sorted(out.rglob("log.jsonl")) for loss in losses(log.parent)]
 
 
 @pytest.mark.slow

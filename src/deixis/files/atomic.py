@@ -127,7 +127,11 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     'whole'
     """
     target = Path(path).absolute()
-    with explained(target):
+    if not target.parent.is_dir():
+        raise DeixisError(f"{path}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise DeixisError(f"{path}: a folder has this name; give another name")
+    with explained(target), _named(target):
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}.partial-", suffix=target.suffix, dir=target.parent)
         os.close(handle)
         partial = Path(name)
@@ -139,6 +143,36 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def clear_unfinished(*paths: Path) -> None:
+    """Remove what a killed process left of `new_file` for these paths; only for whoever alone may write them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     _ = (Path(parent) / ".a.partial-x7.txt").write_text("ha")
+    ...     clear_unfinished(Path(parent) / "a.txt")
+    ...     list(Path(parent).iterdir())
+    []
+    """
+    for path in paths:
+        for stale in path.parent.glob(f".{glob.escape(path.stem)}.partial-*"):
+            if stale.is_file():
+                with suppress(OSError):  # it is in nobody's way
+                    stale.unlink()
+
+
+@contextmanager
+def _named(target: Path) -> Iterator[None]:
+    """Errors name the file that somebody asked for, not the one that stands for it until it is whole."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.filename, str) and ".partial-" in error.filename:
+            error.filename = str(target)
+        raise
 
 
 def _umask() -> int:

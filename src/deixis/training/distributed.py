@@ -222,6 +222,13 @@ def from_first(network: nn.Module) -> None:
             dist.broadcast(tensor, 0)
 
 
+def same_everywhere(drawn: Tensor) -> Tensor:
+    """What the first process has drawn, for all: chances that must not depend on who computes which rows."""
+    if process_count() > 1:
+        dist.broadcast(drawn, 0)
+    return drawn
+
+
 def number_from_first(number: float, device: torch.device) -> float:
     """Give every process a number that the first one knows."""
     if process_count() == 1:

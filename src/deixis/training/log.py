@@ -54,6 +54,6 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines[:-1], start=1):
         try:
             records.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DeixisError(f"{path}: line {number} is not JSON ({error})") from error
     return records

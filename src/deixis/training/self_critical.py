@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deixis.errors import DatasetError
+from deixis.models.decoding_search import Growing
 from deixis.models.m_rnn import MRNNNetwork, Seen
 from deixis.models.m_rnn_quick import QuickMRNN
 from deixis.training.base import LossValue
-from deixis.training.distributed import by_shares
+from deixis.training.distributed import by_shares, same_everywhere
 
 Reward = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """Says how good sentences (n, longest) are, each for the photo of a row (n,): `deixis.training.cider_reward`."""
@@ -100,16 +101,21 @@ class RewardObjective:
         sides = [self.photos] if self.cells is None else [self.photos, self.cells]
         looks = [side[batch.to(side.device)].to(device, torch.float32) for side in sides]
 
-        def losses(rows: Tensor, *looks: Tensor) -> Tensor:
-            return self._losses(network, rows, *looks)
+        # The same in all processes, so that a photo's sentences do not depend on who draws them.
+        chances = same_everywhere(torch.rand(len(batch), self.samples, self.longest, device=device))
 
-        loss, reward, words = by_shares(losses, batch.to(device), *looks).mean(0)
+        def losses(rows: Tensor, chances: Tensor, *looks: Tensor) -> Tensor:
+            return self._losses(network, rows, chances.flatten(0, 1), *looks)
+
+        loss, reward, words = by_shares(losses, batch.to(device), chances, *looks).mean(0)
         return LossValue(loss / words.detach(), {"reward": reward.detach(), "words": words.detach()})
 
-    def _losses(self, network: MRNNNetwork, rows: Tensor, *looks: Tensor) -> Tensor:
+    def _losses(self, network: MRNNNetwork, rows: Tensor, chances: Tensor, *looks: Tensor) -> Tensor:
         """For each photo (n, 3): the loss, the reward and the words of its sentences, end signs included; means."""
+        if not len(rows):  # a small batch has nothing for one of many processes, whose gradients are waited for
+            return 0 * network.word_bias.sum() + looks[0].new_zeros(0, 3)
         with _at_rest(network), torch.no_grad():
-            words, written = draw(network, network.see(*looks), len(rows), self.samples, self.longest)
+            words, written = draw(network, network.see(*looks), self.samples, chances)
         several = rows.repeat_interleave(self.samples).cpu().numpy()
         found = torch.from_numpy(self.reward(words.cpu().numpy(), several)).to(rows.device, torch.float32)
         gained = found.view(-1, self.samples)
@@ -119,8 +125,17 @@ class RewardObjective:
         return columns.view(len(rows), self.samples, 3).mean(1)
 
 
-def draw(network: MRNNNetwork, seen: Seen, photos: int, samples: int, longest: int) -> tuple[Tensor, Tensor]:
-    """Draw sentences for each photo as the network has them, with torch's own generator.
+def draw(network: MRNNNetwork, seen: Seen, samples: int, chances: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw sentences for each photo, as likely as the network has them.
+
+    Parameters
+    ----------
+    network, seen
+        Who writes, and what it has made of the photos.
+    samples
+        Sentences for each photo.
+    chances
+        (n, longest): for each sentence and word a number from 0 to 1, drawn by chance, that decides.
 
     Returns
     -------
@@ -130,13 +145,13 @@ def draw(network: MRNNNetwork, seen: Seen, photos: int, samples: int, longest: i
     """
     writer = QuickMRNN(network)
     seen = writer.ready(seen)
-    state = writer.first_state(photos * samples)
-    last = torch.full((photos * samples,), network.start, device=network.word_bias.device)
+    state, growing = writer.first_state(len(chances)), Growing(len(chances) // samples, samples)
+    last = torch.full((len(chances),), network.start, device=network.word_bias.device)
     ended = torch.zeros_like(last, dtype=torch.bool)
     words, written = [], torch.zeros_like(last)
-    for _ in range(longest):
-        likely, state = writer.next_words(seen, last.view(photos, samples), state)
-        last = likely.float().exp().multinomial(1)[:, 0].masked_fill(ended, network.end)
+    for chance in chances.T:
+        likely, state = writer.next_words(seen, last, state, growing)
+        last = _decided(likely.float().exp(), chance).masked_fill(ended, network.end)
         written = written + ~ended
         ended = ended | (last == network.end)
         words.append(last)
@@ -144,6 +159,13 @@ def draw(network: MRNNNetwork, seen: Seen, photos: int, samples: int, longest: i
             break
     # Clones: what inference has made cannot be learned from.
     return torch.stack(words, 1).clone(), written.clone()
+
+
+def _decided(likely: Tensor, chance: Tensor) -> Tensor:
+    """The column of each row (n, words) that a number from 0 to 1 (n,) falls on, if each is as wide as it is likely."""
+    up_to = likely.cumsum(1)
+    found = torch.searchsorted(up_to, chance[:, None] * up_to[:, -1:], right=True)[:, 0]
+    return found.clamp(max=likely.shape[1] - 1)
 
 
 @contextmanager

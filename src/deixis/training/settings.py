@@ -135,7 +135,7 @@ def settings_from_all(several: Sequence[Any], assignments: Iterable[str]) -> lis
     ``deixis train`` hands over a model's settings and the loop's.
     """
     changes: list[dict[str, Any]] = [{} for _ in several]
-    for assignment in assignments:
+    for assignment in (" ".join(each.split()) for each in assignments):
         name, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise DeixisError(f"--set {assignment}: write it as key=value")
@@ -151,7 +151,7 @@ def settings_from_file(several: Sequence[Any], path: Path) -> list[Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DeixisError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: not JSON ({error})") from error
     if not isinstance(document, dict):
         raise DeixisError(f"{path}: must hold one JSON object of settings")

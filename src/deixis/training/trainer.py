@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError
-from deixis.files.atomic import explained, new_directory, only_one
+from deixis.files.atomic import clear_unfinished, explained, new_directory, only_one
 from deixis.files.progress import OnProgress, silent
 from deixis.training.about import About, refuse_another, write_about
 from deixis.training.base import Batch, DevScores, Evaluate, Loss, Sampler
@@ -178,6 +178,7 @@ class Trainer(Generic[Batch]):
         with explained(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
             with only_one(run):
+                clear_unfinished(run, self.out / LAST, self.out / BEST)
                 if resume:
                     refuse_another(run, self.about, self.settings)
                 elif is_taken(self.out):
