@@ -20,7 +20,14 @@ NODE = (20, 19)
 """What Vite needs."""
 
 STAMP = "sources.sha256"
-_BESIDE_SOURCES = ("package.json", "package-lock.json", "index.html", "vite.config.js", "tsconfig.json")
+_BESIDE_SOURCES = (
+    "package.json",
+    "package-lock.json",
+    "index.html",
+    "annotate.html",
+    "vite.config.js",
+    "tsconfig.json",
+)
 
 
 class PageBuildHook(BuildHookInterface[Any]):

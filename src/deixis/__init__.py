@@ -1,4 +1,4 @@
-"""deixis points at pictures with words.
+"""deixis points at pictures with words. What its user can mend is raised as a `DeixisError`, in one line.
 
 Examples
 --------
@@ -15,6 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PLACES = {
+    "DeixisError": "deixis.errors",
     "caption": "deixis.tasks.captions.captioning",
     "describe": "deixis.tasks.describe.describing",
     "ground": "deixis.tasks.grounding",

@@ -8,6 +8,10 @@ from os import PathLike
 class DeixisError(Exception):
     """A mistake that its reader can mend. The command line prints it and exits with 2."""
 
+    def __str__(self) -> str:
+        """One line, whatever is in the names of a stranger's files."""
+        return " ".join(super().__str__().splitlines())
+
 
 class DatasetError(DeixisError):
     """Something in a data set, or in the files it is made from, cannot be used."""
@@ -20,3 +24,7 @@ class PhotoError(DeixisError):
         super().__init__(f"{path}: {reason}")
         self.path = str(path)
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[PhotoError], tuple[str, str]]:
+        """How it travels between processes: the line alone does not tell the path from the reason."""
+        return PhotoError, (self.path, self.reason)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 import uvicorn
 
-from deixis.server.app import STATIC, make_app
+from deixis.server.app import make_app
 from deixis.server.eyes import Eyes
 from deixis.server.guard import Door
 from deixis.server.library import Library
+from deixis.server.pages import STATIC
 from tests.server.fakes import FakeEyes, FakeLibrary, photo_bytes
 
 if TYPE_CHECKING:

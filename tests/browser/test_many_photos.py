@@ -37,6 +37,16 @@ SCROLL = """async () => {
 }"""
 
 
+# Notes how long after each key the page could draw what was typed.
+WATCH_TYPING = """() => {
+    window.typed = [];
+    document.addEventListener("input", event => {
+        const pressed = event.timeStamp;
+        requestAnimationFrame(() => setTimeout(() => window.typed.push(performance.now() - pressed)));
+    });
+}"""
+
+
 class ManyPhotos(FakeLibrary):
     """Rows without files, all of which look the same."""
 
@@ -61,6 +71,19 @@ def test_only_the_tiles_near_the_window_are_in_the_page_and_frames_stay_short(pa
     assert scrolled["most"] <= MOST_IN_THE_PAGE
     assert scrolled["median"] < 250  # 17 on a machine with nothing else to do, but others may be at work
     assert scrolled["reached"] > 15_000
+
+
+def test_letters_typed_over_many_photos_appear_without_delay(page: Page, site: Site) -> None:
+    page.goto(site(ManyPhotos()))
+    expect(page.get_by_text("10,000 photos")).to_be_visible()
+    page.get_by_label("Search photos by a sentence").focus()
+    page.evaluate(WATCH_TYPING)
+    page.keyboard.type("00042 and more", delay=30)
+    delays = page.evaluate("typed.sort((one, other) => one - other)")
+    print(delays)
+    assert len(delays) == len("00042 and more")
+    assert delays[len(delays) // 2] < 250  # from a key to the next picture; 20 on a machine with nothing else to do
+    expect(page.locator(".tile")).to_have_count(1)
 
 
 def test_the_last_photo_can_be_reached_and_opened(page: Page, site: Site) -> None:

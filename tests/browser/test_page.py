@@ -74,6 +74,18 @@ def test_a_phrase_of_the_query_lights_up_its_boxes_in_the_hits(page: Page, site:
 def test_words_that_are_not_understood_are_named(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog+xyzzy")
     expect(page.get_by_text("not understood: “xyzzy”")).to_be_visible()
+    page.get_by_label(SEARCH).fill("xyzzy")  # nothing is found, and this is why
+    expect(page.get_by_text("The models do not know “xyzzy”")).to_be_visible()
+    page.get_by_label("deixis, all photos").click()
+    page.get_by_label("dog.jpg").click()
+    page.get_by_label(SENTENCE).fill("dog and xyzzy")
+    expect(page.get_by_text("Not understood: “xyzzy”.")).to_be_visible()
+
+
+def test_filters_that_leave_no_photo_say_so(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog+in%3Anowhere")
+    expect(page.get_by_text("None of 5 photos passes the filters")).to_be_visible()
+    expect(page.get_by_role("button", name="Show the closest anyway")).to_have_count(0)
 
 
 def open_photo(page: Page, address: str, sentence: str) -> None:
@@ -144,13 +156,6 @@ def test_an_index_that_is_being_filled_shows_its_first_photos_by_itself(
     expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
     growing.known = library.known
     expect(tiles(page)).to_have_count(5, timeout=15_000)
-
-
-def test_without_models_the_page_says_so_softly(page: Page, site: Site) -> None:
-    page.goto(site(eyes=FakeEyes(can_caption=False, can_describe=False)))
-    page.get_by_label("dog.jpg").click()
-    expect(page.get_by_text("No captioner is installed")).to_be_visible()
-    expect(page.locator(".region")).to_have_count(2)  # without words
 
 
 def test_a_photo_that_is_dropped_is_searched_by(page: Page, site: Site) -> None:

@@ -99,6 +99,11 @@ def test_first_words_and_chance(capsys: pytest.CaptureFixture[str]) -> None:
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) > 1
     assert len(drawn[0].splitlines()) == 8
+    assert caption("images/0000.png", "--beam", 1) == 0
+    greedy = capsys.readouterr().out
+    for careful in (("--top-k", 1), ("--nucleus", 0.00001)):
+        assert caption("images/0000.png", "--sample", "--temperature", 3, "--seed", 2, *careful) == 0
+        assert capsys.readouterr().out == greedy
 
 
 @pytest.mark.parametrize(
@@ -111,6 +116,7 @@ def test_first_words_and_chance(capsys: pytest.CaptureFixture[str]) -> None:
         (["images", "--start", "a zebra"], "start: the model does not know the word 'zebra'"),
         (["images", "--top", "9"], "--top 9: a beam of 5 has no more than 5 sentences; give --beam 9"),
         (["images", "--sample", "--temperature", "0"], "temperature=0.0: must be greater than 0"),
+        (["images", "--nucleus", "0.9"], "--nucleus: say how words are drawn by chance; add --sample"),
         (["images", "--csv", "nowhere/a.csv"], "--csv nowhere/a.csv: the folder nowhere does not exist"),
         (["images", "--model", "two-branch"], "one that writes captions is needed here"),
     ],

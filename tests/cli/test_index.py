@@ -64,6 +64,9 @@ def test_people_are_told_what_happened_and_what_to_type_next(
     assert 'next: deixis search "two dogs in the snow"' in told.err
     assert _run(["index", "photos"]) == 0
     assert capsys.readouterr().out == "photos.deixis: 3 photos (1 skipped)\n"
+    (few.parent / "none").mkdir()
+    assert _run(["index", "none"]) == 2  # though the index has photos
+    assert "no photos were found there" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,34 @@ def test_nothing_found_is_said_with_a_hint(sample_index: Path, capsys: pytest.Ca
 def test_unknown_words_are_told(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, err = searched(sample_index, capsys, "a qwertyuiop by an asdfgh")
     assert "the models do not know 'qwertyuiop' and 'asdfgh'" in err
+    assert "they read English" in err
+
+
+def test_the_photo_itself_is_told(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = searched(sample_index, capsys, "--like", CAT, "--top", 2, "--all")
+    first, second = out.splitlines()
+    assert first == f"100%  {CAT}  (the photo itself)"
+    assert "itself" not in second
+
+
+def test_what_a_hit_does_not_show_is_told(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = searched(sample_index, capsys, "two dogs +snow", "--all", "--explain", "--top", 14)
+    assert "snow: not in this photo, it seems  (there " in out
+
+
+def test_photos_that_are_gone_are_told_and_not_exported(
+    tmp_path: Path, sample_index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    (tmp_path / "mine").mkdir()
+    mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
+    assert _run(["index", str(tmp_path / "mine"), "--into", str(tmp_path / "index")]) == 0
+    capsys.readouterr()
+    mine.unlink()
+    out, err = searched(tmp_path / "index", capsys, "a cat in:mine", "--all")
+    assert "mine.jpg  (the file is gone)" in out
+    assert "1 file gone since; deixis index forgets what is gone" in err
+    assert searched(tmp_path / "index", capsys, "a cat in:mine", "--all", "--paths")[0] == ""
 
 
 def test_a_photo_may_be_asked_for(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +107,8 @@ def test_hits_are_exported(sample_index: Path, tmp_path: Path, capsys: pytest.Ca
         (["a cat", "--index", "nowhere"], "nowhere: not an index of photos"),
         (["--like", "nowhere.jpg"], "nowhere.jpg"),
         (["a cat", "--top", "0"], "top"),
+        (["a cat -cats"], "'cats' is both wanted and avoided"),
+        (["a cat", "--csv", "nowhere/hits.csv"], "nowhere/hits.csv: there is no folder"),
     ],
 )
 def test_mistakes_are_one_clear_line(

@@ -108,6 +108,8 @@ def test_too_many_pixels_or_bytes_are_refused_before_decoding(tmp_path: Path, mo
 def test_missing_and_hidden_files(tmp_path: Path) -> None:
     with pytest.raises(PhotoError, match="no such file"):
         look_at(tmp_path / "a.jpg")
+    with pytest.raises(PhotoError, match="a folder, not a photo"):
+        open_photo(tmp_path)
     (tmp_path / ".cache").mkdir()
     RED_LEFT.save(tmp_path / ".cache" / "a.jpg")
     RED_LEFT.save(tmp_path / "b.png")

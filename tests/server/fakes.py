@@ -13,7 +13,8 @@ from deixis.data.images import open_photo, size_of
 from deixis.errors import DeixisError
 from deixis.index.thumbnails import thumbnail_of
 from deixis.server.answers import Captions, Description, Grounding
-from deixis.server.eyes import Eyes, NotInstalledError, Subject
+from deixis.server.eyes import Eyes, Subject
+from deixis.tasks.grounding import ABSENT
 from deixis.tasks.search.hits import BoxXyxy, Hit, HitPhrase, KnownPhoto
 
 
@@ -41,6 +42,8 @@ class FakeLibrary:
     ) -> list[Hit]:
         if after and not after[:4].isdecimal():
             raise DeixisError(f"{after!r}: not a date; write one like 2024, 2024-06 or 2024-06-01")
+        if not self.looked_at(sentence, folder=folder):
+            return []
         words = sentence.casefold().split()
         likely = {photo.photo_id: any(word in photo.path.stem for word in words) for photo in self.known.values()}
         hits = [
@@ -68,6 +71,16 @@ class FakeLibrary:
     ) -> list[Hit]:
         return [Hit(each, score=1.0, probability=0.5) for each in self.known.values()][:top]
 
+    def looked_at(
+        self,
+        sentence: str = "",
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        folder: str | None = None,
+    ) -> int:
+        return 0 if "in:nowhere" in sentence or folder == "nowhere" else len(self)
+
     def unknown_words(self, sentence: str) -> list[str]:
         return [word for word in sentence.split() if word.startswith("xyzzy")]
 
@@ -90,19 +103,9 @@ class FakeLibrary:
 class FakeEyes(Eyes):
     """Points at the left half for the first word, at the right half for the last one."""
 
-    def __init__(self, can_caption: bool = True, can_describe: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.can_caption = can_caption
-        self.can_describe = can_describe
         self.presence_of_last = 0.9
-
-    @property
-    def captions(self) -> bool:
-        return self.can_caption
-
-    @property
-    def descriptions(self) -> bool:
-        return self.can_describe
 
     def ground(self, subject: Subject, sentence: str) -> Grounding:
         width, height = _size_of(subject)
@@ -112,6 +115,7 @@ class FakeEyes(Eyes):
             {
                 "photo": subject.id,
                 "size": (width, height),
+                "unknown_words": [word for word in sentence.split() if word.startswith("xyzzy")],
                 "phrases": [
                     {
                         "text": first,
@@ -126,21 +130,18 @@ class FakeEyes(Eyes):
                         "type": "other",
                         "boxes": [{"box": (width / 2, 0, width, height), "score": 0.4}],
                         "presence": self.presence_of_last,
+                        "absent": self.presence_of_last < ABSENT,
                     },
                 ],
             }
         )
 
     def caption(self, subject: Subject) -> Captions:
-        if not self.can_caption:
-            raise NotInstalledError("no captioner installed")
         return Captions.model_validate(
             {"photo": subject.id, "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}]}
         )
 
     def describe(self, subject: Subject, region: BoxXyxy | None, top: int) -> Description:
-        if not self.can_describe:
-            raise NotInstalledError("no model that describes regions is installed")
         width, height = _size_of(subject)
         boxes = {"a brown thing": (0, 0, width / 2, height), "a corner": (0, 0, width / 4, height / 4)}
         regions = [{"box": box, "phrases": [{"text": text, "score": 0.7}]} for text, box in boxes.items()]

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deixis.server.running import Address, serve
+from deixis.server.listening import Address
+from deixis.server.running import serve
 from tests.server.fakes import FakeEyes, FakeLibrary
 
 ROOT = Path(__file__).parents[2]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from deixis.data.samples import SAMPLES
-from deixis.server.eyes import Eyes, Kept, NotInstalledError, Subject
+from deixis.server.eyes import Eyes, Kept, Subject
 
 DOGS = SAMPLES / "images" / "dogs.jpg"
 
@@ -53,12 +52,21 @@ def test_a_second_sentence_about_a_photo_needs_no_second_look(monkeypatch: pytes
     assert first.size == Image.open(DOGS).size
 
 
-def test_regions_are_described(tmp_path: Path) -> None:
-    eyes = Eyes()
-    if not eyes.descriptions:
-        with pytest.raises(NotInstalledError):
-            eyes.describe(Subject(DOGS), None, 3)
-        return
-    said = eyes.describe(Subject(DOGS, "id"), (0, 0, 200, 200), 2)
+def test_a_phrase_that_the_photo_does_not_show_is_called_absent_and_a_strange_word_is_named() -> None:
+    found = Eyes().ground(Subject(DOGS), "Two dogs, a xyzzy and a red car.")
+    assert {phrase.text: phrase.absent for phrase in found.phrases} | {"a xyzzy": None} == {
+        "Two dogs": False,
+        "a xyzzy": None,
+        "a red car": True,
+    }
+    assert found.unknown_words == ["xyzzy"]
+
+
+def test_a_caption_is_written() -> None:
+    assert "dog" in Eyes().caption(Subject(DOGS)).captions[0].text
+
+
+def test_regions_are_described() -> None:
+    said = Eyes().describe(Subject(DOGS, "id"), (0, 0, 200, 200), 2)
     assert said.size == Image.open(DOGS).size
     assert [len(region.phrases) for region in said.regions] == [2]

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from deixis.errors import DeixisError
 from deixis.server.limits import Limits
 from tests.server.conftest import Visit
-from tests.server.fakes import FakeEyes, FakeLibrary, photo_bytes
+from tests.server.fakes import FakeLibrary, photo_bytes
 
 
 def id_of(client: TestClient, name: str) -> str:
@@ -53,11 +53,20 @@ def test_explained_hits_say_where_phrases_are(client: TestClient) -> None:
         client.get("/api/search", params={"q": "dog", "explain": explain}).json()["hits"][0] for explain in (0, 1)
     )
     assert plain["phrases"] == []
-    assert explained["phrases"] == [{"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8}]
+    assert explained["phrases"] == [
+        {"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8, "absent": False}
+    ]
 
 
 def test_words_that_are_not_known_are_named(client: TestClient) -> None:
     assert client.get("/api/search", params={"q": "xyzzy dog"}).json()["unknown_words"] == ["xyzzy"]
+
+
+@pytest.mark.parametrize("asked", [{"q": "dog in:nowhere"}, {"q": "dog", "in": "nowhere"}])
+def test_filters_that_leave_no_photo_can_be_told_from_nothing_found(client: TestClient, asked: dict[str, str]) -> None:
+    nowhere = client.get("/api/search", params=asked).json()
+    assert (nowhere["photos"], nowhere["searched"], nowhere["hits"]) == (3, 0, [])
+    assert client.get("/api/search", params={"q": "zebra"}).json()["searched"] == 3
 
 
 def test_a_photo_of_the_index_can_be_searched_by(client: TestClient) -> None:
@@ -262,14 +271,6 @@ def test_a_caption_is_written(client: TestClient) -> None:
     assert said == {"photo": None, "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}]}
 
 
-def test_without_a_captioner_that_is_said(visit: Visit) -> None:
-    client = visit(eyes=FakeEyes(can_caption=False))
-    response = client.post("/api/caption", json={"photo": id_of(client, "dog.jpg")})
-    assert response.status_code == 409
-    assert error_of(response) == "no captioner installed"
-    assert client.get("/api/status").json()["captions"] is False
-
-
 @pytest.mark.parametrize("content", [b"", b"hello", b"GIF89a", b"<svg onload=alert(1)>", photo_bytes()[:200]])
 @pytest.mark.parametrize("address", ["/api/search/like", "/api/caption"])
 def test_what_is_sent_must_be_a_photo(client: TestClient, address: str, content: bytes) -> None:
@@ -321,7 +322,7 @@ def test_too_many_bytes_are_refused_whatever_is_said_of_their_number(visit: Visi
 
 def test_the_status_says_what_can_be_done(client: TestClient) -> None:
     status = client.get("/api/status").json()
-    assert (status["photos"], status["captions"]) == (3, True)
+    assert status["photos"] == 3
     assert status["upload"]["bytes"] == Limits().upload_bytes
 
 
@@ -346,6 +347,13 @@ def test_a_failure_of_ours_tells_nothing_of_the_machine(visit: Visit, library: F
     assert response.status_code == 500
     assert error_of(response) == "a failure of ours (RuntimeError)"
     assert "content-security-policy" in response.headers
+
+
+@pytest.mark.parametrize("address", ["/", "/favicon.ico"])
+def test_whoever_asks_only_whether_the_page_is_there_is_answered(client: TestClient, address: str) -> None:
+    asked = client.head(address)
+    assert asked.status_code == client.get(address).status_code
+    assert asked.content == b""
 
 
 def test_the_api_describes_itself(client: TestClient) -> None:

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.server.running import Address, serve
+from deixis.server.listening import Address
+from deixis.server.running import serve
 from tests.server.fakes import FakeLibrary
 from tests.server.serving import served
 
@@ -58,7 +59,7 @@ def test_a_thousand_searches_at_once_are_answered_or_told_to_come_again(folder: 
 def test_a_port_that_is_taken_is_one_line_unless_any_will_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DeixisError, match=f"cannot listen on 127.0.0.1, port {port}"):
+        with pytest.raises(DeixisError, match=f"port {port} of 127.0.0.1 is taken.*--port 0"):
             serve(FakeLibrary(), Address(port=port))
 
 

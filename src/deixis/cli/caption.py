@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from deixis.cli.output import Json, note, plural, print_json, progress
+from deixis.cli.scheduler import Scheduler, workers_at
 from deixis.errors import DeixisError, PhotoError
+from deixis.files.remote import is_remote, photo_path
 
 if TYPE_CHECKING:
-    from deixis.models.decoding import Decoding
-    from deixis.tasks.captions.captioning import CaptionBundle, CaptionResult
-    from deixis.tasks.captions.reranking import Reranker
+    from deixis.tasks.captions.captioning import CaptionResult
+
+    CaptionAll = Callable[..., Iterator[tuple[Path, CaptionResult | PhotoError]]]
+    """Takes photos and `on_progress`; gives what is written about each, in their order."""
 
 Rerank = Literal["none", "bleu", "cider"]
 
 
 def caption(
     photos: Annotated[
-        list[Path], typer.Argument(metavar="PHOTO…", help="Photos, and folders of photos.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="PHOTO…", parser=photo_path, help="Photos, and folders of photos; or s3://…", show_default=False
+        ),
     ],
     model: Annotated[str, typer.Option(metavar="DIR", help="A model that deixis train m-rnn made.")] = "m-rnn",
     beam: Annotated[
@@ -45,11 +52,16 @@ def caption(
     start: Annotated[str, typer.Option(metavar="WORDS", help="Words to begin with.")] = "",
     sample: Annotated[bool, typer.Option("--sample", help="Draw words by chance instead of the likeliest.")] = False,
     temperature: Annotated[float, typer.Option(help="With --sample: less than 1 is more careful.")] = 1.0,
+    top_k: Annotated[int, typer.Option(min=0, help="With --sample: only the N likeliest words; 0 for all.")] = 0,
+    nucleus: Annotated[
+        float, typer.Option(help="With --sample: only the likeliest words that together have this probability.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="With --sample: the same gives the same.")] = 0,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a row for each sentence into FILE.")] = None,
     xmp: Annotated[
         bool, typer.Option("--xmp", help="Write the best into PHOTO.xmp beside each photo, for photo programs.")
     ] = False,
+    scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Write sentences about photos."""
@@ -59,28 +71,42 @@ def caption(
 
     if sample and rerank != "none":
         raise DeixisError("--rerank: orders the sentences of a beam; leave out --sample")
+    if not sample and (temperature, top_k, nucleus) != (1.0, 0, 1.0):
+        raise DeixisError("--temperature, --top-k and --nucleus: say how words are drawn by chance; add --sample")
     width = beam or (RERANKED_BEAM if rerank != "none" else USUAL_BEAM)
     if not sample and top > width:
         raise DeixisError(f"--top {top}: a beam of {width} has no more than {width} sentences; give --beam {top}")
     if csv is not None and not csv.absolute().parent.is_dir():
         raise DeixisError(f"--csv {csv}: the folder {csv.parent} does not exist")
     paths = _photo_files(photos)
+    if xmp and (elsewhere := next(filter(is_remote, paths), None)):
+        raise DeixisError(f"--xmp: writes beside photos of this machine, and {elsewhere} lies elsewhere")
     bundle = load_captioner(model)
     reranker = None if rerank == "none" else open_reranker(rerank, model, bundle, neighbours)
     if sample:
         longest = bundle.model.settings.longest
-        how = Decoding(method="sample", count=top, temperature=temperature, seed=seed, longest=longest)
+        how = Decoding(
+            "sample", count=top, temperature=temperature, top_k=top_k, nucleus=nucleus, seed=seed, longest=longest
+        )
     else:
         how = beam_of(bundle, beam, top, length_power=length_power, reranked=reranker is not None)
+    bundle.refuse_unknown(start)
+    caption_all: CaptionAll = partial(bundle.caption_files, how=how, start=start, reranker=reranker)
     results = []
-    for path, found in _captioned(bundle, paths, how, start, reranker):
-        result = found.first(top)
-        results.append((path, result))
-        if xmp:
-            _write_xmp(path, result.text)
-        if not json:
-            for written in result.captions:
-                print(f"{path}: {written.text}")
+    with workers_at(scheduler) as workers:
+        if workers:
+            from deixis.tasks.bulk.captions import CaptionPlan, captions_by
+
+            plan = CaptionPlan.of(model, how, start, None if rerank == "none" else rerank, neighbours)
+            caption_all = partial(captions_by, workers, plan)
+        for path, found in _captioned(caption_all, paths):
+            result = found.first(top)
+            results.append((path, result))
+            if xmp:
+                _write_xmp(path, result.text)
+            if not json:
+                for written in result.captions:
+                    print(f"{path}: {written.text}")
     if csv is not None:
         _write_csv(csv, results)
     if json:
@@ -103,13 +129,11 @@ def _photo_files(places: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _captioned(
-    bundle: CaptionBundle, paths: Sequence[Path], how: Decoding, start: str, reranker: Reranker | None
-) -> Iterator[tuple[Path, CaptionResult]]:
+def _captioned(caption_all: CaptionAll, paths: Sequence[Path]) -> Iterator[tuple[Path, CaptionResult]]:
     """What is written about the photos that can be read; the others are named, and refused where there are no more."""
     failed: list[PhotoError] = []
     with progress("photos") as on_progress:
-        for path, result in bundle.caption_files(paths, how, start, reranker=reranker, on_progress=on_progress):
+        for path, result in caption_all(paths, on_progress=on_progress):
             if isinstance(result, PhotoError):
                 failed.append(result)
             else:

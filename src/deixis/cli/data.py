@@ -9,6 +9,7 @@ import typer
 
 from deixis.cli.output import Json, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
+from deixis.files.remote import photo_path
 
 if TYPE_CHECKING:
     from deixis.data.importing import CaptionFile, ImportReport
@@ -25,7 +26,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the directory if i
 def import_(
     out: Out,
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder of photos; they decide what is in.")
+        Path | None,
+        typer.Option(metavar="DIR", parser=photo_path, help="A folder of photos, or s3://…; they decide what is in."),
     ] = None,
     captions: Annotated[
         list[str] | None,

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deixis.cli.output import Json, note, plural, print_json, progress
+from deixis.cli.scheduler import Scheduler, workers_at
 from deixis.errors import DeixisError
+from deixis.files.remote import photo_path
 
 if TYPE_CHECKING:
     from deixis.data.dataset import Dataset
+    from deixis.tasks.bulk.workers import Workers
     from deixis.vision.store import Extras, FillReport
+    from deixis.vision.store.computing import Compute
 
 _SKIPPED_SHOWN = 10
 _TOP = 100
@@ -51,13 +55,16 @@ def features(
         int | None,
         typer.Option(min=1, metavar="N", help="With --proposals: at most so many a photo; 100 unless given."),
     ] = None,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the photos are now.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", parser=photo_path, help="Where the photos are now; or s3://…")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --encoder: cpu, cuda, …; a GPU, where there is one.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to keep them; DATA/features/NAME unless given.")
     ] = None,
+    scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Compute the features of a data set once and keep them; run again, it does only what is missing."""
@@ -67,15 +74,14 @@ def features(
         raise DeixisError("give one of --encoder NAME, --import FILE and --text KIND")
     if crops not in (0, 10):
         raise DeixisError(f"--crops {crops}: the papers' ten crops are the only ones, --crops 10")
-    _refuse_alone(
-        "--encoder", encoder, {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
-    )
+    of_encoder = {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
+    _refuse_alone("--encoder", encoder, {**of_encoder, "--scheduler": scheduler})
     _refuse_alone("--proposals", proposals, {"--top": top})
     _refuse_alone("--import", import_, {"--ids": ids})
     _refuse_alone("--text", text, {"--vectors": vectors})
     dataset = Dataset(data, images=images)
     if encoder is not None:
-        _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, json)
+        _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, scheduler, json)
     elif import_ is not None:
         _import(dataset, import_, ids, out, json)
     elif text is not None:
@@ -97,6 +103,7 @@ def _encode(
     asked: tuple[int, str | None, int],
     device: str | None,
     out: Path | None,
+    scheduler: str | None,
     json: bool,
 ) -> None:
     from deixis.vision.encoders import open_encoder
@@ -108,8 +115,11 @@ def _encode(
     proposer = extras.proposer.name if extras.proposer else None
     place = out or default_place(dataset.path, encoder.name, crops=extras.crops, proposer=proposer, top=extras.top)
     begun = time.monotonic()
-    with progress("photos") as on_progress:
-        report = fill_store(place, dataset, encoder, photos=photos, extras=extras, on_progress=on_progress)
+    with workers_at(scheduler) as workers, progress("photos") as on_progress:
+        compute = _by_workers(workers, name, encoder.fingerprint, device, asked) if workers else None
+        report = fill_store(
+            place, dataset, encoder, photos=photos, extras=extras, compute=compute, on_progress=on_progress
+        )
     about = {
         "encoder": encoder.name,
         "fingerprint": encoder.fingerprint,
@@ -118,6 +128,14 @@ def _encode(
         "seconds": round(time.monotonic() - begun, 1),
     }
     _answer(place, report, about, json)
+
+
+def _by_workers(
+    workers: Workers, encoder: str, fingerprint: str, device: str | None, asked: tuple[int, str | None, int]
+) -> Compute:
+    from deixis.tasks.bulk.features import FeaturesPlan, features_by
+
+    return features_by(workers, FeaturesPlan(encoder, fingerprint, device, *asked))
 
 
 def _extras(encoder: str, crops: int, proposals: str | None, top: int) -> Extras:

@@ -45,7 +45,7 @@ def ground(
         there = "" if phrase.presence is None else f"  (there {phrase.presence:.0%})"
         print(f"{phrase.text}: " + (f"not in this photo, it seems{there}" if phrase.absent else f"[{box}]{there}"))
     if found.unknown:
-        note(f"the model does not know {', '.join(found.unknown)}; it can only guess where that is")
+        note(f"the model does not know {', '.join(found.unknown)}; it can only guess where that is, and reads English")
     if picture is not None:
         print(f"picture: {picture}")
     elif found.phrases:

@@ -7,9 +7,9 @@ from deixis.cli.output import Json, print_json, print_table
 
 def models(json: Json = False) -> None:
     """List the models that come with deixis, with size, licence, training data and scores."""
-    from deixis.tasks.shipped_models import shipped_models
+    from deixis.tasks.shipped_models import eyes_of_models, shipped_models
 
-    found = shipped_models()
+    found = [*shipped_models(), *eyes_of_models()]
     if json:
         print_json(
             [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deixis.cli.indexes import DEFAULT_INDEX, Index
 from deixis.cli.output import Json, note, plural, print_json, working
 from deixis.errors import DeixisError
 
@@ -23,7 +24,7 @@ def search(
             show_default=False,
         ),
     ] = None,
-    index: Annotated[Path, typer.Option(metavar="DIR", help="The index.")] = Path("photos.deixis"),
+    index: Index = DEFAULT_INDEX,
     like: Annotated[
         Path | None, typer.Option(metavar="PHOTO", help="Look for photos like this one instead of a sentence.")
     ] = None,
@@ -42,7 +43,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find photos by what they show."""
-    from deixis.tasks.search.exporting import write_csv, write_links
+    from deixis.tasks.search.exporting import all_photos, write_csv, write_links
     from deixis.tasks.search.searching import open_index
 
     if (sentence is None) == (like is None):
@@ -62,28 +63,39 @@ def search(
     if json:
         print_json({"query": sentence or str(like), "hits": [hit.as_json() for hit in hits]})
         return
+    gone = [photo.path for photo in all_photos(hits) if not photo.path.exists()]
+    if gone:
+        note(f"{plural(len(gone), 'file')} gone since; deixis index forgets what is gone")
     if paths:
-        for hit in hits:
-            print(*(photo.path for photo in (hit, *hit.duplicates)), sep="\n")
+        for photo in all_photos(hits):
+            if photo.path not in gone:
+                print(photo.path)
         return
-    _print_hits(hits)
+    _print_hits(hits, like, gone)
     for file, what in ((csv, "table"), (links, "links")):
         if file is not None:
             note(f"{what}: {file}")
     if unknown:
-        note(f"the models do not know {_listed(unknown)}, so they cannot look for that")
+        note(f"the models do not know {_listed(unknown)}, so they cannot look for that; they read English")
     if not hits:
         note(_nothing(count, looked_at, everything))
 
 
-def _print_hits(hits: list[Hit]) -> None:
+def _print_hits(hits: list[Hit], like: Path | None, gone: list[Path]) -> None:
     for hit in hits:
         likely = "     " if hit.probability is None else f"{hit.probability:4.0%} "
-        others = f"  (and {plural(len(hit.duplicates), 'photo')} like it)" if hit.duplicates else ""
-        print(f"{likely} {hit.path}{others}")
+        remarks = []
+        if hit.path in gone:
+            remarks.append("the file is gone")
+        elif like is not None and hit.path in (like.absolute(), like.resolve()):
+            remarks.append("the photo itself")
+        if hit.duplicates:
+            remarks.append(f"and {plural(len(hit.duplicates), 'photo')} like it")
+        print(f"{likely} {hit.path}" + (f"  ({'; '.join(remarks)})" if remarks else ""))
         for phrase in hit.phrases:
-            box = ", ".join(f"{side:.0f}" for side in phrase.box)
-            print(f"        {phrase.text}: [{box}]  (there {phrase.score:.0%})")
+            sides = ", ".join(f"{side:.0f}" for side in phrase.box)
+            where = "not in this photo, it seems" if phrase.absent else f"[{sides}]"
+            print(f"        {phrase.text}: {where}  (there {phrase.score:.0%})")
 
 
 def _nothing(count: int, looked_at: int, everything: bool) -> str:
@@ -94,5 +106,5 @@ def _nothing(count: int, looked_at: int, everything: bool) -> str:
 
 
 def _listed(words: list[str]) -> str:
-    quoted = [f"'{word}'" for word in dict.fromkeys(words)]
+    quoted = [f"'{word}'" for word in words]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

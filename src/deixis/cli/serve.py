@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from os import PathLike
 from typing import Annotated
 
 import typer
 
+from deixis.cli.indexes import DEFAULT_INDEX, Index
 from deixis.cli.output import note, plural, working
 from deixis.errors import DeixisError
 
@@ -24,7 +25,7 @@ NoOpen = Annotated[bool, typer.Option("--no-open", help="Open no browser.")]
 
 
 def serve(
-    index: Annotated[Path, typer.Option(metavar="DIR", help="The index.")] = Path("photos.deixis"),
+    index: Index = DEFAULT_INDEX,
     host: Host = "127.0.0.1",
     port: Port = None,
     token: Token = None,
@@ -34,23 +35,27 @@ def serve(
     serve_index(index, host=host, port=port, token=token, open_browser=not no_open)
 
 
-def serve_index(index: Path, *, host: str, port: int | None, token: str | None, open_browser: bool) -> None:
+def serve_index(
+    index: str | PathLike[str], *, host: str, port: int | None, token: str | None, open_browser: bool
+) -> None:
     """Serve an index until Ctrl-C."""
     from deixis.server.limits import SHORTEST_TOKEN
 
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise DeixisError(f"--token: at least {SHORTEST_TOKEN} characters, or it could be guessed")
     from deixis.index import PhotoIndex
+    from deixis.index.places import shown
 
     with PhotoIndex(index):  # says at once that there is none, before models are read
         pass
-    from deixis.server.running import Address, serve
+    from deixis.server.listening import Address
+    from deixis.server.running import serve
     from deixis.tasks.search.searching import open_index
 
     with working("opening the index"):
         photos = open_index(index)
     with photos:
-        note(f"{plural(len(photos), 'photo')} in {index}; Ctrl-C ends this")
+        note(f"{plural(len(photos), 'photo')} in {shown(index)}; Ctrl-C ends this")
         serve(photos, Address(host, port, token or ""), say=_say, open_browser=open_browser)
 
 

@@ -17,6 +17,7 @@ from deixis.data.manifest import read_manifest
 from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
 from deixis.data.store import blocks, open_tables
 from deixis.errors import DatasetError
+from deixis.files.remote import photo_path
 from deixis.tokens import Token
 
 _AT_ONCE = 512
@@ -77,7 +78,7 @@ class Dataset:
     path
         The directory.
     images
-        Where the folder of photos is now, if it has moved since the import.
+        Where the folder of photos is now, if it has moved since the import; an address such as ``s3://…`` will do.
 
     Examples
     --------
@@ -94,12 +95,12 @@ class Dataset:
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
         """The columns themselves, memory-mapped, by table: photos, captions, mentions, chains, boxes."""
-        return open_tables(self.path)
+        return open_tables(self.path, self.manifest.files)
 
     @property
     def images(self) -> Path | None:
         """The folder of photos."""
-        return Path(self._images) if self._images else None
+        return photo_path(self._images) if self._images else None
 
     @property
     def photos(self) -> Photos:
@@ -150,7 +151,12 @@ class Dataset:
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         for begin, end in pairwise([0, *breaks.tolist(), len(rows)]):
             if begin < end:
-                yield from self._read_run(int(rows[begin]), int(rows[end - 1]) + 1)
+                try:
+                    yield from self._read_run(int(rows[begin]), int(rows[end - 1]) + 1)
+                except (IndexError, OverflowError, TypeError, ValueError) as error:
+                    raise DatasetError(
+                        f"{self.path}: its tables contradict each other, import the data again ({error})"
+                    ) from error
 
     def _read_run(self, first: int, stop: int) -> Iterator[Photo]:
         photos = _columns(self.tables["photos"], first, stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from deixis.errors import PhotoError
 from deixis.files.hashes import hash_of_file
+from deixis.files.remote import RemotePath, openable
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff", ".bmp", ".gif")
@@ -37,8 +39,20 @@ class PhotoFile:
 
 def find_photos(folder: Path) -> list[Path]:
     """All photo files below a folder, sorted by path; hidden ones are left out."""
+    if isinstance(folder, RemotePath):
+        return sorted(_below(folder))
     found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     return sorted(path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts))
+
+
+def _below(folder: RemotePath) -> Iterator[Path]:
+    for path, about in folder.listed():
+        if path.name.startswith("."):
+            continue
+        if stat.S_ISDIR(about.st_mode):
+            yield from _below(path)
+        elif path.suffix.lower() in SUFFIXES:
+            yield path
 
 
 def look_at(path: Path) -> PhotoFile:
@@ -70,7 +84,7 @@ def size_of(path: Path) -> tuple[int, int]:
     """
     with _opened(path) as image:
         width, height = image.size
-        # Pillow turns TIFFs, and pillow-heif its photos, when it opens them.
+        # Pillow turns TIFFs, and pi-heif its photos, when it opens them.
         if image.format not in ("TIFF", "HEIF") and image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS:
             return height, width
         return width, height
@@ -137,13 +151,13 @@ def _white(mode: str, highest: float) -> float:
 @contextmanager
 def _opened(path: Path, most_pixels: int | None = None) -> Iterator[Image.Image]:
     """Open within the limits; whatever goes wrong, here or in the block, becomes one line about this photo."""
-    import pillow_heif
+    import pi_heif
 
-    pillow_heif.register_heif_opener()
+    pi_heif.register_heif_opener()
     try:
         if path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(openable(path), formats=FORMATS) as image:
             if image.width * image.height > (MAX_PIXELS if most_pixels is None else most_pixels):
                 raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
             yield image
@@ -153,6 +167,8 @@ def _opened(path: Path, most_pixels: int | None = None) -> Iterator[Image.Image]
         raise PhotoError(path, "not a photo in a known format") from None
     except FileNotFoundError:
         raise PhotoError(path, "no such file") from None
+    except IsADirectoryError:
+        raise PhotoError(path, "a folder, not a photo") from None
     except Image.DecompressionBombError:
         raise PhotoError(path, "its pixels are too many") from None
     except (

@@ -19,6 +19,7 @@ from deixis.data.readers.source import Source
 from deixis.data.readers.text import read_text
 from deixis.data.records import Annotated, Photo
 from deixis.errors import DatasetError, PhotoError
+from deixis.files.atomic import explained
 from deixis.files.progress import OnProgress, silent, told
 
 
@@ -135,7 +136,9 @@ def _sum(totals: Iterable[int | None]) -> int | None:
 
 
 def _find_images(folder: Path, report: ImportReport, on_progress: OnProgress) -> Images:
-    if not folder.is_dir():
+    with explained(folder):
+        is_there = folder.is_dir()
+    if not is_there:
         raise DatasetError(f"{folder}: no such folder of photos")
     paths: dict[str, Path] = {}
     for path in find_photos(folder):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deixis.data.store import SCHEMAS, file_name
 from deixis.errors import DatasetError
+from deixis.files.atomic import explained
 from deixis.files.hashes import hash_of_file
 from deixis.tokens import TOKENIZER_VERSION
 
@@ -67,8 +69,12 @@ def hash_tables(folder: Path) -> tuple[dict[str, str], str]:
             raise DatasetError(
                 f"{folder}: {file_name(name)} cannot be read ({error.strerror}); import the data again"
             ) from None
-    together = hashlib.sha256("\n".join(files.values()).encode()).hexdigest()
-    return files, f"sha256:{together}"
+    return files, _together(files)
+
+
+def _together(files: Mapping[str, str]) -> str:
+    """One hash over those of all tables."""
+    return "sha256:" + hashlib.sha256("\n".join(files.values()).encode()).hexdigest()
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
@@ -79,12 +85,14 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a data set directory."""
     path = folder / FILE
-    if not path.is_file():
+    with explained(path):  # somebody else's folder may not be looked into
+        there = path.is_file()
+    if not there:
         hint = "is there a typing mistake?" if not folder.exists() else "make one with: deixis data import … --out DATA"
         raise DatasetError(f"{folder}: not a data set directory; {hint}")
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise DatasetError(f"{path}: damaged, import the data again ({error})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DatasetError(f"{path}: not the manifest of a deixis data set")
@@ -105,6 +113,8 @@ def read_manifest(folder: Path) -> Manifest:
     for name, kind in kinds.items():
         if not isinstance(document.get(name), kind):
             raise DatasetError(f"{path}: damaged, import the data again ({name} is missing or of another kind)")
+    if document["hash"] != _together({name: str(digest) for name, digest in document["files"].items()}):
+        raise DatasetError(f"{path}: damaged, import the data again (its hashes contradict each other)")
     if not isinstance(document.get("images"), str | None):
         raise DatasetError(f"{path}: images must be the path of a folder, or null")
     if document["tokenizer"] != TOKENIZER_VERSION:

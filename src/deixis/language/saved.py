@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,22 @@ MAX_DEPTH = 4
 """Parts may hold parts, but no deeper than this: a link to its own folder must not be followed for ever."""
 
 MAX_JSON_BYTES = 512 * 2**20
+
+# The last two are how numpy stumbles over the header of an array.
+_DAMAGE = (
+    AttributeError,
+    EOFError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    SyntaxError,
+    TokenError,
+)
 
 
 @dataclass(frozen=True)
@@ -147,7 +164,7 @@ def damaged(path: Path) -> Iterator[None]:
     """Say in one line that a file or folder cannot be what was saved."""
     try:
         yield
-    except (AttributeError, EOFError, IndexError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+    except _DAMAGE as error:
         reason = " ".join(str(error).split())[:200]
         raise DeixisError(f"{path}: damaged, or not made by deixis ({type(error).__name__}: {reason})") from error
 

@@ -303,7 +303,10 @@ class _Reader:
         if not self.open:
             raise self._wrong(place, "a bracket is closed that was never opened")
         bracket = self.open.pop()
-        node = self._node(bracket)
+        try:
+            node = self._node(bracket)
+        except ValueError as error:
+            raise self._wrong(bracket.place, str(error)) from None
         if node is not None:
             (self.open[-1].children if self.open else self.trees).append(node)
 

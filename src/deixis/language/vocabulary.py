@@ -131,7 +131,7 @@ class Vocabulary:
             words, counts, min_count = content["words"], content["counts"], content["min_count"]
         except OSError as error:
             raise DeixisError(f"{path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise DeixisError(f"{path}: not a vocabulary (JSON with words, counts and min_count)") from None
         if not _is_vocabulary(words, counts, min_count):
             raise DeixisError(f"{path}: words must be different strings, each with a whole count")

@@ -30,6 +30,7 @@ class FoundPhrase(BaseModel):
     span: tuple[int, int] = Field(description="Offsets in Unicode code points, end exclusive.")
     box: Box
     score: float = Field(description="How likely the photo shows it, if half of all photos did.")
+    absent: bool = Field(description="Whether the photo seems not to show it; the box is where it would be.")
 
 
 class HitEntry(PhotoEntry):
@@ -45,7 +46,9 @@ class Found(BaseModel):
     """What a search finds, best first."""
 
     query: str | None
-    unknown_words: list[str]
+    unknown_words: list[str] = Field(description="Words that cannot be looked for.")
+    photos: int = Field(description="Photos in the index.")
+    searched: int = Field(description="Those among them that pass the filters.")
     hits: list[HitEntry]
 
 
@@ -84,6 +87,7 @@ class GroundedPhrase(BaseModel):
     type: str
     boxes: list[ScoredBox]
     presence: float | None = Field(None, description="How likely the photo shows it, if half of all photos did.")
+    absent: bool = Field(False, description="Whether the photo seems not to show it; the box is where it would be.")
 
 
 class Grounding(BaseModel):
@@ -91,6 +95,7 @@ class Grounding(BaseModel):
 
     photo: str | None = Field(description="Its id; null for one that was sent.")
     size: tuple[int, int]
+    unknown_words: list[str] = Field(description="Words whose place can only be guessed.")
     phrases: list[GroundedPhrase]
 
 
@@ -143,6 +148,4 @@ class Status(BaseModel):
 
     version: str
     photos: int
-    captions: bool
-    descriptions: bool
     upload: UploadLimits

@@ -12,22 +12,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from deixis.errors import DeixisError
 from deixis.server.answers import Captions, Description, Grounding
-from deixis.tasks.bundle import PhotoLike, opened, writes_captions
+from deixis.tasks.bundle import PhotoLike, opened
 from deixis.tasks.search.hits import BoxXyxy, KnownPhoto
-from deixis.tasks.shipped_models import place_of
 
 if TYPE_CHECKING:
     from deixis.tasks.captions.captioning import CaptionBundle
     from deixis.tasks.describe.describing import Describer
     from deixis.tasks.grounding import Look, Pointer
 
-CAPTIONER, DESCRIBER = "m-rnn", "describer"
 _KEPT_ANSWERS = 1000
 Made = TypeVar("Made")
-
-
-class NotInstalledError(DeixisError):
-    """A model is asked for that did not come with this deixis."""
 
 
 @dataclass(frozen=True)
@@ -95,16 +89,6 @@ class Eyes:
         self._opening = threading.Lock()
         self._is_closed = False
 
-    @property
-    def captions(self) -> bool:
-        """Whether a model that writes captions is installed."""
-        return writes_captions(CAPTIONER)
-
-    @property
-    def descriptions(self) -> bool:
-        """Whether a model that describes regions is installed."""
-        return place_of(DESCRIBER).is_dir()
-
     def ground(self, subject: Subject, sentence: str) -> Grounding:
         """A box for each noun phrase."""
         pointer = self._opened_pointer()
@@ -114,14 +98,10 @@ class Eyes:
 
     def caption(self, subject: Subject) -> Captions:
         """Sentences for a photo."""
-        if not self.captions:
-            raise NotInstalledError("no captioner installed: deixis train m-rnn makes one")
         return self._captions.get(subject.id, lambda: self._captioned(subject))
 
     def describe(self, subject: Subject, region: BoxXyxy | None, top: int) -> Description:
         """Words for the regions of a photo, or for one of them."""
-        if not self.descriptions:
-            raise NotInstalledError("no model that describes regions is installed")
         name = f"{subject.id} {region} {top}" if subject.id else None
         return self._descriptions.get(name, lambda: self._described(subject, region, top))
 
@@ -130,9 +110,10 @@ class Eyes:
         steps: list[Callable[[], object]] = [
             self._opened_pointer,
             lambda: self._opened_pointer().bundle.image_encoder,
+            self._opened_captioner,
+            self._opened_describer,
+            lambda: self._opened_describer().bank_vectors,
         ]
-        if self.descriptions:
-            steps += [self._opened_describer, lambda: self._opened_describer().bank_vectors]
         for step in steps:
             with suppress(DeixisError):  # said to whoever asks
                 if not self._is_closed:
@@ -175,10 +156,10 @@ class Eyes:
     def _describer(self) -> Describer:
         from deixis.tasks.describe.describing import Describer
 
-        return Describer.open(DESCRIBER)
+        return Describer.open()
 
     @cached_property
     def _captioner(self) -> CaptionBundle:
         from deixis.tasks.captions.captioning import load_captioner
 
-        return load_captioner(CAPTIONER)
+        return load_captioner()

@@ -43,6 +43,17 @@ class Library(Protocol):
         """Photos that look like another one."""
         ...
 
+    def looked_at(
+        self,
+        sentence: str = "",
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        folder: str | None = None,
+    ) -> int:
+        """How many photos the filters leave to be searched."""
+        ...
+
     def unknown_words(self, sentence: str) -> list[str]:
         """Words that cannot be looked for."""
         ...
@@ -88,7 +99,13 @@ def hit_of(hit: Hit) -> HitEntry:
         score=round(hit.score, 4),
         probability=None if hit.probability is None else round(hit.probability, 4),
         phrases=[
-            FoundPhrase(text=each.text, span=each.span, box=_rounded(each.box), score=round(each.score, 4))
+            FoundPhrase(
+                text=each.text,
+                span=each.span,
+                box=_rounded(each.box),
+                score=round(each.score, 4),
+                absent=each.absent,
+            )
             for each in hit.phrases
         ],
         duplicates=[entry_of(other.photo) for other in hit.duplicates],

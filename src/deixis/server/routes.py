@@ -36,7 +36,7 @@ from deixis.server.library import Library, details_of, entry_of, hit_of
 from deixis.server.limits import Limits
 from deixis.server.pictures import LONGEST_SIDE, picture_of, refuse_link_elsewhere, uploaded_photo
 from deixis.server.work import Workers
-from deixis.tasks.search.hits import Hit, KnownPhoto
+from deixis.tasks.search.hits import KnownPhoto
 
 MOST_HITS = 500
 MOST_ON_A_PAGE = 1000
@@ -104,8 +104,6 @@ def api_routes(desk: Desk) -> APIRouter:
         return Status(
             version=__version__,
             photos=await desk.quick.run(len, desk.library),
-            captions=desk.eyes.captions,
-            descriptions=desk.eyes.descriptions,
             upload=limits,
         )
 
@@ -129,12 +127,17 @@ def _add_searches(routes: APIRouter, desk: Desk) -> None:
         narrowed = {"after": after or None, "before": before or None, "folder": folder or None}
 
         def found() -> Found:
-            if like is not None:
-                hits = desk.library.like(desk.photo(like), top, everything=everything, **narrowed)
-                return _found(None, hits)
-            assert q is not None  # noqa: S101 (one of the two is there)
-            hits = desk.library.search(q, top, explain=explain, everything=everything, **narrowed)
-            return _found(q, hits, desk.library.unknown_words(q))
+            if q is None:
+                hits = desk.library.like(desk.photo(like or ""), top, everything=everything, **narrowed)
+            else:
+                hits = desk.library.search(q, top, explain=explain, everything=everything, **narrowed)
+            return Found(
+                query=q,
+                unknown_words=[] if q is None else desk.library.unknown_words(q),
+                photos=len(desk.library),
+                searched=desk.library.looked_at(q or "", **narrowed),
+                hits=[hit_of(hit) for hit in hits],
+            )
 
         return await desk.quick.run(found)
 
@@ -144,7 +147,9 @@ def _add_searches(routes: APIRouter, desk: Desk) -> None:
     ) -> Found:
         def found() -> Found:
             opened = uploaded_photo(photo.file, desk.limits.upload_bytes, desk.limits.upload_pixels)
-            return _found(None, desk.library.like(opened, top, everything=everything))
+            hits = desk.library.like(opened, top, everything=everything)
+            count = len(desk.library)
+            return Found(query=None, unknown_words=[], photos=count, searched=count, hits=[hit_of(hit) for hit in hits])
 
         return await desk.looking.run(found)
 
@@ -211,7 +216,7 @@ def _add_models(routes: APIRouter, desk: Desk) -> None:
         "/caption",
         summary="Sentences for a photo",
         openapi_extra=body_of(CaptionRequest),
-        responses=_errors(404, 409),
+        responses=_errors(404),
     )
     async def caption(request: Request) -> Captions:
         return await answer(request, CaptionRequest, lambda subject, _: desk.eyes.caption(subject))
@@ -220,17 +225,13 @@ def _add_models(routes: APIRouter, desk: Desk) -> None:
         "/describe",
         summary="Words for the regions of a photo",
         openapi_extra=body_of(DescribeRequest),
-        responses=_errors(404, 409),
+        responses=_errors(404),
     )
     async def describe(request: Request) -> Description:
         def look(subject: Subject, asked: DescribeRequest) -> Description:
             return desk.eyes.describe(subject, asked.region, asked.top)
 
         return await answer(request, DescribeRequest, look)
-
-
-def _found(query: str | None, hits: list[Hit], unknown_words: list[str] | None = None) -> Found:
-    return Found(query=query, unknown_words=unknown_words or [], hits=[hit_of(hit) for hit in hits])
 
 
 def _jpeg(encoded: bytes) -> Response:

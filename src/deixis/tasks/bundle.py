@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar, Protocol, cast, get_args
+from weakref import WeakValueDictionary
 
 import numpy as np
 from PIL import Image
@@ -22,6 +24,7 @@ from deixis.language.saved import damaged
 from deixis.models.base import Scorer
 from deixis.models.saved import load_model
 from deixis.tasks.features_of import Proposing
+from deixis.tasks.given import kind_of, list_of, path_of
 from deixis.tasks.learning import Learn
 from deixis.tasks.places import with_whole_place
 from deixis.tasks.shipped_models import place_of, shipped_models
@@ -93,13 +96,20 @@ class EncoderOfBundle:
         return self.name.startswith("imported:")
 
     def open(self) -> ImageEncoder:
-        """The encoder itself; one that gives other numbers by now is refused."""
-        from deixis.vision.encoders import open_encoder
-
+        """The encoder itself, one for all models of a process that use it; one of other numbers is refused."""
         if self.is_imported:
             raise DeixisError(
                 f"the model learned from features that were imported ({self.name}), so it cannot encode photos"
             )
+        which = self.name, self.fingerprint
+        with _OPENING:
+            encoder = _OPENED.get(which) or self._opened()
+            _OPENED[which] = encoder
+            return encoder
+
+    def _opened(self) -> ImageEncoder:
+        from deixis.vision.encoders import open_encoder
+
         encoder = open_encoder(self.name)
         if encoder.fingerprint != self.fingerprint:
             raise DeixisError(
@@ -107,6 +117,11 @@ class EncoderOfBundle:
                 f"({self.fingerprint}, here is {encoder.fingerprint}); train it again"
             )
         return encoder
+
+
+_OPENED: WeakValueDictionary[tuple[str, str], ImageEncoder] = WeakValueDictionary()
+_OPENING = Lock()
+"""Encoders are large, and most models use the same: each is kept while anybody has it, and opened once."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +193,7 @@ class Bundle:
 
     def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
         """A vector for each photo, given as a path or as an open Pillow image."""
-        _refuse_one(photos, "photos")
+        photos = list_of(photos, "photos")
         refuse_pointing_only(self)
         vectors = [self._no_vectors()]
         for begin in range(0, len(photos), _AT_ONCE):
@@ -188,7 +203,8 @@ class Bundle:
 
     def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
         """A vector for each sentence or phrase. English only."""
-        _refuse_one(sentences, "sentences")
+        sentences = list_of(sentences, "sentences")
+        _refuse_other_than_text(sentences)
         if self.text is None:
             return self.model.prepare_text(sentences)
         chunks = transform_in_chunks(self.text, sentences)  # the features of all would take gigabytes
@@ -302,13 +318,13 @@ def opened(photo: PhotoLike) -> Image.Image:
     """The photo itself, upright."""
     from deixis.data.images import open_photo
 
-    return photo if isinstance(photo, Image.Image) else open_photo(Path(photo))
+    return photo if isinstance(photo, Image.Image) else open_photo(Path(path_of(photo, "photo")))
 
 
-def _refuse_one(given: object, what: str) -> None:
-    """One string is a sequence too, of letters, and never what was meant."""
-    if isinstance(given, str):
-        raise DeixisError(f"give a list of {what}, not one string: [{given!r}]")
+def _refuse_other_than_text(sentences: Sequence[Text]) -> None:
+    for place, each in enumerate(sentences):
+        if isinstance(each, bytes) or not (isinstance(each, str | Sequence) or hasattr(each, "words")):
+            raise DeixisError(f"sentences[{place}]: give a text, not {kind_of(each)}")
 
 
 def refuse_pointing_only(bundle: Bundle) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from deixis.models.grounder import Grounder
 from deixis.models.grounder_inputs import RegionInputs, words_and_spans
 from deixis.models.hm_lstm import HMLSTM
 from deixis.tasks.bundle import Bundle, PhotoLike, load, opened
+from deixis.tasks.given import path_of, text_of
 from deixis.tasks.hm_lstm_pointing import point_in_photo
 from deixis.tasks.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.tasks.pointing import region_scores
@@ -110,7 +111,9 @@ class Grounded:
     def drawn(self, photo: Image.Image) -> Image.Image:
         """The photo with its boxes, and the sentence below in their colours; absent phrases have neither."""
         shown = [phrase for phrase in self.phrases if not phrase.absent]
-        phrases = [PhraseBoxes(*phrase.span, (phrase.box,), phrase.score) for phrase in shown]
+        # As the command says it: how likely the phrase is there at all, where that is known.
+        said = [phrase.score if phrase.presence is None else phrase.presence for phrase in shown]
+        phrases = [PhraseBoxes(*phrase.span, (phrase.box,), share) for phrase, share in zip(shown, said, strict=True)]
         return draw_grounding(photo, [(self.sentence, phrases)])
 
 
@@ -170,7 +173,18 @@ class Pointer:
 
     def ground_in(self, look: Look, sentence: str) -> Grounded:
         """A box for each noun phrase of a sentence about a photo that was looked at."""
-        return self._grounded(Sentence(sentence), look.seen, look.proposals)
+        return self._grounded(Sentence(text_of(sentence, "sentence")), look.seen, look.proposals)
+
+    def regions_for(self, look: Look, sentence: Sentence, phrases: Sequence[Phrase]) -> tuple[Floats, Floats]:
+        """Of any phrases of a sentence, what every region scores, and a better box for it.
+
+        Returns
+        -------
+        tuple of array
+            Scores (phrases, regions), and boxes in pixels (phrases, regions, 4).
+        """
+        scores, boxes, _ = self._pointed(sentence, phrases, look.seen, look.proposals)
+        return scores, boxes
 
     def _grounded(self, sentence: Sentence, seen: FeatureMap, proposals: Proposals) -> Grounded:
         phrases = sentence.phrases
@@ -241,7 +255,8 @@ def ground(photo: PhotoLike, sentence: str, *, model: str | PathLike[str] = DEFA
     >>> [phrase.text for phrase in found.phrases]
     ['A bee', 'a flower']
     """
-    return _pointer(fspath(model)).ground(photo, sentence)
+    text_of(sentence, "sentence")  # before a photo is looked at, which takes a while
+    return _pointer(path_of(model, "model")).ground(photo, sentence)
 
 
 @lru_cache(maxsize=2)

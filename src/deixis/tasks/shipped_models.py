@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from deixis import vision
+from deixis.tasks.given import path_of
+
 SHIPPED = Path(__file__).parent / "shipped"
 ABOUT = "about.json"
+_TRAINED_ON = "Flickr8k train, with the captions, phrases and boxes of Flickr30k Entities"
+_LICENCE = "weights for research and education, as the data; see README.md beside them"
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class ShippedModel:
     name
         What `deixis.load` and ``--model`` take.
     folder
-        Where it is; its ``README.md`` is its card.
+        Where it is; its ``README.md`` is its card. For the encoder and its head, a file with its card beside it.
     does, trained_on, licence
         In a few words.
     scores
@@ -39,6 +44,8 @@ class ShippedModel:
     @property
     def size(self) -> int:
         """Bytes on the disk."""
+        if self.folder.is_file():
+            return self.folder.stat().st_size
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
 
@@ -57,6 +64,22 @@ def shipped_models() -> list[ShippedModel]:
     return found
 
 
+def eyes_of_models() -> list[ShippedModel]:
+    """The encoder through which they all see, and the head that proposes regions; not for `deixis.load`.
+
+    Examples
+    --------
+    >>> [model.name for model in eyes_of_models()]
+    ['encoder', 'head']
+    """
+    folder = Path(vision.__file__).parent / "models"
+    parts = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    return [
+        ShippedModel(name, folder / part["file"], part["does"], _TRAINED_ON, _LICENCE, part["scores"])
+        for name, part in parts.items()
+    ]
+
+
 def place_of(model: str | PathLike[str]) -> Path:
     """The folder of a model: the shipped one of this name, unless a model of the user's has it.
 
@@ -65,6 +88,7 @@ def place_of(model: str | PathLike[str]) -> Path:
     >>> place_of("two-branch").name
     'two-branch'
     """
-    shipped = next((each.folder for each in shipped_models() if each.name == fspath(model)), None)
-    holds_a_model = any((Path(model) / place).is_file() for place in ("bundle.json", "model/bundle.json"))
-    return shipped if shipped and not holds_a_model else Path(model)
+    name = path_of(model, "model")
+    shipped = next((each.folder for each in shipped_models() if each.name == name), None)
+    holds_a_model = any((Path(name) / place).is_file() for place in ("bundle.json", "model/bundle.json"))
+    return shipped if shipped and not holds_a_model else Path(name)

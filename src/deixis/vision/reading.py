@@ -64,7 +64,9 @@ def encode_photos(
     path, features or error
         In the order of the paths.
     """
-    with closing(_encoded(encoder, paths, lambda path: (_reduced(encoder, path), None), batch, readers)) as encoded:
+    with closing(
+        encode_as_read(encoder, paths, lambda path: (read_reduced(encoder, path), None), batch, readers)
+    ) as encoded:
         total = len(paths) if isinstance(paths, (list, tuple)) else None
         for path, found in told(encoded, "encoding photos", total, on_progress):
             yield path, found if isinstance(found, PhotoError) else found[1]
@@ -77,7 +79,7 @@ def encode_whole_photos(
 
     `encode_photos` decodes a large JPEG smaller, so its maps may differ slightly from these.
     """
-    with closing(_encoded(encoder, paths, lambda path: _whole(encoder, path), batch, readers)) as encoded:
+    with closing(encode_as_read(encoder, paths, lambda path: read_whole(encoder, path), batch, readers)) as encoded:
         for path, found in encoded:
             yield path, found if isinstance(found, PhotoError) else SeenPhoto(*found)
 
@@ -98,11 +100,10 @@ def encode_keeping(
         photo, size = _opened_reduced(encoder, path)
         return encoder.prepare(photo, size), keep(photo)
 
-    with closing(_encoded(encoder, paths, read, batch, readers)) as encoded:
-        yield from encoded
+    yield from encode_as_read(encoder, paths, read, batch, readers)
 
 
-def _reduced(encoder: ImageEncoder, path: Path) -> Prepared:
+def read_reduced(encoder: ImageEncoder, path: Path) -> Prepared:
     """A photo decoded no larger than an encoder needs it."""
     return encoder.prepare(*_opened_reduced(encoder, path))
 
@@ -112,19 +113,20 @@ def _opened_reduced(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tup
     return open_photo(path, at_least=_SPARE * max(encoder.reading_size(size))), size
 
 
-def _whole(encoder: ImageEncoder, path: Path) -> tuple[Prepared, Image.Image]:
+def read_whole(encoder: ImageEncoder, path: Path) -> tuple[Prepared, Image.Image]:
+    """A photo decoded in full, and the same as the encoder reads it."""
     photo = open_photo(path)
     return encoder.prepare(photo), photo
 
 
-def _encoded(
+def encode_as_read(
     encoder: ImageEncoder,
     paths: Iterable[Path],
     read: Callable[[Path], tuple[Prepared, Kept]],
     batch: int,
     readers: int,
 ) -> Generator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
-    """What is kept of each photo, and its features."""
+    """What is kept of each photo, and its features; `read` is called by the threads that decode."""
     with closing(_read_ahead(paths, read, readers, 2 * batch)) as ahead:
         while group := list(islice(ahead, batch)):
             maps = iter(encoder.encode_prepared([each[0] for _, each in group if not isinstance(each, PhotoError)]))

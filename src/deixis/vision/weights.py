@@ -87,6 +87,15 @@ def damaged(path: Path, what: str) -> Iterator[None]:
     """Say in one line that a file is not what it should be, whatever was noticed first."""
     try:
         yield
-    except (SafetensorError, AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        SafetensorError,
+        AttributeError,
+        KeyError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         reason = " ".join(str(error).split())[:200]
         raise DeixisError(f"{path}: damaged, or no {what} of deixis ({type(error).__name__}: {reason})") from error

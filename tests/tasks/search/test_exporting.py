@@ -40,6 +40,22 @@ def test_links_lead_to_the_photos_in_their_order(tmp_path: Path) -> None:
     assert links[0].read_bytes() == b"a, b.jpg"
 
 
+def test_photos_that_are_gone_have_no_links(tmp_path: Path) -> None:
+    found = hits(tmp_path)
+    (tmp_path / "a, b.jpg").unlink()
+    assert write_links(tmp_path / "links", found) == 2
+    assert all(link.exists() for link in (tmp_path / "links").iterdir())
+
+
+def test_a_table_that_cannot_be_written_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("nowhere/hits.csv", "folder"):
+        with pytest.raises(DeixisError, match=name) as error:
+            write_csv(tmp_path / name, hits(tmp_path))
+        assert "partial" not in str(error.value)
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="not an empty folder"):
         write_links(tmp_path, hits(tmp_path))

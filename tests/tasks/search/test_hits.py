@@ -15,7 +15,7 @@ def test_json_is_as_the_interface_says() -> None:
         "path": "dog.jpg",
         "score": 1.2346,
         "probability": 0.7778,
-        "phrases": [{"text": "a dog", "span": [0, 5], "box": [1.0, 2.0, 30.0, 40.0], "score": 0.9123}],
+        "phrases": [{"text": "a dog", "span": [0, 5], "box": [1.0, 2.0, 30.0, 40.0], "score": 0.9123, "absent": False}],
         "duplicates": ["copy.jpg"],
     }
     assert Hit(hit.photo, 0.5).as_json()["probability"] is None

@@ -23,9 +23,9 @@ from deixis.tasks.search.searching import PhotoCollection, shipped_seer
 CAT = SAMPLES / "images" / "cat.jpg"
 
 
-@pytest.fixture(scope="module")
-def photos(sample_index: Path) -> Iterator[PhotoCollection]:
-    with deixis.open_index(sample_index) as opened:
+@pytest.fixture(scope="module", params=["sample_index", "sample_database"])
+def photos(request: pytest.FixtureRequest) -> Iterator[PhotoCollection]:
+    with deixis.open_index(request.getfixturevalue(request.param)) as opened:
         yield opened
 
 
@@ -90,6 +90,25 @@ def test_a_photo_is_most_like_itself(photos: PhotoCollection) -> None:
     assert photos.like(Image.open(CAT), top=1)[0].path == CAT
 
 
+def test_the_photo_itself_is_certain_however_it_comes(photos: PhotoCollection, tmp_path: Path) -> None:
+    Image.open(CAT).resize((700, 466)).save(tmp_path / "smaller.jpg", quality=80)
+    known = next(photo for photo in photos.newest() if photo.path == CAT)
+    for same in (CAT, str(CAT), known, Image.open(CAT), tmp_path / "smaller.jpg"):
+        first, *others = photos.like(same, everything=True)
+        assert (first.path, round(first.probability or 0, 4)) == (CAT, 1.0)
+        assert all((other.probability or 0) < 0.9 for other in others)
+
+
+def test_a_photo_that_has_changed_since_is_looked_at_again(tmp_path: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    (tmp_path / "mine").mkdir()
+    mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
+    update_index(tmp_path / "index", [tmp_path / "mine"], shipped_seer())
+    shutil.copy(SAMPLES / "images" / "dogs.jpg", mine)
+    with deixis.open_index(tmp_path / "index") as photos:
+        assert photos.like(mine, top=1)[0].path.stem == "dogs"
+
+
 def test_a_photo_is_known_by_its_opaque_id_only(photos: PhotoCollection) -> None:
     known = photos.newest(1)[0]
     assert photos.photo(known.photo_id) == known
@@ -118,12 +137,18 @@ def test_the_photos_that_filters_leave_are_counted(photos: PhotoCollection) -> N
 
 
 def test_unknown_words_are_told(photos: PhotoCollection) -> None:
-    assert photos.unknown_words("a cat -qwertyuiop +asdfgh") == ["asdfgh", "qwertyuiop"]
+    assert photos.unknown_words("a cat -qwertyuiop +asdfgh +qwertyuiop") == ["asdfgh", "qwertyuiop"]
+    assert photos.unknown_words("ein Hund im Schnee") == ["ein", "hund", "im", "schnee"]
+
+
+def test_what_is_wanted_and_avoided_at_once_is_refused(photos: PhotoCollection) -> None:
+    with pytest.raises(DeixisError, match="'cat' is both wanted and avoided"):
+        photos.search("a cat -cat")
 
 
 @pytest.mark.parametrize("top", [0, -1, 1001])
 def test_nonsense_numbers_of_hits_are_refused(photos: PhotoCollection, top: int) -> None:
-    with pytest.raises(DeixisError, match="cannot be asked for"):
+    with pytest.raises(DeixisError, match="give a whole number from 1 to 1,000"):
         photos.search("a cat", top=top)
 
 
@@ -187,7 +212,7 @@ def test_without_fitted_weights_there_are_scores_but_no_probabilities(
         hits = photos.search("a cat", top=14)
         assert [hit.probability for hit in hits] == [None] * 14
         assert hits[0].path.stem == "cat"
-        assert photos.search("a cat -cat", top=14)[0].path.stem != "cat"
+        assert photos.search("an animal -cat", top=14)[0].path.stem != "cat"
         assert len(photos.like(CAT, top=14)) == 14
 
 

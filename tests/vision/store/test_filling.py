@@ -23,7 +23,7 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.files.atomic import only_one
 from deixis.vision import reading
 from deixis.vision.encoder import ImageEncoder, InputSize
-from deixis.vision.store import Extras, FeatureStore, ShardLimits, fill_store, filling, is_filled
+from deixis.vision.store import Extras, FeatureStore, ShardLimits, computing, fill_store, filling, is_filled
 from deixis.vision.store.shards import Stamp
 from tests.vision.store.small import (
     Corners,
@@ -61,6 +61,7 @@ def test_a_second_run_computes_nothing_and_reads_no_photo(
         raise AssertionError("a photo was read or encoded again")
 
     monkeypatch.setattr(filling, "stamp_of", never)
+    monkeypatch.setattr(computing, "stamp_of", never)
     again = fill_store(tmp_path / "store", dataset, colour_encoder(network=never))
     assert (again.photos, again.new, again.kept) == (20, 0, 20)
 
@@ -159,6 +160,7 @@ def test_a_photo_that_cannot_be_read_for_a_moment_keeps_its_features(
         return stamp_of(path)
 
     monkeypatch.setattr(filling, "stamp_of", refuse)
+    monkeypatch.setattr(computing, "stamp_of", refuse)
     report = fill_store(tmp_path / "store", dataset, colour_encoder())
     assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
     assert everything(FeatureStore(tmp_path / "store")) == before
@@ -463,11 +465,6 @@ def test_ctrl_c_keeps_what_was_computed(dataset: Dataset, tmp_path: Path) -> Non
     with pytest.raises(KeyboardInterrupt):
         fill_store(tmp_path / "store", dataset, colour_encoder(), on_progress=stop)
     assert len(FeatureStore(tmp_path / "store")) == 7
-
-
-def test_a_slow_encoder_fills_small_shards(dataset: Dataset, tmp_path: Path) -> None:
-    fill_store(tmp_path / "store", dataset, colour_encoder(), limits=ShardLimits(seconds=0.0))
-    assert [shard.photos for shard in FeatureStore(tmp_path / "store").manifest.shards] == [1] * 20
 
 
 def test_memory_does_not_grow_with_the_photos(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from deixis.tasks.bundle import Bundle, PhotoLike, load, opened
 from deixis.tasks.describe.diverse import diverse
 from deixis.tasks.describe.phrase_bank import EMPTY_WORDS, PhraseBank
 from deixis.tasks.describe.salient import Box, objectness, region_within, standing_out
+from deixis.tasks.given import count_of, path_of
 from deixis.tasks.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.tasks.places import with_places
 from deixis.tasks.shipped_models import place_of
@@ -196,6 +197,7 @@ class Describer:
         regions
             Where no region is given: at most so many.
         """
+        top, regions = count_of(top, "top"), count_of(regions, "regions")
         image = opened(photo)
         box = None if region is None else region_within(region, image.size)
         seen = self.bundle.image_encoder.encode([image])[0]
@@ -327,9 +329,8 @@ def describe(
     >>> len(found), len(found[0].phrases)
     (1, 3)
     """
-    return _describer(fspath(model), None if bank is None else fspath(bank)).describe(
-        photo, region, top=top, regions=regions
-    )
+    describer = _describer(path_of(model, "model"), None if bank is None else path_of(bank, "bank"))
+    return describer.describe(photo, region, top=top, regions=regions)
 
 
 @lru_cache(maxsize=2)

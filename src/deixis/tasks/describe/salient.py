@@ -50,7 +50,10 @@ def region_within(region: Sequence[float], size: tuple[int, int]) -> Box:
     >>> region_within((-5, 10, 40, 900), size=(100, 80))
     (0.0, 10.0, 40.0, 80.0)
     """
-    sides = [float(side) for side in region]
+    try:
+        sides = [float(side) for side in region]
+    except (TypeError, ValueError):
+        raise DeixisError(f"region {region!r}: give four numbers: x1, y1, x2, y2") from None
     said = "region " + ",".join(f"{side:g}" for side in sides)
     if len(sides) != 4 or not all(map(math.isfinite, sides)):
         raise DeixisError(f"{said}: give four numbers: x1, y1, x2, y2")

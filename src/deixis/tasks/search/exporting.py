@@ -41,20 +41,25 @@ def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
 
 
 def write_links(folder: str | PathLike[str], hits: Sequence[Hit]) -> int:
-    """Fill a folder with links to the photos, the best first by name; give how many there are.
+    """Fill a folder with links to the photos that are still there, the best first by name; give how many there are.
 
     The folder must not exist, or be empty.
     """
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise DeixisError(f"{path}: not an empty folder; give another name")
-    photos = [photo for hit in hits for photo in (hit, *hit.duplicates)]
+    photos = [photo for photo in all_photos(hits) if photo.path.exists()]
     digits = len(str(len(photos)))
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
         for number, hit in enumerate(photos, start=1):
             (path / f"{number:0{digits}} {hit.path.name}").symlink_to(hit.path)
     return len(photos)
+
+
+def all_photos(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits, each followed by those that are one with it."""
+    return [photo for hit in hits for photo in (hit, *hit.duplicates)]
 
 
 def _row(rank: int, hit: Hit, duplicate_of: str) -> list[object]:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from deixis.tasks.grounding import ABSENT
+
 BoxXyxy = tuple[float, float, float, float]
 
 
@@ -29,6 +31,11 @@ class HitPhrase:
     box: BoxXyxy
     score: float
 
+    @property
+    def absent(self) -> bool:
+        """Whether the photo seems not to show it; the box is then where it would be."""
+        return self.score < ABSENT
+
     def as_json(self) -> dict[str, Any]:
         """As every JSON of deixis has it."""
         return {
@@ -36,6 +43,7 @@ class HitPhrase:
             "span": list(self.span),
             "box": [round(side, 1) for side in self.box],
             "score": round(self.score, 4),
+            "absent": self.absent,
         }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from deixis.errors import DeixisError
 from deixis.index.where import Where
+from deixis.tasks.given import text_of
 
 _FILTER = re.compile(r'(?<!\S)(?P<key>in|camera|after|before):(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+))', re.IGNORECASE)
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
@@ -70,7 +71,7 @@ def read_query(text: str, where: Where | None = None) -> Query:
     >>> [words.text for words in query.wanted], [words.text for words in query.avoided], query.where.folder
     (['dog', 'ball'], ['snow'], 'holiday')
     """
-    if len(text) > LONGEST:
+    if len(text_of(text, "sentence")) > LONGEST:
         raise DeixisError(f"the query has {len(text):,} characters; {LONGEST:,} are enough")
     given = where or Where()
     filters = {name: getattr(given, name) for name in _KEYS.values()}

@@ -8,17 +8,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from deixis.errors import DeixisError
 from deixis.index import Grouping, Match, PhotoIndex, Where
 from deixis.index.records import IndexedPhoto
+from deixis.index.where import When
 from deixis.language.features.base import Floats
 from deixis.tasks.bundle import PhotoLike
+from deixis.tasks.given import count_of, path_of
+from deixis.tasks.search.contradictions import refuse_contradiction
 from deixis.tasks.search.hits import BoxXyxy, Hit, HitPhrase, KnownPhoto, date_of
 from deixis.tasks.search.probability import Certainty, Evidence
 from deixis.tasks.search.queries import Words, read_query
@@ -29,6 +34,12 @@ _ALL_OF_THEM = 1000
 
 _CANDIDATES = 400
 """Photos of a larger one that are looked at closely, for the whole sentence and for each of its phrases."""
+
+_THE_SAME = 0.99
+"""Photos as alike as this are one, saved another time."""
+
+_CERTAIN = 12.0
+"""A logit whose probability is shown as 100 %."""
 
 _MARK_BYTES = 8
 MAX_TOP = 1000
@@ -43,7 +54,7 @@ class PhotoCollection:
     Parameters
     ----------
     index
-        The directory of the index.
+        The directory of the index, or the address of the database that holds it.
     seer
         The models. An index that other ones have filled is refused.
     """
@@ -75,8 +86,8 @@ class PhotoCollection:
         top: int = 10,
         *,
         explain: bool = False,
-        after: str | None = None,
-        before: str | None = None,
+        after: When | None = None,
+        before: When | None = None,
         folder: str | None = None,
         camera: str | None = None,
         everything: bool = False,
@@ -93,17 +104,20 @@ class PhotoCollection:
         explain
             Say where each phrase is.
         after, before, folder, camera
-            Only photos that were taken then, lie there, and were taken with that; see `Where`.
+            Only photos that were taken then (a text such as ``2024-06``, or a date of Python), lie there, and were
+            taken with that; see `Where`.
         everything
             Also photos that are not likely enough to show it.
         grouped
             Near-duplicates and bursts as one hit.
         """
+        top = count_of(top, "top", MAX_TOP)
         query = read_query(sentence, Where(after, before, folder, camera))
         wanted = [(words, self.seer.read(words.text)) for words in query.wanted]
         avoided = [self.seer.read(words.text) for words in query.avoided]
+        refuse_contradiction([read for _, read in wanted], avoided)
         numbers = self._candidates([read for _, read in wanted], query.where)
-        count = len(self.index.numbers(query.where))
+        count = self.index.count(query.where)
         logits = self._logits([read for _, read in wanted], avoided, numbers, count)
         if self.certainty and not everything:
             if any(read.is_unknown for _, read in wanted):
@@ -118,14 +132,14 @@ class PhotoCollection:
         photo: PhotoLike | KnownPhoto,
         top: int = 10,
         *,
-        after: str | None = None,
-        before: str | None = None,
+        after: When | None = None,
+        before: When | None = None,
         folder: str | None = None,
         camera: str | None = None,
         everything: bool = False,
         grouped: bool = True,
     ) -> list[Hit]:
-        """Photos that look like another one, the likest first.
+        """Photos that look like another one, the likest first; the photo itself, if it is in the index, is certain.
 
         Parameters
         ----------
@@ -134,33 +148,45 @@ class PhotoCollection:
         top, after, before, folder, camera, everything, grouped
             As for `search`.
         """
+        top, where = count_of(top, "top", MAX_TOP), Where(after, before, folder, camera)
         vector = self._vector_of(photo)
-        where = Where(after, before, folder, camera)
-        count, numbers = len(self.index.numbers(where)), self.index.nearest(vector, _CANDIDATES + top, where=where)
+        count, numbers = self.index.count(where), self.index.nearest(vector, _CANDIDATES + top, where=where)
         cosines = self.index.vectors_of(numbers) @ vector
         logits = self.certainty.of_likeness(cosines, count) if self.certainty else cosines
+        if self.certainty:
+            logits = np.where(cosines >= _THE_SAME, _CERTAIN + cosines, logits)
         if self.certainty and not everything:
             likely = logits >= self.certainty.likeness_cut_off.at(count)
             numbers, logits = numbers[likely], logits[likely]
         return self._hits(numbers, logits, top, grouped)
 
-    def looked_at(self, sentence: str = "", *, after: str | None = None, before: str | None = None) -> int:
+    def looked_at(
+        self,
+        sentence: str = "",
+        *,
+        after: When | None = None,
+        before: When | None = None,
+        folder: str | None = None,
+        camera: str | None = None,
+    ) -> int:
         """How many photos the filters of a query, and these, leave to be searched."""
-        where = Where(after, before)
-        return len(self.index.numbers(read_query(sentence, where).where if sentence else where))
+        where = Where(after, before, folder, camera)
+        return self.index.count(read_query(sentence, where).where if sentence else where)
 
     def unknown_words(self, sentence: str) -> list[str]:
         """The words of a query that the models have never met, which they cannot look for."""
         query = read_query(sentence)
-        return [word for words in (*query.wanted, *query.avoided) for word in self.seer.unknown_words(words.text)]
+        asked = [*query.wanted, *query.avoided]
+        return list(dict.fromkeys(word for words in asked for word in self.seer.unknown_words(words.text)))
 
     def newest(self, count: int = 100, begin: int = 0) -> list[KnownPhoto]:
         """A page to look through: photos in the order they came into the index, the last first."""
-        return [self._known(photo) for photo in self.index.newest(count, begin)]
+        uid = self.index.about.uid
+        return [_known(photo, uid) for photo in self.index.newest(count, begin)]
 
     def photo(self, photo_id: str) -> KnownPhoto:
         """The photo of an opaque id."""
-        return self._known(self.index.photo(self._number(photo_id)))
+        return _known(self.index.photo(self._number(photo_id)), self.index.about.uid)
 
     def thumbnail(self, photo_id: str) -> bytes | None:
         """A small JPEG of a photo, encoded anew; None where none was kept."""
@@ -207,21 +233,20 @@ class PhotoCollection:
         return np.asarray(together, dtype=np.float32)
 
     def _hits(self, numbers: NDArray[np.int64], logits: Floats, top: int, grouped: bool) -> list[Hit]:
-        if not 0 < top <= MAX_TOP:
-            raise DeixisError(f"top: {top} hits cannot be asked for, only 1 to {MAX_TOP:,}")
         grouping = Grouping() if grouped else None
-        return [self._hit(match) for match in self.index.ranked(numbers, logits, top, grouping=grouping)]
+        uid = self.index.about.uid
+        return [self._hit(match, uid) for match in self.index.ranked(numbers, logits, top, grouping=grouping)]
 
-    def _hit(self, match: Match) -> Hit:
+    def _hit(self, match: Match, uid: str) -> Hit:
         photo = KnownPhoto(
-            self._id_of(match.id),
+            _id_of(match.id, uid),
             match.path,
             (match.width, match.height),
             date_of(match.taken.seconds),
             match.taken.camera,
         )
         probability = float(1 / (1 + np.exp(-match.score))) if self.certainty else None
-        return Hit(photo, match.score, probability, duplicates=tuple(self._hit(other) for other in match.others))
+        return Hit(photo, match.score, probability, duplicates=tuple(self._hit(other, uid) for other in match.others))
 
     def _explained(self, hit: Hit, asked: Sequence[tuple[Words, ReadSentence]]) -> Hit:
         return replace(hit, phrases=self._phrases(hit.photo_id, asked))
@@ -242,23 +267,23 @@ class PhotoCollection:
     def _vector_of(self, photo: PhotoLike | KnownPhoto) -> Floats:
         if isinstance(photo, KnownPhoto):
             return self.index.vector_of(self._number(photo.photo_id))
-        return self.seer.see_whole(photo)
+        known = None if isinstance(photo, Image.Image) else self._indexed(Path(path_of(photo, "photo")))
+        return self.seer.see_whole(photo) if known is None else self.index.vector_of(known.id)
 
-    def _known(self, photo: IndexedPhoto) -> KnownPhoto:
-        size = photo.width, photo.height
-        return KnownPhoto(self._id_of(photo.id), photo.path, size, date_of(photo.taken.seconds), photo.taken.camera)
-
-    def _id_of(self, number: int) -> str:
-        """The number with a mark that only those know whom this index has told it."""
-        mark = hashlib.blake2b(f"{self.index.about.uid} {number}".encode(), digest_size=_MARK_BYTES).hexdigest()
-        return f"{number:x}-{mark}"
+    def _indexed(self, path: Path) -> IndexedPhoto | None:
+        """What the index knows of a file, unless it has changed since."""
+        known = self.index.photo_at(path)
+        if known is None or not path.is_file():
+            return None
+        now = path.stat()
+        return known if (now.st_size, now.st_mtime_ns) == (known.size, known.mtime_ns) else None
 
     def _number(self, photo_id: str) -> int:
         try:
             number = int(photo_id.partition("-")[0][:16], 16)
         except ValueError:
             number = 0
-        if not hmac.compare_digest(self._id_of(number).encode(), photo_id.encode(errors="replace")):
+        if not hmac.compare_digest(_id_of(number, self.index.about.uid).encode(), photo_id.encode(errors="replace")):
             raise DeixisError(f"{photo_id[:40]!r}: no photo of this index has this id")
         return number
 
@@ -269,7 +294,7 @@ def open_index(path: str | PathLike[str], model: Seer | None = None) -> PhotoCol
     Parameters
     ----------
     path
-        The directory of the index.
+        The directory of the index, or an address: ``postgresql://user@host/database``.
     model
         The models that filled it; those that come with deixis, unless told otherwise.
 
@@ -279,13 +304,25 @@ def open_index(path: str | PathLike[str], model: Seer | None = None) -> PhotoCol
     >>> for hit in photos.search("two dogs in the snow", top=5, explain=True):  # doctest: +SKIP
     ...     print(hit.path, hit.probability, hit.phrases)
     """
-    return PhotoCollection(path, model or shipped_seer())
+    return PhotoCollection(path_of(path, "index"), model or shipped_seer())
 
 
 @lru_cache(maxsize=1)
 def shipped_seer() -> Seer:
     """The models that come with deixis, read once."""
     return Seer()
+
+
+def _known(photo: IndexedPhoto, uid: str) -> KnownPhoto:
+    """A photo of the index that has this uid."""
+    size = photo.width, photo.height
+    return KnownPhoto(_id_of(photo.id, uid), photo.path, size, date_of(photo.taken.seconds), photo.taken.camera)
+
+
+def _id_of(number: int, uid: str) -> str:
+    """The number with a mark that only those know whom this index has told it."""
+    mark = hashlib.blake2b(f"{uid} {number}".encode(), digest_size=_MARK_BYTES).hexdigest()
+    return f"{number:x}-{mark}"
 
 
 def _and_not(logits: Floats, others: Floats) -> Floats:

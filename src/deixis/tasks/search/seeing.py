@@ -156,7 +156,7 @@ class Seer:
             )
         if self.pointing.learned.proposals != _PROPOSALS:
             raise DeixisError(f"{fspath(pointing)} points at proposals that are not those of {_PROPOSALS}")
-        hashes = [_hash_of_model(place_of(model)) for model in (whole, pointing)]
+        hashes = [hash_of_model(place_of(model)) for model in (whole, pointing)]
         self._fingerprint = hashlib.sha256(" ".join([*hashes, str(REGIONS)]).encode()).hexdigest()[:16]
 
     @property
@@ -309,7 +309,7 @@ def _log_shares(known: Vocabulary | None, words: Sequence[str]) -> list[float]:
     return [math.log(count / max(known.counts)) for count in counts]
 
 
-def _hash_of_model(folder: Path) -> str:
+def hash_of_model(folder: Path) -> str:
     """Of all files that make a model's numbers."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(_CARDS))
     named = [f"{file.relative_to(folder).as_posix()} {hash_of_file(file)}" for file in files]

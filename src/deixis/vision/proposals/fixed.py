@@ -72,7 +72,7 @@ class FixedProposer:
             return cls(_checked(json.loads(path.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             raise DeixisError(f"{path}: no such file") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise DeixisError(f"{path}: not a file of fixed boxes, four shares from 0 to 1 each") from None
 
 

@@ -7,8 +7,9 @@ and full disks, and read by any number. May import the rest of `vision`, and `da
 
 from __future__ import annotations
 
+from deixis.vision.store.computing import Extras
 from deixis.vision.store.feature_store import FeatureStore, default_place
-from deixis.vision.store.filling import Extras, FillReport, fill_store, is_filled
+from deixis.vision.store.filling import FillReport, fill_store, is_filled
 from deixis.vision.store.importing import import_features
 from deixis.vision.store.manifest import Contents
 from deixis.vision.store.writing import ShardLimits

@@ -30,7 +30,9 @@ def read_matlab(path: Path, scratch: Path) -> dict[str, NDArray[Any]]:
         said = done.stderr.strip().splitlines()[-1:] or ["its reader crashed"]
         raise DatasetError(f"{path}: cannot be read ({said[0][:200]})")
     names: list[str] = json.loads(done.stdout)
-    return {name: np.load(scratch / f"{number}.npy", mmap_mode="r") for number, name in enumerate(names)}
+    return {
+        name: np.load(scratch / f"{number}.npy", mmap_mode="r", allow_pickle=False) for number, name in enumerate(names)
+    }
 
 
 def main(path: str, scratch: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ _DAMAGE = (
     MemoryError,
     zipfile.BadZipFile,
     zlib.error,
+    SyntaxError,  # this and the next are how numpy stumbles over the header of an array
+    TokenError,
     SafetensorError,
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -29,11 +28,13 @@ _UNFINISHED = re.compile(r"\.(manifest|[0-9]{6,9}-[0-9a-f]+)\.partial-")
 
 @dataclass(frozen=True)
 class ShardLimits:
-    """When a shard is full. A kill loses the shard that is being filled, so slow encoders fill small ones."""
+    """When a shard is full, which is what a kill loses.
 
-    photos: int = 256
-    bytes: int = 64 * 2**20
-    seconds: float = 60.0
+    No clock has a say in it: the same photos come to lie in the same shards, whoever computes them and however fast.
+    """
+
+    photos: int = 128
+    bytes: int = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,6 @@ class StoreWriter:
         self._places = self._find_places()
         self._waiting: list[PhotoFeatures] = []
         self._waiting_bytes = 0
-        self._waiting_since = time.monotonic()
         self._number = 1 + max((int(file.split("-")[0]) for file in self._shards), default=-1)
         if self.damaged:
             self._acknowledge()
@@ -98,19 +98,13 @@ class StoreWriter:
 
     def add(self, photo: PhotoFeatures) -> None:
         """Take in a photo; it is acknowledged with its shard, at the latest by `flush`."""
-        if not self._waiting:
-            self._waiting_since = time.monotonic()
         self._waiting.append(photo)
         self._waiting_bytes += photo.nbytes
         if self._is_full():
             self.flush()
 
     def _is_full(self) -> bool:
-        return (
-            len(self._waiting) >= self._limits.photos
-            or self._waiting_bytes >= self._limits.bytes
-            or time.monotonic() - self._waiting_since >= self._limits.seconds
-        )
+        return len(self._waiting) >= self._limits.photos or self._waiting_bytes >= self._limits.bytes
 
     def flush(self) -> None:
         """Write what waits as a shard, then name it in the manifest, which puts it in the place of what it redoes."""

@@ -1,0 +1,93 @@
+"""`--scheduler` and photos from elsewhere, as a person types them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from deixis.cli.main import _run
+from deixis.vision import encoders
+from deixis.vision.encoders.opened import IMAGENET
+from deixis.vision.encoders.own import save_network
+from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.store import FeatureStore
+from tests.vision.store.small import colour_encoder, everything, make_data
+
+
+def test_a_photo_folder_may_be_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
+    data = make_data(tmp_path, 12).path
+    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "images")
+    here, elsewhere = (str(tmp_path / name) for name in ("here", "elsewhere"))
+    assert _run(["features", str(data), "--encoder", "one", "--out", here]) == 0
+    address = f"zip://images::{archive}"
+    assert _run(["features", str(data), "--encoder", "one", "--out", elsewhere, "--images", address]) == 0
+    assert everything(FeatureStore(elsewhere)) == everything(FeatureStore(here))
+    assert _run(["features", str(data), "--encoder", "one", "--out", elsewhere, "--images", address]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("12 photos, 3 numbers each (0 new, 12 there already)")
+
+
+def test_data_may_be_imported_from_an_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_data(tmp_path, 4)
+    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "images")
+    (tmp_path / "tokens.txt").write_text("".join(f"{n:04}.png#0\tNoise {n} .\n" for n in range(4)))
+    command = ["data", "import", "--captions", str(tmp_path / "tokens.txt"), "--images", f"zip://images::{archive}"]
+    assert _run([*command, "--out", str(tmp_path / "imported")]) == 0
+    assert _run(["data", "check", str(tmp_path / "imported")]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--encoder", "one", "--scheduler", "local:0"], "--scheduler local:0: write local:N"),
+        (["--text", "mean", "--scheduler", "local:2"], "--scheduler goes with --encoder only"),
+        (["--encoder", "one", "--images", "carrier-pigeon://attic"], "carrier-pigeon://attic/0000.png: "),
+    ],
+)
+def test_a_mistake_is_one_line(
+    arguments: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
+    assert _run(["features", str(make_data(tmp_path, 3).path), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_the_workers_have_done_and_one_process_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    torch.manual_seed(0)
+    network = VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4))
+    save_network(tmp_path / "tiny.safetensors", network, 56, IMAGENET)
+    data, store = make_data(tmp_path, 320).path, tmp_path / "store"
+    features = [sys.executable, "-m", "deixis.cli.main", "features", str(data), "--out", str(store)]
+    command = [*features, "--encoder", f"deixis:{tmp_path / 'tiny.safetensors'}", "--json"]
+    # A terminal tells every process of its group.
+    run = subprocess.Popen(
+        [*command, "--scheduler", "local:2"], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert run.stderr
+    while not any(store.glob("0*.safetensors")):
+        assert run.poll() is None, run.stderr.read()
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGINT)
+    _, said = run.communicate(timeout=300)
+    assert run.returncode == 130
+    assert "Traceback" not in said
+    kept = len(FeatureStore(store))
+    assert 0 < kept < 320
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f'"kept": {kept}' in done.stdout
+    assert len(FeatureStore(store)) == 320
