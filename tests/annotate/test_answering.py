@@ -6,7 +6,7 @@ import random
 
 from sqlalchemy import select
 
-from deixis.annotate.answering import Turn, Wanted, answering, keep_turn, take_turn, take_undo_turn
+from deixis.annotate.answering import Turn, Wanted, answering, keep_turn, next_turn, take_undo_turn
 from deixis.annotate.assigning import next_question
 from deixis.annotate.known import add_known
 from deixis.annotate.project import Project, add_photos
@@ -19,7 +19,9 @@ from tests.annotate.fakes import BOX, ask, dogs, gold, people
 
 def turn(project: Project, worker: str, token: str, said: str, box: object = None) -> Turn:
     take = answering(project, worker, token, said, box, 1.0, "")  # type: ignore[arg-type]
-    return project.database.run(lambda connection: take_turn(project, connection, worker, take, Wanted()), keep_turn)
+    return project.database.run(
+        lambda connection: next_turn(project, connection, worker, take(connection), Wanted()), keep_turn
+    )
 
 
 def test_an_answer_and_the_next_question_are_one_step(new_project: MakeProject) -> None:

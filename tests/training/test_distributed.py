@@ -24,7 +24,7 @@ def torchrun(count: int, *arguments: str, **environment: str) -> subprocess.Comp
         env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -33,7 +33,7 @@ def alone(*arguments: str, **environment: str) -> None:
     subprocess.run(
         [sys.executable, *arguments],
         env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
-        timeout=120,
+        timeout=300,
         check=True,
     )
 

@@ -49,9 +49,8 @@ def giving_back(project: Project, worker: str, token: str, bad_phrase: str | Non
     return lambda connection: take_back(project, connection, worker, token, bad_phrase, seconds, remark)
 
 
-def take_turn(project: Project, connection: Connection, worker: str, take: Take | None, wanted: Wanted | None) -> Turn:
-    """Record something, and find the next question, in a transaction that has begun."""
-    done = take(connection) if take else None
+def next_turn(project: Project, connection: Connection, worker: str, done: Done | None, wanted: Wanted | None) -> Turn:
+    """Find the next question, in the transaction that has recorded the answer before it."""
     if wanted is None:
         return Turn(done)
     given = give_next(project, connection, worker, wanted.besides, wanted.only)

@@ -35,7 +35,8 @@ class Changing:
         if row is None:
             raise RefusedError(f"there is no photo {photo!r} in this project")
         self._place: int = row.place
-        self.folded: Folded = project.folds.at(connection, photo, last=row.last_event)
+        self._folds = project.folds  # not those of settings that are edited meanwhile
+        self.folded: Folded = self._folds.at(connection, photo, last=row.last_event)
         self._added: list[Event] = []
         self._before: PhotoState | None = None
 
@@ -57,10 +58,10 @@ class Changing:
             Do not trust the questions to be those of the state so far.
         """
         before = self._before or self.folded.state
-        self.folded = self._project.folds.further(self.folded, tuple(self._added))
+        self.folded = self._folds.further(self.folded, tuple(self._added))
         self._added.clear()
         state = self.folded.state
-        if anew:
+        if anew or self._project.following:
             update_questions(self._connection, self.photo, self._place, state)
         else:
             follow_questions(self._connection, self.photo, self._place, before, state, answered)
@@ -71,11 +72,11 @@ class Changing:
     def begin_with(self, material: Material) -> None:
         """The photo, of which nothing was said yet, has other phrases."""
         self._before = self.folded.state
-        self.folded = self._project.folds.fold(material, ())
+        self.folded = self._folds.fold(material, ())
 
     def keep(self) -> None:
         """Remember the state; after the commit."""
-        self._project.folds.keep(self.folded)
+        self._folds.keep(self.folded)
 
 
 def add_event(

@@ -35,8 +35,12 @@ def refresh(project: Project) -> bool:
     settings = read_settings(project.folder / SETTINGS)
     if settings == project.settings:
         return False
+    project.following = True
     project.settings, project.folds = settings, Folds(settings)
-    follow_settings(project)
+    try:
+        follow_settings(project)
+    finally:
+        project.following = False
     return True
 
 

@@ -41,6 +41,8 @@ class Project:
         The folder of its photos, where there is one.
     clock, chance
         For tests: the time in seconds, and the dice.
+    following
+        Whether settings were edited that not all photos follow yet.
     """
 
     folder: Path
@@ -49,6 +51,7 @@ class Project:
     images: Path | None = None
     clock: Callable[[], float] = time.time
     chance: random.Random = field(default_factory=random.SystemRandom)
+    following: bool = False
     folds: Folds = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import delete, insert, select
 
 from deixis.annotate.people import Worker, read_worker
 from deixis.annotate.project import Project
@@ -49,11 +49,6 @@ def end_session(project: Project, token: str) -> None:
     """Log out."""
     with project.database.writing() as connection:
         connection.execute(delete(sessions).where(sessions.c.hash == _hash(token)))
-
-
-def end_sessions(connection: Connection, worker: str) -> None:
-    """Log somebody out everywhere."""
-    connection.execute(delete(sessions).where(sessions.c.worker == worker))
 
 
 def csrf_of(token: str) -> str:

@@ -83,9 +83,12 @@ def begin_assignment(
 
 def _worker(project: Project, connection: Connection, outside: str) -> str:
     name = f"{_PREFIX}{outside}"
-    found: str | None = connection.scalar(select(workers.c.id).where(workers.c.name == name))
+    columns = (workers.c.id, workers.c.role, workers.c.password, workers.c.invitation)
+    found = connection.execute(select(*columns).where(workers.c.name == name)).first()
     if found is not None:
-        return read_worker(connection, found).id
+        if found.role != Role.WORKER or found.password or found.invitation:  # was invited under such a name
+            raise RefusedError("this name is somebody else's")
+        return str(found.id)
     worker = f"w{secrets.token_hex(6)}"
     row = {"id": worker, "name": name, "role": Role.WORKER.value, "invited_at": project.clock(), "vouched": True}
     row |= {"joined_at": project.clock(), "history_items": 0, "history_accuracy": 0.0, "forgotten": False}
@@ -99,10 +102,10 @@ def find_assignment(connection: Connection, assignment: str) -> Assignment | Non
     return _from(row) if row is not None else None
 
 
-def count_item(connection: Connection, assignment: str) -> Assignment:
-    """One more question of an assignment is answered."""
+def count_item(connection: Connection, assignment: str, more: int = 1) -> Assignment:
+    """One more question of an assignment is answered, or one less."""
     mine = assignments.c.id == assignment
-    connection.execute(update(assignments).where(mine).values(done=assignments.c.done + 1))
+    connection.execute(update(assignments).where(mine).values(done=assignments.c.done + more))
     found = find_assignment(connection, assignment)
     if found is None:
         raise RefusedError("this assignment is not known")

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make grounded data with people: chains and boxes for captioned photos.", no_args_is_help=True)
 app.command()(propose)
-app.command()(serve)
-app.command()(hire)
-app.command()(settle)
 
 Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="A project's directory.", show_default=False)]
 Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)]
@@ -167,6 +164,10 @@ def invite(
             f"they get no questions yet: {settings.history_items} items at {settings.history_accuracy:.0%} are asked "
             "for; --vouch, or --items and --accuracy, or settings.json"
         )
+
+
+for verb in (serve, hire, settle):
+    app.command()(verb)
 
 
 @app.command()

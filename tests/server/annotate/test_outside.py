@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from deixis.annotate.people import Role
 from deixis.annotate.workforce import APPROVED, all_assignments
 from deixis.errors import DeixisError
 from deixis.server.annotate.app import project_secret
@@ -57,8 +58,28 @@ def test_an_assignment_is_done_after_its_questions_and_then_handed_in(bench: Mak
         "url": "https://workersandbox.mturk.com/mturk/externalSubmit",
         "fields": {"assignmentId": "A1", "answered": "2"},
     }
+    again = client.post("/api/answer", json=body).json()
+    assert (again["again"], again["external"]) == (True, last["external"]), "its acknowledgement was lost on the way"
     assert client.post("/api/next", json={}).json()["question"] is None
     assert client.get("/api/session").json()["external"]["done"] == 2
+
+
+def test_an_answer_taken_back_is_not_counted_twice(bench: MakeBench) -> None:
+    opened = bench(photos=3)
+    client, _ = entered(opened, items=5)
+    question = client.post("/api/next", json={}).json()["question"]
+    said = client.post("/api/answer", json={"token": question["token"], "answer": "yes"}).json()
+    question = client.post("/api/undo", json={"event": said["event"]}).json()["question"]
+    assert client.get("/api/session").json()["external"]["done"] == 0
+    client.post("/api/answer", json={"token": question["token"], "answer": "no"})
+    assert client.get("/api/session").json()["external"]["done"] == 1
+
+
+def test_nobody_enters_under_the_name_of_an_invited_person(bench: MakeBench) -> None:
+    opened = bench()
+    opened.person("outside boss", Role.OWNER)
+    answer = opened.client.post("/api/external/enter", json=entering(opened, workerId="boss"))
+    assert (answer.status_code, answer.json()) == (422, {"error": "this name is somebody else's"})
 
 
 def test_coming_back_goes_on_where_it_was(bench: MakeBench) -> None:

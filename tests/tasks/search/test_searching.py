@@ -18,6 +18,7 @@ from deixis.errors import DeixisError
 from deixis.index import update_index
 from deixis.index.database import open_to_write
 from deixis.tasks.search import searching
+from deixis.tasks.search.probability import Certainty
 from deixis.tasks.search.searching import PhotoCollection, shipped_seer
 
 CAT = SAMPLES / "images" / "cat.jpg"
@@ -129,6 +130,15 @@ def test_nothing_is_found_for_words_that_nobody_knows(photos: PhotoCollection) -
     assert photos.search("a qwertyuiop") == []
     assert photos.search("a cat +qwertyuiop") == []
     assert len(photos.search("a qwertyuiop", top=14, everything=True)) == 14
+
+
+def test_however_likely_photos_seem_words_that_nobody_knows_find_none(
+    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Certainty, "worth_showing", lambda _, logits, photos: np.ones(len(logits), dtype=bool))
+    assert len(photos.search("a cat", top=14)) == 14
+    assert photos.search("a qwertyuiop") == []
+    assert photos.search("a cat +qwertyuiop") == []
 
 
 def test_the_photos_that_filters_leave_are_counted(photos: PhotoCollection) -> None:

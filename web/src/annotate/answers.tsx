@@ -8,7 +8,7 @@ interface Props {
   onAnswer: (answer: string) => void;
 }
 
-/** The ways to answer, each with its key, and none that looks more right than another. Buttons that cannot be pressed yet keep the focus. */
+/** The ways to answer, each with its key; none looks more right than another. Those that cannot be pressed yet keep the focus. */
 export function Answers({ question, canAnswer, hasBox, onAnswer }: Props) {
   return (
     <div class="answers" role="group" aria-label="Answers">

@@ -267,8 +267,10 @@ export const changePassword = async (old: string, fresh: string) =>
   remembered(await change<Session>("POST", "/api/password", { old, new: fresh }));
 
 export const next = (besides: string[]) => change<NextOf>("POST", "/api/next", { besides, tasks: null });
-export const answer = (said: Answer, besides: string[] | null) => change<Kept>("POST", "/api/answer", withNext(said, besides));
-export const skip = (said: Skip, besides: string[] | null) => change<Kept>("POST", "/api/skip", withNext(said, besides));
+export const answer = (said: Answer, besides: string[] | null) =>
+  change<Kept>("POST", "/api/answer", withNext(said, besides));
+export const skip = (said: Skip, besides: string[] | null) =>
+  change<Kept>("POST", "/api/skip", withNext(said, besides));
 export const undo = (event: number) =>
   change<{ event: number; question: Question | null }>("POST", "/api/undo", { event });
 export const me = () => ask<Me>("GET", "/api/me");
@@ -289,7 +291,8 @@ export const people = async () => (await ask<{ people: Invited[] }>("GET", "/api
 export const invite = (name: string, role: Role, vouched: boolean) =>
   change<{ link: string }>("POST", "/api/people", { name, role, vouched, history_items: 0, history_accuracy: 0 });
 export const inviteAgain = (worker: string) => change<{ link: string }>("POST", `/api/people/${worker}/invitation`, {});
-export const vouchFor = (worker: string) => change<Invited>("POST", `/api/people/${worker}`, { vouched: true, role: null });
+export const vouchFor = (worker: string) =>
+  change<Invited>("POST", `/api/people/${worker}`, { vouched: true, role: null });
 export const forget = (worker: string) => change<object>("DELETE", `/api/people/${worker}`);
 
 export const photos = (offset: number, limit: number) =>

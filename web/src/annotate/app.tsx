@@ -112,9 +112,15 @@ function Inside() {
       ) : tab?.place === "people" ? (
         <PeoplePage user={user} />
       ) : tab?.place === "phrases" ? (
-        <PhrasesPage session={session} photo={place[1]} onOpen={(photo) => go(photo ? `phrases/${photo}` : "phrases")} />
+        <PhrasesPage
+          session={session}
+          photo={place[1]}
+          onOpen={(photo) => go(photo ? `phrases/${photo}` : "phrases")}
+        />
       ) : tab?.place === "guidelines" ? (
-        guidelines && <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />
+        guidelines && (
+          <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />
+        )
       ) : (
         <Workplace session={session} worker={user.id} guidelines={guidelines} onSignedOut={look} />
       )}

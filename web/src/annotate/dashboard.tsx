@@ -196,9 +196,9 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
         </table>
       </div>
       <p class="hint legend">
-        Tasks in the order above: <span class="level-dot is-in-the-test" /> in the test <span class="level-dot is-first-items" />{" "}
-        first items <span class="level-dot is-trusted" /> trusted <span class="level-dot is-suspended" /> suspended or failed;
-        press to open it again
+        Tasks in the order above: <span class="level-dot is-in-the-test" /> in the test{" "}
+        <span class="level-dot is-first-items" /> first items <span class="level-dot is-trusted" /> trusted{" "}
+        <span class="level-dot is-suspended" /> suspended or failed; press to open it again
       </p>
     </section>
   );

@@ -40,11 +40,7 @@ export class Desk {
   #changed: () => void;
   #standing: (standing: api.Standing) => void;
 
-  constructor(
-    project: string,
-    worker: string,
-    on: { change: () => void; standing: (standing: api.Standing) => void },
-  ) {
+  constructor(project: string, worker: string, on: { change: () => void; standing: (standing: api.Standing) => void }) {
     this.#outbox = new Outbox(project, worker);
     this.#changed = on.change;
     this.#standing = on.standing;

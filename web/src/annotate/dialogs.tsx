@@ -65,8 +65,8 @@ export function BadPhrase({ mentions, onClose, onChoose }: BadPhraseProps) {
     <Dialog title="A bad phrase" onClose={onClose}>
       <div onKeyDown={keyed}>
         <p class="hint">
-          For words that were marked wrongly: half a phrase, two phrases in one, or no phrase at all. The question is given
-          back.
+          For words that were marked wrongly: half a phrase, two phrases in one, or no phrase at all. The question is
+          given back.
         </p>
         <div class="answers">
           {mentions.map(({ id, text }, place) => (

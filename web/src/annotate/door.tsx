@@ -55,11 +55,18 @@ function Join({ token, user, onIn }: { token: string; user: api.Person | null; o
         Welcome, <bdi>{invited.name}</bdi>
       </h1>
       <p class="lead">
-        You are invited to <b dir="auto">{invited.project}</b> as {invited.role === "owner" ? "an owner" : `a ${invited.role}`}. You
-        will be shown photos with captions and asked one small question at a time. Choose a password to come back with.
+        You are invited to <b dir="auto">{invited.project}</b> as{" "}
+        {invited.role === "owner" ? "an owner" : `a ${invited.role}`}. You will be shown photos with captions and asked
+        one small question at a time. Choose a password to come back with.
       </p>
       <Username name={invited.name} />
-      <Password label="Password" hint={`At least ${SHORTEST} characters`} value={password} isNew onValue={setPassword} />
+      <Password
+        label="Password"
+        hint={`At least ${SHORTEST} characters`}
+        value={password}
+        isNew
+        onValue={setPassword}
+      />
       <Failure line={failure} />
       <button class="main" type="submit" disabled={isBusy || [...password].length < SHORTEST}>
         Join

@@ -1,5 +1,10 @@
 // Drawing one box: by a drag, then by its handles, or by keys alone.
-import { createImageAnnotator, type ImageAnnotation, type ImageAnnotator, type RectangleGeometry } from "@annotorious/annotorious";
+import {
+  createImageAnnotator,
+  type ImageAnnotation,
+  type ImageAnnotator,
+  type RectangleGeometry,
+} from "@annotorious/annotorious";
 import "@annotorious/annotorious/annotorious.css";
 import type { Ref } from "preact";
 import { useImperativeHandle, useLayoutEffect, useRef } from "preact/hooks";
@@ -10,11 +15,13 @@ const ID = "drawn";
 const SMALLEST = 2;
 
 export interface DrawingControl {
+  /** The box as it is at this very moment, in whole pixels of the photo. */
+  box: () => Box | null;
   /** Put a box there, in place of the one that is. */
   put: (box: Box) => void;
   remove: () => void;
-  /** Move the box, or only its right and lower sides, by so many pixels. */
-  nudge: (right: number, down: number, isResize: boolean) => void;
+  /** Move the box, or only its right and lower sides, by so many pixels; whether there is one. */
+  nudge: (right: number, down: number, isResize: boolean) => boolean;
 }
 
 interface Props {
@@ -74,10 +81,11 @@ export function Drawing({ photo, control, onBox, onUndo }: Props) {
   keyed.current = takeBack;
   const nudge = (right: number, down: number, isResize: boolean) => {
     const box = boxNow();
-    if (!box) return;
+    if (!box) return false;
     put(isResize ? resized(box, right, down, photo) : moved(box, right, down, photo));
+    return true;
   };
-  useImperativeHandle(control, () => ({ put, remove, nudge }));
+  useImperativeHandle(control, () => ({ box: boxNow, put, remove, nudge }));
 
   useLayoutEffect(() => {
     // Annotorious rebuilds what is around the picture it is given: it gets one of its own, of the photo's size and empty.
@@ -115,7 +123,11 @@ function boxOf(drawn: ImageAnnotation): Box {
 
 function annotationOf([x1, y1, x2, y2]: Box): ImageAnnotation {
   const geometry = { x: x1, y: y1, w: x2 - x1, h: y2 - y1, bounds: { minX: x1, minY: y1, maxX: x2, maxY: y2 } };
-  return { id: ID, bodies: [], target: { annotation: ID, selector: { type: "RECTANGLE", geometry } } } as unknown as ImageAnnotation;
+  return {
+    id: ID,
+    bodies: [],
+    target: { annotation: ID, selector: { type: "RECTANGLE", geometry } },
+  } as unknown as ImageAnnotation;
 }
 
 /** The part of a box that is in the photo, in whole pixels. */

@@ -101,7 +101,13 @@ function Edit({ task, guideline, onDone }: EditProps) {
       <h2>{ASKING[task].name}</h2>
       <label>
         Text <span class="soft">(an empty line begins a paragraph, “- ” a list)</span>
-        <textarea dir="auto" rows={8} maxLength={10000} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <textarea
+          dir="auto"
+          rows={8}
+          maxLength={10000}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
       </label>
       <h3>Examples</h3>
       {examples.map((example, place) => (

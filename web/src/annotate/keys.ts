@@ -2,9 +2,8 @@
 import { useEffect } from "preact/hooks";
 
 /** Call back for keys that nobody is typing with. Whoever handles a key says so by returning true. */
-export function useKeys(handle: (key: string, event: KeyboardEvent) => boolean | void, isOn = true) {
+export function useKeys(handle: (key: string, event: KeyboardEvent) => boolean) {
   useEffect(() => {
-    if (!isOn) return;
     const keyed = (event: KeyboardEvent) => {
       if (event.defaultPrevented || isTyping(event.target) || document.querySelector("dialog[open]")) return;
       const isOnButton = event.target instanceof Element && event.target.closest("button, a, summary, select");

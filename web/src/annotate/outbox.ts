@@ -1,4 +1,4 @@
-// Answers on their way: kept in the browser until the server has them, so that nothing is lost when one of them goes away.
+// Answers on their way: kept in the browser until the server has them, so that nothing is lost when either goes away.
 import type { Answer, Question, Skip } from "./api";
 
 export interface Sent {

@@ -32,8 +32,9 @@ export function FromOutside() {
       <main class="page is-narrow">
         <h1>Questions about photos</h1>
         <p class="lead">
-          You will be shown photos with captions and asked one small question at a time: whether two phrases mean the same,
-          where something is, whether a box is good. This is a preview: accept the task first, then the questions come here.
+          You will be shown photos with captions and asked one small question at a time: whether two phrases mean the
+          same, where something is, whether a box is good. This is a preview: accept the task first, then the questions
+          come here.
         </p>
       </main>
     );

@@ -48,7 +48,13 @@ export function PeoplePage({ user }: { user: api.Person }) {
           <h2>Invite somebody</h2>
           <label>
             Name
-            <input dir="auto" required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+            <input
+              dir="auto"
+              required
+              maxLength={100}
+              value={name}
+              onInput={(event) => setName(event.currentTarget.value)}
+            />
           </label>
           <label>
             Role
@@ -61,8 +67,8 @@ export function PeoplePage({ user }: { user: api.Person }) {
             </select>
           </label>
           <label class="check">
-            <input type="checkbox" checked={vouched} onChange={(event) => setVouched(event.currentTarget.checked)} />I vouch for
-            them: no history elsewhere is asked for
+            <input type="checkbox" checked={vouched} onChange={(event) => setVouched(event.currentTarget.checked)} />I
+            vouch for them: no history elsewhere is asked for
           </label>
           <button class="main" type="submit" disabled={isBusy || !name.trim()}>
             Make a link
@@ -75,7 +81,12 @@ export function PeoplePage({ user }: { user: api.Person }) {
               Send this link to <b dir="auto">{made.name}</b>. It works once, and is shown only now.
             </p>
             <p class="with-button">
-              <input readOnly value={made.link} aria-label="Invitation link" onFocus={(event) => event.currentTarget.select()} />
+              <input
+                readOnly
+                value={made.link}
+                aria-label="Invitation link"
+                onFocus={(event) => event.currentTarget.select()}
+              />
               <button onClick={() => void navigator.clipboard?.writeText(made.link)}>Copy</button>
             </p>
           </div>

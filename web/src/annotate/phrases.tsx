@@ -23,20 +23,13 @@ export function PhrasesPage({ session, photo, onOpen }: Props) {
   const rows = found?.photos ?? [];
   const at = rows.findIndex(({ photo: each }) => each.id === photo);
   if (photo)
-    return (
-      <OnePhoto
-        key={photo}
-        id={photo}
-        session={session}
-        next={rows[at + 1]?.photo.id ?? null}
-        onOpen={onOpen}
-      />
-    );
+    return <OnePhoto key={photo} id={photo} session={session} next={rows[at + 1]?.photo.id ?? null} onOpen={onOpen} />;
   return (
     <main class="page" tabIndex={-1}>
       <h1>Phrases</h1>
       <p class="lead">
-        Questions are about these phrases. Put them right before people begin; afterwards a change is a reviewer’s decision.
+        Questions are about these phrases. Put them right before people begin; afterwards a change is a reviewer’s
+        decision.
       </p>
       <Failure line={failure} />
       <ul class="photo-rows">
@@ -120,17 +113,26 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
         <p class="hint">Press the first and the last word of a new phrase. Press a phrase to change or remove it.</p>
         {shown.captions.map(({ number, text }) => (
           <p key={number} class="sentence words" dir="auto">
-            {wordsOf(text, phrases.filter((phrase) => spanOf(phrase.id).caption === number)).map((word) => {
+            {wordsOf(
+              text,
+              phrases.filter((phrase) => spanOf(phrase.id).caption === number),
+            ).map((word) => {
               if (!word.isWord) return word.text;
               const isBegun = begun?.caption === number && begun.word.start === word.start;
               return (
                 <button
                   key={word.start}
                   dir="auto"
-                  class={word.phrase ? `word is-phrase${word.phrase === chosen ? " is-chosen" : ""}` : `word${isBegun ? " is-begun" : ""}`}
+                  class={
+                    word.phrase
+                      ? `word is-phrase${word.phrase === chosen ? " is-chosen" : ""}`
+                      : `word${isBegun ? " is-begun" : ""}`
+                  }
                   style={word.phrase ? { "--mark": markOf(0).colour } : undefined}
                   aria-pressed={word.phrase ? word.phrase === chosen : isBegun}
-                  onClick={() => (word.phrase ? setChosen(word.phrase === chosen ? "" : word.phrase) : press(number, word))}
+                  onClick={() =>
+                    word.phrase ? setChosen(word.phrase === chosen ? "" : word.phrase) : press(number, word)
+                  }
                 >
                   {word.text}
                 </button>

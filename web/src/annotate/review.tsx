@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import { Captions } from "./captions";
 import { Frame } from "./frame";
-import { useKeys } from "./keys";
+import { isKey, useKeys } from "./keys";
 import { Overlay } from "./overlay";
 
 const DECISIONS: Record<string, string> = {
@@ -62,13 +62,20 @@ export function ReviewPage({ session }: { session: api.Session }) {
       setDecided(null);
     });
 
+  const go = (by: number) => setAt(Math.max(0, Math.min(at + by, (items?.length ?? 0) - 1)));
   useKeys((key, event) => {
-    if (!items || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (!isKey(event, key) || event.repeat) return false;
     const decision = item?.decisions[Number(key) - 1];
-    if (decision) return void decide(decision), true;
-    if (key === "j" || key === "ArrowDown") return setAt(Math.max(0, Math.min(at + 1, items.length - 1))), true;
-    if (key === "k" || key === "ArrowUp") return setAt(Math.max(at - 1, 0)), true;
-    if (key === "u" && decided) return void undo(decided.event), true;
+    const keys: Record<string, () => unknown> = {
+      j: () => go(1),
+      ArrowDown: () => go(1),
+      k: () => go(-1),
+      ArrowUp: () => go(-1),
+      ...(decided && { u: () => undo(decided.event) }),
+    };
+    const act = decision ? () => decide(decision) : keys[key];
+    act?.();
+    return Boolean(act);
   });
 
   if (!items) return <main class="notice">{failure || "One moment …"}</main>;
@@ -110,7 +117,13 @@ export function ReviewPage({ session }: { session: api.Session }) {
         )}
       </p>
       {item ? (
-        <Item key={`${item.event} ${item.mention}`} item={item} session={session} onDecide={(said) => void decide(said)} onUndo={undo} />
+        <Item
+          key={`${item.event} ${item.mention}`}
+          item={item}
+          session={session}
+          onDecide={(said) => void decide(said)}
+          onUndo={undo}
+        />
       ) : (
         <div class="notice">
           <h1>Nothing waits for you.</h1>
@@ -135,7 +148,9 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
   }, []);
   const chain = story?.chains.find(({ mentions }) => mentions.includes(item.mention));
   const mentions = chain?.mentions ?? [item.mention];
-  const captions = story?.captions.filter(({ parts }) => parts.some(({ mention }) => mention && mentions.includes(mention)));
+  const captions = story?.captions.filter(({ parts }) =>
+    parts.some(({ mention }) => mention && mentions.includes(mention)),
+  );
   return (
     <>
       <Frame photo={item.photo} hasPicture={session.photos} label="Photo">
@@ -178,7 +193,11 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
                 <li key={told.event}>
                   <b dir="auto">{told.who}</b> {told.said}
                   <span class="soft"> → {told.led_to.split("; ").at(-1)!.replace(/^to /, "")}</span>
-                  <button class="link" aria-label={`Take back: ${told.said} of ${told.who}`} onClick={() => onUndo(told.event)}>
+                  <button
+                    class="link"
+                    aria-label={`Take back: ${told.said} of ${told.who}`}
+                    onClick={() => onUndo(told.event)}
+                  >
                     take back
                   </button>
                 </li>

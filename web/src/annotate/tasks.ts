@@ -56,7 +56,11 @@ export const ASKING: Record<Task, Asking> = {
         : "As tight as you can. Where there are several, begin with any one.",
     choices: (question) => [
       { answer: "drawn", key: "Enter", label: "Send this box" },
-      { answer: "no more", key: "N", label: question.boxes.length ? "No more boxes are needed" : "No box can be drawn" },
+      {
+        answer: "no more",
+        key: "N",
+        label: question.boxes.length ? "No more boxes are needed" : "No box can be drawn",
+      },
     ],
   },
   quality: {
@@ -101,9 +105,11 @@ export const WORDS: Record<string, string> = {
 export function toldLevel(task: Task, before: string | undefined, now: string | undefined): string {
   const name = `“${ASKING[task].name}”`;
   if (!before || !now || before === now) return "";
-  if (now === "failed the test") return `The test of ${name} did not go well enough, so it is closed to you. The other tasks stay open.`;
+  if (now === "failed the test")
+    return `The test of ${name} did not go well enough, so it is closed to you. The other tasks stay open.`;
   if (now === "suspended") return `You get no more questions of ${name}: too many answers were not as expected.`;
-  if (before === "in the test") return `You have passed the test of ${name}. Thank you! From now on your answers count.`;
+  if (before === "in the test")
+    return `You have passed the test of ${name}. Thank you! From now on your answers count.`;
   if (now === "trusted") return `Your first items of ${name} were good. Thank you!`;
   return "";
 }

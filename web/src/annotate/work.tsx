@@ -56,11 +56,15 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
     return () => clearTimeout(settled);
   }, []);
 
+  // Asked of the drawing itself: a key may come before a change of the box is painted.
+  const boxNow = () => drawing.current?.box() ?? null;
   const answer = (said: string) => {
-    if (!canAnswer || (said === "drawn" && !box)) return;
-    desk.answer(question, { answer: said, box: said === "drawn" ? box : null, remark });
+    const drawn = said === "drawn" ? boxNow() : null;
+    if (!canAnswer || (said === "drawn" && !drawn)) return;
+    desk.answer(question, { answer: said, box: drawn, remark });
   };
-  const skip = (badPhrase: string | null, said = remark) => isSettled && desk.skip(question, { bad_phrase: badPhrase, remark: said });
+  const skip = (badPhrase: string | null, said = remark) =>
+    isSettled && desk.skip(question, { bad_phrase: badPhrase, remark: said });
   const accept = () => {
     const wanted = proposed[accepted + 1];
     if (!wanted) return;
@@ -69,31 +73,42 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
   };
   const begin = () => drawing.current?.put(middleOf(question.photo));
 
+  const leave = () => {
+    if (boxNow()) drawing.current?.remove();
+    else if (isGuideOpen) onGuide(false);
+  };
+  const keys: Record<string, () => void> = {
+    "+": () => frame.current?.zoom(1),
+    "=": () => frame.current?.zoom(1),
+    "-": () => frame.current?.zoom(-1),
+    "0": () => frame.current?.zoom(0),
+    u: () => desk.undo(),
+    s: () => skip(null),
+    c: () => setOpen("comment"),
+    x: () => setOpen("bad phrase"),
+    g: () => onGuide(!isGuideOpen),
+    "?": () => setOpen("help"),
+    escape: leave,
+    ...(isDrawing && { a: accept, b: begin, delete: leave, backspace: leave }),
+  };
+  const move = ([right, down]: [number, number], event: KeyboardEvent) => {
+    const step = event.repeat ? FAST_STEP : 1;
+    const hasMoved = drawing.current?.nudge(right * step, down * step, event.shiftKey);
+    if (!hasMoved) frame.current?.pan(right, down);
+  };
+
   useKeys((key, event) => {
-    const choice = asking.choices(question).find((each, place) => isKey(event, each.key) || isKey(event, `${place + 1}`));
-    if (event.repeat && !(key in ARROWS)) return;
-    if ((event.ctrlKey || event.metaKey) && key.toLowerCase() === "z") return desk.undo(), true;
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (choice) return answer(choice.answer), true;
-    if (isDrawing && key in ARROWS && box) {
-      const step = event.repeat ? FAST_STEP : 1;
-      const [right, down] = ARROWS[key]!;
-      return drawing.current?.nudge(right * step, down * step, event.shiftKey), true;
-    }
-    if (key in ARROWS) return frame.current?.pan(...ARROWS[key]!), true;
-    if (isDrawing && isKey(event, "b")) return begin(), true;
-    if (isDrawing && isKey(event, "a")) return accept(), true;
-    if (isDrawing && box && ["Escape", "Delete", "Backspace"].includes(key)) return drawing.current?.remove(), true;
-    if (key === "+" || key === "=") return frame.current?.zoom(1), true;
-    if (key === "-") return frame.current?.zoom(-1), true;
-    if (key === "0") return frame.current?.zoom(0), true;
-    if (isKey(event, "u")) return desk.undo(), true;
-    if (isKey(event, "s")) return skip(null), true;
-    if (isKey(event, "c")) return setOpen("comment"), true;
-    if (isKey(event, "x")) return setOpen("bad phrase"), true;
-    if (isKey(event, "g")) return onGuide(!isGuideOpen), true;
-    if (key === "Escape" && isGuideOpen) return onGuide(false), true;
-    if (key === "?") return setOpen("help"), true;
+    const arrow = isKey(event, key) ? ARROWS[key] : undefined;
+    if (arrow) move(arrow, event);
+    if (arrow || event.repeat) return Boolean(arrow);
+    const isUndo = (event.ctrlKey || event.metaKey) && key.toLowerCase() === "z";
+    const choice = asking
+      .choices(question)
+      .find((each, place) => isKey(event, each.key) || isKey(event, `${place + 1}`));
+    const chosen = choice && (() => answer(choice.answer));
+    const act = isUndo ? keys.u : (chosen ?? (isKey(event, key) ? keys[key.toLowerCase()] : undefined));
+    act?.();
+    return Boolean(act);
   });
 
   return (
@@ -111,53 +126,53 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
       </Frame>
       <section class="asking" aria-label="Question">
         <div class="asking-top">
-        <p class="task-line">
-          <span class="task-name">{asking.name}</span>
-          {question.test && (
-            <span class="chip">
-              Test question{testOf && testOf.of > 0 ? ` ${Math.min(testOf.done + 1, testOf.of)} of ${testOf.of}` : ""}
-            </span>
+          <p class="task-line">
+            <span class="task-name">{asking.name}</span>
+            {question.test && (
+              <span class="chip">
+                Test question{testOf && testOf.of > 0 ? ` ${Math.min(testOf.done + 1, testOf.of)} of ${testOf.of}` : ""}
+              </span>
+            )}
+          </p>
+          <h1 ref={heading} tabIndex={-1}>
+            {asking.question(question)}
+          </h1>
+          <p class="hint">{asking.hint(question)}</p>
+          <Captions
+            captions={question.captions}
+            mentions={question.mentions.map(({ id }) => id)}
+            isOneColour={question.task !== "link"}
+          />
+          {question.proposal && (
+            <p class="suggestion">
+              <span class="chip is-model">{proposalLine(question)}</span>
+              {accepted + 1 < proposed.length && (
+                <button onClick={accept}>
+                  <kbd>A</kbd> {accepted < 0 ? "Take it" : "Take the next one"}
+                </button>
+              )}
+            </p>
           )}
-        </p>
-        <h1 ref={heading} tabIndex={-1}>
-          {asking.question(question)}
-        </h1>
-        <p class="hint">{asking.hint(question)}</p>
-        <Captions
-          captions={question.captions}
-          mentions={question.mentions.map(({ id }) => id)}
-          isOneColour={question.task !== "link"}
-        />
-        {question.proposal && (
-          <p class="suggestion">
-            <span class="chip is-model">{proposalLine(question)}</span>
-            {accepted + 1 < proposed.length && (
-              <button onClick={accept}>
-                <kbd>A</kbd> {accepted < 0 ? "Take it" : "Take the next one"}
-              </button>
-            )}
-          </p>
-        )}
-        {isDrawing && (
-          <p class="hint drawing-hint">
-            {box ? (
-              <>Drag its sides and corners, or use the arrow keys; with Shift they resize it.</>
-            ) : (
-              <>
-                Drag over the photo, or{" "}
-                <button class="link" onClick={begin}>
-                  begin in the middle
-                </button>{" "}
-                <kbd>B</kbd> and use the arrow keys.
-              </>
-            )}
-          </p>
-        )}
-        {remark && (
-          <p class="kept-remark">
-            <span class="soft">Your comment goes with the answer:</span> <span dir="auto">{remark}</span>
-          </p>
-        )}
+          {isDrawing && (
+            <p class="hint drawing-hint">
+              {box ? (
+                <>Drag its sides and corners, or use the arrow keys; with Shift they resize it.</>
+              ) : (
+                <>
+                  Drag over the photo, or{" "}
+                  <button class="link" onClick={begin}>
+                    begin in the middle
+                  </button>{" "}
+                  <kbd>B</kbd> and use the arrow keys.
+                </>
+              )}
+            </p>
+          )}
+          {remark && (
+            <p class="kept-remark">
+              <span class="soft">Your comment goes with the answer:</span> <span dir="auto">{remark}</span>
+            </p>
+          )}
         </div>
         <Answers question={question} canAnswer={canAnswer} hasBox={box !== null} onAnswer={answer} />
         <Tools

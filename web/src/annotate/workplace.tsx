@@ -25,10 +25,13 @@ export function Workplace({ session, worker, guidelines, onSignedOut, onOutside 
   const standings = useRef<readonly api.Standing[]>([]);
 
   const stand = (found: readonly api.Standing[]) => {
-    const told = found.map(({ task, level }) => toldLevel(task, levelIn(standings.current, task), level)).filter(Boolean);
+    const told = found
+      .map(({ task, level }) => toldLevel(task, levelIn(standings.current, task), level))
+      .filter(Boolean);
     const others = standings.current.filter(({ task }) => !found.some((each) => each.task === task));
     standings.current = [...others, ...found];
-    if (told.length) desk.current?.tell({ line: told.join(" "), kind: told[0]!.includes("Thank you") ? "good" : "plain" });
+    if (told.length)
+      desk.current?.tell({ line: told.join(" "), kind: told[0]!.includes("Thank you") ? "good" : "plain" });
   };
   const lookAtMe = async () => {
     const found = await api.me().catch(() => null);
@@ -132,11 +135,13 @@ function Progress({ me, answered, unsent }: { me: api.Me | null; answered: numbe
   );
 }
 
-const levelIn = (standings: readonly api.Standing[], task: api.Task) => standings.find((each) => each.task === task)?.level;
+const levelIn = (standings: readonly api.Standing[], task: api.Task) =>
+  standings.find((each) => each.task === task)?.level;
 
 const count = (number: number, what: string) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 
-const sentence = (line: string) => (line ? `${line[0]!.toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}` : "");
+const sentence = (line: string) =>
+  line ? `${line[0]!.toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}` : "";
 
 /** A question as it is read aloud. */
 function spoken(question: api.Question): string {

@@ -107,13 +107,8 @@ def make_app(
         lifespan=lifespan,
     )
     routes = APIRouter(responses=errors(400, 403, 413, 421, 422, 500, 503))
-    for add in (
-        add_work,
-        add_entry,
-        add_review,
-        add_ownership,
-        add_outside,
-    ):  # the busiest first: they are tried in order
+    # They are tried in this order: the busiest first.
+    for add in (add_work, add_entry, add_review, add_ownership, add_outside):
         add(routes, desk)
     app.include_router(routes, prefix="/api")
     add_page(app, "annotate.html", PAGE)

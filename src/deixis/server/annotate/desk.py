@@ -63,7 +63,7 @@ class Desk:
     link: str
     limits: Limits
     reading: Workers = field(default_factory=lambda: Workers("reading", 4, 400))
-    passwords: Workers = field(default_factory=lambda: Workers("passwords", 1, 30))
+    passwords: Workers = field(default_factory=lambda: Workers("passwords", 1, 300))
 
     async def question(self, given: Given | None, visitor: Visitor) -> dict[str, Any] | None:
         """A question as the page shows it."""

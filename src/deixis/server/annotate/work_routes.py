@@ -17,12 +17,13 @@ from deixis.annotate.answering import (
     answering,
     giving_back,
     keep_turn,
-    take_turn,
+    next_turn,
     take_undo_turn,
 )
 from deixis.annotate.control import Standing
 from deixis.annotate.guidelines import Example, Guideline, read_guidelines, write_guideline
 from deixis.annotate.mine import Mine, my_work
+from deixis.annotate.recording import Done
 from deixis.annotate.walks import Task
 from deixis.annotate.workforce import Assignment, count_item, find_assignment
 from deixis.server.annotate.asking import Answered, GivenBack, GuidelineText, Next, PhotoId, Undo
@@ -97,9 +98,14 @@ def _add_turns(routes: APIRouter, desk: Desk) -> None:
     )
     async def undo(request: Request, asked: Undo) -> Response:
         visitor = await desk.reception.busy_worker(request)
-        turn = await desk.writer.run(
-            lambda connection: take_undo_turn(desk.project, connection, visitor.id, asked.event), keep_turn
-        )
+
+        def work(connection: Connection) -> Turn:
+            taken_back = take_undo_turn(desk.project, connection, visitor.id, asked.event)
+            if visitor.session.assignment and taken_back.recorded and not taken_back.recorded.again:
+                count_item(connection, visitor.session.assignment, -1)
+            return taken_back
+
+        turn = await desk.writer.run(work, keep_turn)
         assert turn.recorded is not None  # noqa: S101 - an undo records
         question = await desk.question(turn.given, visitor)
         return JSONResponse({**asdict(turn.recorded), "question": question})
@@ -129,18 +135,22 @@ async def _take(desk: Desk, visitor: Visitor, take: Take | None, asked: Next | N
     wanted = Wanted(tuple(asked.besides), tuple(asked.tasks or Task)) if asked is not None else None
 
     def work(connection: Connection) -> tuple[Turn, Assignment | None]:
-        assignment = None
-        if visitor.session.assignment is not None:
-            assignment = find_assignment(connection, visitor.session.assignment)
-            if assignment is None or (take and assignment.is_done):
-                raise HTTPException(403, "this assignment is done")
-        enough = assignment is not None and assignment.done + bool(take) >= assignment.items
-        turn = take_turn(project, connection, worker, take, None if enough else wanted)
-        if assignment is not None and turn.recorded is not None and not turn.recorded.again:
-            assignment = count_item(connection, assignment.id)
-        return turn, assignment
+        done = take(connection) if take else None
+        assignment = _counted(connection, visitor, done)
+        enough = assignment is not None and assignment.is_done
+        return next_turn(project, connection, worker, done, None if enough else wanted), assignment
 
     return await desk.writer.run(work, lambda done: keep_turn(done[0]))
+
+
+def _counted(connection: Connection, visitor: Visitor, done: Done | None) -> Assignment | None:
+    """The assignment of somebody who was sent from outside, with what they have just done."""
+    if visitor.session.assignment is None:
+        return None
+    assignment = find_assignment(connection, visitor.session.assignment)
+    if assignment is None or (assignment.is_done and done is not None and not done.recorded.again):
+        raise HTTPException(403, "this assignment is done")
+    return count_item(connection, assignment.id) if done is not None and not done.recorded.again else assignment
 
 
 def _standing(standing: Standing) -> dict[str, Any]:

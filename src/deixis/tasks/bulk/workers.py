@@ -110,7 +110,7 @@ class Workers:
             except KilledWorker:
                 photo = getattr(first, "path", first)
                 raise DeixisError(
-                    f"every worker died that was given the photos from {photo} on; they may have too little memory, and "
+                    f"every worker died that was given the photos from {photo} on; they may lack memory, and "
                     "what was done before is kept"
                 ) from None
             else:
