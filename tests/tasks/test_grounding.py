@@ -105,7 +105,7 @@ def test_what_is_absent_is_told_and_not_drawn() -> None:
     )
     found = Grounded("A dog and a cat.", (80, 60), (there, away))
     assert [phrase["absent"] for phrase in found.as_json()["phrases"]] == [False, True]
-    expected = draw_grounding(photo, [(found.sentence, [PhraseBoxes(0, 5, (there.box,), 0.7)])])
+    expected = draw_grounding(photo, [(found.sentence, [PhraseBoxes(0, 5, (there.box,), ABSENT)])])
     assert found.drawn(photo).tobytes() == expected.tobytes()
 
 

@@ -189,11 +189,10 @@ def test_a_box_that_a_model_proposes_is_marked_and_can_be_taken_and_corrected(la
 
     def propose(route: Route) -> None:
         said = route.fetch().json()
-        if said["question"]:
-            said["question"]["proposal"] = {"model": "grounder", "box": [20, 30, 200, 210]}
+        said["question"]["proposal"] = {"model": "grounder", "box": [20, 30, 200, 210]}
         route.fulfill(json=said)
 
-    laptop.route("**/api/next", propose)
+    laptop.route("**/api/next", propose, times=1)
     join(laptop, site.invite("Ann"))
     expect(laptop.get_by_text("A model suggests a box")).to_be_visible()
     ready(laptop)

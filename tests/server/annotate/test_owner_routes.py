@@ -39,7 +39,8 @@ def test_owners_invite_vouch_promote_and_forget(bench: MakeBench) -> None:
     assert eve.post(f"people/{invited['worker']}", role="reviewer")["role"] == "reviewer"
     assert "without an owner" in eve.post(f"people/{eve.worker}", 400, role="worker")["error"]
     assert eve.client.delete(f"/api/people/{invited['worker']}").json() == {}
-    assert eve.get("people")["people"][1]["name"] is None
+    names = {each["worker"]: each["name"] for each in eve.get("people")["people"]}
+    assert names == {eve.worker: "Eve", invited["worker"]: None}
     assert eve.post("people/w000000000000/invitation", 404)
 
 

@@ -118,7 +118,11 @@ def test_every_acknowledged_judgement_survives_kills(tmp_path: Path) -> None:
     reopened = open_project(project.folder)
     with reopened.database.reading() as connection:
         kept = {row.key: row for row in connection.execute(select(events).where(events.c.kind == "judged"))}
-        times_asked = [(row.worker, row.photo, row.task, row.body["subject"]) for row in kept.values()]
+        times_asked = [
+            (row.worker, row.photo, row.task, row.body["subject"])
+            for row in kept.values()
+            if row.task != "drawing"  # whose box was bad may draw another
+        ]
     reopened.close()
     assert len(set(times_asked)) == len(times_asked), "nobody was asked the same twice"
     acknowledged = 0
