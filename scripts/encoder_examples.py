@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 from deixis import geometry
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption, Photo
+from deixis.errors import DeixisError
 from deixis.language.vectors import installed_vectors
 from deixis.tokens import words
 
@@ -141,4 +143,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except DeixisError as error:
+        sys.exit(f"encoder_examples: {error}")

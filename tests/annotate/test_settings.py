@@ -34,6 +34,8 @@ def test_what_is_not_said_is_as_the_paper_has_it(tmp_path: Path) -> None:
         ('{"judgements_to_end": 0}', "judgements_to_end is 0; it must be at least 1"),
         ('{"lease_s": 0}', "lease_s is 0.0"),
         ('{"independent": 1}', "independent is 1; expected something like True"),
+        ('{"never_merged": 1.5}', "never_merged is 1.5; expected pairs such as"),
+        ('{"never_merged": ["people"]}', "never_merged is ['people']; expected pairs such as"),
     ],
 )
 def test_a_mistake_in_the_settings_is_one_clear_line(given: str, said: str, tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def test_a_kill_at_any_moment_loses_nothing_and_the_next_run_ends_the_work(
         folder = tmp_path / f"broken{number}"
         shutil.copytree(prepared, folder)
         ended = workshop.run(work, folder, **fault)
-        assert ended.killed or "after_s" in fault, f"seed {SEED}, {fault}"
+        # How often the disk is touched differs by a few times from run to run: the last moments may never come.
+        assert ended.killed or "after_s" in fault or ended.moments < fault["at"], f"seed {SEED}, {fault}"
         check_and_end(workshop, work, folder, ended, wanted, fault)
 
 

@@ -31,6 +31,8 @@ TOO_LONG_S = 30
 MOST_MB = 3000
 LONGEST = 8192
 FAILED = 77
+SEED, RUNS = (int(os.environ.get(f"DEIXIS_FUZZ_{name}", "0")) for name in ("SEED", "RUNS"))
+"""0 for others each time, and for as many as the time allows."""
 ODD = [
     b"",
     b"\0",
@@ -160,16 +162,17 @@ def _with_atheris(
         "print_final_stats": 1,
         "verbosity": 1,
     }
+    options |= {key: value for key, value in (("seed", SEED), ("runs", RUNS)) if value}
     command = [sys.argv[0], *(f"-{key}={value}" for key, value in options.items()), str(corpus)]
     atheris.Setup(command, lambda data: kept(harness, bytes(data), folder, found))
     atheris.Fuzz()
 
 
 def _by_chance(harness: Harness, seeds: list[bytes], seconds: float, folder: Path, found: Path) -> None:
-    seed = int(os.environ.get("DEIXIS_FUZZ_SEED", "0")) or random.SystemRandom().randrange(2**32)
+    seed = SEED or random.SystemRandom().randrange(2**32)
     chance, end, runs = random.Random(seed), time.monotonic() + seconds, 0
     print(f"DEIXIS_FUZZ_SEED={seed}")
-    while time.monotonic() < end:
+    while time.monotonic() < end and not (RUNS and runs >= RUNS):
         data = changed(chance.choice(seeds), seeds, chance)
         runs += 1
         kept(harness, data, folder, found)

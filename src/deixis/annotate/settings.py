@@ -133,6 +133,8 @@ def read_settings(path: Path) -> Settings:
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             given[name] = float(value)
         elif name == "never_merged":
+            if not isinstance(value, list) or not all(isinstance(pair, list) for pair in value):
+                raise DeixisError(f"{path}: {name} is {value!r}; expected pairs such as {json.dumps(default)}")
             given[name] = tuple(tuple(pair) for pair in value)
         elif type(value) is not type(default):
             raise DeixisError(f"{path}: {name} is {value!r}; expected something like {default!r}")

@@ -24,6 +24,7 @@ PART = 64
 _PARTS_AHEAD = 3
 """For each worker: one in work, one waiting there, one whose answer waits to be taken. This bounds the memory."""
 
+_KINDS = ("tcp", "tls", "ws", "wss", "ucx")
 _CONNECT_S = 10
 _FIRST_WORKER_S = 120
 _SILENCE_S = 30.0
@@ -185,6 +186,9 @@ def _leave_ctrl_c_to_others() -> None:
 
 @contextmanager
 def _joined(distributed: Any, place: Any, address: str) -> Iterator[Any]:
+    kind, found, _ = address.partition("://")
+    if found and kind not in _KINDS:
+        raise DeixisError(f"--scheduler {address}: no scheduler answers there ({kind} is none of {', '.join(_KINDS)})")
     try:
         client = distributed.Client(place, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
