@@ -191,7 +191,7 @@ def _joined(distributed: Any, place: Any, address: str) -> Iterator[Any]:
         raise DeixisError(f"--scheduler {address}: no scheduler answers there ({kind} is none of {', '.join(_KINDS)})")
     try:
         client = distributed.Client(place, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, AssertionError) as error:  # an assertion: its thread did not start in time
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DeixisError(f"--scheduler {address}: no scheduler answers there ({reason})") from None
     with client:
