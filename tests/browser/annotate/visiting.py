@@ -58,7 +58,8 @@ def task_shown(page: Page) -> Locator:
 
 
 def ready(page: Page) -> None:
-    """Wait until the question can be answered."""
+    """Wait until the question can be answered; what was pressed before must have reached the page."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     expect(page.locator(".answer").last).to_be_enabled()
 
 
