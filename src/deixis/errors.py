@@ -17,6 +17,10 @@ class DatasetError(DeixisError):
     """Something in a data set, or in the files it is made from, cannot be used."""
 
 
+class UnavailableError(DeixisError):
+    """Something that is needed, such as a database, does not answer now. Nobody's mistake: the same may work later."""
+
+
 class PhotoError(DeixisError):
     """A photo cannot be read: which one, and why."""
 

@@ -80,3 +80,10 @@ def test_a_photo_without_captions_hinders_nobody() -> None:
     assert np.isfinite(reward(written(captions(0, 30)), np.arange(30))).all()
     with pytest.raises(DatasetError, match="no caption"):
         CiderReward([[], []], KNOWN)
+
+
+def test_repeating_a_word_costs_only_where_people_seldom_repeat_it() -> None:
+    gold = [[["a", "dog", "runs", "a"], ["a", "red", "cat", "a"]], [["a", "cat"]]]
+    sentences = [["a", "dog", "a", "dog", "dog"], ["a", "cat", "a"]]
+    plain, costly = (CiderReward(gold, KNOWN, repeat_cost=cost)(written(sentences), np.arange(2)) for cost in (0, 0.5))
+    np.testing.assert_allclose(plain - costly, [2 * 0.5, 0])

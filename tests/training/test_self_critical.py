@@ -32,7 +32,7 @@ class Drawing(Made):
     def __init__(self, kind: Any = KIND, settings: TrainSettings = SETTINGS) -> None:
         super().__init__(kind, settings)
         cells = torch.from_numpy(self.photos.cells).half() if kind.attention else None
-        reward = CiderReward(REFERENCES, self.model.vocabulary)
+        reward, self.people = CiderReward(REFERENCES, self.model.vocabulary), self.loss
         self.loss: Any = RewardObjective(self.loss.photos, reward, samples=4, longest=kind.longest, cells=cells)
 
     def rewarded(self, out: Path, **others: Any) -> Trainer[torch.Tensor]:
@@ -93,6 +93,29 @@ def test_the_loss_is_that_of_a_plain_loop() -> None:
     assert found.total.item() == pytest.approx(total / length, rel=1e-4)
     assert found.terms["reward"].item() == pytest.approx(values.mean(), rel=1e-4)
     assert found.terms["words"].item() == pytest.approx(length / len(rows))
+
+
+def test_peoples_words_are_learned_beside_the_reward_as_much_as_asked() -> None:
+    made = Drawing(replace(KIND, attention=False))
+    people, network = made.people, made.model.network
+    both = replace(made.loss, people=people, words_weight=0.3)
+    torch.manual_seed(3)
+    found = both(network, torch.tensor([5, 2, 11]))
+    torch.manual_seed(3)
+    alone = made.loss(network, torch.tensor([5, 2, 11]))
+    drawn = people.drawn(torch.tensor([5, 2, 11]))
+    assert people.photo_of_caption[drawn].tolist() == [5, 2, 11]
+    said = people(network, drawn)
+    assert found.total.item() == pytest.approx(alone.total.item() + 0.3 * said.total.item(), rel=1e-5)
+    assert found.terms["perplexity"].item() == pytest.approx(said.terms["perplexity"].item(), rel=1e-5)
+
+
+def test_every_caption_of_a_photo_is_drawn_about_as_often() -> None:
+    people = Drawing(KIND).people
+    torch.manual_seed(0)
+    drawn = torch.cat([people.drawn(torch.tensor([7, 3])) for _ in range(50)])
+    assert sorted(set(drawn.tolist())) == [6, 7, 14, 15]
+    assert np.bincount(drawn)[[6, 7, 14, 15]].min() > 15
 
 
 def test_what_is_rewarded_is_written_more_often() -> None:

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from deixis.errors import DeixisError, PhotoError
+from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.server.guard import refusal
 from deixis.server.work import BusyError
 
@@ -27,6 +27,7 @@ _PATH = re.compile(
     r"""(?<!\S)postgres(?:ql)?://\S*?(?=:?(?:\s|$))|(?P<quote>['"])(?:/|[A-Za-z]:\\).*?(?P=quote)|(?<!\S)(?:/|[A-Za-z]:\\)[^:]*"""
 )
 _A_YEAR = "public, max-age=31536000, immutable"
+_RETRY_S = "5"  # a database takes longer to come back than a queue to get shorter
 
 
 class _Assets(StaticFiles):
@@ -80,6 +81,10 @@ def add_errors(app: FastAPI) -> None:
     @app.exception_handler(DeixisError)
     async def mistake(_: Request, error: DeixisError) -> Response:
         return refusal(400, without_paths(str(error)))
+
+    @app.exception_handler(UnavailableError)
+    async def unavailable(_: Request, error: UnavailableError) -> Response:
+        return refusal(503, without_paths(str(error)), {"retry-after": _RETRY_S})
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> Response:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, File, Path, Query, Request, Response, UploadFile
 
 from deixis import __version__
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, UnavailableError
 from deixis.server.answers import (
     Captions,
     Description,
@@ -79,6 +79,8 @@ class Desk:
         """The photo of an id."""
         try:
             return self.library.photo(photo_id)
+        except UnavailableError:
+            raise
         except DeixisError:
             raise NoSuchPhotoError(photo_id) from None
 

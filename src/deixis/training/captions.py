@@ -19,7 +19,7 @@ from deixis.models.decoding import Decoding
 from deixis.models.m_rnn import PAPERS, MRNNNetwork, MRNNSettings
 from deixis.models.m_rnn_model import MRNN, Photos
 from deixis.training.base import LossValue
-from deixis.training.distributed import by_shares
+from deixis.training.distributed import by_shares, same_everywhere
 from deixis.training.settings import TrainSettings
 
 LOG_2 = float(np.log(2))
@@ -169,6 +169,14 @@ class CaptionObjective:
         loss, surprise, count = by_shares(losses, words, lengths.to(device), *photos).sum(0) / LOG_2
         count = count * LOG_2
         return LossValue(loss / count, {"perplexity": (surprise / count).detach().exp2()})
+
+    def drawn(self, photos: Tensor) -> Tensor:
+        """A caption of each photo, by chance, the same in all processes: rows of captions for rows of photos."""
+        owners, order = self.photo_of_caption.sort(stable=True)
+        first = torch.searchsorted(owners, photos)
+        count = torch.searchsorted(owners, photos, right=True) - first
+        chances = same_everywhere(torch.rand(len(photos)))
+        return order[first + (chances * count).long()]
 
     def _sides(self) -> list[Tensor]:
         return [self.photos] if self.cells is None else [self.photos, self.cells]

@@ -32,6 +32,9 @@ from deixis.language.vocabulary import Vocabulary
 END = "</s>"
 """Stands for the end sign; no word of a caption has such a form."""
 
+FREELY_REPEATED = 0.05
+"""A word that people write twice in so many of the captions that hold it, as *a* or *in*, may be repeated for nothing."""
+
 
 class CiderReward:
     """Scores sentences that a network has drawn against the captions of their photos.
@@ -42,6 +45,8 @@ class CiderReward:
         For each photo the words of its captions; a photo without any is not asked for.
     vocabulary
         The words that the network writes, by its numbers.
+    repeat_cost
+        What each repetition of a word that people seldom repeat takes off: CIDEr-D minds *a man and a man* too little.
 
     Examples
     --------
@@ -52,7 +57,9 @@ class CiderReward:
     [7.5, 0.0]
     """
 
-    def __init__(self, references: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, references: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary, *, repeat_cost: float = 0.0
+    ) -> None:
         self._photos = len(references)
         self._per_photo = np.array([len(each) for each in references], dtype=np.int64)
         if not self._per_photo.any():
@@ -72,9 +79,10 @@ class CiderReward:
         self._orders = [
             _Order(*self._grams(written, n), photo_of, len(texts), self._photos) for n in range(1, LONGEST + 1)
         ]
+        self._repeat_costs = repeat_cost * self._seldom_repeated(written)
 
     def __call__(self, words: IntArray, photos: IntArray) -> FloatArray:
-        """CIDEr-D, from 0 to 10, of each sentence.
+        """CIDEr-D, from 0 to 10, of each sentence, less what its repetitions cost.
 
         Parameters
         ----------
@@ -102,7 +110,18 @@ class CiderReward:
             total += np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
         bigrams = np.maximum(0, (words >= 0).sum(1) - 1)
         total *= np.exp(-((bigrams[pair_sentence] - self._bigrams[pair_reference]) ** 2) / (2 * SIGMA**2))
-        return np.asarray(SCALE / LONGEST * summed(pair_sentence, total, len(words)) / count)
+        agreement = SCALE / LONGEST * summed(pair_sentence, total, len(words)) / count
+        return np.asarray(agreement - self._cost_of_repeats(words))
+
+    def _seldom_repeated(self, written: IntArray) -> BoolArray:
+        """Of each word, by its number, whether people seldom write it twice in a caption."""
+        _, word, times = self._grams(written, 1)
+        captions, repeated = (np.bincount(some, minlength=self._kinds) for some in (word, word[times > 1]))
+        return np.asarray(repeated < FREELY_REPEATED * captions)
+
+    def _cost_of_repeats(self, words: IntArray) -> FloatArray:
+        sentence, word, times = self._grams(words, 1)
+        return summed(sentence, (times - 1) * self._repeat_costs[word], len(words))
 
     def _grams(self, words: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray]:
         """For each different n-gram of each sentence: sentence, the n-gram as one number, and how often; in order."""

@@ -21,6 +21,7 @@ from deixis.models.decoding_search import Growing
 from deixis.models.m_rnn import MRNNNetwork, Seen
 from deixis.models.m_rnn_quick import QuickMRNN
 from deixis.training.base import LossValue
+from deixis.training.captions import CaptionObjective
 from deixis.training.distributed import by_shares, same_everywhere
 
 Reward = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
@@ -78,6 +79,10 @@ class RewardObjective:
         Words in a sentence, at most.
     cells
         (n, k, cell_size): cells of all photos, for attention; may be in half precision.
+    people
+        What people wrote, to learn from too: for each photo a caption, drawn by chance.
+    words_weight
+        How much that counts.
 
     Examples
     --------
@@ -92,6 +97,8 @@ class RewardObjective:
     samples: int = 5
     longest: int = 20
     cells: Tensor | None = None
+    people: CaptionObjective | None = None
+    words_weight: float = 0.0
 
     def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
         """The loss over a batch, the rows of its photos."""
@@ -108,7 +115,11 @@ class RewardObjective:
             return self._losses(network, rows, chances.flatten(0, 1), *looks)
 
         loss, reward, words = by_shares(losses, batch.to(device), chances, *looks).mean(0)
-        return LossValue(loss / words.detach(), {"reward": reward.detach(), "words": words.detach()})
+        found = LossValue(loss / words.detach(), {"reward": reward.detach(), "words": words.detach()})
+        if self.people is None:
+            return found
+        said = self.people(network, self.people.drawn(batch))
+        return LossValue(found.total + self.words_weight * said.total, {**found.terms, **said.terms})
 
     def _losses(self, network: MRNNNetwork, rows: Tensor, chances: Tensor, *looks: Tensor) -> Tensor:
         """For each photo (n, 3): the loss, the reward and the words of its sentences, end signs included; means."""

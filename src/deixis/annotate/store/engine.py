@@ -13,10 +13,10 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select, update
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from deixis.annotate.store import schema
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, UnavailableError
 from deixis.files.sqlite import is_damage, reason_of
 
 _WAIT_S = 30
@@ -43,7 +43,7 @@ class Piece:
         try:
             self.result = self.work(connection)
         except DBAPIError as error:
-            self.error = DeixisError(_reason(error.orig or error))
+            self.error = _told(error, _reason(error.orig or error))
         except Exception as error:
             self.error = error
         if self.error is not None:
@@ -196,10 +196,9 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            said = error.orig or error
-            raise DeixisError(f"{self.name}: {_reason(said)}") from error
+            raise _told(error, f"{self.name}: {_reason(error.orig or error)}") from error
         except SQLAlchemyError as error:
-            raise DeixisError(f"{self.name}: {_line(error)}") from error
+            raise UnavailableError(f"{self.name}: {_line(error)}") from error
 
 
 def _unwritable(url: URL) -> URL:
@@ -262,6 +261,11 @@ def _without_password(url: str | URL) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
         return str(url)
+
+
+def _told(error: DBAPIError, line: str) -> DeixisError:
+    """A line as an error: what was asked may be wrong; all else is the database's, and asking again may help."""
+    return (DeixisError if isinstance(error, (DataError, IntegrityError)) else UnavailableError)(line)
 
 
 def _reason(error: BaseException) -> str:

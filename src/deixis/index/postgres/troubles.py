@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, UnavailableError
 from deixis.index.postgres.address import Address
 
 NO_VECTORS = (
@@ -23,8 +23,9 @@ def plainly(address: Address) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
+        kind = DeixisError if isinstance(error, psycopg.DataError) else UnavailableError  # the asker's, or the server's
         # The line says it all; what it came from might say too much.
-        raise DeixisError(f"{address.name}: {_reason(error)}") from None
+        raise kind(f"{address.name}: {_reason(error)}") from None
 
 
 def not_an_index(address: Address) -> DeixisError:

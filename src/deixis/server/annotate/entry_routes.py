@@ -11,7 +11,7 @@ from deixis.annotate.sessions import begin_session, csrf_of
 from deixis.annotate.walks import Task
 from deixis.annotate.workflow import answers_to
 from deixis.data.records import ENTITY_TYPES
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, UnavailableError
 from deixis.server.annotate.asking import Asked, Invited, Join, Login, NewPassword
 from deixis.server.annotate.desk import Desk, errors, login_paces
 from deixis.server.annotate.passwords import hash_password, is_password
@@ -102,6 +102,8 @@ def _worker(desk: Desk, worker: str) -> Worker:
 def _invited(desk: Desk, token: str) -> Worker:
     try:
         return invited(desk.project, token)
+    except UnavailableError:
+        raise
     except DeixisError as error:
         raise HTTPException(404, str(error)) from None
 
@@ -109,5 +111,7 @@ def _invited(desk: Desk, token: str) -> Worker:
 def _accepted(desk: Desk, token: str, password: str) -> Worker:
     try:
         return accept(desk.project, token, password)
+    except UnavailableError:
+        raise
     except DeixisError as error:
         raise HTTPException(404, str(error)) from None

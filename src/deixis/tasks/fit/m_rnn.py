@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -63,6 +64,10 @@ class CaptionData:
         agree with people's, by CIDEr-D.
     samples
         With aim=cider: captions that are drawn for each photo.
+    repeat_cost
+        With aim=cider: taken off the reward, of 0 to 10, for each repetition of a word that people seldom repeat.
+    words_weight
+        With aim=cider: how much people's words count beside the reward, so that captions stay English.
     begin_with
         The directory of a trained model to go on from, with the same network; without it weights are random.
     watch
@@ -82,6 +87,8 @@ class CaptionData:
     cells: int = 9
     aim: Literal["words", "cider"] = "words"
     samples: int = 5
+    repeat_cost: float = 0.0
+    words_weight: float = 0.0
     begin_with: str = ""
     watch: Literal["perplexity", "cider"] = "perplexity"
 
@@ -90,6 +97,9 @@ class CaptionData:
             raise DeixisError(f"samples={self.samples}: must be 2 or more, for captions are compared with each other")
         if self.cells < 1:
             raise DeixisError(f"cells={self.cells}: must be 1 or more")
+        for name in ("repeat_cost", "words_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise DeixisError(f"{name}={getattr(self, name)}: must be 0 or more")
         if self.crops not in (0, 10):
             raise DeixisError(f"crops={self.crops}: must be 0 or 10")
 
@@ -229,13 +239,20 @@ def _lesson_plan(
 ) -> tuple[base.Sampler[torch.Tensor], base.Loss[torch.Tensor]]:
     vectors, cells = (None if side is None else torch.from_numpy(side).to(device) for side in _sides(lessons.photos))
     assert vectors is not None  # noqa: S101 - only cells may be missing
-    if data.aim == "cider":
-        reward = CiderReward(lessons.of_photos(), model.vocabulary)
-        objective = RewardObjective(vectors, reward, data.samples, model.settings.longest, cells)
-        return PhotoSampler(np.unique(lessons.photo_of_caption), batch_size), objective
     ids, lengths = word_ids(lessons.words, model.vocabulary)
-    of_photo = torch.from_numpy(lessons.photo_of_caption)
-    return CaptionSampler(lengths, batch_size), CaptionObjective(vectors, of_photo, ids, lengths, cells)
+    people = CaptionObjective(vectors, torch.from_numpy(lessons.photo_of_caption), ids, lengths, cells)
+    if data.aim == "words":
+        return CaptionSampler(lengths, batch_size), people
+    rewarded = RewardObjective(
+        vectors,
+        CiderReward(lessons.of_photos(), model.vocabulary, repeat_cost=data.repeat_cost),
+        data.samples,
+        model.settings.longest,
+        cells,
+        people if data.words_weight else None,
+        data.words_weight,
+    )
+    return PhotoSampler(np.unique(lessons.photo_of_caption), batch_size), rewarded
 
 
 def _sides(photos: Photos) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
