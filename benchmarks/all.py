@@ -7,9 +7,10 @@ environment, the folder with the files as released. What is missing is said in t
 
 Peers that ours does not depend on live in an environment of their own: --make-peers makes it in benchmarks/.peers,
 --peers names a Python that has them. Every benchmark runs alone, in a process of its own, and is ended at its time
-limit. Outputs are kept in docs/benchmarks.json, so that --only renews some and leaves the others as they are; each
-says when and on what machine it ran. With --quick sizes are small, only to see that all of it runs, and the page goes
-into a folder of its own.
+limit with all that it has started. The page is written anew after each; outputs are kept in docs/benchmarks.json, so
+that a run that was stopped keeps what it has, and --only renews some and leaves the others as they are. Each says when
+and on what machine it ran. With --quick sizes are small, only to see that all of it runs, and the page goes into a
+folder of its own.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -31,9 +34,12 @@ from typing import Any
 
 from suite import DATA, IMAGES, PEER_PACKAGES, PEERS, SUITE, Benchmark
 
+from deixis.files.atomic import new_file
+
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+DOCS, PAGE = ROOT / "docs", "benchmarks.md"
 MOST_LINES = 8
+INSTALL_S = 600
 PACKAGES = ("numpy", "scipy", "torch", "onnxruntime", "numba", "pyarrow", "pillow", "sqlalchemy", "fastapi", "uvicorn")
 _LEFT_OUT = re.compile(r"left out|not installed|is missing|without peers|no peer|has no ", re.IGNORECASE)
 
@@ -81,8 +87,11 @@ for name in {PEER_PACKAGES!r}:
 
 
 def filled(options: Sequence[str], places: Mapping[str, str | None]) -> list[str] | None:
-    """Options with paths in the place of names; None where one is needed that nobody gave."""
+    """Options with paths in the place of names; None where one is needed that nobody gave. Peers are not needed."""
     chosen = [places.get(option, option) for option in options]
+    if PEERS in options and places.get(PEERS) is None:
+        at = options.index(PEERS)
+        del chosen[at - 1 : at + 1]
     return None if None in chosen else [str(option) for option in chosen]
 
 
@@ -91,26 +100,44 @@ def run(benchmark: Benchmark, places: Mapping[str, str | None], quick: bool) -> 
     options = filled(benchmark.options(quick), places)
     record = {"when": datetime.now(UTC).isoformat(timespec="minutes"), "machine": machine(), "quick": quick}
     if options is None:
-        return record | {"failed": "not run: it needs a data set directory, photos or peers that were not given"}
+        return record | {"failed": "not run: it needs a data set directory or photos that were not given"}
     python = (benchmark.among_peers and places.get(PEERS)) or sys.executable
     command = [python, str(ROOT / "benchmarks" / benchmark.script), *options]
     begin = time.monotonic()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60 * benchmark.minutes, check=False, cwd=ROOT
-        )
-        output, code = done.stdout, done.returncode
-        last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
-        failed = f"ended with {code}: {last}" if code else ""
-    except subprocess.TimeoutExpired as error:
-        said = error.stdout or b""
-        output = said.decode(errors="replace") if isinstance(said, bytes) else said
+    output, errors, code = finished(command, 60 * benchmark.minutes)
+    if code is None:
         failed = f"ended after its limit of {benchmark.minutes:g} minutes"
+    else:
+        last = ((errors.strip() or output.strip()).splitlines() or ["without a word"])[-1].strip()
+        failed = f"ended with {code}: {last}" if code else ""
     asked = " ".join(["python", f"benchmarks/{benchmark.script}", *benchmark.options(quick)])
     for name, word in ((DATA, "DATA"), (PEERS, "PEERS"), (IMAGES, "FOLDER")):
         asked = asked.replace(name, word)
-    output = _without(output, [place for place in places.values() if place])
-    return record | {"command": asked, "seconds": round(time.monotonic() - begin), "failed": failed, "output": output}
+    hidden = [place for place in (*places.values(), os.environ.get("DEIXIS_DATA")) if place]
+    return record | {
+        "command": asked,
+        "seconds": round(time.monotonic() - begin),
+        "failed": _without(failed, hidden),
+        "output": _without(output, hidden),
+    }
+
+
+def finished(command: Sequence[str], limit_s: float) -> tuple[str, str, int | None]:
+    """What a command says on both streams, and its code; None where it was ended at its limit."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        # Of a group of its own: what it has started (servers, peers) ends with it, at its limit and on Ctrl-C.
+        process = subprocess.Popen(command, stdout=out, stderr=errors, cwd=ROOT, start_new_session=True)
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        errors.seek(0)
+        return out.read().decode(errors="replace"), errors.read().decode(errors="replace"), code
 
 
 def _without(output: str, places: Sequence[str]) -> str:
@@ -173,18 +200,32 @@ def keep(name: str, record: Mapping[str, Any], folder: Path = DOCS) -> None:
     file = folder / "benchmarks.json"
     kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     kept[name] = record
-    file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / "benchmarks.md").write_text(page(kept), encoding="utf-8")
+    for path, text in ((file, json.dumps(kept, indent=1, ensure_ascii=False) + "\n"), (folder / PAGE, page(kept))):
+        with new_file(path) as partial:
+            partial.write_text(text, encoding="utf-8")
 
 
-def made_peers() -> str:
-    """The Python of an environment with all peers."""
+def made_peers() -> str | None:
+    """The Python of an environment with all peers that can be installed; None where it cannot be made at all."""
     place = ROOT / "benchmarks" / ".peers"
-    if not (place / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
     pip = [place / "bin" / "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
-    subprocess.run([*pip, "-e", f"{ROOT}[fast]", *PEER_PACKAGES], check=True)
+    try:
+        if not (place / "bin" / "python").exists():
+            subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        subprocess.run([*pip, "-e", f"{ROOT}[fast]"], check=True, timeout=INSTALL_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"the environment of the peers cannot be made, so they are left out ({_line(error)})", file=sys.stderr)
+        return None
+    for package in PEER_PACKAGES:
+        try:
+            subprocess.run([*pip, package], check=True, timeout=INSTALL_S)
+        except subprocess.SubprocessError as error:
+            print(f"{package} cannot be installed, so it is left out ({_line(error)})", file=sys.stderr)
     return str(place / "bin" / "python")
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0].replace(str(ROOT), "…")
 
 
 def main() -> None:
@@ -203,16 +244,19 @@ def main() -> None:
     about["written"] = datetime.now(UTC).strftime("%Y-%m-%d")
     folder = Path(tempfile.mkdtemp()) if options.quick else DOCS
     keep("about", about, folder)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what runs too
     failures = []
-    for benchmark in SUITE:
-        if options.only and benchmark.name not in options.only:
-            continue
-        print(f"{benchmark.name} …", end=" ", flush=True)
-        record = run(benchmark, {DATA: options.data, PEERS: peers, IMAGES: images}, options.quick)
+    chosen = [each for each in SUITE if not options.only or each.name in options.only]
+    for benchmark in chosen:
+        print(f"{benchmark.name}, at most {benchmark.minutes:g} minutes …", end=" ", flush=True)
+        try:
+            record = run(benchmark, {DATA: options.data, PEERS: peers, IMAGES: images}, options.quick)
+        except KeyboardInterrupt:
+            sys.exit(f"stopped; what was measured before is in {folder / PAGE}")
         keep(benchmark.name, record, folder)
         failures += [benchmark.name] if record["failed"] else []
         print(record["failed"] or f"{record['seconds']} s", flush=True)
-    print(folder / "benchmarks.md")
+    print(folder / PAGE)
     if failures:
         sys.exit(f"failed or not run: {', '.join(failures)}")
 

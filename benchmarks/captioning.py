@@ -25,6 +25,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.decoding import Decoding
 from deixis.models.m_rnn import PAPERS
@@ -103,12 +104,12 @@ def print_decoding(model: MRNN, photos: int, longest: int) -> None:
         )
 
 
-def sentences(count: int, known: int) -> list[list[str]]:
+def sentences(count: int, known: Vocabulary) -> list[list[str]]:
     """Words as common as in captions (1 / rank), so that some beginnings come again."""
     rng = np.random.default_rng(1)
-    shares = 1 / np.arange(1, known + 1)
-    drawn = rng.choice(known, size=(count, LENGTH - 1), p=shares / shares.sum())
-    return [[f"w{number}" for number in row] for row in drawn]
+    shares = 1 / np.arange(1, len(known) + 1)
+    drawn = rng.choice(len(known), size=(count, LENGTH - 1), p=shares / shares.sum())
+    return [known.decode(row) for row in drawn.tolist()]
 
 
 def print_retrieval(model: MRNN, photos: int, texts: list[list[str]]) -> None:
@@ -151,9 +152,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    model = MRNN.load(asked.model) if asked.model else random_model()
+    try:
+        model = MRNN.load(asked.model) if asked.model else random_model()
+    except DeixisError as error:
+        parser.error(f"--model {error}")
     print_decoding(model, asked.photos, model.settings.longest if asked.model else LENGTH)
-    texts = sentences(asked.sentences, len(model.vocabulary))
+    texts = sentences(asked.sentences, model.vocabulary)
     if asked.captions:
         with open(asked.captions, encoding="utf-8") as lines:  # noqa: PTH123
             texts = [line.lower().split() for line in lines][: asked.sentences]

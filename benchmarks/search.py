@@ -41,7 +41,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -153,8 +153,7 @@ class Peer:
         quiet = {**os.environ, "RUST_LOG": "error"}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=quiet)
         assert self.process.stdout is not None
-        if self.process.stdout.readline().strip() != "ready":
-            raise SystemExit(f"{name} did not start")
+        self.is_there = self.process.stdout.readline().strip() == "ready"
 
     def __call__(self, query: int) -> Timed:
         assert self.process.stdin is not None
@@ -164,7 +163,8 @@ class Peer:
 
     def close(self) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
 
 
@@ -188,7 +188,11 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
         return Timed(wall, processor, [match.id - 1 for match in matches])
 
     names = PEERS if arguments.peers else ()
-    peers = [Peer(arguments.peers, name, vectors, queries, folder) for name in names]
+    started = [Peer(arguments.peers, name, vectors, queries, folder) for name in names]
+    peers = [peer for peer in started if peer.is_there]
+    for peer in started:
+        if not peer.is_there:
+            print(f"  {peer.name} did not start: left out")
     works: dict[str, Callable[[int], Timed]] = {"deixis": ours, **{peer.name: peer for peer in peers}}
     runs: dict[str, list[Timed]] = {name: [] for name in works}
     for query in range(len(asked)):
@@ -199,7 +203,7 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
             for name, answer in answers.items():
                 runs[name].append(answer)
     print_runs(runs)
-    for peer in peers:
+    for peer in started:
         peer.close()
     index.close()
 

@@ -1,6 +1,7 @@
 """How many searches and groundings a second `deixis serve` holds, and what it does when more are asked for.
 
     python benchmarks/serve.py [--index DIR | --images FOLDER [--photos 500]] [--seconds 10] [--limit-ms 200]
+                               [--only KIND …]
 
 Requests come when they are due, at random moments of a given rate (Poisson), whether or not earlier ones were answered,
 as visitors do; a request's time runs from when it was due. The rate goes up until the 99th percentile is over the limit
@@ -41,6 +42,7 @@ SENTENCES = [
     for does in ("runs", "sits", "jumps over something", "plays with a ball", "looks up")
     for where in ("in the snow", "on the beach", "near the water", "in a street at night", "on green grass")
 ]
+KINDS = ("search", "search, explained", "ground, photo known", "ground, any photo")
 PATIENCE_S = 20.0
 HELD = 0.99
 """The share of requests that must be within the limit, and answered."""
@@ -216,12 +218,8 @@ def kinds(client: Client, ids: list[str], chance: random.Random) -> dict[str, tu
             "/api/ground", {"photo": chance.choice(photos), "sentence": chance.choice(SENTENCES)}
         )
 
-    return {
-        "search": (search(False), 10.0),
-        "search, explained": (search(True), 5.0),
-        "ground, photo known": (ground(ids[:12]), 5.0),
-        "ground, any photo": (ground(ids), 1.0),
-    }
+    asked = ((search(False), 10.0), (search(True), 5.0), (ground(ids[:12]), 5.0), (ground(ids), 1.0))
+    return dict(zip(KINDS, asked, strict=True))
 
 
 async def measured(link: str, server: int, options: argparse.Namespace) -> dict[str, list[Load]]:
@@ -230,6 +228,8 @@ async def measured(link: str, server: int, options: argparse.Namespace) -> dict[
     ids = await photo_ids(client)
     found: dict[str, list[Load]] = {}
     for kind, (make, first) in kinds(client, ids, random.Random(7)).items():
+        if options.only and kind not in options.only:
+            continue
         if kind == "ground, any photo" and len(ids) <= 16:
             print(f"{kind}: needs more than 16 photos, because so many are remembered; left out")
             continue
@@ -285,6 +285,7 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--limit-ms", type=float, default=200.0)
+    parser.add_argument("--only", nargs="+", choices=KINDS, metavar="KIND", help="; ".join(KINDS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

@@ -49,7 +49,7 @@ class Benchmark:
 
 
 SUITE = (
-    Benchmark("import", ("data.py",), (), 5, "merely unzipping and parsing the files", "bare reading"),
+    Benchmark("import", ("data.py",), (), 10, "merely unzipping and parsing the files", "bare reading"),
     Benchmark("tokens", ("tokens.py",), (), 10, "the Java tokenizer of pycocoevalcap", "ratio"),
     Benchmark("caption scores", ("captions.py",), ("--rounds", "1"), 15, "pycocoevalcap (Java)", "times as fast"),
     Benchmark(
@@ -58,7 +58,7 @@ SUITE = (
         ("--photos", "300", "--peer-queries", "10", "--repeats", "1"),
         20,
         "sorting in numpy, torchmetrics, ranx",
-        r"÷ ours|sort|torchmetrics|ranx",
+        r"÷ ours|^(argsort|torchmetrics|ranx)[^:]*$",
         among_peers=True,
     ),
     Benchmark(
@@ -81,7 +81,7 @@ SUITE = (
         "mining",
         ("matching.py", "mining"),
         ("mining", "--rounds", "1"),
-        5,
+        15,
         "pytorch-metric-learning",
         "mining",
         among_peers=True,
@@ -96,7 +96,7 @@ SUITE = (
     ),
     Benchmark("parser", ("parsing.py", DATA), (DATA,), 20, "the treebank's held-out sentences", "F1|a second"),
     Benchmark(
-        "trees", ("trees.py",), ("--trees", "8", "--hidden", "32", "--rounds", "1"), 5, "a loop over nodes", "times"
+        "trees", ("trees.py",), ("--trees", "8", "--hidden", "32", "--rounds", "1"), 10, "a loop over nodes", "times"
     ),
     Benchmark(
         "captioning",
@@ -120,7 +120,7 @@ SUITE = (
         (DATA, "--photos", "4", "--methods", "head"),
         40,
         "Edge Boxes, selective search, boxes that never look",
-        "head|edge|selective|blind|R@",
+        r"^\s*R@1 |\[",
     ),
     Benchmark(
         "text features",
@@ -131,22 +131,6 @@ SUITE = (
         "in all|within|min,",
     ),
     Benchmark(
-        "search",
-        ("search.py", "--photos", "100000", "1000000", "--peers", PEERS),
-        ("--photos", "2000", "--queries", "3"),
-        60,
-        "faiss flat, LanceDB",
-        r"ms +\d|photos|×|deixis|faiss|lancedb",
-    ),
-    Benchmark(
-        "search by regions",
-        ("search.py", "--regions", "20", "--photos", "100000", "--sentence", "two dogs in the snow"),
-        ("--regions", "5", "--photos", "500", "--queries", "3"),
-        60,
-        "the exact answer of a plain product",
-        "recall|memory|ms",
-    ),
-    Benchmark(
         "indexing",
         ("search.py", "--fill", IMAGES, "--photos", "200"),
         ("--fill", IMAGES, "--photos", "4"),
@@ -155,20 +139,12 @@ SUITE = (
         "filling takes|photos/s",
     ),
     Benchmark(
-        "PostgreSQL",
-        ("index_postgres.py",),
-        ("--photos", "200", "--queries", "3", "--clients", "1"),
-        90,
-        "the embedded index",
-        "at once|a second|GB",
-    ),
-    Benchmark(
         "annotation",
         ("annotate.py", DATA),
         (DATA, "--photos", "5", "--known", "2"),
         30,
         "the gold annotation",
-        r"^\w[^:]*: ",
+        "^(photos|judgements per photo|links|B³|box|verdict|cost)",
     ),
     Benchmark(
         "annotation under load",
@@ -185,5 +161,29 @@ SUITE = (
         60,
         "p99 under 200 ms",
         "held at|four times|twice",
+    ),
+    Benchmark(
+        "search",
+        ("search.py", "--photos", "100000", "1000000", "--peers", PEERS),
+        ("--photos", "2000", "--queries", "3", "--peers", PEERS),
+        60,
+        "faiss flat, LanceDB",
+        r"ms +\d|photos|×|deixis|faiss|lancedb",
+    ),
+    Benchmark(
+        "search by regions",
+        ("search.py", "--regions", "20", "--photos", "100000", "--sentence", "two dogs in the snow"),
+        ("--regions", "5", "--photos", "500", "--queries", "3"),
+        60,
+        "the exact answer of a plain product",
+        "recall|memory|ms",
+    ),
+    Benchmark(
+        "PostgreSQL",
+        ("index_postgres.py",),
+        ("--photos", "200", "--queries", "3", "--clients", "1"),
+        90,
+        "the embedded index",
+        "at once|a second|GB",
     ),
 )

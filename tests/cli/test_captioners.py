@@ -123,6 +123,17 @@ def test_a_page_shows_captions_before_and_after(tmp_path: Path, capsys: pytest.C
         assert text.count(words) == 6, words
 
 
+def test_a_page_changes_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = answer(capsys, "captions", *NAMED)
+    assert answer(capsys, "captions", *NAMED, "--page", tmp_path / "page.html") == plain
+    assert plain["protocol"].endswith("; sentences: a beam of 5")
+    assert "a beam of 5" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    wide = answer(capsys, "captions", *NAMED, "--beam", 10, "--length-power", 0.5)
+    assert wide["protocol"].endswith("; sentences: a beam of 10, by log-probability over words^0.5")
+    reordered = answer(capsys, "captions", *NAMED, "--rerank", "cider-oracle")
+    assert reordered["protocol"].endswith("; sentences: a beam of 10, put in another order")
+
+
 def test_a_page_without_neighbours_says_why(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, empty = tmp_path / "page.html", tmp_path / "empty"
     empty.mkdir()

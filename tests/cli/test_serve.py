@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -38,6 +39,27 @@ def running(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 def ended(process: subprocess.Popen[str]) -> int:
     process.send_signal(signal.SIGINT)
     return process.wait(30)
+
+
+@pytest.mark.parametrize(("chosen", "threads"), [(None, 1), ("2", 2)], ids=["as it is", "as somebody chose"])
+def test_a_product_of_the_server_takes_one_core_unless_somebody_chose(
+    chosen: str | None, threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("threadpoolctl")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if chosen:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", chosen)
+    asked = f"""
+import sys
+from deixis.cli.main import _run
+assert _run(["serve", "--index", {str(tmp_path)!r}]) == 2, "there is no index"
+import threadpoolctl
+found = [each["num_threads"] for each in threadpoolctl.threadpool_info() if each["internal_api"] == "openblas"]
+print(*found or ["none"])
+"""
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert set(said) <= {str(min(threads, os.cpu_count() or 1)), "none"}
 
 
 @pytest.mark.slow

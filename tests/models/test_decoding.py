@@ -40,16 +40,16 @@ def made(kind: str = "relu", seed: int = 0) -> MRNNNetwork:
     return network
 
 
-def seen_by(network: MRNNNetwork, count: int = PHOTOS) -> Seen:
+def seen_by(network: MRNNNetwork | QuickMRNN, count: int = PHOTOS) -> Seen:
     rng = np.random.default_rng(3)
     vectors, cells = rng.normal(size=(PHOTOS, 5)), rng.normal(size=(PHOTOS, 4, 3))
-    cells = torch.from_numpy(cells) if network.settings.attention else None
     with torch.inference_mode():
-        return network.see(torch.from_numpy(vectors), cells).take(slice(0, count))
+        return network.see(torch.from_numpy(vectors), torch.from_numpy(cells)).take(slice(0, count))
 
 
 def decoded(network: MRNNNetwork, how: Decoding, start: str = "", count: int = PHOTOS) -> list[list[Generated]]:
-    return decode(QuickMRNN(network), seen_by(network, count), count, VOCABULARY, how, start_ids(start, VOCABULARY))
+    quick = QuickMRNN(network)
+    return decode(quick, seen_by(quick, count), count, VOCABULARY, how, start_ids(start, VOCABULARY))
 
 
 def log_probability(network: MRNNNetwork, seen: Seen, sentence: Generated) -> float:
@@ -83,11 +83,11 @@ def test_the_probability_told_is_the_models_own(kind: str, way: str) -> None:
 @pytest.mark.parametrize("way", ["greedy", "beam", "normalised"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_photos_at_once_give_what_each_gives_alone(kind: str, way: str) -> None:
-    network = made(kind)
-    seen, how = seen_by(network), WAYS[way]
+    network, how = made(kind), WAYS[way]
+    quick = QuickMRNN(network)
     together = decoded(network, how, start="c")
     for photo in range(PHOTOS):
-        alone = decode(QuickMRNN(network), seen.take(slice(photo, photo + 1)), 1, VOCABULARY, how, [2])[0]
+        alone = decode(quick, seen_by(quick).take(slice(photo, photo + 1)), 1, VOCABULARY, how, [2])[0]
         assert [s.words for s in alone] == [s.words for s in together[photo]]
         assert [s.log_probability for s in alone] == pytest.approx([s.log_probability for s in together[photo]])
 
@@ -207,8 +207,8 @@ def test_unknown_words_to_begin_with_are_named() -> None:
 
 
 def test_no_photos_give_no_sentences() -> None:
-    network = made()
-    assert decode(QuickMRNN(network), seen_by(network).take(slice(0, 0)), 0, VOCABULARY, Decoding()) == []
+    quick = QuickMRNN(made())
+    assert decode(quick, seen_by(quick).take(slice(0, 0)), 0, VOCABULARY, Decoding()) == []
 
 
 def test_sentences_are_no_longer_than_asked_for_and_say_so() -> None:

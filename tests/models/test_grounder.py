@@ -106,11 +106,19 @@ def test_nothing_has_no_vectors() -> None:
     assert model.prepare_visual([]).shape == model.prepare_text([]).shape == (0, model.dimension)
 
 
-def test_with_layers_there_are_no_vectors() -> None:
+def test_with_layers_that_never_read_a_phrase_alone_there_are_no_vectors() -> None:
     model = model_of(DEEP)
     for prepare, given in ((model.prepare_visual, [regions(2)]), (model.prepare_text, ["a dog"])):
         with pytest.raises(DeixisError, match="layers=2: regions and words are looked at together"):
             prepare(given)  # type: ignore[operator]
+
+
+def test_with_layers_vectors_are_those_that_learned_from_phrases_read_alone() -> None:
+    model, photo = model_of(replace(DEEP, other_photos=0.3)), regions(4)
+    model.network.together.matching.phrase.weight.data.mul_(100)  # type: ignore[union-attr]
+    best = model.scores(model.prepare_visual(photo), model.prepare_text(["a dog"])).max(axis=0)
+    presence = model.point(photo, ["a", "dog"], [(0, 2)]).presence
+    np.testing.assert_allclose(model.presence(best), presence, rtol=1e-5)
 
 
 def test_a_higher_score_is_more_likely_there() -> None:

@@ -201,3 +201,17 @@ def test_sentences_follow_the_weights_when_these_change() -> None:
     with torch.no_grad():
         model.network.word_bias[2] += 100
     assert model.generate(photos(1), how)[0][0].words == ("cat", "cat", "cat")
+
+
+def test_sentences_follow_what_is_usual_in_cells_when_this_changes() -> None:
+    model, how = model_of("attention"), Decoding(beam=3, count=3, longest=6)
+    with torch.no_grad():
+        for weight in model.network.parameters():
+            weight.normal_()
+    model.generate(seen_by("attention"), how)
+    vectors, cells = photos(20, attention=True, seed=2)
+    model.look_at(WithCells(vectors, 3 + 2 * cells))
+    for photo, sentences in enumerate(model.generate(seen_by("attention"), how)):
+        own = [sentence for sentence in sentences if sentence.finished]
+        likely = model.log_probabilities(seen_by("attention"), [s.words for s in own], [photo] * len(own))
+        assert [s.log_probability for s in own] == pytest.approx([row.sum() for row in likely], rel=1e-4)

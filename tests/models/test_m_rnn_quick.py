@@ -16,6 +16,7 @@ GATED = MRNNSettings(**{**SIZES, "recurrent_size": 5}, recurrent="lstm", dropout
 KINDS = {name: replace(settings, **SIZES) for name, settings in PAPERS.items()} | {
     "lstm": replace(GATED, attention=True),
     "lstm-both": replace(GATED, attention=True, attention_heads=2, attention_size=6, photo_into="both"),
+    "lstm-as-given": replace(GATED, attention=True, standardise=False),
     "lstm-first": replace(GATED, photo_into="recurrent", word_from="first"),
     "gru": replace(GATED, recurrent="gru"),
     "gru-both": replace(GATED, recurrent="gru", photo_into="both", one_embedding=True, shared_words=True),
@@ -29,18 +30,21 @@ def test_word_by_word_it_says_what_the_network_says(kind: str) -> None:
     with torch.no_grad():
         for weight in network.parameters():
             weight.normal_(std=0.7)
-        cells = torch.randn(2, 4, 3).double() if KINDS[kind].attention else None
-        seen = network.see(torch.randn(2, 5).double(), cells)
+        for part in (network.photo_mean, network.cell_mean):
+            part.normal_()
+        for part in (network.photo_scale, network.cell_scale):
+            part.uniform_(0.5, 2)
+        looks = torch.randn(2, 5).double(), torch.randn(2, 4, 3).double() if KINDS[kind].attention else None
         quick = QuickMRNN(network)
-        twice = seen.repeat(2)
+        twice = network.see(*looks).repeat(2)
         slow_state, quick_state = network.first_state(4), quick.first_state(4)
-        ready, growing = quick.ready(seen), Growing(2, 2)
+        seen, growing = quick.see(*looks), Growing(2, 2)
         for words in torch.tensor([[network.start] * 4, [3, 1, 0, 2], [0, 7, 1, 1], [3, 3, 4, 5]]):
             slow, slow_state = network(twice, words[:, None], slow_state)
-            fast, quick_state = quick.next_words(ready, words, quick_state, growing)
+            fast, quick_state = quick.next_words(seen, words, quick_state, growing)
             torch.testing.assert_close(fast, slow[:, 0].log_softmax(-1))
         some = torch.tensor([0, 2, 3])
         slow, _ = network(twice.take(some), torch.tensor([[1], [6], [0]]), tuple(part[some] for part in slow_state))
         state = tuple(part[some] for part in quick_state)
-        fast, _ = quick.next_words(ready, torch.tensor([1, 6, 0]), state, Growing(2, 2, some))
+        fast, _ = quick.next_words(seen, torch.tensor([1, 6, 0]), state, Growing(2, 2, some))
         torch.testing.assert_close(fast, slow[:, 0].log_softmax(-1))

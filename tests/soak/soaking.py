@@ -148,13 +148,15 @@ def told(seen: Seen, runs: int) -> list[str]:
     """The figures in a few lines."""
     grown, median = growth_of(seen.memory)
     answers, refused = sum(seen.codes.values()), sum(n for code, n in seen.codes.items() if code.endswith(" 503"))
-    lines = [f"{answers:,} requests, {refused:,} told to come again, none unanswered or answered otherwise"]
+    lines = [
+        f"{answers:,} requests, {refused:,} told to come again, {len(seen.wrong):,} unanswered or answered otherwise"
+    ]
     lines.append(f"memory of the server, once warm: {median:.0f} MB in the median, {grown:+.1f} MB along its line")
     for kind, times in sorted(seen.milliseconds.items()):
         lines.append(
             f"{kind}: {len(times):,}, p50 {share(sorted(times), 0.5):.0f} ms, p99 {share(sorted(times), 0.99):.0f} ms"
         )
-    lines.append(f"{runs:,} hostile files for {len(NAMES)} readers, nothing found")
+    lines.append(f"{runs:,} hostile files for {len(NAMES)} readers")
     return lines
 
 
@@ -173,11 +175,11 @@ def main() -> None:
             seen = asyncio.run(soak(link, server, options.minutes, options.rate))
         said = {name: process.communicate()[0] for name, process in others}
     failed = [name for name, process in others if process.returncode]
-    if seen.wrong or failed:
-        sys.exit("\n".join([*seen.wrong[:5], *(f"{name}:\n{said[name][-4000:]}" for name in failed)]))
     runs = sum(int(line.split()[1].replace(",", "")) for line in said["hostile files"].splitlines() if " runs" in line)
     lines = told(seen, runs)
-    print("\n".join(lines))
+    print("\n".join(lines), flush=True)
+    if seen.wrong or failed:
+        sys.exit("\n".join([*seen.wrong[:5], *(f"{name}:\n{said[name][-4000:]}" for name in failed)]))
     if not is_level(seen.memory):
         sys.exit(f"memory grows: {json.dumps(seen.memory[:: max(1, len(seen.memory) // 20)])}")
     if options.keep:

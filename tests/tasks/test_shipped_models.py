@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import deixis
+from deixis.cli.main import _run
 from deixis.data.samples import SAMPLES
 from deixis.tasks.shipped_models import place_of, shipped_models
 from deixis.vision.encoders import open_encoder
@@ -22,6 +24,14 @@ def test_every_model_has_a_card_that_names_its_data(name: str) -> None:
     assert "education" in card
     assert model.does
     assert model.scores
+
+
+def test_every_file_of_weights_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["models", "--json"]) == 0
+    listed = [Path(model["path"]) for model in json.loads(capsys.readouterr().out)]
+    package = Path(deixis.__file__).parent
+    weights = [*package.rglob("*.safetensors"), *package.rglob("*.npz")]
+    assert [file for file in weights if not any(each in (file, *file.parents) for each in listed)] == []
 
 
 def test_the_weights_of_all_models_together_stay_small() -> None:

@@ -56,9 +56,9 @@ def test_words_are_drawn_as_often_as_they_are_likely_and_ends_end() -> None:
     network = made.model.network.eval()
     torch.manual_seed(0)
     with torch.no_grad():
-        seen = network.see(torch.from_numpy(made.photos[:1]))
-        drawn, written = draw(network, seen, 4000, torch.rand(4000, 6))
-        first = network(seen, torch.tensor([[network.start]]))[0][0].log_softmax(-1)
+        photo = torch.from_numpy(made.photos[:1])
+        drawn, written = draw(network, [photo], 4000, torch.rand(4000, 6))
+        first = network(network.see(photo), torch.tensor([[network.start]]))[0][0].log_softmax(-1)
     shares = np.bincount(drawn[:, 0], minlength=first.shape[1]) / 4000
     np.testing.assert_allclose(shares, first[0].exp(), atol=0.03)
     for row, count in zip(drawn.tolist()[:200], written.tolist(), strict=False):

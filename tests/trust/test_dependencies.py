@@ -89,3 +89,17 @@ def test_the_audit_looks_at_all_pins_and_fails_on_what_it_cannot_look_up() -> No
     assert "--strict" in audit
     pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[\w.-]+==[\w.+]+", line) for line in pins), "a line that is no exact version"
+
+
+def test_an_audit_that_cannot_be_run_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")  # as where there is no network
+    python.chmod(0o755)
+    done = subprocess.run(
+        [SCRIPTS / "audit", tmp_path], cwd=SCRIPTS.parent, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("audit: not run, PyPI's advisories cannot be read from here")
+    assert line.endswith("make audit")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,9 +17,7 @@ from deixis.files.remote import is_remote, photo_path
 
 if TYPE_CHECKING:
     from deixis.tasks.captions.captioning import CaptionResult
-
-    CaptionAll = Callable[..., Iterator[tuple[Path, CaptionResult | PhotoError]]]
-    """Takes photos and `on_progress`; gives what is written about each, in their order."""
+    from deixis.tasks.captions.unfinished import CaptionAll
 
 Rerank = Literal["none", "bleu", "cider"]
 
@@ -64,10 +63,15 @@ def caption(
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
-    """Write sentences about photos."""
+    """Write sentences about photos.
+
+    With --csv, a run that was stopped goes on where it was when the same is asked again.
+    """
     from deixis.models.decoding import Decoding
+    from deixis.tasks.bulk.captions import CaptionPlan, captions_by
     from deixis.tasks.captions.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
     from deixis.tasks.captions.reranking import open_reranker
+    from deixis.tasks.captions.unfinished import unfinished
 
     if sample and rerank != "none":
         raise DeixisError("--rerank: orders the sentences of a beam; leave out --sample")
@@ -92,13 +96,16 @@ def caption(
         how = beam_of(bundle, beam, top, length_power=length_power, reranked=reranker is not None)
     bundle.refuse_unknown(start)
     caption_all: CaptionAll = partial(bundle.caption_files, how=how, start=start, reranker=reranker)
+    plan = CaptionPlan.of(model, how, start, None if rerank == "none" else rerank, neighbours)
     results = []
-    with workers_at(scheduler) as workers:
+    # What is drawn for a photo depends on the photos that it is looked at with: a run by chance begins anew.
+    with workers_at(scheduler) as workers, unfinished(csv, repr(plan)) if csv and not sample else nullcontext() as kept:
         if workers:
-            from deixis.tasks.bulk.captions import CaptionPlan, captions_by
-
-            plan = CaptionPlan.of(model, how, start, None if rerank == "none" else rerank, neighbours)
             caption_all = partial(captions_by, workers, plan)
+        if kept:
+            if before := kept.known(paths):
+                note(f"{csv}: goes on after {plural(len(before), 'photo')} of a run that was stopped")
+            caption_all = partial(kept.going_on, caption_all)
         for path, found in _captioned(caption_all, paths):
             result = found.first(top)
             results.append((path, result))
@@ -107,8 +114,8 @@ def caption(
             if not json:
                 for written in result.captions:
                     print(f"{path}: {written.text}")
-    if csv is not None:
-        _write_csv(csv, results)
+        if csv is not None:
+            _write_csv(csv, results)
     if json:
         print_json([{"photo": str(path), **result.as_json()} for path, result in results])
     elif csv is not None:

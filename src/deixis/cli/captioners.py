@@ -85,7 +85,7 @@ def captioner_scores(
     also: Sequence[Path],
 ) -> CaptionerScores:
     """The scores of a model that writes as people want it."""
-    from deixis.tasks.captions.captioning import beam_of, load_captioner
+    from deixis.tasks.captions.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
     from deixis.tasks.captions.page import make_page
     from deixis.tasks.captions.scoring import score_captioner
     from deixis.tasks.scores.scoring import seen_by
@@ -94,9 +94,11 @@ def captioner_scores(
         raise DeixisError(f"--page {asked.page}: the folder {asked.page.parent} does not exist")
     bundle = load_captioner(model)
     reranker = _neighbours(model, bundle, asked)
-    # A page shows all sentences of the beam.
-    many = asked.rerank != "none"
-    how = beam_of(bundle, asked.beam, 1, length_power=asked.length_power, reranked=many or asked.page is not None)
+    reordered = asked.rerank != "none"
+    width = asked.beam or (RERANKED_BEAM if reordered else USUAL_BEAM)
+    # A page shows all sentences of the beam, which is no wider for that: the scores are those without the page.
+    shown = width if asked.page else 1
+    how = beam_of(bundle, width, shown, length_power=asked.length_power, reranked=reordered)
     with progress() as on_progress:
         seen = seen_by(bundle.encoder, dataset, photos, also=also, on_progress=on_progress).require_all()
     with working(f"writing and scoring captions of {len(seen.photos):,} photos"):
@@ -107,7 +109,8 @@ def captioner_scores(
             reranked = asked.rerank in ("bleu", "cider")
             page = make_page(dataset, bundle, seen, found, how, reranker=reranker, reranked=reranked, title=title)
             page.write(asked.page)
-        note(f"{asked.page}: {len(page.cards)} photos with captions, neighbours and scores")
+        shows = "captions, neighbours and scores" if reranker else "captions and scores"
+        note(f"{asked.page}: {len(page.cards)} photos with {shows}")
     return found
 
 

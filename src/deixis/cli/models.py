@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from deixis.cli.output import Json, print_json, print_table
 
 
 def models(json: Json = False) -> None:
     """List the models that come with deixis, with size, licence, training data and scores."""
-    from deixis.tasks.shipped_models import eyes_of_models, shipped_models
+    from deixis.annotate import help as annotators_help
+    from deixis.tasks.shipped_models import parts_in, parts_of_models, shipped_models
 
-    found = [*shipped_models(), *eyes_of_models()]
+    helpers = parts_in(Path(annotators_help.__file__).parent / "shipped")
+    found = [*shipped_models(), *parts_of_models(), *helpers]
     if json:
         print_json(
             [

@@ -50,11 +50,13 @@ def note(text: str) -> None:
 class Pace:
     """How fast something goes, from the last half minute, and so how long the rest will take.
 
+    Fewer done than before is another piece of work: the pace begins anew.
+
     Examples
     --------
     >>> pace = Pace()
-    >>> pace.at(0.0, 0), pace.at(10.0, 50)
-    (0.0, 5.0)
+    >>> pace.at(0.0, 0), pace.at(10.0, 50), pace.at(11.0, 1)
+    (0.0, 5.0, 0.0)
     """
 
     SECONDS = 30.0
@@ -64,6 +66,8 @@ class Pace:
 
     def at(self, now: float, done: int) -> float:
         """The number done in a second, now that so many are; 0 where it cannot be told yet."""
+        if self._seen and done < self._seen[-1][1]:
+            self._seen.clear()
         self._seen.append((now, done))
         while len(self._seen) > 2 and now - self._seen[1][0] >= self.SECONDS:
             self._seen.popleft()
@@ -119,7 +123,7 @@ def progress(noun: str = "") -> Iterator[OnProgress]:
             said = speed(time.monotonic(), doing, done, total)
             if doing not in tasks:
                 tasks[doing] = bars.add_task(doing, total=total, speed=said)
-            bars.update(tasks[doing], completed=done, speed=said)
+            bars.update(tasks[doing], completed=done, total=total, speed=said)
 
         yield on_progress
 

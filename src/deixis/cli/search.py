@@ -60,12 +60,13 @@ def search(
         write_csv(csv, hits)
     if links is not None:
         write_links(links, hits)
-    if json:
-        print_json({"query": sentence or str(like), "hits": [hit.as_json() for hit in hits]})
-        return
     gone = [photo.path for photo in all_photos(hits) if not photo.path.exists()]
     if gone:
         note(f"{plural(len(gone), 'file')} gone since; deixis index forgets what is gone")
+    if json:
+        found = [hit.as_json() for hit in hits]
+        print_json({"query": sentence or str(like), "hits": found, "gone": [str(path) for path in gone]})
+        return
     if paths:
         for photo in all_photos(hits):
             if photo.path not in gone:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from deixis.errors import PhotoError
 from deixis.files.hashes import hash_of_file
@@ -26,6 +26,15 @@ warnings.filterwarnings("ignore", module=r"PIL\.")
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 _EXIF_ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,7 @@ def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None 
     with _opened(path, most_pixels) as image:
         if at_least is not None and image.mode == "RGB":
             image.draft("RGB", (at_least, at_least))  # only JPEGs know how
-        upright = ImageOps.exif_transpose(image)
+        upright = _upright(image)
         if upright.mode in ("I", "F") or upright.mode.startswith("I;16"):
             return _from_deep_grey(upright)
         if upright.has_transparency_data:
@@ -123,6 +132,13 @@ def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None 
             white = Image.new("RGBA", layers.size, "white")
             return Image.alpha_composite(white, layers).convert("RGB")
         return upright.convert("RGB")
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """As EXIF says that it is held. Pillow's own function writes the EXIF anew, and fails where that is damaged."""
+    image.load()
+    turn = _TURNS.get(image.getexif().get(_EXIF_ORIENTATION))
+    return image if turn is None else image.transpose(turn)
 
 
 def _from_deep_grey(image: Image.Image) -> Image.Image:

@@ -159,7 +159,6 @@ def decode(
     width = {"beam": how.beam, "greedy": 1, "sample": how.count}[how.method]
     block = max(1, ROWS_AT_A_TIME.get(network.first_state(1)[0].device.type, 8192) // width)
     made: list[list[Generated]] = []
-    seen = network.ready(seen)
     for begin in range(0, photos, block):
         count = min(block, photos - begin)
         search = Search(network, seen.take(slice(begin, begin + count)), count, how, first_photo=begin)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from deixis.models.m_rnn_cells import State
@@ -19,7 +21,7 @@ from deixis.models.m_rnn_cells import State
 if TYPE_CHECKING:
     from deixis.models.decoding import Decoding
 
-LEAST_TO_PART_WITH = 0.125
+LEAST_TO_PART_WITH = 0.25
 """The share of photos that must be finished before the others go on without them."""
 
 
@@ -76,9 +78,10 @@ class Looks(Protocol):
 
 
 L = TypeVar("L", bound=Looks)
+Taken = TypeVar("Taken", bound=Looks, contravariant=True)
 
 
-class NextWords(Protocol[L]):
+class NextWords(Protocol[Taken]):
     """What says which word is likely next: a `QuickMRNN`, or several of them."""
 
     unknown: int
@@ -89,17 +92,16 @@ class NextWords(Protocol[L]):
         """The state before any word."""
         ...
 
-    def ready(self, seen: L) -> L:
-        """What the network has made of photos, as `next_words` takes it."""
-        ...
-
-    def next_words(self, seen: L, words: Tensor, state: State, growing: Growing) -> tuple[Tensor, State]:
+    def next_words(self, seen: Taken, words: Tensor, state: State, growing: Growing) -> tuple[Tensor, State]:
         """Log-probabilities of what follows the last word of each sentence, and the state after it."""
         ...
 
 
 class Search(Generic[L]):
     """Sentences for some photos, `width` for each.
+
+    What a network computes is in tensors. Sentences and their order are in arrays, those of a photo one after another:
+    for so few numbers numpy takes less time.
 
     Attributes
     ----------
@@ -111,172 +113,151 @@ class Search(Generic[L]):
         self.made: dict[int, list[tuple[list[int], float]]] = {}
         self._network, self._seen, self._how = network, seen, how
         self._width = {"beam": how.beam, "greedy": 1, "sample": how.count}[how.method]
-        self._numbers = torch.arange(photos)  # of photos that are not finished
-        rows, first = photos * self._width, network.first_state(1)[0]
-        self._device = first.device
-        self._words = torch.zeros(rows, 0, dtype=torch.int64, device=self._device)
-        self._scores = torch.zeros(rows, device=self._device, dtype=first.dtype)
-        self._firsts = torch.arange(0, rows, self._width, device=self._device)
-        self._growing = Growing(photos, self._width)
-        if how.method == "beam" and self._width > 1:  # a beam begins as one sentence
-            self._scores.view(photos, -1)[:, 1:] = -torch.inf
-            self._growing = Growing(photos, self._width, self._firsts)
-            rows = photos
-        self._state = network.first_state(rows)
-        self._last = torch.full((rows,), network.start, device=self._device)
+        self._photos = np.arange(photos)  # that are not finished
+        self._length = 0
+        self._words = np.full((photos * self._width, how.longest), network.end)
+        self._scores = np.zeros(photos * self._width)
+        if how.method == "beam":  # begins as one sentence
+            self._scores.reshape(photos, -1)[:, 1:] = -np.inf
+        self._open = np.isfinite(self._scores).nonzero()[0]
+        self._state = network.first_state(len(self._open))
+        self._last = torch.full((len(self._open),), network.start, device=self._state[0].device)
+        self._growing = self._that_grow()
         self._chance = self._drawn_numbers(first_photo) if how.method == "sample" else None
 
-    def _drawn_numbers(self, first_photo: int) -> Tensor:
+    def _drawn_numbers(self, first_photo: int) -> NDArray[np.float64]:
         """Numbers from 0 to 1, one for each word; those of a photo do not depend on how many photos follow it."""
         drawn = np.random.default_rng(self._how.seed)
         each = self._width * self._how.longest
         drawn.bit_generator.advance(first_photo * each)  # type: ignore[attr-defined] # one step of PCG64 a number
-        numbers = drawn.random((len(self._scores), self._how.longest))
-        return torch.from_numpy(numbers).to(self._device)
+        return drawn.random(self._words.shape)
 
     def run(self, start: Sequence[int]) -> None:
         """Read the words given, then write until all sentences have ended."""
         for word in start:
-            likely = self._next_words()
-            self._last = torch.full_like(self._last, word)
-            self._scores = self._scores + self._of_all(likely[:, word], 0.0)
-            self._words = torch.cat([self._words, self._words.new_full((len(self._words), 1), word)], 1)
+            self._write(self._next_words()[:, word], torch.full_like(self._last, word))
         grow = {"beam": self._best, "greedy": self._likeliest, "sample": self._by_chance}[self._how.method]
-        for place in range(len(start), self._how.longest):
+        while self._length < self._how.longest and len(self._open):
             likely = self._next_words()
             likely[:, self._network.unknown].fill_(-torch.inf)
-            if place == 0:
+            if not self._length:
                 likely[:, self._network.end].fill_(-torch.inf)
             grow(likely)
-            if not len(self._numbers):
-                return
-        self._hand_over(slice(None))
+        self._hand_over(np.arange(len(self._photos)))
 
     def _next_words(self) -> Tensor:
         likely, self._state = self._network.next_words(self._seen, self._last, self._state, self._growing)
         return likely
-
-    def _of_all(self, of_growing: Tensor, otherwise: float) -> Tensor:
-        """What was found for sentences that grow, and something else for the others."""
-        places = self._growing.places
-        if places is None:
-            return of_growing
-        everything = of_growing.new_full((len(self._scores), *of_growing.shape[1:]), otherwise)
-        return everything.index_copy_(0, places, of_growing)
 
     def _likeliest(self, likely: Tensor) -> None:
         self._add(*likely.max(1))
 
     def _by_chance(self, likely: Tensor) -> None:
         assert self._chance is not None  # noqa: S101 - it was drawn to sample by
-        chance = self._chance[:, self._words.shape[1]]
-        chosen = drawn(likely, chance if self._growing.places is None else chance[self._growing.places], self._how)
+        chosen = drawn(likely, self._given(self._chance[self._open, self._length]), self._how)
         self._add(likely.gather(1, chosen[:, None])[:, 0], chosen)
 
     def _add(self, gained: Tensor, chosen: Tensor) -> None:
-        """Write a word of each sentence that grows."""
-        self._scores = self._scores + self._of_all(gained, 0.0)
-        everything = self._of_all(chosen, self._network.end)
-        self._words = torch.cat([self._words, everything[:, None]], 1)
-        open_ = everything != self._network.end
-        if self._growing.places is None and bool(open_.all()):
-            self._last = chosen
-            return
-        stays = chosen != self._network.end
-        self._go_on(open_, chosen[stays], stays.nonzero()[:, 0])
+        """Write a word of each sentence that grows, and go on with those that have not ended."""
+        self._write(gained, chosen)
+        stay = self._words[self._open, self._length - 1] != self._network.end
+        if not stay.all():
+            self._go_on(self._open[stay], stay.nonzero()[0])
+
+    def _write(self, gained: Tensor, chosen: Tensor) -> None:
+        self._scores[self._open] += gained.cpu().numpy()
+        self._words[self._open, self._length] = chosen.cpu().numpy()
+        self._length += 1
+        self._last = chosen
 
     def _best(self, likely: Tensor) -> None:
-        """Write the best continuations of each photo's sentences, and bring all rows into their order."""
-        photos, width = len(self._numbers), self._width
-        values, words = likely.topk(min(width, likely.shape[1]), dim=1)
-        gained, chosen = self._of_all(values, -torch.inf), self._of_all(words, self._network.end)
-        if self._growing.places is not None:  # what has ended writes its end again, for nothing
-            gained[:, 0].masked_fill_(self._ended(), 0.0)
-        totals = (self._scores[:, None] + gained).view(photos, -1)
-        if self._how.length_power:
-            best = (totals / self._lengths(values.shape[1])).topk(width, dim=1).indices
-            scores = totals.gather(1, best)
-        else:
-            scores, best = totals.topk(width, dim=1)
-        parents = (best // values.shape[1] + self._firsts[:photos, None]).flatten()
-        written = chosen.view(photos, -1).gather(1, best).flatten()
-        self._scores = scores.flatten()
-        self._words = torch.cat([self._words.index_select(0, parents), written[:, None]], 1)
-        open_ = self._may_be_asked_for(written)
-        rows = self._rows_of_all().index_select(0, parents)
-        if bool(open_.all()):
-            self._go_on(None, written, rows)
-        else:
-            self._go_on(open_, written[open_], rows[open_])
+        """Write the best continuations of each photo's sentences, and bring all sentences into their order."""
+        photos, times = len(self._photos), min(self._width, likely.shape[1])
+        values, words = likely.topk(times, dim=1)
+        gained, chosen = self._of_all(values, -np.inf), self._of_all(words, self._network.end)
+        if self._length:  # what has ended writes its end again, for nothing
+            gained[self._words[:, self._length - 1] == self._network.end, 0] = 0
+        totals = self._scores[:, None] + gained
+        ranks = totals / self._lengths() if self._how.length_power else totals
+        best = (-ranks).reshape(photos, -1).argsort(1, kind="stable")[:, : self._width]
+        best = (best + np.arange(0, totals.size, self._width * times)[:, None]).ravel()
+        parents = best // times
+        self._scores, self._words = totals.take(best), self._words[parents]
+        self._words[:, self._length] = chosen.take(best)
+        open_ = self._may_be_asked_for().nonzero()[0]
+        row = np.zeros(len(parents), dtype=np.int64)
+        row[self._open] = np.arange(len(likely))
+        self._length += 1
+        self._go_on(open_, row[parents[open_]])
 
-    def _ended(self) -> Tensor:
-        if not self._words.shape[1]:
-            return torch.zeros_like(self._scores, dtype=torch.bool)
-        return self._words[:, -1] == self._network.end
+    def _of_all(self, of_growing: Tensor, otherwise: float) -> NDArray[Any]:
+        """What was found for sentences that grow, and something else for the others."""
+        everything = np.full((len(self._scores), of_growing.shape[1]), otherwise)
+        everything[self._open] = of_growing.cpu().numpy()
+        return everything
 
-    def _lengths(self, times: int) -> Tensor:
+    def _lengths(self) -> NDArray[np.float64]:
         """What totals are divided by: words so far, this one included and the end sign as one, to a power."""
-        words = (self._words != self._network.end).sum(1) + 1
-        return (words.float() ** self._how.length_power).repeat_interleave(times).view(len(self._numbers), -1)
+        words = (self._words != self._network.end).sum(1, keepdims=True) + 1
+        lengths: NDArray[np.float64] = words**self._how.length_power
+        return lengths
 
-    def _may_be_asked_for(self, written: Tensor) -> Tensor:
+    def _may_be_asked_for(self) -> NDArray[np.bool_]:
         """Which sentences of a beam may still become one that is asked for."""
-        ended = written == self._network.end
-        open_ = self._scores.isfinite() & ~ended
+        ended = self._words[:, self._length] == self._network.end
+        open_: NDArray[np.bool_] = np.isfinite(self._scores) & ~ended
         if not self._how.length_power:
             # Sentences can only become less likely: behind as many ended ones as are asked for there is no hope.
-            ended_before = ended.view(-1, self._width).cumsum(1)
-            open_ &= (ended_before < self._how.count).flatten()
+            open_ &= (ended.reshape(-1, self._width).cumsum(1) < self._how.count).ravel()
         return open_
 
-    def _rows_of_all(self) -> Tensor:
-        """For each sentence the row of its state."""
-        rows = torch.arange(len(self._state[0]), device=self._device)
-        return self._of_all(rows, 0)
-
-    def _go_on(self, open_: Tensor | None, last: Tensor, rows: Tensor) -> None:
+    def _go_on(self, open_: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         """Go on with the sentences that are open.
 
         Parameters
         ----------
         open_
-            (sentences,): which; None for all.
-        last
-            The last word of each open one.
+            Which.
         rows
-            And the row of the state before that word.
+            Of each, the row of the state before its last word.
         """
-        self._last = last
-        self._state = tuple(part.index_select(0, rows) for part in self._state)
-        if open_ is not None:
-            open_ = self._without_finished(open_)
-        places = None if open_ is None else open_.nonzero()[:, 0]
-        self._growing = Growing(len(self._numbers), self._width, places)
+        self._open = open_
+        if not len(open_):
+            return
+        self._last, order = self._given(self._words[open_, self._length - 1]), self._given(rows)
+        self._state = tuple(part.index_select(0, order) for part in self._state)
+        self._part_with_finished()
+        self._growing = self._that_grow()
 
-    def _without_finished(self, open_: Tensor) -> Tensor:
-        """Part with photos that are finished, once these are many; give which sentences of the others are open."""
-        photos = len(self._numbers)
-        stay = open_.view(photos, -1).any(1)
-        finished = photos - int(stay.sum())
-        if not finished or finished < LEAST_TO_PART_WITH * photos:
-            return open_
-        self._hand_over(~stay)
-        rows = stay.repeat_interleave(self._width)
-        self._numbers, self._seen = self._numbers[stay.cpu()], self._seen.take(stay)
+    def _that_grow(self) -> Growing:
+        places = None if len(self._open) == len(self._scores) else self._given(self._open)
+        return Growing(len(self._photos), self._width, places)
+
+    def _part_with_finished(self) -> None:
+        """Go on without the photos that are finished, once these are many."""
+        stay = np.zeros(len(self._photos), dtype=bool)
+        stay[self._open // self._width] = True
+        finished = len(stay) - stay.sum()
+        if not finished or finished < LEAST_TO_PART_WITH * len(stay):
+            return
+        self._hand_over((~stay).nonzero()[0])
+        rows = stay.repeat(self._width)
+        self._open = (rows.cumsum() - 1)[self._open]
+        self._photos, self._seen = self._photos[stay], self._seen.take(self._given(stay))
         self._words, self._scores = self._words[rows], self._scores[rows]
         if self._chance is not None:
             self._chance = self._chance[rows]
-        return open_[rows]
 
-    def _hand_over(self, photos: Tensor | slice) -> None:
+    def _hand_over(self, photos: NDArray[np.int64]) -> None:
         """Keep what was made up for some photos, but for what a beam wider than all sentences holds besides."""
-        if isinstance(photos, Tensor):
-            photos = photos.cpu()
-        count, all_photos = self._how.count, len(self._numbers)
-        words = self._words.view(all_photos, self._width, -1).cpu()[photos, :count].tolist()
-        scores = self._scores.view(all_photos, -1).cpu()[photos, :count].tolist()
-        for number, rows, values in zip(self._numbers[photos].tolist(), words, scores, strict=True):
-            self.made[number] = [pair for pair in zip(rows, values, strict=True) if np.isfinite(pair[1])]
+        rows = photos[:, None] * self._width + np.arange(self._how.count)
+        found = zip(self._photos[photos].tolist(), self._words[rows].tolist(), self._scores[rows].tolist(), strict=True)
+        for number, sentences, scores in found:
+            self.made[number] = [pair for pair in zip(sentences, scores, strict=True) if isfinite(pair[1])]
+
+    def _given(self, numbers: NDArray[Any]) -> Tensor:
+        """What numpy has found, for the network."""
+        return torch.from_numpy(numbers).to(self._state[0].device)
 
 
 def drawn(likely: Tensor, chance: Tensor, how: Decoding) -> Tensor:

@@ -153,8 +153,8 @@ class Grounder(StoredModel, Embedder):
         return np.asarray(1 / (1 + np.exp(-(np.exp(scale) * np.asarray(scores) + bias))), dtype=np.float32)
 
     def prepare_visual(self, features: RegionInputs | Sequence[RegionInputs]) -> Floats:
-        """A vector for each region of a photo, or of photos one after another."""
-        self._refuse_layers()
+        """A vector for each region of a photo, or of photos one after another; layers have no part in it."""
+        self._refuse_layers_alone()
         made = [np.zeros((0, self.dimension), np.float32)]
         for photo in [features] if isinstance(features, RegionInputs) else features:
             self._check(photo)
@@ -166,7 +166,7 @@ class Grounder(StoredModel, Embedder):
 
     def prepare_text(self, features: Sequence[Text]) -> Floats:
         """A vector for each phrase, read alone."""
-        self._refuse_layers()
+        self._refuse_layers_alone()
         made = [np.zeros((0, self.dimension), np.float32)]
         for begin in range(0, len(features), _PHRASES_AT_A_TIME):
             phrases = [words_of(text) for text in features[begin : begin + _PHRASES_AT_A_TIME]]
@@ -219,9 +219,10 @@ class Grounder(StoredModel, Embedder):
                 f"{self.channels:,} and {self.whole_size:,}"
             )
 
-    def _refuse_layers(self) -> None:
-        if self.settings.layers:
+    def _refuse_layers_alone(self) -> None:
+        """With layers, vectors say something only if they were taught to by phrases that were read alone."""
+        if self.settings.layers and not self.settings.other_photos:
             raise DeixisError(
                 f"layers={self.settings.layers}: regions and words are looked at together, so they have no vectors of "
-                "their own; use point, or train with layers=0"
+                "their own; use point, or train with other_photos=0.3"
             )

@@ -38,8 +38,8 @@ class GrounderSettings:
     dimension
         Numbers in the states of regions and words.
     layers
-        Transformer layers over the regions of a photo and the words of a sentence; with 0, regions and phrases are
-        vectors that an index can hold.
+        Transformer layers over the regions of a photo and the words of a sentence. With 0, or with `other_photos`,
+        regions and phrases have vectors too that an index can hold.
     context
         Read phrases within their sentence; else each alone.
     place

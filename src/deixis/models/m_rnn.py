@@ -247,16 +247,22 @@ class MRNNNetwork(nn.Module):
 
     def see(self, photos: Tensor, cells: Tensor | None = None) -> Seen:
         """What photos add to each word: vectors (n, photo_size), and with attention their cells (n, k, cell_size)."""
-        multimodal, words = self._photo_terms(photos)
+        multimodal, words = self.photo_terms(photos)
         if self.attention is None:
             return Seen(multimodal, words)
-        if cells is None:
-            raise DeixisError("attention=true: the cells of the feature maps are needed, vectors are not enough")
+        cells = self.checked_cells(cells)
         if self.settings.standardise:
             cells = (cells - self.cell_mean) / self.cell_scale
         return Seen(multimodal, words, *self.attention.prepare(self.dropout(cells)))
 
-    def _photo_terms(self, photos: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    @staticmethod
+    def checked_cells(cells: Tensor | None) -> Tensor:
+        """The cells that attention needs."""
+        if cells is None:
+            raise DeixisError("attention=true: the cells of the feature maps are needed, vectors are not enough")
+        return cells
+
+    def photo_terms(self, photos: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """What goes into the multimodal layer, and into embedding II."""
         if self.settings.standardise:
             photos = (photos - self.photo_mean) / self.photo_scale
@@ -269,7 +275,7 @@ class MRNNNetwork(nn.Module):
 
     def refined(self, photos: Tensor) -> Tensor:
         """§8.1: g(V_I · I), the photo as the multimodal layer would show it without any word."""
-        multimodal, _ = self._photo_terms(photos)
+        multimodal, _ = self.photo_terms(photos)
         if multimodal is None:
             raise DeixisError(f"photo_into={self.settings.photo_into}: no photo goes into the multimodal layer")
         return scaled_tanh(multimodal)

@@ -44,11 +44,6 @@ class WritingTogether:
         """The states before any word, one network's after another's."""
         return tuple(part for writer in self._writers for part in writer.first_state(rows))
 
-    def ready(self, seen: SeenByAll) -> SeenByAll:
-        """What the networks have made of photos, as `next_words` takes it."""
-        pairs = zip(self._writers, seen.parts, strict=True)
-        return SeenByAll(tuple(writer.ready(part) for writer, part in pairs))
-
     def next_words(self, seen: SeenByAll, words: Tensor, state: State, growing: Growing) -> tuple[Tensor, State]:
         """Log-probabilities of what follows each word, and the state after it; as `QuickMRNN` gives them."""
         found = [
@@ -86,8 +81,7 @@ class Ensemble:
         """Make up sentences: for each photo a list, the best first; as `MRNN.generate`."""
         first = self.models[0]
         how = how or Decoding(longest=first.settings.longest)
-        seen = [model.prepare_visual(photos) for model in self.models]
-        with torch.inference_mode():
-            together = WritingTogether([QuickMRNN(model.network) for model in self.models])
-            both = SeenByAll(tuple(each.seen for each in seen))
-            return decode(together, both, seen[0].count, first.vocabulary, how, start_ids(start, first.vocabulary))
+        seen = [model.prepare_writing(photos) for model in self.models]
+        together = WritingTogether([model.writer() for model in self.models])
+        by_all = SeenByAll(tuple(each.seen for each in seen))
+        return decode(together, by_all, seen[0].count, first.vocabulary, how, start_ids(start, first.vocabulary))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
@@ -38,6 +38,9 @@ class WithCells(NamedTuple):
 
 Photos = ArrayLike | WithCells
 """Vectors of photos or regions, a row each; with their cells where the network has attention."""
+
+See = Callable[[Tensor, Tensor | None], Seen]
+"""Takes vectors, and cells where there are any."""
 
 
 @dataclass(frozen=True)
@@ -148,16 +151,17 @@ class MRNN(StoredModel, Scorer):
         """
         how = how or Decoding(longest=self.settings.longest)
         first = start_ids(start, self.vocabulary)
+        writer = self.writer()
         made: list[list[Generated]] = []
-        for seen in self._blocks(photos):
-            with self._at_rest():
-                made += decode(self._writer(), seen.seen, seen.count, self.vocabulary, how, first)
+        for seen in self._blocks(photos, writer.see):
+            made += decode(writer, seen.seen, seen.count, self.vocabulary, how, first)
         return made
 
-    def _writer(self) -> QuickMRNN:
+    def writer(self) -> QuickMRNN:
         """What writes as the network does and is quicker; made anew when its weights have changed."""
+        weights = (*self.network.parameters(), self.network.cell_mean, self.network.cell_scale)
         # The place in memory too: a network that moves to another device keeps its tensors and their versions.
-        stamp = [(id(weight), weight.data_ptr(), weight._version) for weight in self.network.parameters()]
+        stamp = [(id(weight), weight.data_ptr(), weight._version) for weight in weights]
         if self._quick is None or self._quick[0] != stamp:
             self._quick = stamp, QuickMRNN(self.network)
         return self._quick[1]
@@ -189,7 +193,8 @@ class MRNN(StoredModel, Scorer):
         with self._at_rest():
             for some in torch.split(order, SENTENCES_AT_A_TIME) if len(order) else ():
                 photo = rows[some.numpy()]
-                seen = self._see(vectors[photo], None if cells is None else cells[photo])
+                looks = self._moved(vectors[photo]), None if cells is None else self._moved(cells[photo])
+                seen = self.network.see(*looks)
                 likely = self._of_words(seen, words[some, : int(lengths[some].max())], lengths[some])
                 for place, values in zip(some.tolist(), likely, strict=True):
                     found[place] = values
@@ -203,8 +208,15 @@ class MRNN(StoredModel, Scorer):
 
     def prepare_visual(self, features: Photos) -> SeenPhotos:
         """What photos or regions add to each word, whatever the sentences."""
-        parts = [block.seen for block in self._blocks(features)]
-        count = len(self._checked(features)[0])
+        return self._seen(features, self.network.see)
+
+    def prepare_writing(self, photos: Photos) -> SeenPhotos:
+        """The same for `writer`."""
+        return self._seen(photos, self.writer().see)
+
+    def _seen(self, photos: Photos, see: See) -> SeenPhotos:
+        parts = [block.seen for block in self._blocks(photos, see)]
+        count = len(self._checked(photos)[0])
         joined = {
             name: torch.cat([getattr(part, name) for part in parts])
             for name in ("multimodal", "words", "keys", "values")
@@ -290,16 +302,13 @@ class MRNN(StoredModel, Scorer):
         rows = photos.vectors if isinstance(photos, WithCells) else photos
         return checked_rows(rows, self.photo_size, "photo or region").numpy()
 
-    def _blocks(self, photos: Photos) -> Iterator[SeenPhotos]:
-        """What the network makes of photos, some at a time."""
+    def _blocks(self, photos: Photos, see: See) -> Iterator[SeenPhotos]:
+        """What is made of photos, some at a time."""
         vectors, cells = self._checked(photos)
         for block in _blocks(len(vectors)):
             with self._at_rest():
-                seen = self._see(vectors[block], None if cells is None else cells[block])
+                seen = see(self._moved(vectors[block]), None if cells is None else self._moved(cells[block]))
             yield SeenPhotos(seen, len(vectors[block]))
-
-    def _see(self, vectors: NDArray[Any], cells: NDArray[Any] | None) -> Seen:
-        return self.network.see(self._moved(vectors), None if cells is None else self._moved(cells))
 
     def _moved(self, rows: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(rows)).to(self.network.word_bias)

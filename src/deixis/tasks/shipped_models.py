@@ -9,13 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from deixis import vision
+from deixis import language, vision
 from deixis.tasks.given import path_of
 
 SHIPPED = Path(__file__).parent / "shipped"
 ABOUT = "about.json"
-_TRAINED_ON = "Flickr8k train, with the captions, phrases and boxes of Flickr30k Entities"
-_LICENCE = "weights for research and education, as the data; see README.md beside them"
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class ShippedModel:
     name
         What `deixis.load` and ``--model`` take.
     folder
-        Where it is; its ``README.md`` is its card. For the encoder and its head, a file with its card beside it.
+        Where it is; its ``README.md`` is its card. For a part of others, a file with its card beside it.
     does, trained_on, licence
         In a few words.
     scores
@@ -64,20 +62,22 @@ def shipped_models() -> list[ShippedModel]:
     return found
 
 
-def eyes_of_models() -> list[ShippedModel]:
-    """The encoder through which they all see, and the head that proposes regions; not for `deixis.load`.
+def parts_of_models() -> list[ShippedModel]:
+    """What they all see and read with; not for `deixis.load`.
 
     Examples
     --------
-    >>> [model.name for model in eyes_of_models()]
-    ['encoder', 'head']
+    >>> [model.name for model in parts_of_models()]
+    ['encoder', 'head', 'chunker', 'parser', 'tagger']
     """
-    folder = Path(vision.__file__).parent / "models"
+    rooms = Path(vision.__file__).parent, Path(language.__file__).parent
+    return [part for room in rooms for part in parts_in(room / "models")]
+
+
+def parts_in(folder: Path) -> list[ShippedModel]:
+    """The models that a folder's ``about.json`` tells of."""
     parts = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    return [
-        ShippedModel(name, folder / part["file"], part["does"], _TRAINED_ON, _LICENCE, part["scores"])
-        for name, part in parts.items()
-    ]
+    return [ShippedModel(name, folder / part.pop("file"), **part) for name, part in parts.items()]
 
 
 def place_of(model: str | PathLike[str]) -> Path:

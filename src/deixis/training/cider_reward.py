@@ -33,7 +33,7 @@ END = "</s>"
 """Stands for the end sign; no word of a caption has such a form."""
 
 FREELY_REPEATED = 0.05
-"""A word that people write twice in so many of the captions that hold it, as *a* or *in*, may be repeated for nothing."""
+"""Words that people write twice in so many of the captions that hold them, as *a* or *in*, are repeated for nothing."""
 
 
 class CiderReward:

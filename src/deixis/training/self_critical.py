@@ -7,7 +7,7 @@ Training* (2020), does it instead of with the greedy sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from deixis.errors import DatasetError
 from deixis.models.decoding_search import Growing
-from deixis.models.m_rnn import MRNNNetwork, Seen
+from deixis.models.m_rnn import MRNNNetwork
 from deixis.models.m_rnn_quick import QuickMRNN
 from deixis.training.base import LossValue
 from deixis.training.captions import CaptionObjective
@@ -126,7 +126,7 @@ class RewardObjective:
         if not len(rows):  # a small batch has nothing for one of many processes, whose gradients are waited for
             return 0 * network.word_bias.sum() + looks[0].new_zeros(0, 3)
         with _at_rest(network), torch.no_grad():
-            words, written = draw(network, network.see(*looks), self.samples, chances)
+            words, written = draw(network, looks, self.samples, chances)
         several = rows.repeat_interleave(self.samples).cpu().numpy()
         found = torch.from_numpy(self.reward(words.cpu().numpy(), several)).to(rows.device, torch.float32)
         gained = found.view(-1, self.samples)
@@ -136,13 +136,15 @@ class RewardObjective:
         return columns.view(len(rows), self.samples, 3).mean(1)
 
 
-def draw(network: MRNNNetwork, seen: Seen, samples: int, chances: Tensor) -> tuple[Tensor, Tensor]:
+def draw(network: MRNNNetwork, looks: Sequence[Tensor], samples: int, chances: Tensor) -> tuple[Tensor, Tensor]:
     """Draw sentences for each photo, as likely as the network has them.
 
     Parameters
     ----------
-    network, seen
-        Who writes, and what it has made of the photos.
+    network
+        Who writes.
+    looks
+        Vectors of the photos, and their cells where the network has attention.
     samples
         Sentences for each photo.
     chances
@@ -155,7 +157,7 @@ def draw(network: MRNNNetwork, seen: Seen, samples: int, chances: Tensor) -> tup
         and end signs were written.
     """
     writer = QuickMRNN(network)
-    seen = writer.ready(seen)
+    seen = writer.see(*looks)
     state, growing = writer.first_state(len(chances)), Growing(len(chances) // samples, samples)
     last = torch.full((len(chances),), network.start, device=network.word_bias.device)
     ended = torch.zeros_like(last, dtype=torch.bool)

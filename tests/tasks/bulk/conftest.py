@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,3 +38,72 @@ def workers(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers
 
 def processes_of(workers: Workers) -> list[int]:
     return list(workers._client.run(os.getpid).values())
+
+
+_SCHEDULER = """
+import asyncio, distributed
+async def serve():
+    async with distributed.Scheduler(host="127.0.0.1", port=0, dashboard_address=None) as scheduler:
+        print(scheduler.address, flush=True)
+        await scheduler.finished()
+asyncio.run(serve())
+"""
+_WORKER = """
+import asyncio, distributed, sys
+async def serve():
+    async with distributed.Worker(sys.argv[1], nthreads=1) as worker:
+        print(worker.address, flush=True)
+        await worker.finished()
+asyncio.run(serve())
+"""
+
+
+@contextmanager
+def scheduler_process(packages: Path | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A scheduler of its own process, with all that this one can import, or with these packages only."""
+    with _process(packages, _SCHEDULER) as found:
+        yield found
+
+
+@contextmanager
+def worker_process(scheduler: str, packages: Path | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A worker that has joined, without the nanny that would start it again."""
+    with _process(packages, _WORKER, scheduler) as found:
+        yield found
+
+
+@contextmanager
+def _process(packages: Path | None, code: str, *given: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    here = [
+        sys.executable,
+        *([] if packages is None else ["-S"]),
+        "-c",
+        code,
+        *given,
+    ]  # -S: no packages but those named
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT] if packages is None else [packages]))}
+    process = subprocess.Popen(
+        here, env=environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, "it did not start"
+        yield address, process
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def packages_without(name: str, folder: Path) -> Path:
+    """A folder with everything that is installed here, and these tests, except what has a name."""
+    import distributed
+
+    installed = Path(distributed.__file__).parents[1]
+    found = {path.name: path for path in installed.iterdir()}
+    found |= {"deixis": ROOT / "src" / "deixis", "tests": ROOT / "tests"}
+    folder.mkdir()
+    for each, path in found.items():
+        if not each.startswith(name):
+            (folder / each).symlink_to(path)
+    return folder

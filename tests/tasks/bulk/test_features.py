@@ -13,15 +13,15 @@ import torch
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.tasks.bulk.features import FeaturesPlan, features_by
-from deixis.tasks.bulk.workers import Workers
+from deixis.tasks.bulk.workers import Workers, open_workers
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.opened import IMAGENET
 from deixis.vision.encoders.own import save_network
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 from deixis.vision.proposals import open_proposer
-from deixis.vision.store import Extras, ShardLimits, fill_store
-from tests.tasks.bulk.conftest import processes_of
-from tests.vision.store.small import make_data
+from deixis.vision.store import Extras, FeatureStore, ShardLimits, fill_store
+from tests.tasks.bulk.conftest import processes_of, scheduler_process, worker_process
+from tests.vision.store.small import everything, make_data
 
 LIMITS = ShardLimits(photos=24)
 
@@ -66,6 +66,31 @@ def test_a_killed_worker_leaves_the_bytes_of_one_process(workers: Workers, encod
     assert files_of(tmp_path / "many") == files_of(tmp_path / "alone")
     assert [str(error) for error in report.skipped] == [str(error) for error in alone.skipped]
     assert [error.reason for error in report.skipped] == ["not a photo in a known format", "no such file"]
+
+
+def test_a_killed_scheduler_keeps_what_was_written_and_the_rest_is_done_by_the_next_run(
+    workers: Workers, encoder: str, tmp_path: Path
+) -> None:
+    dataset, opened = make_data(tmp_path, 120), open_encoder(encoder)
+    plan, many = FeaturesPlan(encoder, opened.fingerprint, "cpu"), tmp_path / "many"
+    acknowledged: list[bytes] = []
+    with scheduler_process() as (address, process), worker_process(address):
+
+        def kill_it(doing: str, done: int, total: int | None) -> None:
+            if doing == "encoding" and done == 60:
+                acknowledged.extend(path.read_bytes() for path in sorted(many.glob("0*.safetensors")))
+                process.kill()
+
+        line = "^the scheduler is gone; what was done is kept, run the same again"
+        with pytest.raises(DeixisError, match=line), open_workers(address, print) as doomed:
+            compute = features_by(doomed, plan)
+            fill_store(many, dataset, opened, limits=LIMITS, compute=compute, on_progress=kill_it)
+    assert acknowledged
+    assert [path.read_bytes() for path in sorted(many.glob("0*.safetensors"))][: len(acknowledged)] == acknowledged
+    report = fill_store(many, dataset, opened, limits=LIMITS, compute=features_by(workers, plan))
+    assert report.kept >= LIMITS.photos * len(acknowledged)
+    fill_store(tmp_path / "alone", dataset, opened, limits=LIMITS)
+    assert everything(FeatureStore(many)) == everything(FeatureStore(tmp_path / "alone"))
 
 
 def test_crops_and_proposals_are_computed_by_workers_too(workers: Workers, encoder: str, tmp_path: Path) -> None:

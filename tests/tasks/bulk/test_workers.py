@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from deixis.errors import DeixisError
 from deixis.tasks.bulk import workers as workers_module
 from deixis.tasks.bulk.workers import PART, Workers, open_workers
+from tests.tasks.bulk.conftest import packages_without, scheduler_process, worker_process
 from tests.tasks.bulk.plans import KillingOnce, Refusing, Squares
 
 
@@ -75,3 +77,47 @@ def test_without_dask_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(DeixisError, match=r"pip install deixis\[cluster\]"), open_workers("local:2", print):
         pass
+
+
+def test_a_worker_without_deixis_is_refused_in_one_line(scheduler: str, tmp_path: Path) -> None:
+    with worker_process(scheduler, packages_without("deixis", tmp_path / "packages")) as (worker, _):
+        with pytest.raises(DeixisError) as error, open_workers(scheduler, print):
+            pass
+        assert str(error.value) == f"the worker {worker} has no deixis; install it on all machines"
+
+
+def test_a_worker_whose_deixis_lacks_a_package_is_refused_in_one_line(scheduler: str, tmp_path: Path) -> None:
+    with worker_process(scheduler, packages_without("torch", tmp_path / "packages")) as (worker, _):
+        with pytest.raises(DeixisError) as error, open_workers(scheduler, print) as workers:
+            list(workers.in_order(Squares(), range(3)))
+        line = (
+            f"the worker {worker} cannot use its deixis (No module named 'torch'); install it anew, with all it needs"
+        )
+        assert str(error.value) == line
+
+
+def test_a_scheduler_without_deixis_is_refused_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    with (
+        scheduler_process(packages_without("deixis", tmp_path / "packages")) as (scheduler, _),
+        worker_process(scheduler),
+    ):
+        with pytest.raises(DeixisError) as error, open_workers(scheduler, print):
+            pass
+        assert str(error.value) == "the scheduler has no deixis; install it on all machines"
+
+
+def test_a_scheduler_that_goes_while_answers_are_written_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(workers_module, "PART", 16)
+    monkeypatch.setattr(workers_module, "_CONNECT_S", 1)
+    with scheduler_process() as (address, process), worker_process(address):
+        done = []
+        line = "^the scheduler is gone; what was done is kept, run the same again"
+        with pytest.raises(DeixisError, match=line), open_workers(address, print) as workers:
+            for square, _, _ in workers.in_order(Squares(), range(1000)):
+                done.append(square)
+                if len(done) == 40:
+                    process.kill()
+                    time.sleep(2)  # so long that its client has given up when it is asked again
+        assert done == [number**2 for number in range(len(done))]

@@ -40,11 +40,14 @@ def test_links_lead_to_the_photos_in_their_order(tmp_path: Path) -> None:
     assert links[0].read_bytes() == b"a, b.jpg"
 
 
-def test_photos_that_are_gone_have_no_links(tmp_path: Path) -> None:
+def test_photos_that_are_gone_have_no_links_and_rows_that_say_so(tmp_path: Path) -> None:
     found = hits(tmp_path)
     (tmp_path / "a, b.jpg").unlink()
     assert write_links(tmp_path / "links", found) == 2
     assert all(link.exists() for link in (tmp_path / "links").iterdir())
+    write_csv(tmp_path / "hits.csv", found)
+    with (tmp_path / "hits.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["gone"] for row in csv.DictReader(file)] == ["yes", "", ""]
 
 
 def test_a_table_that_cannot_be_written_names_the_file_that_was_asked_for(tmp_path: Path) -> None:

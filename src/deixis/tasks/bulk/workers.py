@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from itertools import islice
@@ -60,6 +61,7 @@ class Workers:
     def __init__(self, client: Any, tell: Tell) -> None:
         self._client = client
         self._tell = tell
+        self._imported: set[str] = set()
 
     def in_order(self, plan: Plan[Item, Answer], items: Iterable[Item]) -> Iterator[Answer]:
         """An answer for each item, in their order.
@@ -67,11 +69,12 @@ class Workers:
         Items are read only as far ahead as there are workers to do them, and answers wait only as far. A part whose
         worker dies is done again by another.
         """
+        self._refuse_incomplete(type(plan).__module__)
         waiting: deque[tuple[Any, Item]] = deque()
         parts = iter(items)
         try:
             while part := list(islice(parts, PART)):
-                waiting.append((self._client.submit(_do, plan, part, pure=False), part[0]))
+                waiting.append((self._submitted(plan, part), part[0]))
                 if len(waiting) >= _PARTS_AHEAD * max(self._count(), 1):
                     yield from self._answers(*waiting.popleft())
             while waiting:
@@ -81,16 +84,44 @@ class Workers:
                 self._client.cancel([future for future, _ in waiting], force=True)
 
     def refuse_strangers(self) -> None:
-        """Say that a worker has no deixis, or another: it would not understand what it is given, and never answer."""
+        """Say that a machine has no deixis, or another: it would not understand what it is given, and never answer."""
         here = _installed()
-        for worker, there in self._client.run(_version, "deixis", on_error="return").items():
+        for machine, there in self._everywhere(_version, "deixis").items():
             if isinstance(there, PackageNotFoundError):
-                raise DeixisError(f"the worker {worker} has no deixis; install it on all machines")
+                raise DeixisError(f"{machine} has no deixis; install it on all machines")
             if isinstance(there, str) and there != here:
-                raise DeixisError(f"the worker {worker} has deixis {there}, here is {here}; install the same on both")
+                raise DeixisError(f"{machine} has deixis {there}, here is {here}; install the same on both")
+
+    def _refuse_incomplete(self, module: str) -> None:
+        """Say that a machine lacks what a module of deixis needs: what it cannot import, it could not be given."""
+        if module in self._imported:
+            return
+        for machine, there in self._everywhere(import_module, module).items():
+            if isinstance(there, ImportError):
+                raise DeixisError(f"{machine} cannot use its deixis ({there}); install it anew, with all it needs")
+        self._imported.add(module)
+
+    def _everywhere(self, function: Callable[[str], object], given: str) -> dict[str, object]:
+        """What a function gives, or raises, on each machine: the scheduler unpacks what it hands on, as workers do."""
+        try:
+            workers = self._client.run(function, given, on_error="return")
+            there = self._client.run_on_scheduler(function, given)
+        except ImportError as error:
+            there = error
+        except (OSError, AttributeError):  # the latter from a client that has given up
+            raise _gone() from None
+        return {"the scheduler": there} | {f"the worker {worker}": said for worker, said in workers.items()}
+
+    def _submitted(self, plan: Plan[Item, Answer], part: Sequence[Item]) -> Any:
+        from distributed.client import ClosedClientError
+
+        try:
+            return self._client.submit(_do, plan, part, pure=False)
+        except ClosedClientError:  # nobody has asked for an answer since the scheduler went
+            raise _gone() from None
 
     def _count(self) -> int:
-        return len(self._client.scheduler_info()["workers"])
+        return len(self._client.scheduler_info().get("workers", ()))
 
     def _answers(self, future: Any, first: object) -> Sequence[Any]:
         from distributed import KilledWorker
@@ -105,10 +136,9 @@ class Workers:
                 if not self._count():
                     self._tell("no worker is left; the work goes on when one joins, and Ctrl-C keeps what is done")
             except CancelledError:
-                raise DeixisError(
-                    "the scheduler is gone; what was done is kept, run the same again for the rest"
-                ) from None
+                raise _gone() from None
             except KilledWorker:
+                self.refuse_strangers()  # who die of what they do not understand
                 photo = getattr(first, "path", first)
                 raise DeixisError(
                     f"every worker died that was given the photos from {photo} on; they may lack memory, and "
@@ -116,6 +146,10 @@ class Workers:
                 ) from None
             else:
                 return answers
+
+
+def _gone() -> DeixisError:
+    return DeixisError("the scheduler is gone; what was done is kept, run the same again for the rest")
 
 
 def _installed() -> str:

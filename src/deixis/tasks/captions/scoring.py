@@ -35,11 +35,14 @@ class CaptionerScores:
         The scores of what the model writes.
     results
         From photo ids to what it writes, the best first.
+    way
+        How that was written, in words.
     """
 
     perplexity: PerplexityScores
     captions: CaptionScores
     results: Mapping[str, CaptionResult]
+    way: str
 
     @property
     def written(self) -> dict[str, str]:
@@ -58,7 +61,7 @@ class CaptionerScores:
                 for part in (self.perplexity, self.captions)
                 for name, bounds in part.interval.items()
             },
-            "protocol": f"{quality['protocol']}; perplexity: {surprise['protocol']}",
+            "protocol": f"{quality['protocol']}; perplexity: {surprise['protocol']}; sentences: {self.way}",
         }
 
 
@@ -169,4 +172,13 @@ def score_captioner(
         perplexity_of(bundle.model, photos, gold.texts, np.array(gold.photo_of_sentence)),
         caption_scores(written, references, training=training),
         results,
+        _way(how, reordered=judge is not None),
     )
+
+
+def _way(how: Decoding, *, reordered: bool) -> str:
+    """How sentences are written, for those who compare scores."""
+    said = {"beam": f"a beam of {how.beam}", "greedy": "greedily", "sample": "by chance"}[how.method]
+    if how.method == "beam" and how.length_power:
+        said += f", by log-probability over words^{how.length_power:g}"
+    return f"{said}, put in another order" if reordered else said

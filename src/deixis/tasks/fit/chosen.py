@@ -184,8 +184,8 @@ def _own_similarity() -> dict[str, Chosen]:
 
 
 def _own_grounders() -> dict[str, Chosen]:
-    small = GrounderSettings(dimension=256, hidden=128, other_photos=0.3)
-    schedule = replace(GROUNDER_SCHEDULE, epochs=4, learning_rate=8e-4, warmup=100, average=0.99)
+    small = GrounderSettings(dimension=192, hidden=96, layers=2, cells=True, target_power=2.0, other_photos=0.3)
+    schedule = replace(GROUNDER_SCHEDULE, epochs=5, learning_rate=1e-3, warmup=100, average=0.99)
     return {"deixis/grounder": Chosen(GroundingData(top=60), small, schedule)}
 
 
@@ -205,7 +205,9 @@ def _own_captioners() -> dict[str, Chosen]:
     return {
         "deixis/captioner": Chosen(CaptionData(watch="cider"), CAPTIONER, CAPTIONER_SCHEDULES["words"]),
         "deixis/captioner-cider": Chosen(
-            CaptionData(aim="cider", watch="cider"), CAPTIONER, CAPTIONER_SCHEDULES["cider"]
+            CaptionData(aim="cider", repeat_cost=0.5, words_weight=0.02, watch="cider"),
+            CAPTIONER,
+            CAPTIONER_SCHEDULES["cider"],
         ),
     }
 

@@ -11,11 +11,13 @@ from deixis.errors import DeixisError
 from deixis.files.atomic import explained, new_file
 from deixis.tasks.search.hits import Hit
 
-COLUMNS = ("rank", "path", "probability", "score", "taken", "camera", "duplicate_of")
+COLUMNS = ("rank", "path", "probability", "score", "taken", "camera", "duplicate_of", "gone")
 
 
 def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
     """Write a table with a row for each photo; those of a group follow their first one, and name it.
+
+    Photos whose files are gone keep their rows, which say so: their disk may only be away.
 
     Examples
     --------
@@ -25,7 +27,7 @@ def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_csv(Path(folder) / "hits.csv", [hit])
     ...     (Path(folder) / "hits.csv").read_text().splitlines()[1]
-    '1,dog.jpg,0.8000,1.5000,,,'
+    '1,dog.jpg,0.8000,1.5000,,,,yes'
     """
     path = Path(file)
     with (
@@ -64,5 +66,6 @@ def all_photos(hits: Sequence[Hit]) -> list[Hit]:
 
 def _row(rank: int, hit: Hit, duplicate_of: str) -> list[object]:
     probability = "" if hit.probability is None else f"{hit.probability:.4f}"
-    photo = hit.photo
-    return [rank, photo.path, probability, f"{hit.score:.4f}", photo.taken or "", photo.camera or "", duplicate_of]
+    photo, gone = hit.photo, "" if hit.path.exists() else "yes"
+    taken, camera = photo.taken or "", photo.camera or ""
+    return [rank, photo.path, probability, f"{hit.score:.4f}", taken, camera, duplicate_of, gone]

@@ -134,8 +134,10 @@ class OpenShard:
     def map(self, row: int) -> FeatureMap:
         """The map of one photo."""
         with _damage_told(self.path):
-            begin, end = self._cells_at[row : row + 2]
-            cells = self._file.get_slice("cells")[int(begin) : int(end)].astype(np.float32)
+            begin, end = map(int, self._cells_at[row : row + 2])
+            if begin > end:  # safetensors would raise SystemError
+                raise ValueError(f"a map that begins at cell {begin} and ends at {end}")
+            cells = self._file.get_slice("cells")[begin:end].astype(np.float32)
             width, height = self._sizes[row].tolist()
             return FeatureMap(cells.reshape(self._shapes[row]), self._whole[row], (width, height))
 
