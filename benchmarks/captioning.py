@@ -155,7 +155,7 @@ def main() -> None:
     try:
         model = MRNN.load(asked.model) if asked.model else random_model()
     except DeixisError as error:
-        parser.error(f"--model {error}")
+        parser.exit(2, f"{error}\n")
     print_decoding(model, asked.photos, model.settings.longest if asked.model else LENGTH)
     texts = sentences(asked.sentences, model.vocabulary)
     if asked.captions:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deixis.cli.main import _run
+from deixis.tasks.captions.captioning import CaptionBundle
 from deixis.vision import encoders
 from tests.tasks.coloured import make_coloured
 from tests.tasks.writing import train_writer
@@ -73,6 +76,30 @@ def test_a_table_has_a_row_for_each_sentence(tmp_path: Path, capsys: pytest.Capt
     assert [f"{row['photo']}: {row['caption']}" for row in rows] == out.splitlines()
     assert all(float(row["logprob"]) < 0 < 1 <= float(row["perplexity"]) for row in rows)
     assert "4 sentences about 2 photos" in err
+
+
+def test_a_table_that_was_stopped_goes_on_and_is_that_of_an_unbroken_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert caption("images", "--csv", tmp_path / "whole.csv") == 0
+    (tmp_path / "broken.csv").write_text("of a run before")
+
+    def two_at_most(self: CaptionBundle, paths: Sequence[Path], **given: Any) -> Iterator[Any]:
+        yield from list(caption_files(self, paths[:2], **given))
+        raise KeyboardInterrupt
+
+    caption_files = CaptionBundle.caption_files
+    with monkeypatch.context() as patch:
+        patch.setattr(CaptionBundle, "caption_files", two_at_most)
+        assert caption("images", "--csv", tmp_path / "broken.csv") != 0
+    assert (tmp_path / "broken.csv").read_text() == "of a run before"
+    capsys.readouterr()
+    assert caption("images", "--csv", tmp_path / "broken.csv") == 0
+    out, err = capsys.readouterr()
+    assert f"{tmp_path / 'broken.csv'}: goes on after 2 photos of a run that was stopped\n" in err
+    assert out.count("\n") == 24
+    assert (tmp_path / "broken.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.csv", "whole.csv"]
 
 
 def test_the_best_sentence_goes_into_a_file_beside_each_photo_but_never_over_a_strangers(

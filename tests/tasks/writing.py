@@ -6,7 +6,9 @@ from pathlib import Path
 
 from deixis.data.dataset import Dataset
 from deixis.models.m_rnn import MRNNSettings
-from deixis.tasks.fit.m_rnn import CaptionData, fit_m_rnn
+from deixis.tasks.fit.chosen import Chosen
+from deixis.tasks.fit.fitting import fit
+from deixis.tasks.fit.m_rnn import CaptionData
 from deixis.training.settings import TrainSettings
 
 SMALL = MRNNSettings(
@@ -19,4 +21,4 @@ def train_writer(
 ) -> None:
     """Train one in a second; needs an encoder in place of the real ones."""
     training = TrainSettings(epochs=30, batch_size=8, learning_rate=0.02, device="cpu", threads=1)
-    fit_m_rnn(dataset, data or CaptionData(cells=2), out, settings=settings, training=training)
+    fit("m-rnn", dataset, Chosen(data or CaptionData(cells=2), settings, training), out)

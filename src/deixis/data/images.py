@@ -137,7 +137,7 @@ def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None 
 def _upright(image: Image.Image) -> Image.Image:
     """As EXIF says that it is held. Pillow's own function writes the EXIF anew, and fails where that is damaged."""
     image.load()
-    turn = _TURNS.get(image.getexif().get(_EXIF_ORIENTATION))
+    turn = _TURNS.get(image.getexif().get(_EXIF_ORIENTATION, 1))
     return image if turn is None else image.transpose(turn)
 
 

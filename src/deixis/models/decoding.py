@@ -133,6 +133,12 @@ def start_ids(text: str, vocabulary: Vocabulary) -> list[int]:
     return vocabulary.encode(found)
 
 
+def refuse_long(start: Sequence[int], longest: int) -> None:
+    """Say that words to begin with leave no room for another."""
+    if len(start) >= longest:
+        raise DeixisError(f"start: {len(start)} words to begin with, and a sentence has {longest} at most")
+
+
 @torch.inference_mode()
 def decode(
     network: NextWords[L], seen: L, photos: int, vocabulary: Vocabulary, how: Decoding, start: Sequence[int] = ()
@@ -154,8 +160,7 @@ def decode(
     start
         Words to begin with.
     """
-    if len(start) >= how.longest:
-        raise DeixisError(f"start: {len(start)} words to begin with, and a sentence has {how.longest} at most")
+    refuse_long(start, how.longest)
     width = {"beam": how.beam, "greedy": 1, "sample": how.count}[how.method]
     block = max(1, ROWS_AT_A_TIME.get(network.first_state(1)[0].device.type, 8192) // width)
     made: list[list[Generated]] = []

@@ -98,6 +98,53 @@ class Learning:
         return recipe_of(self.text, self.vectors or None)
 
 
+@dataclass(frozen=True)
+class RegionData:
+    """What is chosen for a model that always learns from regions, and has no text features.
+
+    Attributes
+    ----------
+    train
+        The split to learn from.
+    encoder
+        Of the photos, by its name.
+    features
+        Instead of an encoder: a directory that ``deixis features DATA --proposals NAME`` made.
+    proposals
+        Who proposes regions.
+    top
+        At most so many are proposed in a photo.
+
+    Examples
+    --------
+    >>> RegionData(top=0)
+    Traceback (most recent call last):
+    deixis.errors.DeixisError: top=0: must be 1 or more
+    """
+
+    train: str = "train"
+    encoder: str = "deixis"
+    features: str = ""
+    proposals: str = "head"
+    top: int = 100
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise DeixisError(f"top={self.top}: must be 1 or more")
+
+    @property
+    def learning(self) -> Learning:
+        """The same as other models are told it."""
+        return Learning(
+            learn="phrases",
+            train=self.train,
+            encoder=self.encoder,
+            features=self.features,
+            proposals=self.proposals,
+            top=self.top,
+        )
+
+
 def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Photos:
     """The photos of the split to learn from; where boxes are needed, it is known at once whether there are any."""
     if boxes and not dataset.manifest.counts.get("boxes"):

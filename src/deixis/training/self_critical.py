@@ -125,7 +125,8 @@ class RewardObjective:
         """For each photo (n, 3): the loss, the reward and the words of its sentences, end signs included; means."""
         if not len(rows):  # a small batch has nothing for one of many processes, whose gradients are waited for
             return 0 * network.word_bias.sum() + looks[0].new_zeros(0, 3)
-        with _at_rest(network), torch.no_grad():
+        # In full precision, in which what a word adds is worked out once for all sentences.
+        with _at_rest(network), torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             words, written = draw(network, looks, self.samples, chances)
         several = rows.repeat_interleave(self.samples).cpu().numpy()
         found = torch.from_numpy(self.reward(words.cpu().numpy(), several)).to(rows.device, torch.float32)

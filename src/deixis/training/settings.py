@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
@@ -189,14 +189,15 @@ def settings_to_json(settings: Any) -> dict[str, Any]:
 
 
 def described(kind: type) -> dict[str, str]:
-    """What each setting means, from the ``Attributes`` of the dataclass' docstring.
+    """What each setting means, from the ``Attributes`` of the dataclass' docstring and of those it extends.
 
     Examples
     --------
     >>> described(TrainSettings)["clip"]
     'The greatest length of the gradient; 0 leaves it as it is.'
     """
-    lines = (inspect.getdoc(kind) or "").splitlines()
+    docs = [inspect.getdoc(each) or "" for each in reversed(kind.__mro__) if is_dataclass(each)]
+    lines = "\n".join(docs).splitlines()
     words: dict[str, list[str]] = {}
     current: list[str] = []
     inside = False

@@ -16,7 +16,9 @@ from deixis.language import vectors
 from deixis.language.vectors import WordVectors
 from deixis.models.grounder import Grounder, GrounderSettings
 from deixis.tasks.bundle import Bundle
-from deixis.tasks.fit.grounder import GroundingData, fit_grounder
+from deixis.tasks.fit.chosen import Chosen
+from deixis.tasks.fit.fitting import fit
+from deixis.tasks.fit.grounder import GroundingData
 from deixis.tasks.fit.runs import Trained
 from deixis.training.checkpoints import read_checkpoint
 from deixis.training.settings import TrainSettings
@@ -44,11 +46,9 @@ def stored(made: Path) -> GroundingData:
 
 
 def fitted(dataset: Dataset, made: Path, out: Path, **others: object) -> Trained:
-    chosen = {"settings": SMALL, "training": BRIEF} | others
-    data = chosen.pop(
-        "data", GroundingData(features=str(made / "features"), proposals="corners", top=4, vectors="none")
-    )
-    found = fit_grounder(dataset, data, out, **chosen)  # type: ignore[arg-type]
+    chosen = {"data": stored(made), "settings": SMALL, "training": BRIEF} | others
+    parts = Chosen(*(chosen.pop(name) for name in ("data", "settings", "training")))  # type: ignore[arg-type]
+    found = fit("grounder", dataset, parts, out, **chosen)  # type: ignore[arg-type]
     assert found
     return found
 

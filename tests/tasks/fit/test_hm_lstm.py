@@ -22,7 +22,8 @@ from deixis.models import trees_cache
 from deixis.models.hm_lstm import HMLSTM, HMLSTMSettings
 from deixis.tasks.bundle import Bundle
 from deixis.tasks.fit.chosen import Chosen, choose
-from deixis.tasks.fit.hm_lstm import PhraseData, fit_hm_lstm
+from deixis.tasks.fit.fitting import fit
+from deixis.tasks.fit.hm_lstm import PhraseData
 from deixis.tasks.fit.runs import Trained
 from deixis.tasks.pointing import predictions_of
 from deixis.tasks.scores.scoring import seen_photos
@@ -56,7 +57,8 @@ def from_store(made: Path) -> PhraseData:
 
 def fitted(dataset: Dataset, made: Path, out: Path, **others: object) -> Trained:
     chosen = {"data": from_store(made), "settings": SMALL, "training": BRIEF} | others
-    found = fit_hm_lstm(dataset, chosen.pop("data"), out, **chosen)  # type: ignore[arg-type]
+    parts = Chosen(*(chosen.pop(name) for name in ("data", "settings", "training")))  # type: ignore[arg-type]
+    found = fit("hm-lstm", dataset, parts, out, **chosen)  # type: ignore[arg-type]
     assert found
     return found
 

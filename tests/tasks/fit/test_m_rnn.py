@@ -15,7 +15,8 @@ from deixis.errors import DatasetError, DeixisError
 from deixis.models.m_rnn_model import MRNN
 from deixis.tasks.captions.captioning import CaptionBundle
 from deixis.tasks.fit.chosen import Chosen, choose
-from deixis.tasks.fit.m_rnn import CaptionData, fit_m_rnn
+from deixis.tasks.fit.fitting import fit
+from deixis.tasks.fit.m_rnn import CaptionData
 from deixis.tasks.fit.runs import Trained
 from deixis.training.checkpoints import read_checkpoint
 from deixis.training.settings import TrainSettings
@@ -41,9 +42,13 @@ def dataset(made: Path) -> Dataset:
 
 
 def fitted(dataset: Dataset, made: Path, out: Path, **others: object) -> Trained:
-    chosen = {"settings": SMALL, "training": BRIEF} | others
-    data = chosen.pop("data", CaptionData(features=str(made / "features"), cells=2))
-    found = fit_m_rnn(dataset, data, out, **chosen)  # type: ignore[arg-type]
+    chosen = {
+        "data": CaptionData(features=str(made / "features"), cells=2),
+        "settings": SMALL,
+        "training": BRIEF,
+    } | others
+    parts = Chosen(*(chosen.pop(name) for name in ("data", "settings", "training")))  # type: ignore[arg-type]
+    found = fit("m-rnn", dataset, parts, out, **chosen)  # type: ignore[arg-type]
     assert found
     return found
 

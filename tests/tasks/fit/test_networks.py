@@ -22,7 +22,8 @@ from deixis.models.similarity import Similarity, SimilaritySettings
 from deixis.models.two_branch import TwoBranch, TwoBranchSettings
 from deixis.tasks.bundle import Bundle, load
 from deixis.tasks.fit.chosen import Chosen
-from deixis.tasks.fit.networks import Trained, fit_network
+from deixis.tasks.fit.fitting import fit as fit_model
+from deixis.tasks.fit.runs import Trained
 from deixis.tasks.learning import Learning
 from deixis.tasks.pointing import region_scores
 from deixis.tasks.scores.scoring import score_on_dev
@@ -53,7 +54,7 @@ def coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
 
 def fit(dataset: Dataset, model: object, learning: Learning, out: Path, *, resume: bool = False) -> Trained:
     name = "similarity" if isinstance(model, SimilaritySettings) else "two-branch"
-    found = fit_network(name, dataset, Chosen(learning, model, TRAINING), out, resume=resume)
+    found = fit_model(name, dataset, Chosen(learning, model, TRAINING), out, resume=resume)
     assert found is not None
     return found
 

