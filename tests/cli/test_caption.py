@@ -278,6 +278,14 @@ def test_mistakes_of_captioning_are_one_line(
     assert words in err
 
 
+def test_too_many_words_to_begin_with_are_refused_before_any_photo_is_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CaptionBundle, "caption_files", lambda *_, **__: pytest.fail("a photo was looked at"))
+    assert caption("images", "--start", "a " * 99) == 2
+    assert "start: 99 words to begin with, and a sentence has" in capsys.readouterr().err
+
+
 def test_a_list_of_no_photos_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["caption", "--model", "m-rnn.model"]) == 2
     out, err = capsys.readouterr()

@@ -31,6 +31,7 @@ def test_what_was_chosen_reaches_the_right_module(model: Any, monkeypatch: pytes
     assert list(told) == [own if own in ("fit_grounder", "fit_m_rnn", "fit_hm_lstm") else "fit_network"]
     [(run, *parts)] = told.values()
     assert (run.model, run.chosen, run.training, run.out) == (model, chosen, chosen.training, tmp_path / "out")
+    assert not run.resume
     assert run.command.endswith("--set epochs=3")  # what deixis train takes anyway is not said
     assert parts in ([chosen.learning, chosen.model], [])
 
