@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.errors import DeixisError
-from deixis.models.m_rnn_attention import CellAttention
+from deixis.models.m_rnn_attention import CellAttention, needed
 from deixis.models.m_rnn_cells import GatedRecurrence, ReluRecurrence, State, scaled_tanh
 
 
@@ -250,17 +250,10 @@ class MRNNNetwork(nn.Module):
         multimodal, words = self.photo_terms(photos)
         if self.attention is None:
             return Seen(multimodal, words)
-        cells = self.checked_cells(cells)
+        cells = needed(cells)
         if self.settings.standardise:
             cells = (cells - self.cell_mean) / self.cell_scale
         return Seen(multimodal, words, *self.attention.prepare(self.dropout(cells)))
-
-    @staticmethod
-    def checked_cells(cells: Tensor | None) -> Tensor:
-        """The cells that attention needs."""
-        if cells is None:
-            raise DeixisError("attention=true: the cells of the feature maps are needed, vectors are not enough")
-        return cells
 
     def photo_terms(self, photos: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """What goes into the multimodal layer, and into embedding II."""

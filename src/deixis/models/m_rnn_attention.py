@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from deixis.errors import DeixisError
+
 
 class CellAttention(nn.Module):
     """Gives each state what the cells hold that it asks for, in several ways at once.
@@ -53,3 +55,10 @@ class CellAttention(nn.Module):
     def _parts(self, rows: Tensor) -> Tensor:
         """(n, t, size) as (n, heads, t, size / heads)."""
         return rows.view(*rows.shape[:-1], self.heads, rows.shape[-1] // self.heads).transpose(1, 2)
+
+
+def needed(cells: Tensor | None) -> Tensor:
+    """The cells, which attention cannot do without."""
+    if cells is None:
+        raise DeixisError("attention=true: the cells of the feature maps are needed, vectors are not enough")
+    return cells

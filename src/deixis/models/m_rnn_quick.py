@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from deixis.models.decoding_search import Growing
 from deixis.models.m_rnn import MRNNNetwork, Seen
-from deixis.models.m_rnn_attention import CellAttention
+from deixis.models.m_rnn_attention import CellAttention, needed
 from deixis.models.m_rnn_cells import TANH_INNER, TANH_OUTER, GatedRecurrence, State
 
 
@@ -88,7 +88,7 @@ class QuickMRNN:
         if self._network.attention is None:
             return Seen(multimodal, words)
         heads = self._network.settings.attention_heads
-        both = self._network.checked_cells(cells) @ self._to_cells
+        both = needed(cells) @ self._to_cells
         both = both.view(*both.shape[:2], 2, heads, -1)
         keys, values = both.permute(2, 0, 3, 4, 1)[0], both.permute(2, 0, 3, 1, 4)[1]
         return Seen(multimodal, words, keys.contiguous(), values.contiguous())
