@@ -197,10 +197,11 @@ def served(index: Path) -> Iterator[tuple[str, int]]:
 
 
 def made_index(images: Path | None, photos: int, folder: Path) -> Path:
+    from deixis.data.images import find_photos
     from deixis.data.samples import SAMPLES
 
     place = folder / "photos.deixis"
-    chosen = sorted(path for path in (images or SAMPLES / "images").iterdir() if path.suffix == ".jpg")[:photos]
+    chosen = find_photos(images or SAMPLES / "images")[:photos]
     command = [sys.executable, "-m", "deixis", "index", *map(str, chosen), "--into", str(place), "--json"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return place

@@ -156,7 +156,7 @@ SUITE = (
     ),
     Benchmark(
         "serve",
-        ("serve.py", "--images", IMAGES, "--photos", "500", "--seconds", "10"),
+        ("serve.py", "--images", IMAGES, "--photos", "200", "--seconds", "10"),
         ("--seconds", "1"),
         60,
         "p99 under 200 ms",
