@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -85,7 +85,7 @@ def captioner_scores(
     also: Sequence[Path],
 ) -> CaptionerScores:
     """The scores of a model that writes as people want it."""
-    from deixis.tasks.captions.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
+    from deixis.tasks.captions.captioning import beam_of, load_captioner
     from deixis.tasks.captions.page import make_page
     from deixis.tasks.captions.scoring import score_captioner
     from deixis.tasks.scores.scoring import seen_by
@@ -94,11 +94,9 @@ def captioner_scores(
         raise DeixisError(f"--page {asked.page}: the folder {asked.page.parent} does not exist")
     bundle = load_captioner(model)
     reranker = _neighbours(model, bundle, asked)
-    reordered = asked.rerank != "none"
-    width = asked.beam or (RERANKED_BEAM if reordered else USUAL_BEAM)
-    # A page shows all sentences of the beam, which is no wider for that: the scores are those without the page.
-    shown = width if asked.page else 1
-    how = beam_of(bundle, width, shown, length_power=asked.length_power, reranked=reordered)
+    how = beam_of(bundle, asked.beam, 1, length_power=asked.length_power, reranked=asked.rerank != "none")
+    if asked.page:  # shows all sentences of the beam, which is no wider for that: the scores are those without a page
+        how = replace(how, count=how.beam)
     with progress() as on_progress:
         seen = seen_by(bundle.encoder, dataset, photos, also=also, on_progress=on_progress).require_all()
     with working(f"writing and scoring captions of {len(seen.photos):,} photos"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -172,11 +173,17 @@ class CaptionObjective:
 
     def drawn(self, photos: Tensor) -> Tensor:
         """A caption of each photo, by chance, the same in all processes: rows of captions for rows of photos."""
-        owners, order = self.photo_of_caption.sort(stable=True)
+        owners, order = self._by_photo
         first = torch.searchsorted(owners, photos)
         count = torch.searchsorted(owners, photos, right=True) - first
         chances = same_everywhere(torch.rand(len(photos)))
         return order[first + (chances * count).long()]
+
+    @cached_property
+    def _by_photo(self) -> tuple[Tensor, Tensor]:
+        """The photos of all captions in their order, and the row of each caption."""
+        owners, order = self.photo_of_caption.sort(stable=True)
+        return owners, order
 
     def _sides(self) -> list[Tensor]:
         return [self.photos] if self.cells is None else [self.photos, self.cells]
