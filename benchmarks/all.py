@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -110,9 +111,9 @@ def run(benchmark: Benchmark, places: Mapping[str, str | None], quick: bool) -> 
     else:
         last = ((errors.strip() or output.strip()).splitlines() or ["without a word"])[-1].strip()
         failed = f"ended with {code}: {last}" if code else ""
-    asked = " ".join(["python", f"benchmarks/{benchmark.script}", *benchmark.options(quick)])
-    for name, word in ((DATA, "DATA"), (PEERS, "PEERS"), (IMAGES, "FOLDER")):
-        asked = asked.replace(name, word)
+    words = {DATA: "DATA", PEERS: "PEERS", IMAGES: "FOLDER"}
+    named = [words.get(option, option) for option in benchmark.options(quick)]
+    asked = shlex.join(["python", f"benchmarks/{benchmark.script}", *named])
     hidden = [place for place in (*places.values(), os.environ.get("DEIXIS_DATA")) if place]
     return record | {
         "command": asked,
