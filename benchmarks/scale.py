@@ -54,9 +54,12 @@ Works = tuple[Work, Callable[[bulk.Workers], Work]]
 class Pace:
     """Photos, and what they took."""
 
-    photos: int
-    clock_s: float
-    core_s: float
+    photos: int = 0
+    clock_s: float = 0.0
+    core_s: float = 0.0
+
+    def __add__(self, other: Pace) -> Pace:
+        return Pace(self.photos + other.photos, self.clock_s + other.clock_s, self.core_s + other.core_s)
 
 
 def wanted(paths: Iterable[Path]) -> list[WantedPhoto]:
@@ -145,10 +148,14 @@ def _bytes_in(folder: Path) -> int:
 def measured(name: str, paths: Sequence[Path], workers: bulk.Workers, count: int) -> None:
     alone, by = WORKS[name]()
     list(alone(paths[:2]))
-    one, answers = paced(alone, paths)
     by_workers = by(workers)
     list(by_workers(paths[: bulk.PART * count]))  # every worker opens its models
-    many, _ = paced(by_workers, paths)
+    one, many, answers = Pace(), Pace(), []
+    step = 2 * count * bulk.PART  # as much for each worker, and both ways in turn, since machines have moods
+    for begin in range(0, len(paths), step):
+        pace, found = paced(alone, paths[begin : begin + step])
+        one, answers = one + pace, answers + found
+        many += paced(by_workers, paths[begin : begin + step])[0]
     rates = [pace.photos / seconds for pace in (one, many) for seconds in (pace.core_s, pace.clock_s)]
     print(
         f"{name:9} one process: {rates[0]:6.2f} core {rates[1]:6.2f} clock   "
@@ -170,7 +177,7 @@ def measured(name: str, paths: Sequence[Path], workers: bulk.Workers, count: int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photos", type=Path)
-    parser.add_argument("--count", type=int, default=256, help="photos to measure with")
+    parser.add_argument("--count", type=int, default=512, help="photos to measure with")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--part", type=int, default=bulk.PART, help="photos handed to a worker at once")
     parser.add_argument("--only", nargs="+", choices=list(WORKS), default=list(WORKS))

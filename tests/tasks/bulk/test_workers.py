@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -55,6 +56,13 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(workers: Workers, 
 def test_what_a_worker_says_is_one_line_here(workers: Workers) -> None:
     with pytest.raises(DeixisError, match="^a worker has another version of the models$"):
         list(workers.in_order(Refusing(), range(3)))
+
+
+def test_workers_of_this_machine_keep_memory_for_the_next_layer() -> None:
+    pytest.importorskip("distributed")
+    with open_workers("local:1", print) as own:
+        assert set(own._client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == {None}
+        assert set(own._client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
 
 
 @pytest.mark.parametrize("address", ["local:", "local:0", "local:many", "local:-1"])

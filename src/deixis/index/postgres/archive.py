@@ -39,7 +39,7 @@ _IDLE = 8
 _MANY, _COUNTED_S = 100_000, 10.0
 """From so many photos on it takes time to count them, so that is done no more often than this."""
 
-_BREADTHS = (200, 1000)
+_BREADTHS = (400, 1000)
 """Photos or regions that a graph looks at together, at least and at most; pgvector takes no more."""
 
 

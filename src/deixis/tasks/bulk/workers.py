@@ -25,6 +25,9 @@ PART = 64
 _PARTS_AHEAD = 3
 """For each worker: one in work, one waiting there, one whose answer waits to be taken. This bounds the memory."""
 
+_GIVING_BACK = "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_"
+"""Dask has workers give memory back at once; networks want the same again for the next layer, and lose a fifth so."""
+
 _KINDS = ("tcp", "tls", "ws", "wss", "ucx")
 _CONNECT_S = 10
 _FIRST_WORKER_S = 120
@@ -202,8 +205,11 @@ def open_workers(address: str, tell: Tell) -> Iterator[Workers]:
             workers.refuse_strangers()
             yield workers
         return
+    from dask import config
+
     # Workers of this machine share its memory; what they may hold is bounded by the parts ahead.
     with (
+        config.set({_GIVING_BACK: None}),
         distributed.LocalCluster(
             n_workers=count, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=logging.CRITICAL
         ) as cluster,
