@@ -314,6 +314,8 @@ def held_mb() -> tuple[float, float]:
 
 def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
     """The encoder alone, and `deixis index`, on the same photos in turns."""
+    from threadpoolctl import threadpool_limits
+
     from deixis.data.images import find_photos
     from deixis.index import update_index
     from deixis.tasks.search.searching import shipped_seer
@@ -322,9 +324,14 @@ def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
     paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]
     seer = shipped_seer()
     encoder = seer.whole.image_encoder
+
+    def index(part: list[Path], number: int) -> None:
+        with threadpool_limits(1, user_api="blas"):  # as the command has it
+            update_index(folder / f"index-{number}", part, seer)
+
     works: dict[str, Callable[[list[Path], int], object]] = {
         "encoder alone": lambda part, _: sum(1 for _ in encode_photos(encoder, part)),
-        "deixis index": lambda part, number: update_index(folder / f"index-{number}", part, seer),
+        "deixis index": index,
     }
     parts = [paths[begin : begin + 40] for begin in range(0, len(paths), 40)]
     for work in works.values():

@@ -42,18 +42,19 @@ def ended(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.parametrize(("chosen", "threads"), [(None, 1), ("2", 2)], ids=["as it is", "as somebody chose"])
-def test_a_product_of_the_server_takes_one_core_unless_somebody_chose(
-    chosen: str | None, threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("command", [["serve", "--index"], ["index"]], ids=["serve", "index"])
+def test_a_product_takes_one_core_unless_somebody_chose(
+    command: list[str], chosen: str | None, threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("threadpoolctl")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if chosen:
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", chosen)
+    monkeypatch.chdir(tmp_path)
     asked = f"""
-import sys
 from deixis.cli.main import _run
-assert _run(["serve", "--index", {str(tmp_path)!r}]) == 2, "there is no index"
+assert _run({[*command, str(tmp_path)]!r}) == 2, "there is no index, and there are no photos"
 import threadpoolctl
 found = [each["num_threads"] for each in threadpoolctl.threadpool_info() if each["internal_api"] == "openblas"]
 print(*found or ["none"])

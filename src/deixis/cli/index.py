@@ -12,6 +12,7 @@ from deixis.cli.indexes import (
     Approximate,
     Into,
     copy_from,
+    one_thread_a_product,
     refuse_graphs_in_folders,
     say_what_next,
     search_by_graphs,
@@ -58,6 +59,7 @@ def index(
         raise DeixisError("give folders or photos, or --from INDEX, one of the two")
     if source is not None and (rebuild or retry or scheduler):
         raise DeixisError("--from copies what was seen, so --rebuild, --retry and --scheduler do not go with it")
+    one_thread_a_product()
     refuse_graphs_in_folders(into, approximate)
     if source is not None:
         copy_from(source, into, json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from shlex import quote
 from typing import Annotated
 
@@ -26,6 +27,15 @@ Approximate = Annotated[
         show_default=False,
     ),
 ]
+
+
+def one_thread_a_product() -> None:
+    """Have numpy take one thread for a product, unless somebody chose; read when numpy is imported.
+
+    Where several things are done at once, the threads of one product wait for those of the others, and burn a core
+    while they wait.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def copy_from(source: str, into: str, json: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from os import PathLike
 from typing import Annotated
 
 import typer
 
-from deixis.cli.indexes import DEFAULT_INDEX, Index
+from deixis.cli.indexes import DEFAULT_INDEX, Index, one_thread_a_product
 from deixis.cli.output import note, plural, working
 from deixis.errors import DeixisError
 
@@ -44,9 +43,7 @@ def serve_index(
 
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise DeixisError(f"--token: at least {SHORTEST_TOKEN} characters, or it could be guessed")
-    # Read when numpy is imported. Requests come several at once, and threads of one product would wait for those of
-    # the others; on two cores searches took two thirds of the processor time, and one alone took no longer.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    one_thread_a_product()
     from deixis.index import PhotoIndex
     from deixis.index.places import shown
 
