@@ -91,8 +91,14 @@ def test_ctrl_c_keeps_what_the_workers_have_done_and_one_process_goes_on(tmp_pat
 
 def _interrupted(command: list[str], store: Path) -> tuple[int, str]:
     """Begin a run, press Ctrl-C when the first part is there; how it ended, and what it said."""
-    # A terminal tells every process of its group.
-    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # A terminal tells every process of its group; what was started in the background would not listen.
+    run = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert run.stderr
     while not any(store.glob("0*.safetensors")):
         assert run.poll() is None, run.stderr.read()
