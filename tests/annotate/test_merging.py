@@ -75,7 +75,9 @@ def test_afterwards_no_two_boxes_could_be_merged_and_nothing_is_lost(made: list[
     settings = Settings()
     for place, one in enumerate(merged.boxes):
         for other in merged.boxes[place + 1 :]:
-            kinds_of = [{types[name] for name in box.chains} for box in (one, other)]
+            kinds_of = [
+                {types[name] for name, became in merged.became.items() if became in box.chains} for box in (one, other)
+            ]
             apart = {"people", "clothing"} <= kinds_of[0] | kinds_of[1]
             overlap = float(np.squeeze(geometry.iou([one.xyxy], [other.xyxy])))
             assert apart or overlap < settings.merge_iou_other
