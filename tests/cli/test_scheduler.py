@@ -74,11 +74,7 @@ def test_ctrl_c_keeps_what_the_workers_have_done_and_one_process_goes_on(tmp_pat
     data, store = make_data(tmp_path, photos).path, tmp_path / "store"
     features = [sys.executable, "-m", "deixis.cli.main", "features", str(data), "--out", str(store)]
     command = [*features, "--encoder", f"deixis:{tmp_path / 'tiny.safetensors'}", "--json"]
-    for _ in range(3):
-        code, said = _interrupted([*command, "--scheduler", "local:2"], store)
-        if code:
-            break
-        shutil.rmtree(store)  # on a busy machine all may be done before we look
+    code, said = _interrupted([*command, "--scheduler", "local:2"], store)
     assert code == 130
     assert "Traceback" not in said
     kept = len(FeatureStore(store))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from deixis.cli.indexes import one_thread_a_product
 from deixis.cli.output import note, progress
 from deixis.cli.serve import NoOpen, Port, serve_index
 
@@ -21,6 +22,7 @@ def demo(
     no_open: NoOpen = False,
 ) -> None:
     """Index the sample photos and open the web app on them; Ctrl-C ends it."""
+    one_thread_a_product()
     from deixis.data.samples import SAMPLES
     from deixis.errors import DeixisError
     from deixis.index import update_index
