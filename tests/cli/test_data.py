@@ -144,7 +144,7 @@ def many_sentences(folder: Path, count: int) -> Path:
 
 
 def begun(tmp_path: Path) -> subprocess.Popen[str]:
-    """An import that is under way."""
+    """An import that was halted halfway: however slow the machine, it is not done before SIGCONT."""
     command = [sys.executable, "-m", "deixis.cli.main", "data", "import", "--entities", "many", "--out", "data"]
     process = subprocess.Popen(
         command,
@@ -160,6 +160,7 @@ def begun(tmp_path: Path) -> subprocess.Popen[str]:
         assert time.monotonic() < until
         assert process.poll() is None, "it was over before it could be interrupted"
         time.sleep(0.005)
+    process.send_signal(signal.SIGSTOP)
     return process
 
 
@@ -167,6 +168,7 @@ def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
     many_sentences(tmp_path / "many", 4000)
     process = begun(tmp_path)
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors.strip().splitlines() == ["deixis: stopped; what was finished is kept, and nothing half-made"]
@@ -177,6 +179,7 @@ def test_a_second_import_into_the_same_directory_is_refused(deixis: Run, tmp_pat
     many_sentences(tmp_path / "many", 4000)
     process = begun(tmp_path)
     second = deixis("data", "import", "--entities", "many", "--out", "data")
+    process.send_signal(signal.SIGCONT)
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert second.returncode == 2
