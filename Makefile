@@ -16,7 +16,7 @@ test: $(VENV)/.ready-test lint
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --num-workers auto
 
 # Hostile files: a minute for each reader. In the tests they get a few seconds each.
 fuzz: $(VENV)/.ready-test
