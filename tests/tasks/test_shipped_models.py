@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,21 @@ def test_every_file_of_weights_is_listed(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_weights_of_all_models_together_stay_small() -> None:
     weights = Path(deixis.__file__).parent.rglob("*.safetensors")
     assert sum(file.stat().st_size for file in weights) < MOST
+
+
+def test_opening_them_does_not_load_the_compiler_of_torch() -> None:
+    """It is not used, and takes as long to import as torch itself."""
+    opened = """
+import sys
+from deixis.models.saved import load_model
+from deixis.tasks.shipped_models import shipped_models
+from deixis.vision.encoders import open_encoder
+for model in shipped_models():
+    load_model(model.folder / "model")
+open_encoder("deixis", device="cpu")
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", opened], check=True)
 
 
 def test_retrieval_by_its_name_is_of_the_encoder_that_comes_with_it() -> None:

@@ -23,7 +23,7 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
 from deixis.models.grounder_inputs import ReadingBatch, RegionBatch, RegionInputs, Span, readings_of
 from deixis.models.grounder_network import GrounderNetwork, GrounderSettings, Pointed
-from deixis.models.networks import give_weights, weights_of
+from deixis.models.networks import give_weights, weights_of, without_weights
 from deixis.models.saved import StoredModel
 
 __all__ = ["Grounder", "GrounderSettings", "Pointing", "RegionInputs"]
@@ -193,8 +193,7 @@ class Grounder(StoredModel, Embedder):
         settings: dict[str, Any] = saved.settings
         words, counts, min_count = settings["vocabulary"]
         vocabulary = Vocabulary(tuple(words), tuple(counts), min_count)
-        # Without room for weights: a hostile file may state any size.
-        with torch.device("meta"):
+        with without_weights():
             chosen = GrounderSettings(**settings["settings"])
             model = cls(settings["channels"], settings["whole_size"], vocabulary, chosen, device="meta")
         give_weights(model.network, saved.arrays)

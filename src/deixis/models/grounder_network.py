@@ -172,7 +172,7 @@ class Together(nn.Module):
     def __init__(self, channels: int, settings: GrounderSettings) -> None:
         super().__init__()
         width = settings.dimension
-        self.kinds = nn.Parameter(0.02 * torch.randn(3, width))
+        self.kinds = nn.Parameter(nn.init.normal_(torch.empty(3, width), std=0.02))
         self.cells = _projection(channels, width) if settings.cells else None
         self.cell_place = _of_place(2, width) if settings.cells else None
         heads = next(count for count in range(max(1, width // _HEAD), 0, -1) if width % count == 0)

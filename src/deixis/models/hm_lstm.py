@@ -23,7 +23,7 @@ from deixis.language.saved import Saved
 from deixis.language.sentence import Phrase, Sentence, parse_together
 from deixis.language.vectors import WordVectors
 from deixis.models.base import Embedder
-from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of
+from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of, without_weights
 from deixis.models.saved import StoredModel
 from deixis.models.trees import Forest, TreeBatch
 from deixis.models.trees_lstm import ChainLSTM, TreeLSTM
@@ -326,8 +326,7 @@ class HMLSTM(StoredModel, Embedder):
     def from_saved(cls, saved: Saved) -> Self:
         """Build from what `saved` gave."""
         vectors = WordVectors.from_saved(saved.parts["vectors"])
-        # Without room for weights: a hostile file may state any size.
-        with torch.device("meta"):
+        with without_weights():
             settings = HMLSTMSettings(**saved.settings["settings"])
             model = cls(saved.settings["visual_size"], vectors, settings, device="meta")
         arrays = dict(saved.arrays)

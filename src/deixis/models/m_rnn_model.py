@@ -21,7 +21,7 @@ from deixis.models.decoding import Decoding, Generated, decode, start_ids
 from deixis.models.m_rnn import MRNNNetwork, MRNNSettings, Seen
 from deixis.models.m_rnn_quick import QuickMRNN
 from deixis.models.m_rnn_scoring import Beginnings, beginnings, log_probability_matrix, read_beginnings
-from deixis.models.networks import checked_rows, give_weights, weights_of
+from deixis.models.networks import checked_rows, give_weights, weights_of, without_weights
 from deixis.models.saved import StoredModel
 from deixis.models.text_encoders import word_ids
 
@@ -270,8 +270,7 @@ class MRNN(StoredModel, Scorer):
         settings, known = saved.settings, saved.settings["vocabulary"]
         vocabulary = Vocabulary(tuple(known[0]), tuple(known[1]), known[2])
         chosen, size, cells = MRNNSettings(**settings["settings"]), settings["photo_size"], settings["cell_size"]
-        # Without room for weights: a hostile file may state any size.
-        with torch.device("meta"):
+        with without_weights():
             model = cls(size, vocabulary, chosen, cell_size=cells, device="meta")
         references = {name: array for name, array in saved.arrays.items() if name.startswith("references.")}
         give_weights(model.network, {name: saved.arrays[name] for name in saved.arrays.keys() - references})

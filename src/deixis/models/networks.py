@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from deixis.errors import DeixisError
 from deixis.language.features.base import Floats
@@ -52,8 +54,24 @@ def weights_of(network: nn.Module) -> dict[str, Any]:
     return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
 
 
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Networks made here have no room for weights, as a hostile file may state any size; `give_weights` gives them."""
+    with torch.device("meta"), _NothingDrawn():
+        yield
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Let normal numbers be: where there is no room for them, drawing them would only load torch's compiler, 1.6 s."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.init.normal_:
+            return kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def give_weights(network: nn.Module, arrays: Mapping[str, Any]) -> None:
-    """Give a network on the device "meta" its weights, and leave it ready for use."""
+    """Give a network made `without_weights` its weights, and leave it ready for use."""
     try:
         network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()}, assign=True)
     except RuntimeError as error:

@@ -15,7 +15,7 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Floats
 from deixis.language.saved import Saved
 from deixis.models.base import Scorer
-from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of
+from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of, without_weights
 from deixis.models.saved import StoredModel
 from deixis.models.two_branch import Branch, start_layers
 
@@ -205,8 +205,7 @@ class Similarity(StoredModel, Scorer):
     def from_saved(cls, saved: Saved) -> Self:
         """Build from what `saved` gave."""
         settings = saved.settings
-        # Without room for weights: a hostile file may state any size.
-        with torch.device("meta"):
+        with without_weights():
             chosen = SimilaritySettings(**settings["settings"])
             model = cls(settings["visual_size"], settings["text_size"], chosen, device="meta")
         give_weights(model.network, saved.arrays)

@@ -22,7 +22,7 @@ from deixis.language.features.base import Floats, Text
 from deixis.language.saved import Saved
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
-from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of
+from deixis.models.networks import checked_rows, give_weights, in_blocks, weights_of, without_weights
 from deixis.models.saved import StoredModel
 from deixis.models.text_encoders import EncoderShape, TextEncoder, make_encoder, word_ids
 
@@ -341,8 +341,7 @@ class TwoBranch(StoredModel, Embedder):
         """Build from what `saved` gave."""
         settings, known = saved.settings, saved.settings["vocabulary"]
         vocabulary = None if known is None else Vocabulary(tuple(known[0]), tuple(known[1]), known[2])
-        # Without room for weights: a hostile file may state any size.
-        with torch.device("meta"):
+        with without_weights():
             model = cls(
                 settings["visual_size"],
                 settings["text_size"],

@@ -70,15 +70,15 @@ def load_weights(path: Path, what: str, made_of: Callable[[Config], Network]) ->
     """
     with damaged(path, what), safe_open(path, framework="pt") as file:
         config: Config = json.loads((file.metadata() or {})[_CONFIG])
-        # What the weights must be, learned without room for them: a hostile file may state any size.
+        # First without room for weights: a hostile file may state any size.
         with torch.device("meta"):
-            stated = {name: tuple(tensor.shape) for name, tensor in made_of(config).state_dict().items()}
+            network = made_of(config)
+        stated = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
         held = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - no mapping
         if stated != held:
             wrong = sorted(name for name in stated.keys() | held.keys() if stated.get(name) != held.get(name))
             raise ValueError(f"{wrong[0]} is not as the shape asks for")
-        network = made_of(config)
-        network.load_state_dict({name: file.get_tensor(name).float() for name in stated})
+        network.load_state_dict({name: file.get_tensor(name).float() for name in stated}, assign=True)
         return network.eval(), config
 
 
