@@ -9,6 +9,9 @@ PAGE := hatch_build.py $(shell find web -name node_modules -prune -o -type f -pr
 demo: $(VENV)/.ready
 	$(VENV)/bin/deixis demo
 
+# The tests start Python some hundred times, which is quicker where it may keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One thread a worker: as many workers as cores, each with as many threads, would only stand in each other's way.
 test: $(VENV)/.ready-test lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --durations=10 --doctest-modules tests src/deixis
