@@ -32,6 +32,7 @@ def serve(
     no_open: NoOpen = False,
 ) -> None:
     """Look at photos, search them and point at them in a browser; Ctrl-C ends it."""
+    one_thread_a_product()
     serve_index(index, host=host, port=port, token=token, open_browser=not no_open)
 
 
@@ -43,7 +44,6 @@ def serve_index(
 
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise DeixisError(f"--token: at least {SHORTEST_TOKEN} characters, or it could be guessed")
-    one_thread_a_product()
     from deixis.index import PhotoIndex
     from deixis.index.places import shown
 
