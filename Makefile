@@ -1,18 +1,18 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# On a fresh machine, run `make demo` or `make test`.
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-# The page of the web app is built when the package is installed.
+# Sources of the web app, which is built when the package is installed.
 PAGE := hatch_build.py $(shell find web -name node_modules -prune -o -type f -print)
 
-.PHONY: demo test lint fuzz soak audit licences sbom benchmarks clean
+.PHONY: demo test docs lint fuzz soak audit licences sbom benchmarks clean
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/deixis demo
 
-# The tests start Python some hundred times, which is quicker where it may keep what it compiled.
+# The tests start Python a few hundred times, which is faster with cached bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One thread a worker: as many workers as cores, each with as many threads, would only stand in each other's way.
+# One thread per pytest worker: there is one worker per core already.
 test: $(VENV)/.ready-test lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --durations=10 --doctest-modules tests src/deixis
 
@@ -21,15 +21,19 @@ lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy --num-workers auto
 
-# Hostile files: a minute for each reader. In the tests they get a few seconds each.
+# Builds the documentation site in docs/_build. A broken link or reference is an error.
+docs: $(VENV)/.ready-test
+	$(VENV)/bin/sphinx-build -W --keep-going -q docs docs/_build
+
+# Fuzzes each file reader for a minute (`make test` gives each a few seconds).
 fuzz: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(PYTHON) -m tests.fuzz.fuzzing 60 tests/fuzz/found
+	OMP_NUM_THREADS=1 $(PYTHON) -m tests.fuzz.fuzzer 60 tests/fuzz/found
 
-# An hour of mixed load on the server and of fuzzing: SOAK_MINUTES=5 make soak
+# An hour of mixed load on the server while fuzzing. A shorter run: SOAK_MINUTES=5 make soak
 soak: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(PYTHON) -m tests.soak.soaking --keep --minutes $${SOAK_MINUTES:-60}
+	OMP_NUM_THREADS=1 $(PYTHON) -m tests.soak.soak --keep --minutes $${SOAK_MINUTES:-60}
 
-# Known weaknesses of the pinned versions; this one needs a network.
+# Checks the pinned versions for known vulnerabilities. Needs a network.
 audit: $(VENV)/.ready-test
 	scripts/audit $(VENV)
 
@@ -39,7 +43,7 @@ licences: $(VENV)/.ready-test
 sbom: $(VENV)/.ready-test
 	$(PYTHON) scripts/sbom.py --out sbom.json
 
-# Everything that docs/benchmarks.md shows, for hours: make benchmarks DATA=flickr8k.data
+# Runs all benchmarks of docs/benchmarks.md, which takes hours: make benchmarks DATA=flickr8k.data
 benchmarks: $(VENV)/.ready-test
 	$(PYTHON) benchmarks/all.py $(DATA)
 

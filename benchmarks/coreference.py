@@ -1,9 +1,9 @@
-"""The coreference model beside simple rules: which mentions of a photo's captions name the same thing?
+"""Compare the coreference model with simple rules.
 
     python benchmarks/coreference.py DATA [--split val] [--model DIR] [--json FILE]
 
-DATA is a data set directory with mentions and chains; the mentions, and their types, are those of the gold. No rule
-puts two mentions of one caption, or with no type in common, into one chain. Intervals are over photos.
+DATA is a data set directory with mentions and chains; mentions and their types are the gold ones. No rule puts two
+mentions of one caption, or two mentions without a common type, into one chain. Intervals are over photos.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import scripts_path  # noqa: F401
+from coreference_training import gold_chains, gold_material
 
-from deixis.annotate.help.coreference import Coreference, Pair, grouped, possible_pairs
-from deixis.annotate.help.coreference_training import gold_chains, gold_material
-from deixis.annotate.help.mention_facts import facts_of
+from deixis.annotate.help.coreference import Coreference, Pair, group_mentions, mention_features, possible_pairs
 from deixis.annotate.material import Material
 from deixis.annotate.settings import Settings
 from deixis.data.dataset import Dataset
@@ -33,12 +33,12 @@ def main() -> None:
     parser.add_argument("--split", default="val")
     parser.add_argument("--model", type=Path)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    model = Coreference.load(asked.model) if asked.model else Coreference.shipped()
-    photos = {photo.id: gold_material(photo) for photo in Dataset(asked.data).split(asked.split)}
+    options = parser.parse_args()
+    model = Coreference.load(options.model) if options.model else Coreference.shipped()
+    photos = {photo.id: gold_material(photo) for photo in Dataset(options.data).split(options.split)}
     key = {name: gold_chains(chains) for name, (_, chains) in photos.items() if chains}
     systems: dict[str, Callable[[Material], Chains]] = {
-        "every mention alone": lambda material: [[place] for place in range(len(material.mentions))],
+        "every mention alone": lambda material: [[index] for index in range(len(material.mentions))],
         "same type": lambda material: by_rule(material, lambda one, other: True),
         "same head word": lambda material: by_rule(material, lambda one, other: one.head == other.head),
         "same head, singular": lambda material: by_rule(material, lambda one, other: one.lemma == other.lemma),
@@ -58,28 +58,28 @@ def main() -> None:
         )
         found[name] = score.as_json()
     found["probabilities"] = certainty(model, photos)
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
 
 
 def by_rule(material: Material, same: Callable[..., bool]) -> Chains:
-    facts = facts_of(material)
+    facts = mention_features(material)
     likely: dict[Pair, float] = {(a, b): 0.99 if same(facts[a], facts[b]) else 0.01 for a, b in possible_pairs(facts)}
-    return grouped(len(facts), likely, 0.5)
+    return group_mentions(len(facts), likely, 0.5)
 
 
 def pair_f1(key: dict[str, Chains], ours: dict[str, Chains]) -> float:
-    right = wanted = given = 0
+    right = expected = predicted = 0
     for photo in key:
         gold, made = (
             {pair for chain in side[photo] for pair in combinations(sorted(chain), 2)} for side in (key, ours)
         )
-        right, wanted, given = right + len(gold & made), wanted + len(gold), given + len(made)
-    return 200 * right / max(wanted + given, 1)
+        right, expected, predicted = right + len(gold & made), expected + len(gold), predicted + len(made)
+    return 200 * right / max(expected + predicted, 1)
 
 
 def certainty(model: Coreference, photos: dict[str, tuple[Material, Sequence[str]]]) -> dict[str, float]:
-    """Of the pairs on which the model would answer on its own, how many, and how often it is wrong."""
+    """Share of pairs that the model would answer on its own, and its error rate on them."""
     rows = [
         (probability, chains[a] == chains[b])
         for material, chains in photos.values()

@@ -1,8 +1,8 @@
-"""Import, open and count Flickr30k Entities: seconds, memory, and the ratio to merely reading the files.
+"""Import, open and count Flickr30k Entities: time, memory, and the ratio to only reading the files.
 
 Run with DEIXIS_DATA set: python benchmarks/data.py
-The limits: import under 60 s and 1.5 GB, open again under 1 s, statistics under 3 s, on two cores. The peer is the
-least that any importer must do: unzip every file and parse every XML with the standard library.
+Limits on two cores: import in 60 s and 1.5 GB, open in 1 s, statistics in 3 s. The baseline is the minimum that any
+importer must do: unzip every file and parse every XML with the standard library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ with zipfile.ZipFile(sys.argv[1]) as archive:
 
 
 def run(*command: str | Path) -> tuple[float, float]:
-    """Wall-clock seconds and peak resident megabytes of a process of its own."""
+    """Run a process; return its wall-clock seconds and its peak resident memory in MB."""
     begin = time.perf_counter()
     process = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -34,7 +34,7 @@ def run(*command: str | Path) -> tuple[float, float]:
 
 def main() -> None:
     if "DEIXIS_DATA" not in os.environ:
-        sys.exit("set DEIXIS_DATA to a folder with flickr30k_entities/ in it")
+        sys.exit("set DEIXIS_DATA to a folder that contains flickr30k_entities/")
     release = Path(os.environ["DEIXIS_DATA"]) / "flickr30k_entities"
     deixis = ("-m", "deixis.cli.main", "data")
     with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +46,7 @@ def main() -> None:
         loaded, _ = run("-c", "import deixis.data.dataset")
     rows = [
         ("import 30,068 annotated images", imported, 60, f"{memory:,.0f} MB; {imported / bare:.1f} × bare reading"),
-        ("open again and read a photo", opened, 1, f"of which {loaded:.2f} s are Python's imports"),
+        ("open and read a photo", opened, 1, f"of which {loaded:.2f} s for Python imports"),
         ("statistics", counted, 3, ""),
     ]
     for what, seconds, limit, more in rows:

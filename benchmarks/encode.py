@@ -1,12 +1,11 @@
-"""Photos a second from files to feature maps against the network alone.
+"""Compare the speed of encoding photos from files with that of the network alone.
 
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder deixis --photos 64 --rounds 7
     DEIXIS_DATA=FOLDER python benchmarks/encode.py --encoder focus-vit@blocks=8-9-10 --photos 32
 
-Reads the first photos of $DEIXIS_DATA/flickr8k/Images. Both ways are timed in turns in one run, because machines are
-noisy: the network alone on photos that are decoded and resized already, and `encode_photos` from files, which does all.
-Printed are medians, what reading costs on top (it must be below 15 %), by the clock and in CPU time, and the peak
-memory of two processes, one with four times as many photos as the other.
+Reads the first photos of $DEIXIS_DATA/flickr8k/Images. The network alone, on decoded and resized photos, and
+`encode_photos`, from files, are timed in turns. Prints medians, the overhead of reading (it must be below 15 %) in wall
+and CPU time, and the peak memory of two processes, one with four times as many photos as the other.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from statistics import median
 from deixis.data.images import find_photos, open_photo
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.encoders import open_encoder
-from deixis.vision.reading import encode_photos
+from deixis.vision.extraction import encode_photos
 
 OVERHEAD = 0.15
 GROWTH = 1.05
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds by the clock and of CPU."""
+    """Wall and CPU seconds."""
     clock, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - cpu
@@ -59,27 +58,27 @@ def compare(encoder: ImageEncoder, paths: list[Path], batch: int, readers: int, 
     ratio = median(b[0] / a[0] for a, b in zip(alone, whole, strict=True))
     photos = len(paths)
     print(f"{encoder.name}, {photos} photos, batches of {batch}, {readers} readers, {rounds} rounds")
-    print(f"  network alone:   {photos / bare_clock:6.1f} photos/s, {1000 * bare_cpu / photos:5.0f} ms of CPU a photo")
-    print(f"  from files:      {photos / clock:6.1f} photos/s, {1000 * cpu / photos:5.0f} ms of CPU a photo")
-    print(f"  on top by the clock: {100 * (ratio - 1):.1f} % (median of pairs), ", end="")
+    print(f"  network alone:   {photos / bare_clock:6.1f} photos/s, {1000 * bare_cpu / photos:5.0f} ms CPU per photo")
+    print(f"  from files:      {photos / clock:6.1f} photos/s, {1000 * cpu / photos:5.0f} ms CPU per photo")
+    print(f"  on top in wall time: {100 * (ratio - 1):.1f} % (median of pairs), ", end="")
     print(f"in CPU time {100 * (cpu / bare_cpu - 1):.1f} %")
     return ratio - 1 < OVERHEAD
 
 
 def peak_mb(arguments: argparse.Namespace, photos: int) -> float:
-    """Of a process of its own that encodes so many photos."""
+    """Peak memory of a process that encodes a number of photos."""
     command = [sys.executable, __file__, "--encoder", arguments.encoder, "--batch", str(arguments.batch)]
     command += ["--readers", str(arguments.readers), "--only-memory", str(photos)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def photos_here(number: int) -> list[Path]:
-    """The first photos, over again if there are not so many."""
+def first_photos(number: int) -> list[Path]:
+    """The first photos, repeated if there are fewer."""
     folder = os.environ.get("DEIXIS_DATA")
     if not folder:
         sys.exit("DEIXIS_DATA is not set: no photos to encode")
     found = find_photos(Path(folder) / "flickr8k" / "Images")
-    return [found[place % len(found)] for place in range(number)]
+    return [found[index % len(found)] for index in range(number)]
 
 
 def main() -> None:
@@ -89,15 +88,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--readers", type=int, default=2)
-    parser.add_argument("--only-memory", type=int, metavar="PHOTOS", help="print the peak memory of so many photos")
+    parser.add_argument("--only-memory", type=int, metavar="PHOTOS", help="only print the peak memory")
     arguments = parser.parse_args()
     encoder = open_encoder(arguments.encoder)
     if arguments.only_memory:
-        for _ in encode_photos(encoder, photos_here(arguments.only_memory), arguments.batch, arguments.readers):
+        for _ in encode_photos(encoder, first_photos(arguments.only_memory), arguments.batch, arguments.readers):
             pass
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
-    paths = photos_here(arguments.photos)
+    paths = first_photos(arguments.photos)
     quick = compare(encoder, paths, arguments.batch, arguments.readers, arguments.rounds)
     few, many = (peak_mb(arguments, times * arguments.photos) for times in (1, 4))
     print(f"  peak memory: {few:.0f} MB for {arguments.photos} photos, {many:.0f} MB for {4 * arguments.photos}")

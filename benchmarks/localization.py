@@ -1,12 +1,12 @@
-"""Phrase localisation: seconds of ours, and of a plain loop over mentions and boxes, in the same run.
+"""Phrase localization: time of our implementation and of a plain loop over mentions and boxes, in the same run.
 
     python benchmarks/localization.py [--data DATA --split dev] [--boxes 30] [--repeats 3]
 
-Without --data there are 1,000 made-up photos with ten mentions each, whose phrases are as unevenly common as words are.
-Each mention gets boxes around its gold and elsewhere with random scores. The loop computes R@1, R@5, R@10, the upper
-bound, AP and AP after suppression in plain Python, and must find what ours finds. For the bootstrap the loop draws
-photos, writes their mentions out and scores AP again; it does so only a few times, and the seconds of one drawing are
-compared. The best run of each counts.
+Without --data there are 1,000 synthetic photos with ten mentions each, whose phrases have the frequencies of words.
+Each mention gets boxes near its gold box and elsewhere, with random scores. The loop computes R@1, R@5, R@10, the upper
+bound, AP and AP after suppression in plain Python, and must give the same results. For the bootstrap, the loop draws
+photos and computes AP for their mentions; it does so only a few times, and the time per sample is compared. The best
+run of each counts.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from deixis.evaluation.grounding import compare_localization, localization
-from deixis.evaluation.localization_items import Item, distinct_phrase, localization_items
+from deixis.evaluation.items import Item, distinct_phrase, localization_items
+from deixis.evaluation.phrase_localization import compare_localization, localization
 from deixis.evaluation.predictions import Prediction
 
 T = TypeVar("T")
 XYXY = tuple[float, float, float, float]
 Ranked = list[tuple[float, XYXY]]
 Flagged = list[tuple[float, bool]]
-"""A mention's boxes, best first: the score, and whether the box is right."""
+"""A mention's boxes, best first: the score, and whether the box is correct."""
 
 ROUNDS = 1000
 
 
-def made_up_items(photos: int = 1000, mentions: int = 10) -> list[Item]:
+def synthetic_items(photos: int = 1000, mentions: int = 10) -> list[Item]:
     rng = np.random.default_rng(0)
     phrases = rng.zipf(1.3, size=(photos, mentions))
     corners = rng.integers(0, 300, size=(photos, mentions, 2))
@@ -41,19 +41,19 @@ def made_up_items(photos: int = 1000, mentions: int = 10) -> list[Item]:
     return [
         Item(
             str(photo),
-            place,
+            index,
             (0, 5),
-            f"phrase {phrases[photo, place]}",
-            (("people", "animals", "clothing", "other")[phrases[photo, place] % 4],),
-            ((*corners[photo, place].tolist(), *(corners + sides)[photo, place].tolist()),),
+            f"phrase {phrases[photo, index]}",
+            (("people", "animals", "clothing", "other")[phrases[photo, index] % 4],),
+            ((*corners[photo, index].tolist(), *(corners + sides)[photo, index].tolist()),),
         )
         for photo in range(photos)
-        for place in range(mentions)
+        for index in range(mentions)
     ]
 
 
-def made_up_predictions(items: Sequence[Item], boxes: int, seed: int) -> list[Prediction]:
-    """Boxes that miss the gold by more and more, in an order that has little to do with it."""
+def synthetic_predictions(items: Sequence[Item], boxes: int, seed: int) -> list[Prediction]:
+    """Boxes that deviate more and more from the gold box, with unrelated scores."""
     rng = np.random.default_rng(seed)
     predictions = []
     for item in items:
@@ -88,7 +88,7 @@ def plain_flags(ranking: Ranked, gold: XYXY) -> Flagged:
 
 
 def plain_mean_ap(phrases: Sequence[str], mentions: Sequence[Flagged]) -> float:
-    """Rank the boxes of all mentions of each phrase together; a mention is found once."""
+    """Rank the boxes of all mentions of each phrase together; each mention counts once."""
     by_phrase = defaultdict(list)
     for phrase, mention in zip(phrases, mentions, strict=True):
         by_phrase[phrase].append(mention)
@@ -98,10 +98,10 @@ def plain_mean_ap(phrases: Sequence[str], mentions: Sequence[Flagged]) -> float:
         ranking.sort(key=lambda box: -box[0])
         found: set[int] = set()
         precisions = []
-        for place, (_, right, number) in enumerate(ranking, start=1):
+        for index, (_, right, number) in enumerate(ranking, start=1):
             if right and number not in found:
                 found.add(number)
-                precisions.append(len(found) / place)
+                precisions.append(len(found) / index)
         best = 0.0
         for precision in reversed(precisions):
             best = max(best, precision)
@@ -110,7 +110,7 @@ def plain_mean_ap(phrases: Sequence[str], mentions: Sequence[Flagged]) -> float:
 
 
 class PlainLoop:
-    """The scores in plain Python; what bootstrap drawings need is kept."""
+    """The scores in plain Python, with the data for bootstrap samples."""
 
     def __init__(self, predictions: Sequence[Prediction], items: Sequence[Item]) -> None:
         rankings = []
@@ -119,26 +119,26 @@ class PlainLoop:
             rankings.append(sorted(pairs, key=lambda pair: -pair[0]))
         golds = [tuple(item.gold("union")[0].tolist()) for item in items]
         self.phrases = [distinct_phrase(item.phrase) for item in items]
-        self.given = [plain_flags(ranking, gold) for ranking, gold in zip(rankings, golds, strict=True)]
+        self.flags = [plain_flags(ranking, gold) for ranking, gold in zip(rankings, golds, strict=True)]
         self.kept = [plain_flags(plain_suppressed(each), gold) for each, gold in zip(rankings, golds, strict=True)]
         self.scores = {f"r{k}": self.recall(k) for k in (1, 5, 10)} | {
             "upper_bound": self.recall(None),
-            "ap": plain_mean_ap(self.phrases, self.given),
+            "ap": plain_mean_ap(self.phrases, self.flags),
             "ap_nms": plain_mean_ap(self.phrases, self.kept),
         }
         self.of_photo = defaultdict(list)
-        for place, item in enumerate(items):
-            self.of_photo[item.photo].append(place)
+        for index, item in enumerate(items):
+            self.of_photo[item.photo].append(index)
 
     def recall(self, k: int | None) -> float:
-        return 100 * sum(any(right for _, right in ranking[:k]) for ranking in self.given) / len(self.given)
+        return 100 * sum(any(right for _, right in ranking[:k]) for ranking in self.flags) / len(self.flags)
 
     def draw(self) -> None:
-        """One drawing of photos, and its AP before and after suppression."""
+        """Draw one bootstrap sample of photos and compute its AP before and after suppression."""
         photos = list(self.of_photo)
-        places = [place for photo in random.choices(photos, k=len(photos)) for place in self.of_photo[photo]]
-        for mentions in (self.given, self.kept):
-            plain_mean_ap([self.phrases[place] for place in places], [mentions[place] for place in places])
+        indexes = [index for photo in random.choices(photos, k=len(photos)) for index in self.of_photo[photo]]
+        for mentions in (self.flags, self.kept):
+            plain_mean_ap([self.phrases[index] for index in indexes], [mentions[index] for index in indexes])
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -159,17 +159,17 @@ def line(name: str, ours_s: float, loop_s: float | None = None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a data set directory; made-up photos without it")
+    parser.add_argument("--data", help="data set directory (default: synthetic photos)")
     parser.add_argument("--split", default="dev")
     parser.add_argument("--boxes", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    items = made_up_items()
+    items = synthetic_items()
     if options.data:
         from deixis.data.dataset import Dataset
 
         items = localization_items(Dataset(options.data).split(options.split))
-    mine, other = (made_up_predictions(items, options.boxes, seed) for seed in (1, 2))
+    mine, other = (synthetic_predictions(items, options.boxes, seed) for seed in (1, 2))
     phrases = len({distinct_phrase(item.phrase) for item in items})
     print(f"{len(items):,} mentions of {phrases:,} phrases, {options.boxes} boxes each")
     print(f"{'':44}{'ours s':>10}{'loop s':>12}{'loop ÷ ours':>13}")
@@ -177,15 +177,15 @@ def main() -> None:
     result, scored_s = best_of(options.repeats, lambda: localization(mine, items, rounds=1))
     loop, loop_s = timed(lambda: PlainLoop(mine, items))
     for name, value in loop.scores.items():
-        assert abs(value - getattr(result, name)) < 1e-6, f"the loop finds another {name}"
+        assert abs(value - getattr(result, name)) < 1e-6, f"the loop gives a different {name}"
     line("all scores once", scored_s, loop_s)
 
     _, drawn_s = best_of(options.repeats, lambda: localization(mine, items, rounds=ROUNDS))
     _, draw_s = best_of(options.repeats, loop.draw)
-    line(f"all scores, with intervals ({ROUNDS:,} drawings)", drawn_s)
-    line("one drawing (ours: of every score)", (drawn_s - scored_s) / ROUNDS, draw_s)
+    line(f"all scores, with intervals ({ROUNDS:,} bootstrap samples)", drawn_s)
+    line("one bootstrap sample (ours: all scores)", (drawn_s - scored_s) / ROUNDS, draw_s)
     _, compared_s = timed(lambda: compare_localization(mine, other, items))
-    line("two systems compared (10,000 drawings)", compared_s)
+    line("two systems compared (10,000 samples)", compared_s)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How fast the two-branch networks train, and where the time goes; ``python benchmarks/matching.py training mining``.
+"""Training speed of the two-branch networks and where the time goes: ``python benchmarks/matching.py training mining``.
 
-Random features of the papers' sizes are made on the device, which should be a GPU. *Share of the ceiling* is what the
-matrix products of the branches amount to, over what one large product reaches in the same precision on this machine.
+Random features of the papers' sizes are generated on the device, which should be a GPU. *Share of the ceiling* is the
+rate of the branches' matrix multiplications, relative to that of one large multiplication in the same precision.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from torch import Tensor
 
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Box, Caption, Mention, Photo
-from deixis.models.two_branch import PAPERS, TwoBranch, TwoBranchSettings
-from deixis.training.about import About, DataFacts
-from deixis.training.losses import MatchingObjective
-from deixis.training.samplers import SCHEDULES, RegionPhraseSampler, SentenceSampler
-from deixis.training.settings import TrainSettings
-from deixis.training.steps import Stepper
-from deixis.training.trainer import Trainer
-from deixis.training.triplets import Batch, hardest_negatives
+from deixis.models.matching.losses import MatchingObjective
+from deixis.models.matching.samplers import Batch, RegionPhraseSampler, SentenceSampler, hardest_negatives
+from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
+from deixis.models.registry import get_spec
+from deixis.models.training.run_record import DataDescription, RunDescription
+from deixis.models.training.settings import TrainSettings
+from deixis.models.training.trainer import Stepper, Trainer
 
 VISUAL, TEXT = 4096, 6000
 WARM_UP = 3
@@ -40,7 +39,7 @@ def random_features(rows: int, size: int, device: str) -> Tensor:
 
 
 def ceiling(precision: str, device: str) -> float:
-    """Operations a second of one large product in this precision."""
+    """Operations per second of one large matrix multiplication in this precision."""
     kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
     size = 8192 if device == "cuda" else 1024
     a, b = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
@@ -50,10 +49,10 @@ def ceiling(precision: str, device: str) -> float:
 
 def timed(work: Callable[[], object], device: str) -> float:
     wait(device)
-    begun = time.perf_counter()
+    begin = time.perf_counter()
     work()
     wait(device)
-    return time.perf_counter() - begun
+    return time.perf_counter() - begin
 
 
 def wait(device: str) -> None:
@@ -62,16 +61,16 @@ def wait(device: str) -> None:
 
 
 def operations(batch: Batch, settings: TwoBranchSettings) -> float:
-    """Of the matrix products of both branches, forward and backward; the first layers need no gradient of the input."""
+    """Operations of both branches, forward and backward; the first layers need no gradient of their input."""
 
     def of_branch(rows: int, size: int) -> float:
-        return 2.0 * rows * (2 * size * settings.hidden + 3 * settings.hidden * settings.dimension)
+        return 2.0 * rows * (2 * size * settings.hidden_size + 3 * settings.hidden_size * settings.embedding_dim)
 
     return of_branch(len(batch.visual), VISUAL) + of_branch(len(batch.text), TEXT)
 
 
-def made_up_photos(count: int, rng: np.random.Generator) -> Iterator[Photo]:
-    """Photos as in Flickr30k Entities: 8 things in 5 captions, 14 phrases with boxes."""
+def synthetic_photos(count: int, rng: np.random.Generator) -> Iterator[Photo]:
+    """Yield photos like those of Flickr30k Entities: 8 entities in 5 captions, 14 phrases with boxes."""
     for number in range(count):
         corners = rng.uniform(0, 250, size=(8, 2))
         boxes = np.concatenate([corners, corners + rng.uniform(40, 250, size=(8, 2))], axis=1).clip(0, 499)
@@ -89,12 +88,12 @@ def made_up_photos(count: int, rng: np.random.Generator) -> Iterator[Photo]:
         yield Photo(str(number), tuple(captions), boxes=there)
 
 
-def made_up_pairs(photos: int, proposals: int = 200) -> RegionPhrasePairs:
+def synthetic_pairs(photos: int, proposals: int = 200) -> RegionPhrasePairs:
     rng = np.random.default_rng(0)
     golds: dict[str, np.ndarray] = {}
 
     def remembered() -> Iterator[Photo]:
-        for photo in made_up_photos(photos, rng):
+        for photo in synthetic_photos(photos, rng):
             golds[photo.id] = np.array([box.xyxy for box in photo.boxes])
             yield photo
 
@@ -104,18 +103,18 @@ def made_up_pairs(photos: int, proposals: int = 200) -> RegionPhrasePairs:
         far = np.concatenate([corners, corners + rng.uniform(20, 149, size=corners.shape)], axis=1)
         return np.concatenate([near, far]).clip(0, 499)
 
-    return RegionPhrasePairs.of_photos(remembered(), proposed)
+    return RegionPhrasePairs.from_photos(remembered(), proposed)
 
 
 def print_sentences(device: str, pairs: int, epochs: int = 10) -> None:
-    """The embedding network for sentences, through the loop that `deixis train` uses, checkpoints and all."""
-    settings = PAPERS["papers/two-branch-sentences"]
+    """Train the embedding network for sentences with the loop of `deixis train`, including checkpoints."""
+    settings = get_spec("two-branch").preset("papers/two-branch-sentences")[TwoBranchSettings]
     photo = np.repeat(np.arange(pairs // 5), 5)
     visual, text = random_features(pairs // 5, VISUAL, device), random_features(pairs, TEXT, device)
     for precision in ("bfloat16", "float32"):
         model = TwoBranch(VISUAL, TEXT, settings, device=device)
         how = TrainSettings(epochs=epochs, batch_size=500, learning_rate=1e-4, device=device, precision=precision)
-        about = About("two-branch", {}, DataFacts("random", "", {}, ""))
+        about = RunDescription("two-branch", {}, DataDescription("random", "", {}, ""))
         with tempfile.TemporaryDirectory() as folder:
             sampler = SentenceSampler(photo, settings, 500)
             objective = MatchingObjective(settings, visual, [text])
@@ -132,38 +131,39 @@ def learn(stepper: Stepper[Batch], batches: list[Batch]) -> None:
 
 
 def print_phrases(device: str, photos: int, steps: int = 200) -> None:
-    """The embedding network for phrases: some steps, and where their time goes."""
+    """Time some training steps of the embedding network for phrases, and their parts."""
     name = "papers/two-branch-phrases"
-    settings, pairs = PAPERS[name], made_up_pairs(photos)
+    preset, pairs = get_spec("two-branch").preset(name), synthetic_pairs(photos)
+    settings, batch_size = preset[TwoBranchSettings], preset[TrainSettings].batch_size
     visual = random_features(len(pairs.boxes), VISUAL, device)
     text = random_features(len(pairs.phrases), TEXT, device)
-    sampler = RegionPhraseSampler(pairs, settings, SCHEDULES[name].batch_size)
+    sampler = RegionPhraseSampler(pairs, settings, batch_size)
     for precision in ("bfloat16", "float32"):
         model = TwoBranch(VISUAL, TEXT, settings, device=device)
         how = TrainSettings(learning_rate=1e-3, precision=precision, device=device)
         objective = MatchingObjective(settings, visual, [text])
         stepper = Stepper(model.network, objective, how, torch.device(device), len(sampler))
-        batches = sampler.epoch(settings.neighbours_from, np.random.default_rng(0))
+        batches = sampler.epoch(settings.neighbour_start_epoch, np.random.default_rng(0))
         for number in range(WARM_UP):
             stepper.step(number, [next(batches)])
-        begun = time.perf_counter()
+        begin = time.perf_counter()
         drawn = list(islice(batches, steps))
-        sampling = time.perf_counter() - begun
+        sampling = time.perf_counter() - begin
         work = sum(operations(batch, settings) for batch in drawn)
         seconds = timed(partial(learn, stepper, drawn), device)
         reached, most = work / (sampling + seconds), ceiling(precision, device)
-        epoch = 427_356 / SCHEDULES[name].batch_size / steps * (sampling + seconds)
+        epoch = 427_356 / batch_size / steps * (sampling + seconds)
         print(
-            f"training: phrases, {precision}: {1000 * (sampling + seconds) / steps:.1f} ms a step, of which "
+            f"training: phrases, {precision}: {1000 * (sampling + seconds) / steps:.1f} ms per step, of which "
             f"{1000 * sampling / steps:.1f} draw the batch; {reached / 1e12:.0f} TFLOP/s in the branches, "
-            f"{100 * reached / most:.0f} % of the {most / 1e12:.0f} of one large product; "
-            f"at this pace the 427,356 pairs of Flickr30k Entities take {epoch:.0f} s an epoch, "
+            f"{100 * reached / most:.0f} % of the {most / 1e12:.0f} of one large multiplication; "
+            f"at this pace the 427,356 pairs of Flickr30k Entities take {epoch:.0f} s per epoch, "
             f"and the paper's ten epochs {epoch / 6:.0f} min"
         )
 
 
 def print_mining(device: str, rounds: int = 20) -> None:
-    """The K hardest negatives of a batch: ours, and what pytorch-metric-learning offers for the same batch."""
+    """Time the mining of the K hardest negatives of a batch, and the miners of pytorch-metric-learning."""
     torch.manual_seed(0)
     vectors = torch.nn.functional.normalize(torch.randn(1000, 512, device=device), dim=1)
     groups = torch.arange(500, device=device).repeat(2)
@@ -173,7 +173,7 @@ def print_mining(device: str, rounds: int = 20) -> None:
     try:
         from pytorch_metric_learning.miners import BatchHardMiner, TripletMarginMiner
     except ImportError:
-        print("mining: pytorch-metric-learning is not installed here")
+        print("mining: pytorch-metric-learning is not installed")
         return
     for miner in (BatchHardMiner(), TripletMarginMiner(margin=0.05, type_of_triplets="hard")):
         theirs = min(timed(partial(miner, vectors, groups), device) for _ in range(rounds))

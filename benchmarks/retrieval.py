@@ -1,16 +1,16 @@
-"""R@K of a photos × sentences matrix: ours, sorting, torchmetrics and ranx in the same run.
+"""R@K of a photos × sentences matrix: our implementation, sorting, torchmetrics and ranx in the same run.
 
     python benchmarks/retrieval.py [--photos 5000] [--captions 5] [--peer-queries 100] [--repeats 3] [--numpy]
 
-torchmetrics (with torch) and ranx are optional; what is missing is said and left out. They hold every query's list as
-objects of their own and would need hours and tens of gigabytes for the whole matrix, so a second table compares them
-with ours on the first photos against all sentences: the same input for all, nothing is extrapolated.
+torchmetrics (with torch) and ranx are optional; a missing one is reported and left out. They store every query's list
+as objects and would need hours and tens of gigabytes for the whole matrix, so a second table compares all of them on
+the first photos against all sentences, without extrapolation.
 
-Everything runs once to warm up (ranx compiles then), then in turns, equally often; the best run counts. Wall time is
-what a person waits; processor time adds up the threads and is the steadier figure on a busy machine. Memory is the most
-held beyond the matrix itself (Linux only). All must find the same R@K.
+Everything runs once as a warm-up (ranx compiles then), then in turns, equally often; the best run counts. CPU time adds
+up the threads and is more reliable than wall time on a busy machine. Memory is the maximum beyond the matrix itself
+(Linux only). All must give the same R@K.
 
-Large matrices are counted by numba where it is installed; --numpy forbids it. Each direction is also compared alone:
+Large matrices are counted by numba if it is installed; --numpy disables it. Each direction is also compared alone:
 photos with a count of the rows only, sentences with a count of both, because ours never counts columns alone.
 """
 
@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from deixis.evaluation import ranks as ranks_module
-from deixis.evaluation.ranks import make_pairs, ranks
+from deixis.evaluation.ranks import compute_ranks, make_pairs
 from deixis.evaluation.retrieval import recall_at_k
 
 KS = (1, 5, 10)
@@ -46,7 +46,7 @@ class Timing:
 
 
 class MemoryWatch:
-    """The most memory held while the body runs, beyond what was held before."""
+    """Peak memory during the body, relative to before."""
 
     def __enter__(self) -> MemoryWatch:
         self._before = self._most = _held_mb()
@@ -71,17 +71,17 @@ def _held_mb() -> float:
     return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")), float("nan"))
 
 
-def measure(works: dict[str, Callable[[], Recalls]], repeats: int) -> list[Timing]:
-    """The best run of each, taken in turns so that a busy moment of the machine meets all alike.
+def measure(implementations: dict[str, Callable[[], Recalls]], repeats: int) -> list[Timing]:
+    """Return the best run of each, run in turns so that noise affects all equally.
 
     The first turn warms up and is not timed, but its memory counts: allocators keep what they once had.
     """
-    runs: dict[str, list[Timing]] = {name: [] for name in works}
+    runs: dict[str, list[Timing]] = {name: [] for name in implementations}
     for turn in range(repeats + 1):
-        for name, work in works.items():
+        for name, work in implementations.items():
             timing = once(name, work)
             runs[name].append(timing)
-            print(f"  {name}: {timing.wall_s:.3f} s{'' if turn else ' (warming up)'}", flush=True)
+            print(f"  {name}: {timing.wall_s:.3f} s{'' if turn else ' (warm-up)'}", flush=True)
     return [
         Timing(
             name,
@@ -112,9 +112,9 @@ def ours_both(scores: np.ndarray, owners: np.ndarray) -> Recalls:
 
 
 def ours_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
-    asked = np.flatnonzero(owners < len(scores))
-    right = make_pairs(owners[asked], asked, scores.shape)
-    return recalls_of(ranks(scores, right, columns=False).rows, "i2t")
+    sentences = np.flatnonzero(owners < len(scores))
+    right = make_pairs(owners[sentences], sentences, scores.shape)
+    return recalls_of(compute_ranks(scores, right, columns=False).rows, "i2t")
 
 
 def ours_with_intervals(scores: np.ndarray, owners: np.ndarray) -> Recalls:
@@ -123,7 +123,7 @@ def ours_with_intervals(scores: np.ndarray, owners: np.ndarray) -> Recalls:
 
 
 def sorted_photos(scores: np.ndarray, owners: np.ndarray) -> Recalls:
-    """Sort every row whole and look for the first sentence of the photo."""
+    """Sort every row and find the first sentence of the photo."""
     first = [np.argmax(owners[np.argsort(-row)] == photo) + 1 for photo, row in enumerate(scores)]
     return recalls_of(np.array(first), "i2t")
 
@@ -172,7 +172,7 @@ def ranx_photos(qrels: object, run: object) -> Recalls:
 
 def against_sorting(scores: np.ndarray, owners: np.ndarray, repeats: int) -> None:
     size = f"{scores.shape[0]} × {scores.shape[1]}"
-    works = {
+    implementations = {
         "ours, both directions": lambda: ours_both(scores, owners),
         "ours, i2t only": lambda: ours_photos(scores, owners),
         "ours, both, with intervals": lambda: ours_with_intervals(scores, owners),
@@ -180,25 +180,25 @@ def against_sorting(scores: np.ndarray, owners: np.ndarray, repeats: int) -> Non
         "argsort, i2t only": lambda: sorted_photos(scores, owners),
         "argsort, t2i only": lambda: sorted_sentences(scores, owners),
     }
-    both, one, bounded, both_sorted, rows_sorted, columns_sorted = measure(works, repeats)
+    both, one, bounded, both_sorted, rows_sorted, columns_sorted = measure(implementations, repeats)
     report(f"{size}, both directions", both, [bounded, both_sorted, rows_sorted, columns_sorted])
     report(f"{size}, i2t only", one, [rows_sorted])
     report(f"{size}, t2i only", both, [columns_sorted])
 
 
 def against_peers(scores: np.ndarray, owners: np.ndarray, repeats: int) -> None:
-    works = {"ours": lambda: ours_photos(scores, owners), "argsort": lambda: sorted_photos(scores, owners)}
+    implementations = {"ours": lambda: ours_photos(scores, owners), "argsort": lambda: sorted_photos(scores, owners)}
     if all(map(importlib.util.find_spec, ("torch", "torchmetrics"))):
-        works["torchmetrics"] = lambda: torchmetrics_photos(scores, owners)
+        implementations["torchmetrics"] = lambda: torchmetrics_photos(scores, owners)
     else:
         print("  torchmetrics is not installed: left out")
     if importlib.util.find_spec("ranx"):
         qrels, run = ranx_objects(scores, owners)
-        works["ranx, matrix to scores"] = lambda: ranx_photos(*ranx_objects(scores, owners))
-        works["ranx, evaluate alone"] = lambda: ranx_photos(qrels, run)
+        implementations["ranx, matrix to scores"] = lambda: ranx_photos(*ranx_objects(scores, owners))
+        implementations["ranx, evaluate alone"] = lambda: ranx_photos(qrels, run)
     else:
         print("  ranx is not installed: left out")
-    ours, *others = measure(works, repeats)
+    ours, *others = measure(implementations, repeats)
     report(f"{scores.shape[0]} × {scores.shape[1]}, i2t only", ours, others)
 
 
@@ -217,7 +217,7 @@ def report(title: str, ours: Timing, others: list[Timing]) -> None:
 
 
 def counter(cells: int) -> str:
-    compiled = ranks_module._quickest_counter(cells) is not ranks_module._count_rows
+    compiled = ranks_module._fastest_counter(cells) is not ranks_module._count_rows
     return "numba" if compiled else "numpy"
 
 
@@ -227,11 +227,11 @@ def main() -> None:
     parser.add_argument("--captions", type=int, default=5)
     parser.add_argument("--peer-queries", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--numpy", action="store_true", help="count without numba even where it is installed")
+    parser.add_argument("--numpy", action="store_true", help="do not use numba")
     options = parser.parse_args()
     if options.numpy:
         ranks_module._CELLS_WORTH_COMPILING = math.inf
-    warnings.simplefilter("ignore")  # numba's, about its own casts
+    warnings.simplefilter("ignore")  # numba warns about its own casts
     rng = np.random.default_rng(0)
     owners = np.arange(options.photos * options.captions) // options.captions
     scores = rng.standard_normal((options.photos, len(owners)), dtype=np.float32)

@@ -1,33 +1,31 @@
-"""Searching an index of photos: ours beside faiss flat and LanceDB, regions with what their codes lose, and filling it.
+"""Search in an index of photos compared with faiss flat and LanceDB, recall of the region codes, and indexing speed.
 
     python benchmarks/search.py [--photos 100000 1000000] [--dimension 512] [--queries 30] [--peers PYTHON]
     python benchmarks/search.py --regions 20 --photos 100000 [--region-dimension 193]
-    python benchmarks/search.py --regions 20 --photos 6500 --vectors FILE.npy --asked FILE.npy
+    python benchmarks/search.py --regions 20 --photos 6500 --vectors FILE.npy --query-vectors FILE.npy
     python benchmarks/search.py --regions 20 --photos 100000 --sentence "two dogs in the snow"
     python benchmarks/search.py --fill FOLDER [--photos 200]
 
-Peers live in an environment of their own, so that ours does not depend on them:
+Peers are installed in a separate environment, so that deixis does not depend on them:
 
     peers=$(mktemp -d) && python3 -m venv $peers && $peers/bin/pip install faiss-cpu lancedb
     python benchmarks/search.py --peers $peers/bin/python
 
-An index is made in a temporary directory with vectors that a model could have given, and opened as users open it; ours
-is `PhotoIndex.search` whole, from the query's vector to paths of photos. Each peer holds the same vectors in a process
-of its own, which answers one query at a time and times itself. All take turns with the same queries, and must find the
-same ten photos. Wall time is what a person waits; processor time adds up the threads and is the steadier figure on a
-busy machine.
+An index of synthetic vectors is made in a temporary directory. Our time is that of `PhotoIndex.search`, from the query
+vector to paths of photos. Each peer holds the same vectors in its own process, answers one query at a time and measures
+its own time. All take turns with the same queries, and must find the same ten photos. CPU time adds up the threads and
+is more reliable than wall time on a busy machine.
 
-With --regions so many regions a photo are searched too, and compared with the exact answer of a plain product. Their
-vectors are random with lengths along their axes that fall as those of embedded regions do, or those of --vectors; with
---flat they fall not at all, which is the worst that codes can meet. Memory is what the process holds beyond the files
-that it has mapped, and with them (Linux only).
+With --regions, that number of regions per photo is searched too and compared with exact search. Their vectors are those
+of --vectors, or random with the spectrum of embedded regions; --flat gives them a flat spectrum, the worst case for the
+codes. Memory is that of the process without and with mapped files (Linux only).
 
-With --sentence the same index is also searched as people do, by `PhotoCollection.search`: the sentence read, photos and
-regions searched for the whole of it and for each of its phrases, a few hundred photos looked at closely, probabilities,
-groups. The regions then have as many numbers as those of the shipped model.
+With --sentence the same index is also searched by `PhotoCollection.search`: the sentence is parsed, photos and regions
+are searched for the sentence and each of its phrases, a few hundred photos are scored in detail, calibrated and
+grouped. The regions then have the dimension of the shipped model.
 
-With --fill the first photos of a folder go through the encoder alone, and into an index, in turns: what all else costs
-(regions, thumbnails, hashes, EXIF, commits), as a share of the encoder's time.
+With --fill the first photos of a folder are encoded only, and indexed, in turns: this gives the cost of everything else
+(regions, thumbnails, hashes, EXIF, commits) relative to the encoder.
 """
 
 from __future__ import annotations
@@ -47,15 +45,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from deixis.index import PhotoIndex, Seen
-from deixis.index.cache import bring_up_to_date
-from deixis.index.database import make_database, open_to_write
-from deixis.index.exif import Taken
-from deixis.index.records import add_photo
-from deixis.index.walking import FoundFile
+from deixis.search.index import IndexInfo, PhotoIndex, PhotoVectors
+from deixis.search.index.matrix import update_cache
+from deixis.search.index.photo_files import ExifInfo, FileState
+from deixis.search.index.records import add_photo
+from deixis.search.index.sqlite import connect_writer, create_database
 
 if TYPE_CHECKING:
-    from deixis.tasks.search.seeing import Seer
+    from deixis.search.encoder import SearchEncoder
 
 TOP = 10
 PEERS = ("faiss", "faiss on all cores", "lancedb")
@@ -67,7 +64,7 @@ name, vectors, queries, folder = sys.argv[1:]
 vectors, queries = np.load(vectors, mmap_mode="r"), np.load(queries)
 if name.startswith("faiss"):
     import faiss, os
-    # One query runs on one core, so for more of them the vectors are split among as many indexes.
+    # faiss runs one query on one core, so the vectors are split into one index per core.
     cores = os.cpu_count() if "cores" in name else 1
     index = faiss.IndexShards(vectors.shape[1], True, True)
     for part in np.array_split(np.arange(len(vectors)), cores):
@@ -104,7 +101,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def random_vectors(count: int, dimension: int, flat: bool = False, seed: int = 0) -> Iterator[np.ndarray]:
-    """Blocks of unit vectors; half of their squared length lies along a fifteenth of the axes, unless flat."""
+    """Yield blocks of unit vectors; unless flat, half of their squared length is along 1/15 of the axes."""
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(np.random.default_rng(1).standard_normal((dimension, dimension)))[0].astype(np.float32)
     lengths = np.ones(dimension) if flat else 1 / (1 + np.arange(dimension) / (dimension / 16))
@@ -121,21 +118,21 @@ def make_index(
     region_dimension: int = 1,
     fingerprint: str = "benchmark",
 ) -> None:
-    """An index of photos that never were; row i is photo i + 1."""
-    make_database(folder, fingerprint, whole.shape[1], region_dimension)
-    with closing(open_to_write(folder)) as connection:
+    """Make an index of synthetic photos; row i is photo i + 1."""
+    create_database(folder, IndexInfo("", fingerprint, whole.shape[1], region_dimension))
+    with closing(connect_writer(folder)) as connection:
         for begin in range(0, len(whole), 1000):
             connection.execute("BEGIN")
             for number, vector in enumerate(whole[begin : begin + 1000], start=begin):
-                file = FoundFile(Path(f"/photos/{number // 1000:04}/{number:07}.jpg"), 1, 1)
-                seen = Seen(vector, 640, 480)
+                file = FileState(Path(f"/photos/{number // 1000:04}/{number:07}.jpg"), 1, 1)
+                photo_vectors = PhotoVectors(vector, 640, 480)
                 if regions is not None:
                     vectors = next(regions)
                     boxes = np.tile(np.array([[0, 0, 9, 9]], np.float32), (len(vectors), 1))
-                    seen = Seen(vector, 640, 480, boxes, vectors)
-                add_photo(connection, file, number.to_bytes(32, "big"), Taken(1_600_000_000 + number), seen)
+                    photo_vectors = PhotoVectors(vector, 640, 480, boxes, vectors)
+                add_photo(connection, file, number.to_bytes(32, "big"), ExifInfo(1_600_000_000 + number), photo_vectors)
             connection.execute("COMMIT")
-        assert bring_up_to_date(folder, connection)
+        assert update_cache(folder, connection)
 
 
 class Timed(NamedTuple):
@@ -145,7 +142,7 @@ class Timed(NamedTuple):
 
 
 class Peer:
-    """A peer in a process of its own."""
+    """A peer in its own process."""
 
     def __init__(self, python: str, name: str, vectors: Path, queries: Path, folder: Path) -> None:
         self.name = name
@@ -174,8 +171,8 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
     for number, block in enumerate(random_vectors(photos, arguments.dimension)):
         whole[number * 10_000 : number * 10_000 + len(block)] = block
     whole.flush()
-    asked = next(random_vectors(arguments.queries + 2, arguments.dimension, seed=2))
-    np.save(queries, asked)
+    query_vectors = next(random_vectors(arguments.queries + 2, arguments.dimension, seed=2))
+    np.save(queries, query_vectors)
     make_index(folder / "index", whole, None)
     begin = time.perf_counter()
     index = PhotoIndex(folder / "index")
@@ -183,7 +180,7 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
 
     def ours(query: int) -> Timed:
         wall, processor = time.perf_counter(), time.process_time()
-        matches = index.search(asked[query], TOP)
+        matches = index.search(query_vectors[query], TOP)
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         return Timed(wall, processor, [match.id - 1 for match in matches])
 
@@ -195,11 +192,11 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
             print(f"  {peer.name} did not start: left out")
     works: dict[str, Callable[[int], Timed]] = {"deixis": ours, **{peer.name: peer for peer in peers}}
     runs: dict[str, list[Timed]] = {name: [] for name in works}
-    for query in range(len(asked)):
+    for query in range(len(query_vectors)):
         answers = {name: work(query) for name, work in works.items()}
         found = {name: set(answer.found) for name, answer in answers.items()}
         assert all(each == found["deixis"] for each in found.values()), f"query {query}: not the same photos"
-        if query >= 2:  # the first two warm up
+        if query >= 2:  # the first two are the warm-up
             for name, answer in answers.items():
                 runs[name].append(answer)
     print_runs(runs)
@@ -209,50 +206,50 @@ def compare_whole(photos: int, arguments: argparse.Namespace, folder: Path) -> N
 
 
 def print_runs(runs: dict[str, list[Timed]]) -> None:
-    """Medians, each also as a multiple of the first one's."""
+    """Print medians, and their ratios to the first."""
     figures = {}
     for name, timed in runs.items():
         wall, cpu = ([1e3 * each[column] for each in timed] for column in (0, 1))
         figures[name] = (float(np.median(wall)), min(wall), float(np.median(cpu)))
     first = next(iter(figures.values()))
-    print(f"  {'':20} {'wall, median':>14} {'best':>9} {'processor':>11}   as multiples of the first")
+    print(f"  {'':20} {'wall, median':>14} {'best':>9} {'CPU':>11}   relative to the first")
     for name, of_it in figures.items():
         ratios = " ".join(f"{each / own:6.2f}" for each, own in zip(of_it, first, strict=True))
         print(f"  {name:20} {of_it[0]:11.1f} ms {of_it[1]:6.1f} ms {of_it[2]:8.1f} ms   {ratios}", flush=True)
 
 
 def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
-    seer = None
+    encoder = None
     if arguments.sentence:
-        from deixis.tasks.search.searching import shipped_seer
+        from deixis.search.collection import default_encoder
 
-        seer = shipped_seer()
-        arguments.dimension, arguments.region_dimension = seer.dimension, seer.region_dimension
+        encoder = default_encoder()
+        arguments.dimension, arguments.region_dimension = encoder.dimension, encoder.region_dimension
     photos, each = arguments.photos[0], arguments.regions
     whole_dimension = arguments.dimension
     if arguments.vectors:
-        given = np.load(arguments.vectors, mmap_mode="r")
-        photos = min(photos, len(given) // each)
-        blocks = (given[row * each : row * each + each].astype(np.float32) for row in range(photos))
-        asked = np.load(arguments.asked)[: arguments.queries].astype(np.float32)
+        vectors = np.load(arguments.vectors, mmap_mode="r")
+        photos = min(photos, len(vectors) // each)
+        blocks = (vectors[row * each : row * each + each].astype(np.float32) for row in range(photos))
+        query_vectors = np.load(arguments.query_vectors)[: arguments.queries].astype(np.float32)
     else:
         many = random_vectors(photos * each, arguments.region_dimension, arguments.flat, seed=3)
         blocks = (part for block in many for part in np.split(block, len(block) // each))
-        asked = next(random_vectors(arguments.queries, arguments.region_dimension, arguments.flat, seed=4))
-    dimension = asked.shape[1]
+        query_vectors = next(random_vectors(arguments.queries, arguments.region_dimension, arguments.flat, seed=4))
+    dimension = query_vectors.shape[1]
     whole = np.concatenate(list(random_vectors(photos, whole_dimension)))
-    asked_whole = next(random_vectors(len(asked), whole_dimension, seed=5))
+    photo_queries = next(random_vectors(len(query_vectors), whole_dimension, seed=5))
     begin = time.perf_counter()
-    make_index(folder / "index", whole, blocks, dimension, seer.fingerprint if seer else "benchmark")
+    make_index(folder / "index", whole, blocks, dimension, encoder.fingerprint if encoder else "benchmark")
     made = time.perf_counter() - begin
     del whole
     begin = time.perf_counter()
     index = PhotoIndex(folder / "index")
     opened = 1e3 * (time.perf_counter() - begin)
     print(f"\n{photos:,} photos × {each} regions × {dimension}; made in {made:.0f} s, opened in {opened:.0f} ms")
-    index.search_regions(asked[0], TOP)
+    index.search_regions(query_vectors[0], TOP)
     runs: dict[str, list[Timed]] = {"whole photos": [], "regions": []}
-    for of_whole, of_regions in zip(asked_whole, asked, strict=True):
+    for of_whole, of_regions in zip(photo_queries, query_vectors, strict=True):
         for name, search, query in (
             ("whole photos", index.search, of_whole),
             ("regions", index.search_regions, of_regions),
@@ -262,46 +259,47 @@ def compare_regions(arguments: argparse.Namespace, folder: Path) -> None:
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
             runs[name].append(Timed(wall, processor, [match.id for match in matches]))
     anonymous, all_of_it = held_mb()
-    truths = exact_regions(index, asked)
+    truths = exact_regions(index, query_vectors)
     shared = [len(set(run.found) & truth) / TOP for run, truth in zip(runs["regions"], truths, strict=True)]
     print_runs(runs)
     print(
-        f"  recall@{TOP} of the exact answer {np.mean(shared):.4f} over {len(asked)} queries, worst {min(shared):.2f}"
+        f"  recall@{TOP} of exact search {np.mean(shared):.4f}, {len(query_vectors)} queries, worst {min(shared):.2f}"
     )
-    print(f"  memory {anonymous:.0f} MB of its own, {all_of_it:.0f} MB with mapped files")
+    print(f"  memory {anonymous:.0f} MB anonymous, {all_of_it:.0f} MB with mapped files")
     index.close()
-    if seer:
-        search_as_people_do(folder / "index", seer, arguments)
+    if encoder:
+        search_by_sentence(folder / "index", encoder, arguments)
 
 
-def search_as_people_do(index: Path, seer: Seer, arguments: argparse.Namespace) -> None:
-    """A sentence, from the words to hits; and how much of that is reading it."""
-    from deixis.tasks.search.searching import PhotoCollection
+def search_by_sentence(index: Path, encoder: SearchEncoder, arguments: argparse.Namespace) -> None:
+    """Time a search from the sentence to its results, and the encoding of the sentence alone."""
+    from deixis.search.collection import PhotoCollection
 
     runs: dict[str, list[Timed]] = {"reading it": [], "the whole search": []}
-    with PhotoCollection(index, seer) as photos:
+    with PhotoCollection(index, encoder) as photos:
         photos.search(arguments.sentence, everything=True)
         for _ in range(arguments.queries):
             for name, work in (
-                ("reading it", lambda: seer.read(arguments.sentence)),
+                ("reading it", lambda: encoder.encode_sentence(arguments.sentence)),
                 ("the whole search", lambda: photos.search(arguments.sentence, everything=True)),
             ):
                 wall, processor = time.perf_counter(), time.process_time()
                 work()
                 runs[name].append(Timed(time.perf_counter() - wall, time.process_time() - processor, []))
-    print(f"\n  {arguments.sentence!r}, {len(seer.read(arguments.sentence).phrases)} phrases:")
+    print(f"\n  {arguments.sentence!r}, {len(encoder.encode_sentence(arguments.sentence).phrases)} phrases:")
     print_runs(runs)
     anonymous, all_of_it = held_mb()
-    print(f"  memory with the models {anonymous:.0f} MB of its own, {all_of_it:.0f} MB with mapped files")
+    print(f"  memory with the models {anonymous:.0f} MB anonymous, {all_of_it:.0f} MB with mapped files")
 
 
-def exact_regions(index: PhotoIndex, asked: np.ndarray) -> list[set[int]]:
-    """The photos of the best regions, by a plain product with every stored vector."""
-    best = np.empty((len(asked), len(index)), dtype=np.float32)
-    numbers = index.numbers()
-    for some in np.split(numbers, range(1000, len(numbers), 1000)):
-        for number, (_, vectors) in index.regions_of_all(some.tolist()).items():
-            best[:, number - 1] = (asked @ vectors.astype(np.float32).T).max(axis=1)
+def exact_regions(index: PhotoIndex, query_vectors: np.ndarray) -> list[set[int]]:
+    """Return the photos of the best regions, by exact search over all stored vectors."""
+    best = np.empty((len(query_vectors), len(index)), dtype=np.float32)
+    with index.snapshot() as snapshot:
+        numbers = snapshot.numbers()
+        for some in np.split(numbers, range(1000, len(numbers), 1000)):
+            for number, (_, vectors) in snapshot.regions_of_all(some.tolist()).items():
+                best[:, number - 1] = (query_vectors @ vectors.astype(np.float32).T).max(axis=1)
     return [set((np.argsort(-scores, kind="stable")[:TOP] + 1).tolist()) for scores in best]
 
 
@@ -313,21 +311,21 @@ def held_mb() -> tuple[float, float]:
 
 
 def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
-    """The encoder alone, and `deixis index`, on the same photos in turns."""
+    """Time the encoder alone and `deixis index` on the same photos, in turns."""
     from threadpoolctl import threadpool_limits
 
     from deixis.data.images import find_photos
-    from deixis.index import update_index
-    from deixis.tasks.search.searching import shipped_seer
-    from deixis.vision.reading import encode_photos
+    from deixis.search.collection import default_encoder
+    from deixis.search.index import update_index
+    from deixis.vision.extraction import encode_photos
 
     paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]
-    seer = shipped_seer()
-    encoder = seer.whole.image_encoder
+    search_encoder = default_encoder()
+    encoder = search_encoder.photo_model.image_encoder
 
     def index(part: list[Path], number: int) -> None:
-        with threadpool_limits(1, user_api="blas"):  # as the command has it
-            update_index(folder / f"index-{number}", part, seer)
+        with threadpool_limits(1, user_api="blas"):  # as in the command
+            update_index(folder / f"index-{number}", part, search_encoder)
 
     works: dict[str, Callable[[list[Path], int], object]] = {
         "encoder alone": lambda part, _: sum(1 for _ in encode_photos(encoder, part)),
@@ -335,7 +333,7 @@ def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
     }
     parts = [paths[begin : begin + 40] for begin in range(0, len(paths), 40)]
     for work in works.values():
-        work(paths[:16], -1)  # warms up
+        work(paths[:16], -1)  # warm-up
     runs: dict[str, list[Timed]] = {name: [] for name in works}
     for number, part in enumerate(parts):
         for name, work in works.items():
@@ -355,14 +353,14 @@ def main() -> None:
     parser.add_argument("--photos", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--dimension", type=int, default=512)
     parser.add_argument("--queries", type=int, default=30)
-    parser.add_argument("--peers", help="a python that has faiss and lancedb")
-    parser.add_argument("--regions", type=int, default=0, help="search so many regions a photo instead")
-    parser.add_argument("--vectors", help="regions of your own, .npy")
-    parser.add_argument("--asked", help="queries of your own, .npy")
-    parser.add_argument("--flat", action="store_true", help="regions as different as can be")
+    parser.add_argument("--peers", help="Python interpreter of an environment with faiss and lancedb")
+    parser.add_argument("--regions", type=int, default=0, help="search regions instead: number of regions per photo")
+    parser.add_argument("--vectors", help="region vectors to use instead of random ones, .npy")
+    parser.add_argument("--query-vectors", help="query vectors for --vectors, .npy")
+    parser.add_argument("--flat", action="store_true", help="random regions with a flat spectrum")
     parser.add_argument("--region-dimension", type=int, default=512)
-    parser.add_argument("--sentence", help="search for this as well, with the shipped models")
-    parser.add_argument("--fill", help="a folder of photos to index")
+    parser.add_argument("--sentence", help="also search for this sentence with the shipped models")
+    parser.add_argument("--fill", help="measure indexing of this folder of photos")
     arguments = parser.parse_args()
     if arguments.fill:
         arguments.photos = arguments.photos if len(arguments.photos) == 1 else [200]
@@ -370,7 +368,7 @@ def main() -> None:
             compare_filling(arguments, Path(folder))
         return
     if not arguments.peers and not arguments.regions:
-        print("without peers: see the beginning of this file for how to get them", file=sys.stderr)
+        print("without peers: the docstring of this file describes how to install them", file=sys.stderr)
     for photos in arguments.photos[:1] if arguments.regions else arguments.photos:
         with tempfile.TemporaryDirectory() as folder:
             if arguments.regions:

@@ -1,21 +1,20 @@
-"""How many searches and groundings a second `deixis serve` holds, and what it does when more are asked for.
+"""Measure how many searches and groundings per second `deixis serve` sustains, and how it behaves under overload.
 
     python benchmarks/serve.py [--index DIR | --images FOLDER [--photos 500]] [--seconds 10] [--limit-ms 200]
                                [--only KIND …]
 
-Requests come when they are due, at random moments of a given rate (Poisson), whether or not earlier ones were answered,
-as visitors do; a request's time runs from when it was due. The rate goes up until the 99th percentile is over the limit
-or somebody is refused, then the last step is halved a few times: the highest rate that was held is what is printed.
-Then twice and four times as much is asked for: how many are answered, how many are told to come again (503) and how
-soon, and whether the server is as quick as before when it is over.
+Requests arrive as a Poisson process of a given rate, whether or not earlier ones were answered; latency is measured
+from when a request was due. The rate increases until the 99th percentile exceeds the limit or a request is refused, and
+is then refined by bisection: the highest sustained rate is printed. Twice and four times that rate are tried next, to
+see how many requests are answered, how many are refused (503) and how fast, and whether the server recovers.
 
-- search: sentences, ten hits
-- search, explained: the same with a box for each phrase in each hit
-- ground, photo known: one of the sixteen photos that were looked at last, another sentence
-- ground, any photo: each photo is looked at anew
+- search: sentences, ten results
+- search, explained: the same with a box for each phrase in each result
+- ground, photo known: one of the sixteen photos in the server's cache, another sentence
+- ground, any photo: each photo is encoded again
 
-Without an index one is made of the first photos of a folder, or of the sample photos. The load comes from this
-process, on the same machine, so on two cores it takes its share of them; /proc says how much.
+Without --index, the first photos of a folder or the sample photos are indexed. The load generator runs on the same
+machine; its share of the processors is printed too (from /proc).
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ SENTENCES = [
 KINDS = ("search", "search, explained", "ground, photo known", "ground, any photo")
 PATIENCE_S = 20.0
 HELD = 0.99
-"""The share of requests that must be within the limit, and answered."""
+"""Share of requests that must be answered within the limit."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent: bytes of HTTP."""
+    """An HTTP request in bytes."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class Load:
-    """What came of some seconds at a rate; times in milliseconds, from when requests were due."""
+    """Results at one rate; times in milliseconds, from when requests were due."""
 
     rate: float
-    asked: int
+    sent: int
     answered: int
     refused: int
     failed: int
@@ -75,21 +74,21 @@ class Load:
 
 
 class Client:
-    """Connections that are kept, as browsers do; as many as there are requests at once."""
+    """Keep-alive connections, one per concurrent request."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-    async def ask(self, request: Request) -> int:
-        """Send a request; the status of its answer, which is read to the end."""
+    async def send(self, request: Request) -> int:
+        """Send a request, read the response to its end and return its status."""
         while self._idle:
             reader, writer = self._idle.pop()
-            with suppress(ConnectionError, asyncio.IncompleteReadError):  # the server closes what was idle for long
-                return await self._answer(request, reader, writer)
-        return await self._answer(request, *await asyncio.open_connection(self.host, self.port))
+            with suppress(ConnectionError, asyncio.IncompleteReadError):  # the server closes idle connections
+                return await self._status(request, reader, writer)
+        return await self._status(request, *await asyncio.open_connection(self.host, self.port))
 
-    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+    async def _status(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
         writer.write(request.data)
         head = await reader.readuntil(b"\r\n\r\n")
         length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
@@ -107,45 +106,45 @@ class Client:
 
 
 async def load(client: Client, make: Callable[[], Request], rate: float, seconds: float, server: int) -> Load:
-    """Ask for so many a second, whatever happens."""
-    chance, begin, moment, waiting = random.Random(f"{rate:.3f}"), time.perf_counter(), 0.0, []
+    """Send requests at a rate for some seconds, without waiting for responses."""
+    rng, begin, moment, waiting = random.Random(f"{rate:.3f}"), time.perf_counter(), 0.0, []
     outcomes: list[tuple[int, float]] = []
 
     async def one(due: float, request: Request) -> None:
         try:
-            code = await asyncio.wait_for(client.ask(request), PATIENCE_S)
+            code = await asyncio.wait_for(client.send(request), PATIENCE_S)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             code = 0
         outcomes.append((code, 1000 * (time.perf_counter() - due)))
 
     cpu = cpu_of(server), time.process_time()
-    while (moment := moment + chance.expovariate(rate)) < seconds:
+    while (moment := moment + rng.expovariate(rate)) < seconds:
         await asyncio.sleep(max(0.0, begin + moment - time.perf_counter()))
         waiting.append(asyncio.create_task(one(begin + moment, make())))
     await asyncio.gather(*waiting)
     taken = time.perf_counter() - begin
     codes = Counter(code for code, _ in outcomes)
-    good, refused = (sorted(ms for code, ms in outcomes if code == wanted) for wanted in (200, 503))
+    good, refused = (sorted(ms for code, ms in outcomes if code == status) for status in (200, 503))
     return Load(
         rate,
         len(outcomes),
         codes[200],
         codes[503],
         len(outcomes) - codes[200] - codes[503],
-        share(good, 0.5),
-        share(good, HELD),
-        share(refused, HELD),
+        quantile(good, 0.5),
+        quantile(good, HELD),
+        quantile(refused, HELD),
         (cpu_of(server) - cpu[0]) / taken,
         (time.process_time() - cpu[1]) / taken,
     )
 
 
-def share(sorted_ms: list[float], of: float) -> float:
-    return sorted_ms[min(len(sorted_ms) - 1, int(of * len(sorted_ms)))] if sorted_ms else 0.0
+def quantile(sorted_ms: list[float], q: float) -> float:
+    return sorted_ms[min(len(sorted_ms) - 1, int(q * len(sorted_ms)))] if sorted_ms else 0.0
 
 
 def cpu_of(process: int) -> float:
-    """Seconds of processors that it has used (Linux only; elsewhere 0)."""
+    """CPU seconds used by a process (Linux only; elsewhere 0)."""
     with suppress(OSError):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -153,15 +152,15 @@ def cpu_of(process: int) -> float:
 
 
 def memory_of(process: int) -> float:
-    """Megabytes that it holds of its own (Linux only; elsewhere 0)."""
+    """Anonymous resident memory of a process in MB (Linux only; elsewhere 0)."""
     with suppress(OSError):
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
     return 0.0
 
 
-async def highest(try_rate: Callable[[float], object], first: float) -> Load | None:
-    """The highest rate that is held: up by halves until one is not, then between the two."""
+async def find_highest_rate(try_rate: Callable[[float], object], first: float) -> Load | None:
+    """Return the highest sustained rate: increase it by half until one fails, then bisect."""
     held, rate, beyond = None, first, 0.0
     while not beyond:
         tried = await try_rate(rate)  # type: ignore[misc]
@@ -184,8 +183,8 @@ async def highest(try_rate: Callable[[float], object], first: float) -> Load | N
 
 
 @contextmanager
-def served(index: Path) -> Iterator[tuple[str, int]]:
-    """The address of `deixis serve` on an index, and its process."""
+def serve_index(index: Path) -> Iterator[tuple[str, int]]:
+    """Run `deixis serve` on an index; yield its URL and process id."""
     command = [sys.executable, "-m", "deixis", "serve", "--index", str(index), "--port", "0", "--no-open"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
@@ -196,34 +195,32 @@ def served(index: Path) -> Iterator[tuple[str, int]]:
         process.wait(30)
 
 
-def made_index(images: Path | None, photos: int, folder: Path) -> Path:
+def make_index(images: Path | None, photos: int, folder: Path) -> Path:
     from deixis.data.images import find_photos
     from deixis.data.samples import SAMPLES
 
-    place = folder / "photos.deixis"
+    path = folder / "photos.deixis"
     chosen = find_photos(images or SAMPLES / "images")[:photos]
-    command = [sys.executable, "-m", "deixis", "index", *map(str, chosen), "--into", str(place), "--json"]
+    command = [sys.executable, "-m", "deixis", "index", *map(str, chosen), "--into", str(path), "--json"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return place
+    return path
 
 
-def kinds(client: Client, ids: list[str], chance: random.Random) -> dict[str, tuple[Callable[[], Request], float]]:
-    """What is asked for, and the rate to begin with."""
+def kinds(client: Client, ids: list[str], rng: random.Random) -> dict[str, tuple[Callable[[], Request], float]]:
+    """Return a request factory and a first rate for each kind of request."""
 
     def search(explain: bool) -> Callable[[], Request]:
         tail = "&explain=true" if explain else ""
-        return lambda: client.get(f"/api/search?q={quote(chance.choice(SENTENCES))}&top=10{tail}")
+        return lambda: client.get(f"/api/search?q={quote(rng.choice(SENTENCES))}&top=10{tail}")
 
     def ground(photos: list[str]) -> Callable[[], Request]:
-        return lambda: client.post(
-            "/api/ground", {"photo": chance.choice(photos), "sentence": chance.choice(SENTENCES)}
-        )
+        return lambda: client.post("/api/ground", {"photo": rng.choice(photos), "sentence": rng.choice(SENTENCES)})
 
-    asked = ((search(False), 10.0), (search(True), 5.0), (ground(ids[:12]), 5.0), (ground(ids), 1.0))
-    return dict(zip(KINDS, asked, strict=True))
+    requests = ((search(False), 10.0), (search(True), 5.0), (ground(ids[:12]), 5.0), (ground(ids), 1.0))
+    return dict(zip(KINDS, requests, strict=True))
 
 
-async def measured(link: str, server: int, options: argparse.Namespace) -> dict[str, list[Load]]:
+async def measure(link: str, server: int, options: argparse.Namespace) -> dict[str, list[Load]]:
     address = urlsplit(link)
     client = Client(address.hostname or "127.0.0.1", address.port or 80)
     ids = await photo_ids(client)
@@ -232,20 +229,20 @@ async def measured(link: str, server: int, options: argparse.Namespace) -> dict[
         if options.only and kind not in options.only:
             continue
         if kind == "ground, any photo" and len(ids) <= 16:
-            print(f"{kind}: needs more than 16 photos, because so many are remembered; left out")
+            print(f"{kind}: left out, it needs more than 16 photos (the size of the server's cache)")
             continue
-        for _ in range(8):  # warm
-            await client.ask(make())
+        for _ in range(8):  # warm-up
+            await client.send(make())
 
         async def held_at(rate: float, make: Callable[[], Request] = make) -> Load | None:
             tried = await load(client, make, rate, options.seconds, server)
             if options.verbose:
-                print(f"    {line_of(tried)}", file=sys.stderr)
+                print(f"    {format_load(tried)}", file=sys.stderr)
             return tried if tried.holds(options.limit_ms) else None
 
-        best = await highest(held_at, first)
+        best = await find_highest_rate(held_at, first)
         if best is None:
-            print(f"{kind}: no rate is held at p99 under {options.limit_ms:.0f} ms")
+            print(f"{kind}: no rate was held at p99 under {options.limit_ms:.0f} ms")
             continue
         found[kind] = [best]
         for times in (2, 4):
@@ -258,24 +255,24 @@ async def measured(link: str, server: int, options: argparse.Namespace) -> dict[
 async def photo_ids(client: Client) -> list[str]:
     reader, writer = await asyncio.open_connection(client.host, client.port)
     writer.write(client.get("/api/photos?limit=1000").data.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-    answer = await reader.read()
+    response = await reader.read()
     writer.close()
-    return [photo["id"] for photo in json.loads(answer.partition(b"\r\n\r\n")[2])["photos"]]
+    return [photo["id"] for photo in json.loads(response.partition(b"\r\n\r\n")[2])["photos"]]
 
 
-def line_of(tried: Load) -> str:
+def format_load(tried: Load) -> str:
     return (
         f"{tried.rate:7.1f}/s: {tried.answered:5} answered, p50 {tried.p50:6.0f} ms, p99 {tried.p99:6.0f} ms; "
-        f"{tried.refused:5} told to come again within {tried.refused_p99:4.0f} ms; {tried.failed} failed; "
+        f"{tried.refused:5} refused within {tried.refused_p99:4.0f} ms; {tried.failed} failed; "
         f"cores {tried.server_cpu:.2f} + {tried.own_cpu:.2f}"
     )
 
 
 def print_kind(kind: str, loads: list[Load], server: int, limit_ms: float) -> None:
     held, twice, four, after = loads
-    print(f"\n{kind}: {held.rate:.1f} a second held at p99 under {limit_ms:.0f} ms")
+    print(f"\n{kind}: {held.rate:.1f} per second held at p99 under {limit_ms:.0f} ms")
     for name, tried in (("held", held), ("twice", twice), ("four times", four), ("half, after", after)):
-        print(f"  {name:12} {line_of(tried)}")
+        print(f"  {name:12} {format_load(tried)}")
     print(f"  memory {memory_of(server):.0f} MB", flush=True)
 
 
@@ -291,15 +288,15 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        index = options.index or made_index(options.images, options.photos, Path(folder))
-        with served(index) as (link, server):
-            print(f"{link} on {os.cpu_count()} cores, {options.seconds:.0f} s a rate", flush=True)
-            found = asyncio.run(measured(link, server, options))
+        index = options.index or make_index(options.images, options.photos, Path(folder))
+        with serve_index(index) as (link, server):
+            print(f"{link} on {os.cpu_count()} cores, {options.seconds:.0f} s per rate", flush=True)
+            found = asyncio.run(measure(link, server, options))
     if options.json:
         document = {kind: [asdict(each) for each in loads] for kind, loads in found.items()}
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if any(each.failed for loads in found.values() for each in loads):
-        sys.exit("some requests were neither answered nor told to come again")
+        sys.exit("some requests were neither answered nor refused")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The benchmarks that `all.py` runs: how, for how long at most, against whom, and which lines tell most."""
+"""The benchmarks that `all.py` runs: commands, time limits, peers, and the lines of output to show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DATA, PEERS, IMAGES = "{data}", "{peers}", "{images}"
-"""Replaced by the data set directory, the Python of the peers and the folder of photos."""
+"""Placeholders for the data set directory, the Python of the peers and the folder of photos."""
 
 PEER_PACKAGES = (
     "faiss-cpu",
@@ -26,19 +26,19 @@ class Benchmark:
     Attributes
     ----------
     name
-        In the page, and for ``--only``.
+        Name in the page and for ``--only``.
     command
         Script and options.
     quick
-        Options instead, for ``--quick``: small sizes that only show that it works.
+        Options for ``--quick``: small sizes, to check that it runs.
     minutes
-        It is ended after so long.
+        Time limit.
     peer
-        Whom it is measured against.
+        What it is compared with.
     among_peers
-        Its peers are imported beside ours, so it runs in their environment where there is one.
+        Whether it imports its peers, so that it must run in their environment.
     shown
-        A regular expression for the lines of its output that go into the table at the top.
+        Regular expression for the lines of output that go into the table of the page.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Benchmark:
 
 
 SUITE = (
-    Benchmark("import", ("data.py",), (), 10, "merely unzipping and parsing the files", "bare reading"),
+    Benchmark("import", ("data.py",), (), 10, "only unzipping and parsing the files", "bare reading"),
     Benchmark("tokens", ("tokens.py",), (), 10, "the Java tokenizer of pycocoevalcap", "ratio"),
     Benchmark("caption scores", ("captions.py",), ("--rounds", "1"), 15, "pycocoevalcap (Java)", "times as fast"),
     Benchmark(
@@ -129,7 +129,7 @@ SUITE = (
         ("proposals.py", DATA, "--photos", "200"),
         (DATA, "--photos", "4", "--methods", "head"),
         40,
-        "Edge Boxes, selective search, boxes that never look",
+        "Edge Boxes, selective search, boxes that ignore the photo",
         r"^\s*R@1 |\[",
     ),
     Benchmark(
@@ -185,7 +185,7 @@ SUITE = (
         ("search.py", "--regions", "20", "--photos", "100000", "--sentence", "two dogs in the snow"),
         ("--regions", "5", "--photos", "500", "--queries", "3"),
         60,
-        "the exact answer of a plain product",
+        "exact search by matrix multiplication",
         "recall|memory|ms",
     ),
     Benchmark(

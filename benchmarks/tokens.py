@@ -1,7 +1,7 @@
 """Compare `deixis.tokens.words` with the Java tokenizer of pycocoevalcap on all captions under $DEIXIS_DATA.
 
-Needs java and pycocoevalcap. Prints, for each source, how many captions have the same words, and how long each
-tokenizer took; then the first captions that differ.
+Needs java and pycocoevalcap. Prints, for each source, the share of captions with the same words and the time of each
+tokenizer, and then the first captions that differ.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def entities(folder: Path) -> list[str]:
     return captions
 
 
-def as_people_write(caption: str) -> str:
+def join_punctuation(caption: str) -> str:
     """Join punctuation and clitics to the word before them: 'a man 's hat .' is "a man's hat."."""
     caption = re.sub(r" (n't|'(?:s|m|d|re|ve|ll)?)(?= )", r"\1", caption)
     caption = re.sub(r'" ([^"]*) "', r'"\1"', caption)
@@ -64,11 +64,11 @@ def compare(source: str, captions: list[str]) -> None:
 
 def main() -> None:
     if "DEIXIS_DATA" not in os.environ:
-        sys.exit("set DEIXIS_DATA to the folder that holds flickr8k and flickr30k_entities")
+        sys.exit("set DEIXIS_DATA to a folder that contains flickr8k and flickr30k_entities")
     folder = Path(os.environ["DEIXIS_DATA"])
     for source, captions in (("Flickr8k", flickr8k(folder)), ("Flickr30k Entities", entities(folder))):
         compare(source, captions)
-        compare(f"{source}, as people write", [as_people_write(caption) for caption in captions])
+        compare(f"{source}, natural punctuation", [join_punctuation(caption) for caption in captions])
 
 
 if __name__ == "__main__":

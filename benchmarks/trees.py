@@ -1,11 +1,10 @@
-"""How fast trees are read level by level, beside a plain loop over nodes, forward and backward.
+"""Speed of the H-LSTM computed level by level, compared with a plain loop over nodes, forward and backward.
 
 python benchmarks/trees.py [--trees 64] [--hidden 512] [--rounds 5] [--captions FILE]
 
-Trees are those of the package's sample captions, or of a text file with a caption a line; the same trees, the same
-weights. Prints milliseconds (the median of the rounds; seconds of the processor, because those of the clock mean little
-on a busy machine), how time grows with the number of nodes, and what one odd tree adds to a batch. A chain's levels are
-computed one after the other, so that it costs more than its nodes; beside it stands what the plain loop takes for it.
+The trees are those of the captions below, or of a text file with one caption per line. Prints CPU milliseconds (the
+median of the rounds), the growth with the number of nodes, and the cost of one unusual tree in a batch. The levels of a
+chain are computed one after another, so it costs more than its nodes; the plain loop is shown for comparison.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from torch import Tensor
 
 from deixis.language.parser import Parser
 from deixis.language.trees import Tree, read_tree
-from deixis.models.trees import Forest
-from deixis.models.trees_lstm import TreeLSTM
+from deixis.models.hm_lstm.tree_lstm import TreeLSTM
+from deixis.models.hm_lstm.trees import Forest
 
 CAPTIONS = (
     "A brown dog is running through the snow with a stick in its mouth.",
@@ -34,7 +33,7 @@ CAPTIONS = (
     "A man and a woman dance.",
     "A group of hikers with large backpacks climb a rocky hill under a cloudy sky.",
 )
-ODD = {
+UNUSUAL = {
     "one word": read_tree("(NN snow)"),
     "a chain of 200": read_tree("(NP (DT a) " * 199 + "(NP (NN dog) (NN dog))" + ")" * 199),
     "a node of 300 words": read_tree("(NP " + "(NN dog) " * 300 + ")"),
@@ -42,8 +41,8 @@ ODD = {
 
 
 def plain_states(cell: TreeLSTM, vectors: Tensor, numbers: dict[str, int], tree: Tree) -> list[Tensor]:
-    """Eq. 2–8, one node after the other: what anybody would write first."""
-    hidden = cell.hidden
+    """Compute Eq. 2–8 node by node."""
+    hidden = cell.forget_bias.numel()
     h: dict[int, Tensor] = {}
     c: dict[int, Tensor] = {}
     nodes = list(tree.nodes())
@@ -67,7 +66,7 @@ def plain_states(cell: TreeLSTM, vectors: Tensor, numbers: dict[str, int], tree:
 
 
 def milliseconds(states: Callable[[], Tensor], cell: TreeLSTM, rounds: int) -> tuple[float, float]:
-    """Forward, and backward, after one round that does not count."""
+    """Time forward and backward, after a warm-up round."""
     forward, backward = [], []
     for _ in range(rounds + 1):
         cell.zero_grad()
@@ -97,7 +96,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cell = TreeLSTM(300, chosen.hidden)
     some = trees_of(captions, 8 * chosen.trees)
-    forest = Forest.of([*some, *ODD.values()])
+    forest = Forest.from_trees([*some, *UNUSUAL.values()])
     vectors = torch.randn(len(forest.words) + 1, 300)
     numbers = {word: number for number, word in enumerate(forest.words)}
 
@@ -117,16 +116,16 @@ def main() -> None:
     print(f"  level by level  {ours[0]:8.1f} {ours[1]:8.1f}")
     print(f"  node by node    {loop[0]:8.1f} {loop[1]:8.1f}")
     print(f"  times as fast   {loop[0] / ours[0]:8.1f} {loop[1] / ours[1]:8.1f}   both {sum(loop) / sum(ours):.1f}")
-    print("trees, nodes, µs a node (forward and backward)")
+    print("trees, nodes, µs per node (forward and backward)")
     for count in (chosen.trees // 2, chosen.trees, 2 * chosen.trees, 4 * chosen.trees, 8 * chosen.trees):
         taken = sum(by_level(range(count)))
         print(f"  {count:5d} {int(forest.starts[count]):7d} {1000 * taken / forest.starts[count]:8.1f}")
-    print("one odd tree in the batch: ms more than without; as many nodes of others; the tree alone, node by node")
-    for place, (name, odd) in enumerate(ODD.items()):
-        row = len(some) + place
+    print("one unusual tree in the batch: extra ms; ms for as many other nodes; the tree alone, node by node")
+    for number, (name, unusual) in enumerate(UNUSUAL.items()):
+        row = len(some) + number
         more = sum(by_level([*base, row])) - sum(ours)
         share = (forest.starts[row + 1] - forest.starts[row]) * sum(ours) / nodes
-        print(f"  {name:20s} {more:8.1f} {share:8.1f} {sum(by_node([odd])):8.1f}")
+        print(f"  {name:20s} {more:8.1f} {share:8.1f} {sum(by_node([unusual])):8.1f}")
 
 
 if __name__ == "__main__":

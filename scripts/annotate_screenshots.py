@@ -1,9 +1,9 @@
-"""Make the screenshots of the annotation workbench that ``docs/annotate.md`` shows.
+"""Take the screenshots of the annotation workbench for ``docs/guides/annotate.md``.
 
 python scripts/annotate_screenshots.py [--out docs/pictures] [--chromium /usr/bin/chromium] [--only NAME…]
 
-A simulated crowd annotates the sample photos until there is something to see, and a browser looks at it; needs
-playwright (in the test extra) and Chromium.
+A simulated crowd annotates the sample photos, and a browser opens the workbench. Needs playwright (in the test extra)
+and Chromium.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from pathlib import Path
 
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
+from simulated_crowd import CARELESS, HONEST, Kind, SimulatedWorker, Truth, lease, submit
 
-from deixis.annotate.assigning import Given, next_question
-from deixis.annotate.known import add_known
-from deixis.annotate.material import material_of
-from deixis.annotate.opening import open_to_work
+from deixis.annotate.judgements import JudgementResult, skip_question
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.maintenance import open_for_work
+from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project, add_photos, make_project
-from deixis.annotate.recording import record, skip
-from deixis.annotate.rehearsal import CARELESS, HONEST, Kind, Simulated, Truth
+from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.settings import Settings
-from deixis.annotate.walks import Task
+from deixis.annotate.web.app import make_app
+from deixis.annotate.web.context import Limits
+from deixis.annotate.workflow import Task
 from deixis.data.dataset import Dataset
-from deixis.data.importing import import_dataset
+from deixis.data.imports import import_dataset
 from deixis.data.records import Photo
 from deixis.data.samples import SAMPLES
-from deixis.server.annotate.app import make_app
-from deixis.server.annotate.desk import Limits
 
 LAPTOP = {"width": 1280, "height": 800}
 TABLET = {"width": 820, "height": 1180}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-PASSWORD = "a password for pictures"  # noqa: S105 - of nobody
-NO_HASTE = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
-PERFECT = Kind("perfect", errs=0.0, shake=0.01)
-HOURS = 9 * 3600.0
-ENOUGH = 600
-"""Answers that the crowd of the dashboard gives."""
+PASSWORD = "a password for pictures"  # noqa: S105 - of no account
+NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
+PERFECT = Kind("perfect", error_rate=0.0, box_noise=0.01)
+DURATION_S = 9 * 3600.0
+ANSWERS = 600
+"""Number of answers before the screenshot of the dashboard."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A task on a photo, as large as a screen."""
+    """A screenshot of a task on a photo."""
 
     name: str
     task: Task
@@ -73,56 +73,56 @@ SHOTS = (
 
 
 class Crowd:
-    """People who annotate in simulated time."""
+    """Simulated workers that annotate in simulated time."""
 
     def __init__(
         self, project: Project, photos: Sequence[Photo], kinds: dict[str, Kind], *, ago_s: float = 0.0, seed: int = 0
     ) -> None:
         self.project, self.truths = project, {photo.id: Truth(photo) for photo in photos}
-        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.rng = random.Random(seed)  # noqa: S311 - no secret
         self.members = [
-            Simulated(invite(project, name, vouched=True)[0], kind, random.Random(seed + place))  # noqa: S311
-            for place, (name, kind) in enumerate(kinds.items())
+            SimulatedWorker(invite(project, name, vouched=True)[0], kind, random.Random(seed + index))  # noqa: S311
+            for index, (name, kind) in enumerate(kinds.items())
         ]
         self.now = time.time() - ago_s
         project.clock = lambda: self.now
 
-    def work(self, pace_s: float, besides: Callable[[Given], bool] = lambda given: False) -> bool:
-        """Everybody answers one question; whether there was any."""
+    def work(self, pace_s: float, is_skipped: Callable[[LeasedQuestion], bool] = lambda question: False) -> bool:
+        """Let every worker answer one question; return whether there was any."""
         worked = False
         for member in self.members:
-            given = next_question(self.project, member.id)
-            if given is None or besides(given):
+            question = lease(self.project, member.id)
+            if question is None or is_skipped(question):
                 continue
-            said, box = member.answer(given, self.truths[given.photo])
-            took = self.chance.uniform(3, 12)
-            record(self.project, member.id, given.token, said.value, box=box, seconds=took)
+            answer, box = member.answer(question, self.truths[question.photo])
+            seconds = self.rng.uniform(3, 12)
+            submit(self.project, member.id, question.token, answer.value, box=box, seconds=seconds)
             self.now += pace_s
             worked = True
         return worked
 
-    def rest(self) -> None:
-        """Time is real again."""
+    def stop_clock(self) -> None:
+        """Return to real time."""
         self.project.clock = time.time
 
 
 @contextmanager
-def project_of(photos: Sequence[Photo], known: Sequence[Photo] = (), **settings: object) -> Iterator[Project]:
-    """A project in a folder that is removed afterwards."""
+def temporary_project(photos: Sequence[Photo], known: Sequence[Photo] = (), **settings: object) -> Iterator[Project]:
+    """A temporary project."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sample photos"
         make_project(path, images=SAMPLES / "images", settings=Settings(**settings)).close()  # type: ignore[arg-type]
-        project = open_to_work(path)
-        add_known(project, known)
-        add_photos(project, map(material_of, photos))
+        project = open_for_work(path)
+        add_known_photos(project, known)
+        add_photos(project, map(prepare_photo, photos))
         yield project
         project.close()
 
 
 @contextmanager
 def served(project: Project) -> Iterator[str]:
-    """The address of the workbench."""
-    server = uvicorn.Server(uvicorn.Config(make_app(project, limits=NO_HASTE), port=0, log_level="warning"))
+    """Serve the workbench and yield its address."""
+    server = uvicorn.Server(uvicorn.Config(make_app(project, limits=NO_LIMITS), port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -132,56 +132,56 @@ def served(project: Project) -> Iterator[str]:
     thread.join(10)
 
 
-def enter(page: Page, address: str, token: str) -> None:
-    """Join with an invitation, beside the page."""
+def join(page: Page, address: str, token: str) -> None:
+    """Join with an invitation, by a request outside the page."""
     page.request.post(f"{address}api/join", data={"token": token, "password": PASSWORD})
 
 
-def settled(page: Page) -> None:
-    """Until all pictures are painted."""
+def wait_for_images(page: Page) -> None:
+    """Wait until all images are loaded."""
     while not page.evaluate("[...document.images].every(each => each.complete)"):
         page.wait_for_timeout(50)
     page.wait_for_timeout(500)
 
 
-def keep(page: Page, path: Path) -> None:
-    """Take the picture."""
+def take_screenshot(page: Page, path: Path) -> None:
+    """Write a screenshot."""
     page.screenshot(path=path, type="jpeg", quality=88)
 
 
-def opened(browser: Browser, shot: Shot) -> Page:
-    """A page of a screen."""
+def open_page(browser: Browser, shot: Shot) -> Page:
+    """Open a page of the size of a screenshot."""
     size = TABLET if shot.is_tablet else LAPTOP
     return browser.new_page(viewport=size, has_touch=shot.is_tablet, color_scheme=shot.scheme)  # type: ignore[arg-type]
 
 
 def take_task(browser: Browser, photos: dict[str, Photo], shot: Shot, out: Path) -> None:
-    """One task, as soon as the crowd has brought a photo there."""
+    """Take the screenshot of a task, once a photo has reached it."""
     photo = photos[shot.photo]
-    with project_of([photo], first_items=0) as project:
+    with temporary_project([photo], first_items=0) as project:
         crowd = Crowd(project, [photo], dict.fromkeys(("Bob", "Cleo", "Dan", "Eve"), PERFECT))
         ann, token = invite(project, "Ann", vouched=True)
-        while next_question(project, ann, only=[shot.task]) is None:
-            assert crowd.work(0.0), f"{shot.name}: nothing is asked"  # noqa: S101
-        crowd.rest()
+        while lease(project, ann, tasks=[shot.task]) is None:
+            assert crowd.work(0.0), f"{shot.name}: no question of this task"  # noqa: S101
+        crowd.stop_clock()
         with served(project) as address:
-            page = opened(browser, shot)
-            enter(page, address, token)
+            page = open_page(browser, shot)
+            join(page, address, token)
             page.goto(address)
             page.locator('.answer[aria-disabled="false"]').last.wait_for()
             if shot.task is Task.DRAWING:
                 draw_true_box(page, project, ann, crowd)
-            settled(page)
-            keep(page, out / f"{shot.name}.jpg")
+            wait_for_images(page)
+            take_screenshot(page, out / f"{shot.name}.jpg")
             page.close()
 
 
 def draw_true_box(page: Page, project: Project, worker: str, crowd: Crowd) -> None:
-    """Draw what is to be drawn."""
-    given = next_question(project, worker)
-    assert given is not None  # noqa: S101
-    truth = crowd.truths[given.photo]
-    x1, y1, x2, y2 = truth.missing(given.asked["mentions"][0], given.asked["boxes"])[0]
+    """Draw a gold box that is still missing."""
+    question = lease(project, worker)
+    assert question is not None  # noqa: S101
+    truth = crowd.truths[question.photo]
+    x1, y1, x2, y2 = truth.missing(question.content["mentions"][0], question.content["boxes"])[0]
     canvas = page.locator(".canvas").bounding_box()
     assert canvas is not None  # noqa: S101
     across, down = canvas["width"] / truth.photo.width, canvas["height"] / truth.photo.height  # type: ignore[operator]
@@ -192,9 +192,9 @@ def draw_true_box(page: Page, project: Project, worker: str, crowd: Crowd) -> No
 
 
 def take_pages(browser: Browser, photos: dict[str, Photo], out: Path) -> None:
-    """What reviewers and owners see of a project that is half done."""
+    """Take the screenshots of the review and the dashboard of a half-finished project."""
     known = [photos[name] for name in ("coffee", "cat")]
-    asked = [photo for photo in photos.values() if photo not in known]
+    annotated = [photo for photo in photos.values() if photo not in known]
     settings = {
         "test_questions": 0,
         "first_items": 0,
@@ -202,38 +202,34 @@ def take_pages(browser: Browser, photos: dict[str, Photo], out: Path) -> None:
         "votes_to_review": 3,
         "bad_boxes_to_review": 2,
     }
-    with project_of(asked, known, **settings) as project:
+    with temporary_project(annotated, known, **settings) as project:
         kinds = dict.fromkeys(("Ann", "Bob", "Cleo", "Dan", "Eve"), HONEST) | {"Finn": CARELESS}
-        crowd = Crowd(project, list(photos.values()), kinds, ago_s=HOURS)
-        given_back(project, crowd)
+        crowd = Crowd(project, list(photos.values()), kinds, ago_s=DURATION_S)
+        skip_one_question(project, crowd)
         answered = 0
-        while answered < ENOUGH and crowd.work(HOURS / ENOUGH * (0.4 + 0.5 * (answered // 80 % 3))):
+        while answered < ANSWERS and crowd.work(DURATION_S / ANSWERS * (0.4 + 0.5 * (answered // 80 % 3))):
             answered += len(kinds)
-        crowd.rest()
+        crowd.stop_clock()
         _, token = invite(project, "Olga", role=Role.OWNER)
         with served(project) as address:
             page = browser.new_page(viewport=LAPTOP)  # type: ignore[arg-type]
-            enter(page, address, token)
-            for place, size in (("review", LAPTOP), ("dashboard", TABLET)):
+            join(page, address, token)
+            for view, size in (("review", LAPTOP), ("dashboard", TABLET)):
                 page.set_viewport_size(size)  # type: ignore[arg-type]
-                page.goto(f"{address}#/{place}")
-                settled(page)
-                keep(page, out / f"annotate-{place}.jpg")
+                page.goto(f"{address}#/{view}")
+                wait_for_images(page)
+                take_screenshot(page, out / f"annotate-{view}.jpg")
             page.close()
 
 
-def given_back(project: Project, crowd: Crowd) -> None:
-    """Somebody has something to say."""
+def skip_one_question(project: Project, crowd: Crowd) -> None:
+    """Let a worker skip a question with a remark."""
     member = crowd.members[0].id
-    given = next_question(project, member)
-    assert given is not None  # noqa: S101
-    skip(
-        project,
-        member,
-        given.token,
-        bad_phrase=given.asked["mentions"][0],
-        seconds=8.0,
-        remark="Half a phrase, I think.",
+    question = lease(project, member)
+    assert question is not None  # noqa: S101
+    details = {"bad_phrase": question.content["mentions"][0], "seconds": 8.0, "remark": "Half a phrase, I think."}
+    project.database.run(
+        lambda connection: skip_question(project, connection, member, question.token, **details), JudgementResult.cache
     )
 
 
@@ -242,19 +238,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"))
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument(
-        "--only", nargs="*", default=[], metavar="NAME", help="of these pictures, such as annotate-link"
+        "--only", nargs="*", default=[], metavar="NAME", help="names of screenshots, such as annotate-link"
     )
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         import_dataset(Path(folder) / "data", images=SAMPLES / "images", entities=SAMPLES / "entities")
         photos = {photo.id: photo for photo in Dataset(Path(folder) / "data").photos}
-        browser = driver.chromium.launch(executable_path=given.chromium, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=args.chromium, args=FLAGS)
         for shot in SHOTS:
-            if not given.only or shot.name in given.only:
-                take_task(browser, photos, shot, given.out)
-        if not given.only or "annotate-pages" in given.only:
-            take_pages(browser, photos, given.out)
+            if not args.only or shot.name in args.only:
+                take_task(browser, photos, shot, args.out)
+        if not args.only or "annotate-pages" in args.only:
+            take_pages(browser, photos, args.out)
         browser.close()
 
 

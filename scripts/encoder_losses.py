@@ -1,4 +1,4 @@
-"""What ``scripts/train_encoder.py`` makes small: four losses."""
+"""The four losses of ``scripts/train_encoder.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Grounded:
-    """The phrases of a batch (p of them) with what they may point at."""
+    """The p phrases of a batch and their candidate regions."""
 
     phrases: Tensor
     names: Tensor
@@ -26,7 +26,7 @@ class Grounded:
 
 
 class Losses(nn.Module):
-    """The four losses, with a learned sharpness for each kind of comparison."""
+    """The four losses, with a trained inverse temperature for each kind of comparison."""
 
     def __init__(self, smoothing: float) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Losses(nn.Module):
         return (both[0] + both[1]) / 2
 
     def grounding(self, found: Grounded) -> Tensor:
-        """A phrase among the boxes of its photo and gold regions of other photos; a gold region among all phrases."""
+        """Match phrases with boxes of their photo and gold regions of other photos, and gold regions with phrases."""
         own = torch.einsum("pe,pne->pn", found.phrases, found.candidates[found.photo]) * self.scale(2)
         across = found.phrases @ found.gold.T * self.scale(2)
         same_photo = found.photo[:, None] == found.photo[None, :]
@@ -58,7 +58,7 @@ class Losses(nn.Module):
         return (forward.mean() + backward.mean()) / 2
 
     def boxes(self, logits: Tensor, boxes: Tensor, anchors: Tensor, gold: Tensor) -> Tensor:
-        """Anchors near a gold box learn to reach it and say how near they got; the others say that nothing is there."""
+        """Train anchors near a gold box to regress it and to predict their IoU, and the others to predict 0."""
         there = gold[..., 0] >= 0
         with torch.no_grad():
             overlap = iou(anchors.expand(len(gold), -1, -1), gold) * there[:, None, :]
@@ -72,6 +72,6 @@ class Losses(nn.Module):
         with torch.no_grad():
             quality[positive] = aligned_iou(boxes[positive], target_box[positive])
         focus = (quality - logits.sigmoid()).abs().square().detach()
-        said = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
+        quality_loss = functional.binary_cross_entropy_with_logits(logits, quality, reduction="none") * focus
         count = positive.sum().clamp(min=1)
-        return (1 - reached).mean() + said.sum() / count
+        return (1 - reached).mean() + quality_loss.sum() / count

@@ -1,4 +1,4 @@
-"""The two sides of ``scripts/train_encoder.py``: captions and phrases on one, photos and their regions on the other."""
+"""The text tower (captions, phrases) and the photo tower (photos, regions) of ``scripts/train_encoder.py``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.vision.encoders.opened import IMAGENET
+from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.vit import VisionTransformer
-from deixis.vision.pooling import pool_batch
+from deixis.vision.feature_map import pool_batch
 from deixis.vision.proposals.head import ProposalHead
 
 
 class TextTower(nn.Module):
-    """Words to a vector: pretrained word vectors, a bidirectional GRU, the maximum over the words."""
+    """Text encoder: pretrained word vectors, a bidirectional GRU, max pooling over the words."""
 
     def __init__(self, vectors: np.ndarray, hidden: int, embedding: int, drop: float) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class TextTower(nn.Module):
 
 
 class PhotoTower(nn.Module):
-    """Pixels to a map, and the map's means to vectors."""
+    """Image encoder with embeddings of photos and regions."""
 
     def __init__(self, encoder: VisionTransformer, head: ProposalHead, embedding: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class PhotoTower(nn.Module):
         return functional.normalize(self.whole(cells.mean(dim=(2, 3))), dim=-1)
 
     def regions(self, cells: Tensor, boxes: Tensor) -> Tensor:
-        """Vectors (b, n, embedding) for boxes (b, n, 4), which are fractions."""
+        """Return region embeddings (b, n, embedding) of boxes (b, n, 4), given as fractions."""
         sides = boxes[..., 2:] - boxes[..., :2]
         place = torch.cat([boxes, sides.prod(dim=-1, keepdim=True)], dim=-1)
         return functional.normalize(self.region(pool_batch(cells, boxes)) + self.place(place), dim=-1)

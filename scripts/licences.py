@@ -1,7 +1,6 @@
-"""A page with the licence of every package that deixis can come with: python scripts/licences.py [--out FILE].
+"""Write a page with the licences of all dependencies: python scripts/licences.py [--out FILE].
 
-Ends with 1 where a package that users install is under a licence that would bind all of deixis (GPL, AGPL, SSPL), or
-states none.
+Exits with 1 if a package that users install has a strong copyleft licence (GPL, AGPL, SSPL) or states none.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from dependencies import TESTS, Dependency, dependencies, missing
+from dependencies import DEVELOPMENT, Dependency, dependencies, missing
 
 _STRONG = re.compile(r"\bA?GPL|GNU (?:Affero )?General Public|SSPL|Server Side Public", re.IGNORECASE)
 _WEAK = re.compile(r"LGPL|Lesser General|MPL|Mozilla", re.IGNORECASE)
@@ -25,33 +24,33 @@ METEOR and the weights state their own terms beside them.
 - {weak} under licences that ask to share changes to the package itself (LGPL, MPL): used as they are published
 - none that users install is under a licence that would bind programs around it (GPL, AGPL)
 
-Packages for tests only are listed too; they are not needed to use deixis, and nothing of them is shipped.
+Packages for development only (tests, documentation) are listed too; they are not needed to use deixis and not shipped.
 """
 
 
-def binds_everything(licence: str) -> bool:
-    """Whether a licence reaches beyond the package: GPL and its like, unless there is a choice."""
+def is_strong_copyleft(licence: str) -> bool:
+    """Return whether a licence is strong copyleft, such as GPL, without an alternative."""
     choices = re.split(r"\bOR\b", licence)
     return all(bool(_STRONG.search(re.sub(r"LGPL\S*", "", choice))) for choice in choices)
 
 
-def troubles(found: list[Dependency]) -> list[str]:
-    """What must not be shipped."""
-    shipped = [each for each in found if each.use != TESTS]
-    bound = [f"{each.name}: {each.licence}" for each in shipped if binds_everything(each.licence)]
-    carried = [
-        f"{each.name}: its wheel carries {each.also}" for each in shipped if binds_everything(each.also or "MIT")
+def find_problems(found: list[Dependency]) -> list[str]:
+    """Return the problems of packages that users install."""
+    shipped = [each for each in found if each.use != DEVELOPMENT]
+    copyleft = [f"{each.name}: {each.licence}" for each in shipped if is_strong_copyleft(each.licence)]
+    bundled = [
+        f"{each.name}: its wheel contains {each.also}" for each in shipped if is_strong_copyleft(each.also or "MIT")
     ]
-    silent = [f"{each.name}: states no licence" for each in shipped if each.licence == "not stated"]
-    return bound + carried + silent
+    unstated = [f"{each.name}: states no licence" for each in shipped if each.licence == "not stated"]
+    return copyleft + bundled + unstated
 
 
 def page(found: list[Dependency], absent: list[str]) -> str:
-    """The report in Markdown."""
-    weak = [each for each in found if _WEAK.search(f"{each.licence} {each.also}") and each.use != TESTS]
-    shipped = [each for each in found if each.use != TESTS]
+    """Return the report in Markdown."""
+    weak = [each for each in found if _WEAK.search(f"{each.licence} {each.also}") and each.use != DEVELOPMENT]
+    shipped = [each for each in found if each.use != DEVELOPMENT]
     lines = [_HEAD.format(permissive=len(shipped) - len(weak), weak=len(weak))]
-    lines += ["| package | version | licence | in its wheel | use | asked for by |", "|---|---|---|---|---|---|"]
+    lines += ["| package | version | licence | in its wheel | use | required by |", "|---|---|---|---|---|---|"]
     for each in found:
         by = ", ".join(each.needed_by[:3]) + (" …" if len(each.needed_by) > 3 else "")
         lines.append(f"| {each.name} | {each.version} | {each.licence} | {each.also} | {each.use} | {by} |")
@@ -70,8 +69,8 @@ def main() -> None:
         out.write_text(text, encoding="utf-8")
     else:
         print(text, end="")
-    if wrong := troubles(found):
-        sys.exit("\n".join(wrong))
+    if problems := find_problems(found):
+        sys.exit("\n".join(problems))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Make the screenshots of the web app that the README and ``docs/web.md`` show.
+"""Take the screenshots of the web app for the README and ``docs/reference/http.md``.
 
 python scripts/screenshots.py [--out docs/pictures] [--chromium /usr/bin/chromium]
 
@@ -28,7 +28,7 @@ SENTENCE = "A woman in a blue shirt holds a phone in front of an old building."
 
 @contextmanager
 def demo() -> Iterator[str]:
-    """The address of a demo that runs meanwhile."""
+    """Run a demo and yield its address."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "deixis.cli.main", "demo", "--no-open", "--port", "0", "--into", f"{folder}/i"]
         running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
@@ -41,9 +41,9 @@ def demo() -> Iterator[str]:
             running.wait()
 
 
-def settled(page: Page) -> None:
-    """Until every picture is there and nothing is looked for any more."""
-    # Not `wait_for_function`: the page's own policy forbids what it would run.
+def wait_until_loaded(page: Page) -> None:
+    """Wait until all images are loaded and no search is running."""
+    # Not `wait_for_function`, which the content security policy of the page forbids.
     while not page.evaluate(
         "[...document.images].every(each => each.complete) && !document.body.innerText.includes('Looking …')"
     ):
@@ -52,13 +52,13 @@ def settled(page: Page) -> None:
 
 
 def show_hits(page: Page, address: str) -> None:
-    """What is found for a sentence."""
+    """Open the results of a query."""
     page.goto(f"{address}?q={QUERY.replace(' ', '+')}")
     page.locator(".tile").first.wait_for(timeout=60_000)
 
 
 def show_photo(page: Page, address: str) -> None:
-    """The photo of a woman at a building, with a sentence about it."""
+    """Open a photo with a sentence about it."""
     page.goto(address)
     page.get_by_label(re.compile("tourist")).first.click()
     page.get_by_label("A sentence about this photo").fill(SENTENCE)
@@ -76,11 +76,11 @@ SHOTS = (
 
 
 def take_all(browser: Browser, address: str, out: Path) -> None:
-    """Every screenshot, each in a page of its own."""
+    """Take every screenshot in its own page."""
     for name, show, size, scheme in SHOTS:
         page = browser.new_page(viewport=size, color_scheme=scheme, device_scale_factor=2 if size is PHONE else 1)  # type: ignore[arg-type]
         show(page, address)
-        settled(page)
+        wait_until_loaded(page)
         page.screenshot(path=out / f"{name}.jpg", type="jpeg", quality=88)
         page.close()
 
@@ -89,16 +89,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("docs/pictures"))
     parser.add_argument("--chromium", default="/usr/bin/chromium")
-    parser.add_argument("--address", help="of a server that runs already, instead of a demo")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--address", help="address of a running server, instead of a demo")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=given.chromium, args=FLAGS)
-        if given.address:
-            take_all(browser, given.address, given.out)
+        browser = driver.chromium.launch(executable_path=args.chromium, args=FLAGS)
+        if args.address:
+            take_all(browser, args.address, args.out)
         else:
             with demo() as address:
-                take_all(browser, address, given.out)
+                take_all(browser, address, args.out)
         browser.close()
 
 

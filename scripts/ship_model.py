@@ -1,8 +1,10 @@
-"""Put a trained model into the package: half precision, without what only its directory needs.
+"""Copy a trained model, or the trained encoder or proposal head, into the package, in half precision.
 
-python scripts/ship_model.py MODEL NAME
+python scripts/ship_model.py FOLDER NAME
 
-MODEL is what ``deixis train`` left. `about.json` and `README.md` of the shipped model are written by hand, and stay.
+FOLDER is a directory from ``deixis train`` or, for NAME encoder or head, from ``scripts/retrain.py encoder``. The
+description in `config.json` (summary, training data, licence, scores) and the card `README.md` of the shipped model are
+written by hand and kept.
 """
 
 from __future__ import annotations
@@ -10,21 +12,45 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
-from deixis.models.saved import StoredModel
-from deixis.tasks.bundle import FILE, Bundle, new_bundle
-from deixis.tasks.captions.captioning import CaptionBundle
-from deixis.tasks.shipped_models import SHIPPED
+import deixis.vision
+from deixis.models.pipeline import SHIPPED, Pipeline, Provenance, load
+from deixis.storage.artifacts import CONFIG, DESCRIPTION, WEIGHTS, Artifact, read_artifact, read_config, write_into
+
+VISION = Path(deixis.vision.__file__).parent / "models"
+VISION_PARTS = ("encoder", "head")
 
 
-def load_reader(folder: Path) -> Bundle:
-    """A model that reads words itself; vectors of texts are not shipped."""
-    bundle = Bundle.load(folder)
-    if bundle.text is not None:
-        raise SystemExit(f"{folder}: only models that read words themselves are shipped")
-    return bundle
+def ship(pipeline: Pipeline, folder: Path) -> None:
+    """Write weights and configuration of a model to a directory, keeping the description there."""
+    if (folder / CONFIG).is_file():
+        old = Provenance.from_json(read_config(folder)["provenance"])
+        described = {"summary": old.summary, "trained_on": old.trained_on, "licence": old.licence, "scores": old.scores}
+        pipeline.provenance = replace(pipeline.provenance, **described)
+    with tempfile.TemporaryDirectory() as made:
+        pipeline.write(Path(made), half=True)
+        _copy(Path(made), folder)
+
+
+def ship_part(artifact: Artifact, folder: Path, *, half: bool = False) -> None:
+    """Write an artifact that is no model, such as the tagger, to a directory, keeping the description there."""
+    if (folder / CONFIG).is_file():
+        old = read_config(folder).get("provenance", {})
+        described = {name: old[name] for name in DESCRIPTION if name in old}
+        artifact = replace(artifact, provenance=described | artifact.provenance)
+    with tempfile.TemporaryDirectory() as made:
+        write_into(Path(made), artifact, half=half)
+        _copy(Path(made), folder)
+
+
+def _copy(made: Path, folder: Path) -> None:
+    for file in made.rglob("*"):
+        if file.name in (CONFIG, WEIGHTS):
+            target = folder / file.relative_to(made)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
 
 
 def main() -> None:
@@ -32,21 +58,13 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("name")
     chosen = parser.parse_args()
-    if chosen.name == "m-rnn":
-        bundle: Bundle | CaptionBundle = CaptionBundle.load(chosen.model)
-    else:
-        bundle = load_reader(chosen.model)
-    place = SHIPPED / chosen.name
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "model"
-        with new_bundle(made) as unfinished:
-            bundle.write(unfinished)
-            cast(StoredModel, bundle.model).save(unfinished / "model", half=True)
-        shutil.copy(made / FILE, place / FILE)
-        (place / "model").mkdir(exist_ok=True)
-        for file in ("settings.json", "weights.safetensors"):
-            shutil.copyfile(made / "model" / file, place / "model" / file)
+    if chosen.name in VISION_PARTS:
+        ship_part(read_artifact(chosen.model, keep_half=True), VISION / chosen.name)
+        return
+    pipeline = load(chosen.model)
+    if pipeline.text is not None:
+        raise SystemExit(f"{chosen.model}: only models with their own text encoder can be shipped")
+    ship(pipeline, SHIPPED / chosen.name)
 
 
 if __name__ == "__main__":

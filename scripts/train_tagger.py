@@ -1,10 +1,10 @@
-"""Learn the part-of-speech tagger that ships in ``deixis.language.models``.
+"""Train the part-of-speech tagger in ``deixis.language.models``.
 
 python scripts/train_tagger.py --treebank treebank.zip --conll conll2000.zip --silver silver.jsonl
 
 The zips are NLTK's (the 5 % Penn Treebank sample and the CoNLL-2000 chunking data); ``silver.jsonl`` comes from
 ``scripts/silver_tags.py``. The last twenty files of the Treebank sample, CoNLL's test file and every twentieth
-silver caption are held out, and the accuracy on each is printed and kept in ``tagger.json``.
+silver caption are held out; the accuracy on each is printed and stored in its ``config.json``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from perceptron import LabelledSentence, learn
+from ship_model import ship_part
 
-from deixis.language.perceptron import Labelled, learn
-from deixis.language.sequence import FeatureRows, SequenceModel, WordFacts, save_model
+from deixis.language.sequence_model import FeatureRows, SequenceModel, WordFacts
 from deixis.language.tagger import TAGGER_BITS, TAGGER_TEMPLATES, Tagger
 
 Tagged = list[tuple[str, str]]
@@ -28,13 +29,13 @@ Tagged = list[tuple[str, str]]
 BRACKETS = {
     "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]",
 }  # fmt: skip
-# OntoNotes has a few tags that the Treebank has not.
+# OntoNotes has a few tags that are not in the Treebank.
 TAG_OF = {"(": "-LRB-", ")": "-RRB-", "HYPH": ":", "NFP": ":", "ADD": "NN", "AFX": "JJ", "XX": "FW"}
 HELD_OUT_TREEBANK = {f"wsj_{number:04d}.mrg" for number in range(180, 200)}
 
 
 def treebank_files(path: Path) -> Iterator[tuple[str, list[Tagged]]]:
-    """The name and the tagged sentences of each file of the Treebank sample."""
+    """Iterate over the files of the Treebank sample: name and tagged sentences."""
     with zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".mrg"):
@@ -42,7 +43,7 @@ def treebank_files(path: Path) -> Iterator[tuple[str, list[Tagged]]]:
 
 
 def tagged_trees(text: str) -> Iterator[Tagged]:
-    """The leaves of each tree in a file of trees; every tree begins in the first column."""
+    """Iterate over the leaves of each tree; every tree starts in the first column."""
     for tree in re.split(r"(?m)^\(", text)[1:]:
         leaves = re.findall(r"\(([^\s()]+) ([^\s()]+)\)", tree)
         sentence = [(BRACKETS.get(word, word.replace("\\/", "/")), tag) for tag, word in leaves if tag != "-NONE-"]
@@ -60,7 +61,7 @@ def conll_sentences(path: Path, name: str) -> Iterator[Tagged]:
 
 
 def silver_sentences(path: Path) -> Iterator[tuple[str, Tagged]]:
-    """The photo's id and the tagged caption of each line."""
+    """Iterate over photo ids and tagged captions."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             photo_id, tokens, tags = json.loads(line)
@@ -68,12 +69,12 @@ def silver_sentences(path: Path) -> Iterator[tuple[str, Tagged]]:
                 yield photo_id, [(token, TAG_OF.get(tag, tag)) for token, tag in zip(tokens, tags, strict=True)]
 
 
-def labelled(sentences: Iterable[Tagged], labels: list[str]) -> list[Labelled]:
-    """Sentences as the learner wants them."""
+def labelled(sentences: Iterable[Tagged], labels: list[str]) -> list[LabelledSentence]:
+    """Convert sentences to training sentences."""
     facts, rows = WordFacts(), FeatureRows(TAGGER_TEMPLATES, TAGGER_BITS)
     number_of = {label: number for number, label in enumerate(labels)}
     return [
-        Labelled(
+        LabelledSentence(
             rows(facts([word for word, _ in sentence])).astype(np.int32),
             np.array([number_of[tag] for _, tag in sentence]),
         )
@@ -82,14 +83,14 @@ def labelled(sentences: Iterable[Tagged], labels: list[str]) -> list[Labelled]:
 
 
 def accuracy(model: SequenceModel, sentences: list[Tagged]) -> float:
-    """The share of tokens with the right tag."""
+    """Return the fraction of correct tags."""
     tagger = Tagger(model)
-    right = total = 0
+    correct = total = 0
     for sentence in sentences:
         tags = tagger.tag([word for word, _ in sentence])
-        right += sum(mine == theirs for mine, (_, theirs) in zip(tags, sentence, strict=True))
+        correct += sum(predicted == gold for predicted, (_, gold) in zip(tags, sentence, strict=True))
         total += len(sentence)
-    return right / total
+    return correct / total
 
 
 def main() -> None:
@@ -102,36 +103,36 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
-    learned: list[Tagged] = []
+    training: list[Tagged] = []
     held_out: dict[str, list[Tagged]] = {"treebank": [], "conll2000": list(conll_sentences(args.conll, "test"))}
     for name, sentences in treebank_files(args.treebank):
-        (held_out["treebank"] if name in HELD_OUT_TREEBANK else learned).extend(sentences)
-    learned.extend(conll_sentences(args.conll, "train"))
+        (held_out["treebank"] if name in HELD_OUT_TREEBANK else training).extend(sentences)
+    training.extend(conll_sentences(args.conll, "train"))
     silver = list(silver_sentences(args.silver))
-    learned.extend(sentence for number, (_, sentence) in enumerate(silver) if number % 20)
+    training.extend(sentence for number, (_, sentence) in enumerate(silver) if number % 20)
     held_out["captions (agreement with the larger tagger)"] = [sentence for _, sentence in silver[::20]]
 
-    labels = sorted({tag for sentence in learned for _, tag in sentence})
+    labels = sorted({tag for sentence in training for _, tag in sentence})
     ids = sorted({photo_id for photo_id, _ in silver})
     about = {
         "learned_from": "Penn Treebank 5 % sample (NLTK), CoNLL-2000 train, captions tagged by spaCy en_core_web_md",
         "caption_ids": {"count": len(ids), "sha256": hashlib.sha256("\n".join(ids).encode()).hexdigest()},
-        "sentences": len(learned),
+        "sentences": len(training),
         "epochs": args.epochs,
         "seed": args.seed,
     }
     model = learn(
-        labelled(learned, labels),
+        labelled(training, labels),
         labels,
         bits=TAGGER_BITS,
         epochs=args.epochs,
         seed=args.seed,
         about=about,
-        after_epoch=lambda epoch, share: print(f"pass {epoch + 1}: {share:.4f}", flush=True),
+        after_epoch=lambda epoch, share: print(f"epoch {epoch + 1}: {share:.4f}", flush=True),
     )
     about["accuracy_held_out"] = {name: round(accuracy(model, some), 4) for name, some in held_out.items()}
     print(json.dumps(about["accuracy_held_out"], indent=1))
-    save_model(model, args.out / "tagger")
+    ship_part(model.to_artifact(), args.out / "tagger")
 
 
 if __name__ == "__main__":

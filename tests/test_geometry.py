@@ -36,7 +36,7 @@ def test_area_counts_pixels(one: tuple[int, ...]) -> None:
 
 
 @given(st.lists(right_way_round, min_size=1, max_size=6))
-def test_the_union_is_the_smallest_box_that_holds_all(rows: list[tuple[int, ...]]) -> None:
+def test_the_union_is_the_smallest_box_that_contains_all(rows: list[tuple[int, ...]]) -> None:
     x1, y1, x2, y2 = geometry.union(rows)
     inside = set().union(*map(pixels, rows))
     assert (x1, y1) == (min(x for x, _ in inside), min(y for _, y in inside))
@@ -68,19 +68,19 @@ def suppressed_one_by_one(rows: np.ndarray, scores: np.ndarray, threshold: float
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(0, 60),
-    at_once=st.integers(1, 20),
+    block=st.integers(1, 20),
     threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0, 1.1]),
     most=st.none() | st.integers(0, 70),
 )
-def test_nms_in_blocks_is_the_plain_loop_however_blocks_ties_and_repeated_boxes_fall(
-    seed: int, count: int, at_once: int, threshold: float, most: int | None
+def test_nms_in_blocks_equals_the_plain_loop_with_ties_and_duplicates(
+    seed: int, count: int, block: int, threshold: float, most: int | None
 ) -> None:
     drawn = np.random.default_rng(seed)
     corners = drawn.integers(0, 12, (count, 2))
     rows = np.concatenate([corners, corners + drawn.integers(0, 6, (count, 2))], axis=1).astype(float)
     scores = drawn.integers(0, 4, count) / 2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(geometry, "_AT_ONCE", at_once)
+        patch.setattr(geometry, "_BLOCK", block)
         found = geometry.nms(rows, scores, threshold, most)
     assert found.tolist() == suppressed_one_by_one(rows, scores, threshold)[:most]
 
@@ -92,11 +92,11 @@ def test_nms_of_more_boxes_than_one_block_is_the_plain_loop() -> None:
     scores = drawn.random(600)
     expected = suppressed_one_by_one(rows, scores, 0.5)
     assert geometry.nms(rows, scores, 0.5).tolist() == expected
-    assert geometry.nms(rows, scores, 0.5, most=7).tolist() == expected[:7]
+    assert geometry.nms(rows, scores, 0.5, max_boxes=7).tolist() == expected[:7]
 
 
 @given(box)
-def test_entities_corners_survive_the_way_there_and_back(one: tuple[int, ...]) -> None:
+def test_entities_corners_round_trip(one: tuple[int, ...]) -> None:
     assert geometry.to_entities(geometry.from_entities(one)).tolist() == list(one)
 
 
@@ -105,7 +105,7 @@ def test_an_entities_box_of_one_pixel_has_one_pixel_here() -> None:
 
 
 @given(box)
-def test_xywh_survives_the_way_there_and_back(one: tuple[int, ...]) -> None:
+def test_xywh_round_trips(one: tuple[int, ...]) -> None:
     assert geometry.to_xywh(geometry.from_xywh(one)).tolist() == list(one)
 
 

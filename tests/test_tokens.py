@@ -1,4 +1,4 @@
-"""The tokenizer by example, by property, and against the Java program that caption scores are defined by."""
+"""The tokenizer by example, by property, and against the Java program of the caption evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deixis.tokens import TOKENIZER_VERSION, Token, tokenize, words
+from deixis.tokens import Token, tokenize, words
 
 # Each bar is a cut that is not at a space.
 CUTS = """
@@ -64,7 +64,7 @@ def texts(sentence: str) -> list[str]:
 
 
 @pytest.mark.parametrize("line", CUTS.strip().splitlines())
-def test_a_sentence_is_cut_as_in_the_treebank(line: str) -> None:
+def test_a_sentence_is_split_as_in_the_treebank(line: str) -> None:
     assert texts(line.replace("|", "")) == line.replace("|", " ").split()
 
 
@@ -103,7 +103,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize(("sentence", "expected"), SPELLINGS.items())
-def test_words_are_spelled_as_caption_scores_want_them(sentence: str, expected: list[str]) -> None:
+def test_words_are_spelled_as_in_the_caption_evaluation(sentence: str, expected: list[str]) -> None:
     assert words(sentence) == expected
 
 
@@ -118,10 +118,6 @@ def test_offsets_count_code_points_past_wide_and_invisible_characters() -> None:
         Token("dog", 16, 19),
         Token("’s", 19, 21),
     ]
-
-
-def test_the_version_is_a_whole_number_for_manifests() -> None:
-    assert isinstance(TOKENIZER_VERSION, int)
 
 
 TRICKY = st.text(alphabet="aAbBnNtTsS15 .,:;-'’`\"“&@#/\\_!?()<>=%$½😀é\u0301\xad\u200d\ufe0f\xa0\n", max_size=30)
@@ -140,7 +136,7 @@ def may_be_left_out(character: str) -> bool:
 @given(ANYTHING)
 @example("\ud800 lone surrogate")
 @example("a\u2028b\x85c\x1cd")
-def test_tokens_are_slices_in_order_and_leave_out_only_what_cannot_be_seen(sentence: str) -> None:
+def test_tokens_are_ordered_slices_and_skip_invisible_characters_only(sentence: str) -> None:
     place = 0
     for token in tokenize(sentence):
         assert token.text == sentence[token.start : token.end]
@@ -153,12 +149,12 @@ def test_tokens_are_slices_in_order_and_leave_out_only_what_cannot_be_seen(sente
 
 @given(ANYTHING)
 @example("A man reads J. Smith.")
-def test_the_words_of_tokens_are_those_of_the_sentence_they_were_cut_from(sentence: str) -> None:
+def test_words_of_tokens_are_the_words_of_the_sentence(sentence: str) -> None:
     assert words(tokenize(sentence)) == words(sentence)
 
 
 @given(ANYTHING)
-def test_words_are_lower_case_and_never_empty_or_parted(sentence: str) -> None:
+def test_words_are_lower_case_and_without_white_space(sentence: str) -> None:
     for word in words(sentence):
         assert word == word.lower()
         assert len(word.split()) == 1
@@ -171,12 +167,12 @@ A a The two dog dogs man 's ' n't do ca not gon na , . ; : ! ? ... -- - " `` '' 
 
 
 @given(st.lists(st.sampled_from(CAPTION_TOKENS.split()), max_size=15))
-def test_a_tokenised_caption_comes_out_in_the_same_tokens(tokens: list[str]) -> None:
+def test_a_tokenized_caption_gives_the_same_tokens(tokens: list[str]) -> None:
     assert texts(" ".join(tokens)) == tokens
 
 
 @given(st.lists(st.from_regex(r"[a-z]{2}[a-z]*ing", fullmatch=True), min_size=1), st.sampled_from('.,;:!?)"”'))
-def test_punctuation_is_cut_off_a_word_wherever_it_touches(plain: list[str], mark: str) -> None:
+def test_punctuation_is_split_off_words(plain: list[str], mark: str) -> None:
     assert texts(" ".join(word + mark for word in plain)) == [part for word in plain for part in (word, mark)]
 
 

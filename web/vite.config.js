@@ -4,7 +4,7 @@ export default defineConfig({
   base: "/",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
-    outDir: "../src/deixis/server/static",
+    outDir: "../src/deixis/web/static",
     emptyOutDir: true,
     target: "es2022",
     // The content security policy allows no data: addresses.

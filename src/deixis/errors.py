@@ -1,4 +1,4 @@
-"""The few errors that people see. Each carries one line that says what is wrong and where."""
+"""Errors for users. Each has a one-line message that says what is wrong and where."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from os import PathLike
 
 
 class DeixisError(Exception):
-    """A mistake that its reader can mend. The command line prints it and exits with 2."""
+    """A problem that the user can fix. The command line prints the message and exits with status 2."""
 
     def __str__(self) -> str:
-        """One line, whatever is in the names of a stranger's files."""
+        """Return the message on one line, even if a file name contains line breaks."""
         return " ".join(super().__str__().splitlines())
 
 
 class DatasetError(DeixisError):
-    """Something in a data set, or in the files it is made from, cannot be used."""
+    """A data set, or a file that one is imported from, cannot be used."""
 
 
 class UnavailableError(DeixisError):
-    """Something that is needed, such as a database, does not answer now. Nobody's mistake: the same may work later."""
+    """A service such as a database does not respond. The same call may succeed later."""
 
 
 class PhotoError(DeixisError):
-    """A photo cannot be read: which one, and why."""
+    """A photo cannot be read."""
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -30,5 +30,5 @@ class PhotoError(DeixisError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[PhotoError], tuple[str, str]]:
-        """How it travels between processes: the line alone does not tell the path from the reason."""
+        """Pickle path and reason, not the joined message."""
         return PhotoError, (self.path, self.reason)

@@ -1,6 +1,6 @@
-"""Boxes: float arrays of shape (..., 4), ``x1, y1, x2, y2`` in pixels, 0-based, end exclusive.
+"""Bounding boxes: float arrays of shape (..., 4), ``x1, y1, x2, y2`` in pixels, 0-based, end exclusive.
 
-The only place that knows that Flickr30k Entities counts pixels from 1 and includes the last one.
+Conversions to and from other conventions are here too: Flickr30k Entities counts pixels from 1 and includes the last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FIRST_PIXEL = np.array([1.0, 1.0, 0.0, 0.0])
 
 
 def from_entities(boxes: npt.ArrayLike) -> Boxes:
-    """Turn Entities' 1-based inclusive ``xmin, ymin, xmax, ymax`` into our boxes.
+    """Convert 1-based inclusive ``xmin, ymin, xmax, ymax`` of Flickr30k Entities to boxes.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def from_entities(boxes: npt.ArrayLike) -> Boxes:
 
 
 def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Turn our boxes into Entities' 1-based inclusive whole pixels.
+    """Convert boxes to the 1-based inclusive whole pixels of Flickr30k Entities.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def from_xywh(boxes: npt.ArrayLike) -> Boxes:
-    """Turn COCO's ``x, y, width, height`` into our boxes.
+    """Convert COCO ``x, y, width, height`` to boxes.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def from_xywh(boxes: npt.ArrayLike) -> Boxes:
 
 
 def to_xywh(boxes: npt.ArrayLike) -> Boxes:
-    """Turn our boxes into COCO's ``x, y, width, height``.
+    """Convert boxes to COCO ``x, y, width, height``.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def to_xywh(boxes: npt.ArrayLike) -> Boxes:
 
 
 def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) -> Boxes:
-    """Carry boxes from a photo of one (width, height) to a copy of another.
+    """Rescale boxes from a photo of one (width, height) to a copy of another.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) ->
 
 
 def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Pixels inside each box; an inverted box holds none.
+    """Return the area of each box in pixels; 0 for an inverted box.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def _area(x1: Boxes, y1: Boxes, x2: Boxes, y2: Boxes) -> npt.NDArray[np.float64]
 def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Intersection over union of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m).
 
-    Two boxes without any pixel have an IoU of 0.
+    The IoU of two empty boxes is 0.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
     """IoU of boxes given as four planes ``x1, y1, x2, y2`` along the first axis; the other axes broadcast.
 
-    For loops over many boxes that keep them in this form: planes are several times faster than rows.
+    Several times faster than `iou` for loops that keep boxes in this layout.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
 
 
 def union(boxes: npt.ArrayLike) -> Boxes:
-    """The smallest box around all of `boxes` (n, 4), n ≥ 1, as (4,).
+    """Return the smallest box (4,) that contains all `boxes` (n, 4), n ≥ 1.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def union(boxes: npt.ArrayLike) -> Boxes:
 
 
 def clip(boxes: npt.ArrayLike, width: float, height: float) -> Boxes:
-    """Cut boxes at the border of a photo.
+    """Clip boxes to the border of a photo.
 
     Examples
     --------
@@ -141,17 +141,17 @@ def clip(boxes: npt.ArrayLike, width: float, height: float) -> Boxes:
     return np.asarray(np.clip(np.asarray(boxes, dtype=np.float64), 0, limit))
 
 
-# Boxes of this many rows are compared with each other at once: the small square that this takes stays in the cache.
-_AT_ONCE = 256
+# Boxes compared at once: the IoU matrix of one block fits in the CPU cache.
+_BLOCK = 256
 
 
 def nms(
-    boxes: npt.ArrayLike, scores: npt.ArrayLike, threshold: float = 0.5, most: int | None = None
+    boxes: npt.ArrayLike, scores: npt.ArrayLike, threshold: float = 0.5, max_boxes: int | None = None
 ) -> npt.NDArray[np.intp]:
-    """Greedy non-maximum suppression: rows kept, best score first.
+    """Greedy non-maximum suppression: return the kept rows, best score first.
 
-    A box is dropped when its IoU with a better one is at least `threshold`; of equal scores the
-    earlier row is the better one. No more than `most` rows are looked for.
+    A box is dropped if its IoU with a better box is at least `threshold`. Ties go to the earlier row. At most
+    `max_boxes` rows are returned.
 
     Examples
     --------
@@ -161,17 +161,17 @@ def nms(
     xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
     kept = np.empty(0, dtype=np.intp)
-    for begin in range(0, len(order), _AT_ONCE):
-        if most is not None and len(kept) >= most:
+    for begin in range(0, len(order), _BLOCK):
+        if max_boxes is not None and len(kept) >= max_boxes:
             break
-        rows = order[begin : begin + _AT_ONCE]
+        rows = order[begin : begin + _BLOCK]
         rows = rows[(iou(xyxy[rows], xyxy[kept]) < threshold).all(axis=1)]
-        kept = np.concatenate([kept, rows[_best_of_each(iou(xyxy[rows], xyxy[rows]) >= threshold)]])
-    return kept[:most]
+        kept = np.concatenate([kept, rows[_suppress(iou(xyxy[rows], xyxy[rows]) >= threshold)]])
+    return kept[:max_boxes]
 
 
-def _best_of_each(close: npt.NDArray[np.bool_]) -> list[int]:
-    """The rows that no kept row before them is close to."""
+def _suppress(close: npt.NDArray[np.bool_]) -> list[int]:
+    """Keep the rows that are not close to an earlier kept row."""
     dropped = np.zeros(len(close), dtype=bool)
     best = []
     for row in range(len(close)):

@@ -1,30 +1,30 @@
-r"""The one tokenizer: Penn Treebank tokens with their place in the sentence.
+r"""Penn Treebank tokenizer. Each token keeps its offsets in the sentence.
 
-`tokenize` cuts a sentence and changes nothing: each token is a slice of the sentence. `words` gives what
-caption scores count: lower-cased tokens without punctuation, spelled as the Java tokenizer of the COCO caption
-evaluation spells them (Stanford CoreNLP 3.4.1, ``PTBTokenizer -preserveLines -lowerCase``, less the punctuation
-that pycocoevalcap removes). The rules, first match wins:
+`tokenize` splits a sentence without changing it: each token is a slice of the sentence. `words` returns what caption
+scores count: lower-case tokens without punctuation, spelled as the Java tokenizer of the COCO caption evaluation
+does (Stanford CoreNLP 3.4.1, ``PTBTokenizer -preserveLines -lowerCase``, minus the punctuation that pycocoevalcap
+removes). The rules, of which the first match wins:
 
-- clitics are cut off (``man|'s``, ``do|n't``, ``they|'re``), and so are contractions of two words (``can|not``,
-  ``gon|na``); ``o'clock``, ``O'Brien``, ``ma'am`` and ``Hawai'i`` stay whole;
-- hyphens, slashes, underscores and full stops inside a word stay (``T-shirt``, ``and/or``, ``foo.jpg``); at its
-  edge they are tokens, and so are dashes;
-- a full stop belongs to abbreviations (``Mr.``, ``U.S.``, ``No. 5``) and otherwise stands alone. After a single
-  letter it stands alone at the end of the sentence or before a word that starts sentences (``plan B|. The``);
-- numbers keep their commas, points, colons and signs (``1,000``, ``5:30``, ``-20``, ``3/4``); ``%``, ``$`` and
-  ``#`` before a digit are tokens;
-- addresses, ``@names``, ``#tags``, simple XML tags, common smileys and runs of emoji are one token each;
-- white space and invisible characters (controls, zero-width ones, byte order marks) are in no token. Every other
-  character is in exactly one.
+- Clitics are split off (``man|'s``, ``do|n't``, ``they|'re``), and so are contractions of two words (``can|not``,
+  ``gon|na``). ``o'clock``, ``O'Brien``, ``ma'am`` and ``Hawai'i`` are not split.
+- Hyphens, slashes, underscores and full stops inside a word are part of it (``T-shirt``, ``and/or``, ``foo.jpg``).
+  At the edge of a word they are separate tokens, and so are dashes.
+- A full stop is part of an abbreviation (``Mr.``, ``U.S.``, ``No. 5``) and otherwise a separate token. After a single
+  letter it is separate at the end of the sentence or before a word that starts sentences (``plan B|. The``).
+- Numbers include commas, points, colons and signs (``1,000``, ``5:30``, ``-20``, ``3/4``). ``%``, ``$`` and ``#``
+  before a digit are separate tokens.
+- URLs, e-mail addresses, ``@names``, ``#tags``, simple XML tags, common smileys and runs of emoji are one token each.
+- White space and invisible characters (control and zero-width characters, byte order marks) are in no token. Every
+  other character is in exactly one token.
 
-Where it differs from Stanford's: no token holds white space (theirs joins ``2 1/2``, phone numbers and ``. . .``
-and keeps spaces inside XML tags; `words` gives the parts). A caption is read alone: theirs also looks at the first
-word of the next line. No full stop is invented after an abbreviation that ends the sentence. What theirs cannot
-read and deletes (emoji, rare symbols) is in `tokenize`, and is left out of `words` only. Its accidents are not
-copied: quotes that touch are not one odd word (``“‘``), ``'employees'`` is not cut after ``'em``, and what follows
-an address (``a@b.org,``) is not part of it.
+Differences from Stanford's tokenizer: No token contains white space (Stanford joins ``2 1/2``, phone numbers and
+``. . .``, and keeps spaces inside XML tags; `words` returns the parts). Captions are independent (Stanford also looks
+at the first word of the next line). No full stop is added after an abbreviation at the end of a sentence. Characters
+that Stanford deletes (emoji, rare symbols) are in `tokenize` and missing from `words` only. These quirks are not
+copied: adjacent quotes form one word (``“‘``), ``'employees'`` is split after ``'em``, and text after an address
+(``a@b.org,``) is part of it.
 
-The behaviour was learned from the Java program's answers; no code of it is used.
+The rules were derived from the output of the Java program; none of its code is used.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from typing import NamedTuple
 __all__ = ["TOKENIZER_VERSION", "Token", "tokenize", "words"]
 
 TOKENIZER_VERSION: int = 1
-"""Written into data set manifests; raised whenever `tokenize` or `words` gives other results."""
+"""Stored in data set manifests. Incremented whenever the results of `tokenize` or `words` change."""
 
 
 class Token(NamedTuple):
-    """A token and its place: ``sentence[token.start:token.end] == token.text``.
+    """A token and its offsets: ``sentence[token.start:token.end] == token.text``.
 
     Examples
     --------
@@ -53,8 +53,8 @@ class Token(NamedTuple):
     end: int
 
 
-# Letters and marks of the Basic Multilingual Plane as ranges. `\w` will not do: it holds ² and ½, which stand alone,
-# and lacks the combining marks. The soft hyphen is in, because it must not part a word.
+# Letters and marks of the Basic Multilingual Plane. `\w` does not fit: it contains ² and ½, which are separate tokens,
+# and lacks combining marks. The soft hyphen is included because it must not split a word.
 _LETTERS = (
     "A-Za-zªµº\xadÀ-ÖØ-öø-\u037d\u037f-\u0386\u0388-\u0588\u058b-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7-\u05f2"
     "\u0610-\u061a\u0620-\u0669\u066e-\u06d3\u06d5-\u06ff\u0710-\u0963\u0966-\u1360\u1369-\u166c\u166f-\u167f"
@@ -75,7 +75,7 @@ _ENDS = f"(?!{_L})"
 
 
 def _any_of(listed: str) -> str:
-    """A pattern for any of the words in a string, whatever their case."""
+    """Return a case-insensitive pattern that matches any word of a space-separated list."""
     return f"(?i:{'|'.join(listed.split())})"
 
 
@@ -89,7 +89,7 @@ _ABBREVIATION = _any_of(
     sq sr st ste supt sys tel tenn thu thurs treas tue tues univ va vs vt wed wis wisc wm wyo
     """
 )
-# In lower case these are words of their own.
+# In lower case these are ordinary words.
 _CAPITAL_ABBREVIATION = "(?=[A-Z])" + _any_of("ark az del ill la mass miss ore pa tex wash")
 _ABBREVIATION_BEFORE_NUMBER = _any_of("art ca fig figs no nos op pp prop")
 _SENTENCE_STARTER = "(?=[A-Z])" + _any_of(
@@ -109,7 +109,7 @@ _WHOLE = f"(?!(?:{_HYPHEN}|{_APOSTROPHE}|/)?{_W})"
 _URL_REST = r"[^\s\"<>|()]+[^\s\"<>|().,;:?!'’-]"
 
 _RULES = (
-    # Most words of most captions, settled without trying the rules below.
+    # Fast path: most words of most captions.
     r"(?![CGLWcglw](?i:annot|onna|otta|anna|imme|emme)\b)[A-Za-z]+(?:-[A-Za-z]+)*(?![^\s,;)])",
     r"[.,](?!\S)",
     # Addresses (foo.com/photos, me@foo.com), @names and #tags.
@@ -123,10 +123,10 @@ _RULES = (
     r"-[LR][RCS]B-",
     # Signs inside names and currencies: AT&T, US$, C#.
     r"[A-Z]+(?:&(?:amp;)?[A-Z]+)+|[A-Z]{1,3}\$|[CF]\#",
-    # Two words written as one (can|not, 't|is); the second is left for the next match.
+    # Two words written as one (can|not, 't|is); the second word is the next match.
     rf"(?i:can(?=not{_WHOLE})|(?:gon|wan)(?=na{_WHOLE})|got(?=ta{_WHOLE})|(?:gim|lem)(?=me{_WHOLE}))",
     rf"'[Tt](?=(?i:is{_ENDS}|was))",
-    # Full stops that belong to what is before them: U.S.-led, Ph.D., Mr., No. 5, J. Smith.
+    # Full stops that are part of a token: U.S.-led, Ph.D., Mr., No. 5, J. Smith.
     rf"(?:{_W}+{_HYPHEN})*{_ACRONYM}(?:{_HYPHEN}(?:{_ACRONYM}|{_W}+))*{_ENDS}",
     rf"{_L}{_W}*\.(?:{_HYPHEN}{_W}+)+|(?i:ph\.d\.|ed\.d\.)(?:{_HYPHEN}{_W}+)*",
     rf"(?:{_ABBREVIATION}|{_CAPITAL_ABBREVIATION})\.{_ENDS}|{_ABBREVIATION_BEFORE_NUMBER}\.(?=\s*[0-9])",
@@ -135,12 +135,12 @@ _RULES = (
     rf"[A-HJ-XZdlno]{_APOSTROPHE}{_L}{{2,}}(?:{_HYPHEN}{_W}+)*",
     rf"{_L}+[AEIOUYaeiouy]{_APOSTROPHE}[AEIOUaeiou]{_L}*",
     rf"(?i:(?:cap{_APOSTROPHE}n|(?:li|nat){_APOSTROPHE}l|e{_APOSTROPHE}er|c{_APOSTROPHE}est|s{_APOSTROPHE}mores)){_ENDS}",
-    # Words cut at an apostrophe, and what is cut off: do|n't, y'|all, dog|'s, rock|'n'|roll, '90s.
+    # Words split at an apostrophe, and the part after it: do|n't, y'|all, dog|'s, rock|'n'|roll, '90s.
     rf"{_HYPHENED}?(?={_NOT})|{_NOT}",
     rf"(?i:[djly]|ol|dunkin){_APOSTROPHE}(?!{_VERB_OR_GENITIVE})",
     rf"{_APOSTROPHE}(?:{_VERB_OR_GENITIVE}|(?i:n){_APOSTROPHE}|(?i:em|n|till?|cause){_ENDS})",
     rf"{_APOSTROPHE}[0-9]{{2}}(?:s{_ENDS}|(?!\S))",
-    # Numbers: 3.5-inch, 1,000, 5:30, -20, 2-1/2. A fraction after a number (2 1/2-inch) lets go of its unit.
+    # Numbers: 3.5-inch, 1,000, 5:30, -20, 2-1/2. A fraction after a number (2 1/2-inch) does not include the unit.
     rf"[-+]?[0-9]*(?:[.,][0-9]+)+(?:{_HYPHEN}{_W}+)+|[-+]?[0-9]*(?:[.,:][0-9]+)+|[-+][0-9]+",
     r"[0-9]+-[0-9]+[/⁄][0-9]+|[0-9]+⁄[0-9]+",
     r"(?:(?<=(?<!\S)[0-9]\s)|(?<=(?<!\S)[0-9]{2}\s))[0-9]+\\?/[0-9]+",
@@ -158,17 +158,17 @@ _TOKEN = re.compile(rf"(?=\S)(?:{'|'.join(_RULES)})")
 
 
 def tokenize(sentence: str) -> list[Token]:
-    """Cut a sentence into Penn Treebank tokens, each with its offsets in code points.
+    """Split a sentence into Penn Treebank tokens with their offsets in code points.
 
     Parameters
     ----------
     sentence : str
-        Any string. A caption that is already tokenised by spaces comes out in the same tokens.
+        Any string. A caption that is already tokenized with spaces gives the same tokens.
 
     Returns
     -------
     list of Token
-        In the order of the sentence, not overlapping.
+        In the order of the sentence, without overlaps.
 
     Examples
     --------
@@ -180,37 +180,37 @@ def tokenize(sentence: str) -> list[Token]:
     return [Token(match[0], match.start(), match.end()) for match in _TOKEN.finditer(sentence)]
 
 
-# What pycocoevalcap removes, with all that the Java program respells as one of them. Brackets stay: it would remove
-# "-LRB-", but the Java program has lower-cased it by then.
+# The punctuation that pycocoevalcap removes, and all characters that the Java program normalizes to it. Brackets stay:
+# pycocoevalcap removes "-LRB-", but the Java program has lower-cased it before.
 _PUNCTUATION = frozenset(
     ["''", "``", "--", "---", "----", "&quot;", "&apos;", "&nbsp;", "&mdash;", "&ndash;"]
 ) | frozenset("'`.?!,:;-\"‘’‛“”«»‹›–—―…‐‑֊\x91\x92\x93\x94\x96\x97")
-_RESPELLED = {
+_SPELLINGS = {
     "(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-",
     "¢": "cents", "£": "#", "€": "$", "¤": "$", "₠": "$", "\x80": "$",
     "¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3",
     "&amp;": "&", "&lt;": "<", "&gt;": ">",
     "’s": "'s", "’d": "'d", "’m": "'m", "’ll": "'ll", "’re": "'re", "’ve": "'ve", "n’t": "n't",
 }  # fmt: skip
-# The Java program knows these characters only and deletes all others.
-_UNREADABLE = re.compile(
+# The Java program deletes all other characters.
+_DELETED = re.compile(
     rf"[^0-9{_LETTERS}\x21-\x7e¡-¿×÷\u2013-\u2023\u2030-\u203b\u203e-\u2042⁄\u2070-\u208e₠₤€\u2100-\u214f"
     r"\u2153-\u215e\u2190-\u2bff、。〒・\uff01-\uff65￠￡‐‑]"
 )
 
 
 def words(sentence: str | Iterable[Token]) -> list[str]:
-    """Give the words that caption scores count: lower case, no punctuation, spelled as COCO's evaluation does.
+    """Return the words that caption scores count: lower case, no punctuation, spelled as in COCO's evaluation.
 
     Parameters
     ----------
     sentence : str or iterable of Token
-        Any string; or the tokens of one, or of a part of it, which are not cut again.
+        A string, or tokens of one, which are not split again.
 
     Returns
     -------
     list of str
-        None is empty and none holds white space.
+        Non-empty words without white space.
 
     Examples
     --------
@@ -221,18 +221,18 @@ def words(sentence: str | Iterable[Token]) -> list[str]:
     """
     texts = _TOKEN.findall(sentence) if isinstance(sentence, str) else (token.text for token in sentence)
     lowered = [text.lower() for text in texts]
-    spelled = (token if token.isascii() and token.isalnum() else _as_scored(token) for token in lowered)
+    spelled = (token if token.isascii() and token.isalnum() else _normalize(token) for token in lowered)
     return [word for word in spelled if word]
 
 
-def _as_scored(token: str) -> str:
-    """Respell a token that is not plain letters; empty where scores do not count it."""
+def _normalize(token: str) -> str:
+    """Return the spelling that scores count; empty for punctuation."""
     if token in _PUNCTUATION or token.startswith("..."):
         return ""
-    if token in _RESPELLED:
-        return _RESPELLED[token]
+    if token in _SPELLINGS:
+        return _SPELLINGS[token]
     if token.startswith((":", ";", "=", "<", ">")):
         return token.replace("(", "-lrb-").replace(")", "-rrb-")
     if not token.isascii():
-        token = _UNREADABLE.sub("", token.replace("\xad", ""))
+        token = _DELETED.sub("", token.replace("\xad", ""))
     return token.replace("&amp;", "&").replace("&apos;", "'")

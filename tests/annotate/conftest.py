@@ -1,4 +1,4 @@
-"""Projects on both databases, with a clock that tests turn."""
+"""Projects on both databases, with a clock that tests set."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from deixis.annotate.database import Database
 from deixis.annotate.project import Project, add_photos, make_project
 from deixis.annotate.settings import Settings
-from deixis.annotate.store.engine import Database
 from tests.annotate.fakes import Clock, dogs
 
 MakeProject = Callable[..., tuple[Project, Clock]]

@@ -1,24 +1,28 @@
-"""Photos of a dog, a clock that tests turn, and workers who answer as they are told."""
+"""Sample photos, a clock that tests set, and workers who answer as the test says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from deixis.annotate.assigning import Given, next_question
+from sqlalchemy import Connection
+
+from deixis.annotate import queue
 from deixis.annotate.events import Event, Judged
-from deixis.annotate.material import Material, material_of
+from deixis.annotate.judgements import JudgementResult, Recorded, record_answer, skip_question, undo_event
+from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project
-from deixis.annotate.recording import record
-from deixis.annotate.state import PhotoState, photo_state
-from deixis.annotate.walks import XYXY, Answer, Rules, Task
+from deixis.annotate.queue import LeasedQuestion
+from deixis.annotate.state import PhotoState, derive_state
+from deixis.annotate.workflow import XYXY, Answer, Rules, Task
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 
 BOX: XYXY = (10.0, 10.0, 60.0, 50.0)
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -28,13 +32,13 @@ class Clock:
 
 
 def photo(*captions: str, name: str = "7", size: tuple[int, int] = (100, 80)) -> Photo:
-    """A photo with these captions, no mentions marked."""
+    """A photo with these captions and without mentions."""
     return Photo(name, tuple(map(Caption.from_text, captions)), width=size[0], height=size[1])
 
 
 def dogs(count: int) -> list[Material]:
     """Photos, each with two captions that mention a dog: one link, one verification, then boxes."""
-    return [material_of(photo("A dog runs.", "The dog jumps.", name=f"dog{number}")) for number in range(count)]
+    return [prepare_photo(photo("A dog runs.", "The dog jumps.", name=f"dog{number}")) for number in range(count)]
 
 
 def gold(name: str = "gold") -> Photo:
@@ -62,27 +66,53 @@ def gold(name: str = "gold") -> Photo:
 
 
 def people(project: Project, *names: str, role: Role = Role.WORKER) -> list[str]:
-    """Invite some, vouched for."""
+    """Invite vouched workers and return their ids."""
     return [invite(project, name, vouched=True, role=role)[0] for name in names]
 
 
-def ask(project: Project, worker: str) -> Given:
-    """The next question, which must be there."""
-    given = next_question(project, worker)
-    assert given is not None
-    return given
+def next_question(project: Project, worker: str, **options: Any) -> LeasedQuestion | None:
+    """Lease the next question in a transaction of its own."""
+    return project.database.run(lambda connection: queue.next_question(project, connection, worker, **options))
+
+
+def record(project: Project, worker: str, token: str, answer: str, **details: Any) -> Recorded:
+    """Answer a question in a transaction of its own."""
+    return _run(project, lambda connection: record_answer(project, connection, worker, token, answer, **details))
+
+
+def skip(project: Project, worker: str, token: str, **details: Any) -> Recorded:
+    """Skip a question in a transaction of its own."""
+    return _run(project, lambda connection: skip_question(project, connection, worker, token, **details))
+
+
+def undo(project: Project, worker: str, event: int) -> Recorded:
+    """Undo an event in a transaction of its own."""
+    return _run(project, lambda connection: undo_event(project, connection, worker, event))
+
+
+def _run(project: Project, work: Callable[[Connection], JudgementResult]) -> Recorded:
+    recorded = project.database.run(work, JudgementResult.cache).recorded
+    assert recorded is not None
+    return recorded
+
+
+def ask(project: Project, worker: str) -> LeasedQuestion:
+    """Lease the next question, which must exist."""
+    question = next_question(project, worker)
+    assert question is not None
+    return question
 
 
 def answer(project: Project, worker: str, said: Answer, task: Task | None = None, box: XYXY | None = None) -> int:
-    """Take the next question and answer it; the number of the event."""
-    given = ask(project, worker)
-    assert task is None or given.task is task
+    """Answer the next question and return the number of the event."""
+    question = ask(project, worker)
+    assert task is None or question.task is task
     chosen = box or (BOX if said is Answer.DRAWN else None)
-    return record(project, worker, given.token, said.value, box=chosen, seconds=3.0).event
+    return record(project, worker, question.token, said.value, box=chosen, seconds=3.0).event
 
 
-class Told:
-    """Events of one photo that answer its questions as a test says."""
+class EventLog:
+    """Events of one photo, with the answers that a test gives."""
 
     def __init__(self, material: Material, rules: Rules | None = None) -> None:
         self.material, self.rules = material, rules or Rules()
@@ -90,11 +120,11 @@ class Told:
 
     @property
     def state(self) -> PhotoState:
-        return photo_state(self.material, self.events, self.rules)
+        return derive_state(self.material, self.events, self.rules)
 
-    def say(self, *said: Answer, workers: Sequence[str] = ()) -> PhotoState:
-        """Answer the first open question, once for each answer, everybody another worker unless named."""
-        for place, each in enumerate(said):
+    def answer(self, *answers: Answer, workers: Sequence[str] = ()) -> PhotoState:
+        """Answer the first open question with each answer in turn, each by a different worker unless named."""
+        for place, each in enumerate(answers):
             number = len(self.events) + 1
             worker = workers[place] if workers else f"w{number}"
             question = self.state.questions[0]

@@ -1,13 +1,12 @@
-"""What workers are told."""
+"""Guidelines of the tasks."""
 
 from __future__ import annotations
 
 import pytest
 
-from deixis.annotate.changing import RefusedError
 from deixis.annotate.guidelines import DEFAULTS, Example, Guideline, read_guidelines, write_guideline
-from deixis.annotate.walks import Task
-from deixis.annotate.workflow import answers_to
+from deixis.annotate.transactions import RefusedError
+from deixis.annotate.workflow import Task, allowed_answers
 from tests.annotate.conftest import MakeProject
 
 
@@ -15,11 +14,11 @@ def test_every_task_has_guidelines_whose_examples_are_answers() -> None:
     assert set(DEFAULTS) == set(Task)
     for task, guideline in DEFAULTS.items():
         given = {example.answer for example in guideline.examples}
-        assert given <= {answer.value for answer in answers_to(task)}
+        assert given <= {answer.value for answer in allowed_answers(task)}
         assert len(given) > 1, f"the examples of {task} show one answer only"
 
 
-def test_what_the_owner_writes_is_kept_as_it_is(new_project: MakeProject) -> None:
+def test_guidelines_are_stored_unchanged(new_project: MakeProject) -> None:
     project, _ = new_project()
     mine = Guideline("<script>alert(1)</script>\n\n- שלום 🐕", (Example("“a”", "no", "because"),))
     write_guideline(project, Task.LINK, mine)
@@ -36,7 +35,7 @@ def test_what_the_owner_writes_is_kept_as_it_is(new_project: MakeProject) -> Non
         Guideline("", (Example("", "yes", ""),) * 21),
     ],
 )
-def test_what_is_too_long_or_no_answer_is_refused(new_project: MakeProject, guideline: Guideline) -> None:
+def test_long_guidelines_and_invalid_examples_are_refused(new_project: MakeProject, guideline: Guideline) -> None:
     project, _ = new_project()
     with pytest.raises(RefusedError):
         write_guideline(project, Task.LINK, guideline)

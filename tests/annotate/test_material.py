@@ -1,4 +1,4 @@
-"""Photos as they enter annotation."""
+"""Preparing photos for annotation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 
-from deixis.annotate.material import LONGEST_CAPTION, Material, material_of, place_of
+from deixis.annotate.material import MAX_CAPTION_LENGTH, Material, parse_mention_id, prepare_photo
 from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DeixisError
 from tests.annotate.fakes import gold, photo
@@ -22,27 +22,27 @@ HOSTILE = [
 ]
 
 
-def test_given_mentions_are_taken_and_those_that_are_not_visual_left_out() -> None:
+def test_existing_visual_mentions_are_kept() -> None:
     caption = Caption.from_text("A dog in the air.", (Mention(0, 5, "1", ("animals",)), Mention(9, 16, None)))
-    material = material_of(Photo("1", (caption,), width=4, height=3))
+    material = prepare_photo(Photo("1", (caption,), width=4, height=3))
     assert [(each.text, each.head, each.types) for each in material.mentions] == [("A dog", "dog", ("animals",))]
 
 
-def test_captions_without_mentions_are_searched_for_them_and_all_are_when_asked() -> None:
-    assert [each.text for each in material_of(photo("A dog runs.")).mentions] == ["A dog"]
+def test_phrases_are_found_in_captions_without_mentions_or_in_all() -> None:
+    assert [each.text for each in prepare_photo(photo("A dog runs.")).mentions] == ["A dog"]
     marked = Caption.from_text("A dog and a cat.", (Mention(0, 5, "1"),))
-    found = material_of(Photo("1", (marked,), width=4, height=3), given=False)
+    found = prepare_photo(Photo("1", (marked,), width=4, height=3), keep_mentions=False)
     assert [each.text for each in found.mentions] == ["A dog", "a cat"]
 
 
-def test_material_comes_back_from_json() -> None:
-    material = material_of(gold())
+def test_material_survives_json() -> None:
+    material = prepare_photo(gold())
     assert Material.from_json(json.loads(json.dumps(material.as_json()))) == material
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_captions_keep_every_character_and_every_mention_its_words(text: str) -> None:
-    material = material_of(photo(text))
+def test_hostile_captions_and_their_mentions_are_unchanged(text: str) -> None:
+    material = prepare_photo(photo(text))
     again = Material.from_json(json.loads(json.dumps(material.as_json())))
     assert again.captions == (text,)
     for mention in again.mentions:
@@ -50,25 +50,25 @@ def test_hostile_captions_keep_every_character_and_every_mention_its_words(text:
 
 
 @given(texts)
-def test_any_text_can_be_a_caption(text: str) -> None:
-    material = material_of(photo(text))
+def test_any_text_is_a_valid_caption(text: str) -> None:
+    material = prepare_photo(photo(text))
     assert Material.from_json(material.as_json()) == material
 
 
-def test_a_caption_too_long_and_a_photo_of_unknown_size_are_one_clear_line() -> None:
-    with pytest.raises(DeixisError, match="caption 0 has 2,001 characters"):
-        material_of(photo("a" * (LONGEST_CAPTION + 1)))
-    with pytest.raises(DeixisError, match="its size is not known"):
-        material_of(Photo("1", (Caption.from_text("A dog."),)))
+def test_long_captions_and_photos_of_unknown_size_are_errors() -> None:
+    with pytest.raises(DeixisError, match="caption 0"):
+        prepare_photo(photo("a" * (MAX_CAPTION_LENGTH + 1)))
+    with pytest.raises(DeixisError, match="photo 1"):
+        prepare_photo(Photo("1", (Caption.from_text("A dog."),)))
 
 
 @pytest.mark.parametrize("name", ["", "1", "1:2", "1:2-x", "-1:2-3", "1:-2-3", "a:b-c", "١:0-2", "0:0-5 1:0-7"])
-def test_what_is_no_name_of_a_mention_is_refused(name: str) -> None:
-    with pytest.raises(DeixisError, match="is no mention"):
-        place_of(name)
+def test_invalid_mention_ids_are_refused(name: str) -> None:
+    with pytest.raises(DeixisError):
+        parse_mention_id(name)
 
 
 @pytest.mark.parametrize("name", ["5:0-2", "0:0-99", "0:3-3", "0:4-2"])
-def test_a_mention_that_no_caption_has_is_refused(name: str) -> None:
-    with pytest.raises(DeixisError, match="no caption has a mention"):
-        material_of(photo("A dog.")).marked(name)
+def test_mentions_outside_the_captions_are_refused(name: str) -> None:
+    with pytest.raises(DeixisError, match="photo 7"):
+        prepare_photo(photo("A dog.")).mention_at(name)

@@ -1,57 +1,140 @@
-"""Who works in a project."""
+"""Workers, invitations and sessions."""
 
 from __future__ import annotations
+
+import threading
 
 import pytest
 from sqlalchemy import text
 
-from deixis.annotate.people import Role, find_worker, forget, invite, invited
-from deixis.annotate.recording import record
-from deixis.annotate.reviewing import review_queue
+from deixis.annotate.people import (
+    InvitationError,
+    NameTakenError,
+    Role,
+    accept_invitation,
+    change_worker,
+    end_session,
+    find_invitation,
+    find_password,
+    find_session,
+    find_worker,
+    forget_worker,
+    invite,
+    read_worker,
+    renew_invitation,
+    set_password,
+    start_session,
+)
+from deixis.annotate.review import review_queue
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import ask
+from tests.annotate.fakes import ask, record
 
 
-def test_an_invitation_opens_the_door_and_its_token_is_not_kept(new_project: MakeProject) -> None:
+def test_an_invitation_is_used_once_and_its_token_is_not_stored(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     worker, token = invite(project, "Ann", role=Role.REVIEWER)
-    found = invited(project, token)
-    assert (found.id, found.name, found.reviews) == (worker, "Ann", True)
+    found = find_invitation(project, token)
+    assert (found.id, found.name, found.can_review) == (worker, "Ann", True)
     with project.database.reading() as connection:
         assert token not in str(connection.execute(text("SELECT * FROM workers")).all())
-    with pytest.raises(DeixisError, match="this invitation is not known"):
-        invited(project, token[:-1])
+    with pytest.raises(InvitationError):
+        find_invitation(project, token[:-1])
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a" * 101, "a\nb", "a\x1b[31mb"])
-def test_what_cannot_be_a_name_is_refused(name: str, new_project: MakeProject) -> None:
+def test_invalid_names_are_refused(name: str, new_project: MakeProject) -> None:
     project, _ = new_project(0)
-    with pytest.raises(DeixisError, match="cannot be a name"):
+    with pytest.raises(DeixisError):
         invite(project, name)
 
 
-def test_names_are_given_once(new_project: MakeProject) -> None:
+def test_names_are_unique(new_project: MakeProject) -> None:
     project, _ = new_project(0)
     invite(project, "Ann ")
-    with pytest.raises(DeixisError, match="Ann: there is somebody of that name already"):
+    with pytest.raises(NameTakenError, match="Ann"):
         invite(project, "Ann")
 
 
-def test_a_person_forgotten_leaves_judgements_under_an_id_and_nothing_else(new_project: MakeProject) -> None:
+def test_forgetting_a_worker_keeps_only_judgements_under_an_id(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     worker, token = invite(project, "Ann Example", vouched=True)
     record(project, worker, ask(project, worker).token, "yes", remark="call me at 555-0100, Ann")
-    assert forget(project, "Ann Example").id == worker
-    with pytest.raises(DeixisError, match="nobody of that name"), project.database.reading() as connection:
+    assert forget_worker(project, "Ann Example").id == worker
+    with pytest.raises(DeixisError, match="Ann"), project.database.reading() as connection:
         find_worker(connection, "Ann Example")
-    with pytest.raises(DeixisError, match="not known"):
-        invited(project, token)
+    with pytest.raises(InvitationError):
+        find_invitation(project, token)
     assert review_queue(project) == []
     with project.database.reading() as connection:
         for table in ("workers", "events", "remarks", "leases", "checks"):
             left = str(connection.execute(text(f"SELECT * FROM {table}")).all())
             assert "Ann" not in left
             assert "555" not in left
-        assert len(project.folds.at(connection, "dog0").events) == 1
+        assert len(project.snapshots.read(connection, "dog0").events) == 1
     invite(project, "Ann Example")
+
+
+def test_a_session_is_valid_until_it_ends(new_project: MakeProject) -> None:
+    project, clock = new_project()
+    ann, _ = invite(project, "Ann", role=Role.REVIEWER)
+    token, other = start_session(project, ann), start_session(project, ann, seconds=10.0)
+    found = find_session(project, token)
+    assert found is not None
+    assert found.worker.name == "Ann"
+    assert find_session(project, token[::-1]) is None
+    clock.now += 11
+    assert find_session(project, other) is None
+    end_session(project, token)
+    assert find_session(project, token) is None
+
+
+def test_an_invitation_accepted_twice_at_once_admits_one(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    _, token = invite(project, "Ann")
+    taken: list[str] = []
+
+    def take(number: int) -> None:
+        try:
+            accept_invitation(project, token, f"hash {number}")
+            taken.append(f"hash {number}")
+        except DeixisError:
+            pass
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == 1
+    found = find_password(project, "Ann")
+    assert found is not None
+    assert found[1] == taken[0]
+
+
+def test_renewing_an_invitation_or_forgetting_ends_sessions(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    ann, token = invite(project, "Ann")
+    accept_invitation(project, token, "hash")
+    session = start_session(project, ann)
+    renew_invitation(project, ann)
+    assert find_session(project, session) is None
+    assert find_password(project, "Ann") is None
+    session = start_session(project, ann)
+    set_password(project, ann, "another")
+    assert find_session(project, session) is None
+    session = start_session(project, ann)
+    forget_worker(project, "Ann")
+    assert find_session(project, session) is None
+    with pytest.raises(DeixisError):
+        renew_invitation(project, ann)
+
+
+def test_role_and_vouching_can_be_changed(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    ann, _ = invite(project, "Ann")
+    change_worker(project, ann, vouched=True)
+    change_worker(project, ann, role=Role.REVIEWER)
+    with project.database.reading() as connection:
+        changed = read_worker(connection, ann)
+    assert (changed.role, changed.vouched) == (Role.REVIEWER, True)

@@ -1,4 +1,4 @@
-"""How far a project is."""
+"""Progress, cost, agreement and pay."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import csv
 import io
 
 import pytest
+from sqlalchemy import select
 
-from deixis.annotate.people import forget, invite
-from deixis.annotate.progress import WorkerProgress, pay_table, progress
-from deixis.annotate.recording import record
-from deixis.annotate.walks import Answer, Task
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.people import forget_worker, invite
+from deixis.annotate.progress import WorkerProgress, format_pay, read_progress, summarize_worker
+from deixis.annotate.schema import known_questions, leases
+from deixis.annotate.workflow import Answer, Task
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, ask, people
+from tests.annotate.fakes import answer, ask, gold, people, record
 
 
-def test_a_project_that_nobody_has_touched(new_project: MakeProject) -> None:
+def test_progress_of_a_new_project(new_project: MakeProject) -> None:
     project, _ = new_project(3)
-    found = progress(project)
+    found = read_progress(project)
     assert (found.photos, found.finished, found.judged, found.cost, found.hours_left) == (3, 0, 0, 0.0, None)
     assert {task.task: task.open for task in found.tasks}[Task.LINK] == 3
 
 
-def test_work_time_cost_and_what_is_left_add_up(new_project: MakeProject) -> None:
+def test_work_time_cost_and_remaining_hours_add_up(new_project: MakeProject) -> None:
     project, clock = new_project(3, pay_per_hour=36.0, longest_item_s=100.0)
     workers = people(project, "Ann", "Bob", "Cy")
     for worker, said in ((0, "yes"), (1, "yes"), (0, "scene"), (2, "scene")):
-        given = ask(project, workers[worker])
-        record(project, workers[worker], given.token, said, seconds=500.0 if said == "yes" else 50.0)
+        question = ask(project, workers[worker])
+        record(project, workers[worker], question.token, said, seconds=500.0 if said == "yes" else 50.0)
         clock.now += 900
-    found = progress(project)
+    found = read_progress(project)
     assert (found.finished, found.judged) == (1, 4)
     assert found.hours == pytest.approx(300 / 3600)
     assert found.cost == pytest.approx(3.0)
@@ -39,7 +41,7 @@ def test_work_time_cost_and_what_is_left_add_up(new_project: MakeProject) -> Non
     assert (requirement.judged, requirement.agreement) == (2, None)
 
 
-def test_agreement_is_beyond_chance_over_what_several_were_asked(new_project: MakeProject) -> None:
+def test_agreement_is_measured_on_questions_that_several_workers_answered(new_project: MakeProject) -> None:
     project, _ = new_project(2)
     ann, bob, cy = people(project, "Ann", "Bob", "Cy")
     for first, second in (("scene", "scene"), ("no box", "no box")):
@@ -47,21 +49,49 @@ def test_agreement_is_beyond_chance_over_what_several_were_asked(new_project: Ma
         answer(project, ann, Answer.YES, Task.VERIFY)
         record(project, bob, ask(project, bob).token, first)
         record(project, cy, ask(project, cy).token, second)
-    requirement = {task.task: task for task in progress(project).tasks}[Task.REQUIREMENT]
+    requirement = {task.task: task for task in read_progress(project).tasks}[Task.REQUIREMENT]
     assert requirement.agreement == 1.0
 
 
 def test_the_pay_table_cannot_run_formulas() -> None:
     bad = WorkerProgress("w1", '=HYPERLINK("http://x")', 1, 0.1, 1.5, 0, None, {})
-    [row] = csv.DictReader(io.StringIO(pay_table([bad], "EUR")))
+    [row] = csv.DictReader(io.StringIO(format_pay([bad], "EUR")))
     assert row["name"].startswith("'=")
     assert row["accuracy"] == ""
 
 
-def test_somebody_forgotten_is_still_paid(new_project: MakeProject) -> None:
+def test_a_forgotten_worker_is_still_paid(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     worker, _ = invite(project, "Ann", vouched=True)
     record(project, worker, ask(project, worker).token, "yes", seconds=36.0)
-    forget(project, "Ann")
-    [mine] = progress(project).workers
+    forget_worker(project, "Ann")
+    [mine] = read_progress(project).workers
     assert (mine.name, mine.hours) == (None, pytest.approx(0.01))
+
+
+def test_a_summary_counts_the_workers_own_judgements(new_project: MakeProject) -> None:
+    project, _ = new_project(photos=2, pay_per_hour=36.0)
+    ann, bob = people(project, "ann", "bob")
+    answer(project, ann, Answer.YES)
+    answer(project, bob, Answer.YES)
+    mine = summarize_worker(project, ann)
+    assert mine.judged == {Task.LINK: 1}
+    assert abs(mine.pay - 0.03) < 1e-9
+    assert (mine.photos, mine.finished) == (2, 0)
+
+
+def test_a_summary_contains_the_progress_of_the_test(new_project: MakeProject) -> None:
+    project, _ = new_project(test_questions=2, first_items=1)
+    add_known_photos(project, [gold(), gold("other")])
+    [ann] = people(project, "ann")
+    question = ask(project, ann)
+
+    def test_of_task() -> tuple[int, int] | None:
+        return next(each.test for each in summarize_worker(project, ann).qualifications if each.task is question.task)
+
+    assert test_of_task() == (0, 2)
+    with project.database.reading() as connection:
+        lease = connection.execute(select(leases).where(leases.c.token == question.token)).one()
+        right = connection.scalar(select(known_questions.c.answer).where(known_questions.c.number == lease.known))
+    record(project, ann, question.token, str(right))
+    assert test_of_task() == (1, 2)

@@ -1,4 +1,4 @@
-"""The page of all benchmarks: what ran, what failed, what is missing; and the load that finds a server's limit."""
+"""The page of all benchmarks, and the load generator of the server benchmark."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.fakes import photo_bytes
-from tests.server.serving import served
+from tests.web.fakes import photo_bytes
+from tests.web.serving import served
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def benchmarks() -> Any:
-    """Modules of the folder benchmarks, which is no package."""
+    """Import a module of the folder benchmarks, which is not a package."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     yield __import__
     sys.path.remove(str(ROOT / "benchmarks"))
 
 
 @pytest.fixture
-def everything(benchmarks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """all.py, with scripts of a folder of its own."""
+def all_module(benchmarks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """all.py, with its scripts in a temporary folder."""
     module: ModuleType = benchmarks("all")
     (tmp_path / "benchmarks").mkdir()
     monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -39,74 +39,74 @@ def script(folder: Path, name: str, code: str) -> None:
     (folder / "benchmarks" / name).write_text(code)
 
 
-def a_benchmark(benchmarks: Any, name: str, **changed: Any) -> Any:
+def make_benchmark(benchmarks: Any, name: str, **changed: Any) -> Any:
     first = benchmarks("suite").SUITE[0]
     return replace(first, name=name, command=(f"{name}.py",), quick=(), shown="times as fast", **changed)
 
 
-def test_what_ran_failed_hung_or_was_not_given_is_said(
-    benchmarks: Any, everything: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_page_shows_which_benchmarks_ran_failed_timed_out_or_lacked_data(
+    benchmarks: Any, all_module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(
         tmp_path, "good.py", f"print('3 times as fast'); print('ranx is not installed: left out', {str(tmp_path)!r})"
     )
-    script(tmp_path, "bad.py", "import sys; print('begun'); sys.exit('over a limit')")
-    script(tmp_path, "slow.py", "import time; print('begun', flush=True); time.sleep(60)")
+    script(tmp_path, "bad.py", "import sys; print('started'); sys.exit('over a limit')")
+    script(tmp_path, "slow.py", "import time; print('started', flush=True); time.sleep(60)")
     script(tmp_path, "needy.py", "")
     suite = [
-        a_benchmark(benchmarks, "good"),
-        a_benchmark(benchmarks, "bad"),
-        a_benchmark(benchmarks, "slow", minutes=0.05),
-        replace(a_benchmark(benchmarks, "needy"), command=("needy.py", "{data}")),
-        a_benchmark(benchmarks, "never"),
+        make_benchmark(benchmarks, "good"),
+        make_benchmark(benchmarks, "bad"),
+        make_benchmark(benchmarks, "slow", minutes=0.05),
+        replace(make_benchmark(benchmarks, "needy"), command=("needy.py", "{data}")),
+        make_benchmark(benchmarks, "never"),
     ]
-    monkeypatch.setattr(everything, "SUITE", suite)
+    monkeypatch.setattr(all_module, "SUITE", suite)
     for each in suite[:-1]:
-        everything.keep(each.name, everything.run(each, {"{data}": None}, quick=False), tmp_path)
+        all_module.save_record(each.name, all_module.run(each, {"{data}": None}, quick=False), tmp_path)
     page = (tmp_path / "benchmarks.md").read_text()
     assert "3 times as fast<br>ranx is not installed: left out …" in page
-    assert "**ended with 1: over a limit**" in page
-    assert "**ended after its limit of 0.05 minutes**" in page
-    assert "not run: it needs a data set directory" in page
+    assert "**exit status 1: over a limit**" in page
+    assert "limit of 0.05 minutes**" in page
+    assert "not run: needs a data set directory" in page
     assert "| never | " in page
     assert "not run yet" in page
     assert str(tmp_path) not in page
 
 
-def test_every_script_has_its_line_in_the_readme(benchmarks: Any) -> None:
+def test_every_script_is_described_in_the_readme(benchmarks: Any) -> None:
     readme = (ROOT / "benchmarks" / "README.md").read_text()
-    not_run = {"all.py", "suite.py", "matching_training.py"}
+    not_run = {"all.py", "suite.py", "scripts_path.py", "matching_training.py"}
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")} - not_run
     assert {name for name in scripts if f"`{name}`" not in readme} == set()
     assert {each.script for each in benchmarks("suite").SUITE} <= scripts
 
 
-def test_the_highest_rate_that_is_held_is_found(benchmarks: Any) -> None:
+def test_the_highest_sustained_rate_is_found(benchmarks: Any) -> None:
     serve = benchmarks("serve")
 
     async def held_at(rate: float) -> Any:
-        fields = dict.fromkeys(("asked", "answered", "refused", "failed", "p50", "p99", "refused_p99"), 0)
+        fields = dict.fromkeys(("sent", "answered", "refused", "failed", "p50", "p99", "refused_p99"), 0)
         return serve.Load(rate, **fields, server_cpu=0, own_cpu=0) if rate <= 33 else None
 
     for first in (1.0, 10.0, 500.0):
-        found = asyncio.run(serve.highest(held_at, first))
+        found = asyncio.run(serve.find_highest_rate(held_at, first))
         assert 28 <= found.rate <= 33
 
 
-def test_load_is_counted_from_when_it_was_due(benchmarks: Any, tmp_path: Path) -> None:
+def test_latency_is_measured_from_when_a_request_was_due(benchmarks: Any, tmp_path: Path) -> None:
     serve = benchmarks("serve")
     (tmp_path / "dog.jpg").write_bytes(photo_bytes())
     with served(tmp_path) as (link, process):
         client = serve.Client("127.0.0.1", httpx.URL(link).port)
         make = lambda: client.get("/api/search?q=dog")  # noqa: E731
         found = asyncio.run(serve.load(client, make, rate=40, seconds=1, server=process.pid))
-    assert found.asked == found.answered > 10
+    assert found.sent == found.answered > 10
     assert found.failed == found.refused == 0
     assert 0 < found.p50 <= found.p99
 
 
-def test_memory_that_grows_is_told_from_memory_that_is_level(benchmarks: Any) -> None:
-    from tests.soak.soaking import is_level
+def test_growing_memory_is_distinguished_from_level_memory(benchmarks: Any) -> None:
+    from tests.soak.soak import is_level
 
     times = [float(second) for second in range(0, 3600, 10)]
     assert is_level([(second, 500 + 8 * (second % 70 == 0)) for second in times])

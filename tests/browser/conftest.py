@@ -1,4 +1,4 @@
-"""A real browser, and a server for it to visit."""
+"""A browser, and servers for it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 import uvicorn
 
-from deixis.server.app import make_app
-from deixis.server.eyes import Eyes
-from deixis.server.guard import Door
-from deixis.server.library import Library
-from deixis.server.pages import STATIC
-from tests.server.fakes import FakeEyes, FakeLibrary, photo_bytes
+from deixis.web.app import make_app
+from deixis.web.inference import InferenceService
+from deixis.web.pages import STATIC
+from deixis.web.security import AccessPolicy
+from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# Without the last ones Chromium asks for Google's servers at every start.
+# Without the last three, Chromium contacts Google's servers at every start.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -55,16 +54,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that must neither complain nor ask anybody but its own server."""
+    """A page that must have no errors and send requests only to its own server."""
     context = browser.new_context(viewport={"width": 1200, "height": 800})
     opened = context.new_page()
-    complaints: list[str] = []
-    opened.on("pageerror", lambda error: complaints.append(f"{error} {error.stack}"))
-    opened.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
-    opened.on("request", lambda asked: None if _is_own(asked.url) else complaints.append(f"asked for {asked.url}"))
+    problems: list[str] = []
+    opened.on("pageerror", lambda error: problems.append(f"{error} {error.stack}"))
+    opened.on("console", lambda message: problems.append(message.text) if "Content Security" in message.text else None)
+    opened.on("request", lambda request: None if _is_own(request.url) else problems.append(f"request to {request.url}"))
     yield opened
     context.close()
-    assert complaints == []
+    assert problems == []
 
 
 def _is_own(url: str) -> bool:
@@ -79,25 +78,29 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def library(folder: Path) -> FakeLibrary:
-    return FakeLibrary(sorted(folder.glob("*.jpg")), folder)
+def collection(folder: Path) -> FakeCollection:
+    return FakeCollection(sorted(folder.glob("*.jpg")), folder)
 
 
 @pytest.fixture
-def site(library: FakeLibrary) -> Iterator[Site]:
-    """The address of a server for a library of photos."""
+def site(collection: FakeCollection) -> Iterator[Site]:
+    """Start a server for a collection of photos and return its URL."""
     with ExitStack() as running:
 
-        def start(shown: Library = library, eyes: Eyes | None = None, door: Door | None = None) -> str:
-            return running.enter_context(_served(shown, eyes or FakeEyes(), door))
+        def start(
+            photos: FakeCollection = collection,
+            inference: InferenceService | None = None,
+            policy: AccessPolicy | None = None,
+        ) -> str:
+            return running.enter_context(_served(photos, inference or FakeInference(), policy))
 
         yield start
 
 
 @contextmanager
-def _served(library: Library, eyes: Eyes, door: Door | None) -> Iterator[str]:
+def _served(photos: FakeCollection, inference: InferenceService, policy: AccessPolicy | None) -> Iterator[str]:
     config = uvicorn.Config(
-        make_app(library, eyes=eyes, door=door), port=0, log_level="warning", timeout_graceful_shutdown=1
+        make_app(photos, inference=inference, policy=policy), port=0, log_level="warning", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -1,4 +1,4 @@
-"""Ten thousand photos stay smooth."""
+"""The page stays responsive with ten thousand photos."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deixis.tasks.search.hits import KnownPhoto
+from deixis.search.results import PhotoRecord
 from tests.browser.conftest import Site
-from tests.server.fakes import FakeLibrary, photo_bytes
+from tests.web.fakes import FakeCollection, photo_bytes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -18,9 +18,9 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
 COUNT = 10_000
-MOST_IN_THE_PAGE = 150
+MAX_TILES = 150
 
-# Scrolls as fast as a hand can flick, and tells how long frames took and how many tiles there were at most.
+# Scrolls fast; returns frame times and the maximum number of tiles.
 SCROLL = """async () => {
     const frames = [];
     let most = 0, last = performance.now();
@@ -37,7 +37,7 @@ SCROLL = """async () => {
 }"""
 
 
-# Notes how long after each key the page could draw what was typed.
+# Records the time from each key to the next frame.
 WATCH_TYPING = """() => {
     window.typed = [];
     document.addEventListener("input", event => {
@@ -47,15 +47,15 @@ WATCH_TYPING = """() => {
 }"""
 
 
-class ManyPhotos(FakeLibrary):
-    """Rows without files, all of which look the same."""
+class ManyPhotos(FakeCollection):
+    """Photos without files that share one thumbnail."""
 
     def __init__(self) -> None:
         super().__init__()
         shapes = [(640, 480), (480, 640), (600, 600), (900, 500)]
         for number in range(COUNT):
             name = f"{number:05d}"
-            self.known[name] = KnownPhoto(name, Path(f"/photos/{name}.jpg"), shapes[number % len(shapes)])
+            self.known[name] = PhotoRecord(name, Path(f"/photos/{name}.jpg"), shapes[number % len(shapes)])
         self.jpeg = photo_bytes((320, 240))
 
     def thumbnail(self, photo_id: str) -> bytes:
@@ -67,13 +67,13 @@ def test_only_the_tiles_near_the_window_are_in_the_page_and_frames_stay_short(pa
     expect(page.get_by_text("10,000 photos")).to_be_visible()
     expect(page.locator(".tile").first).to_be_visible()
     scrolled = page.evaluate(SCROLL)
-    print(scrolled)  # shown where the test fails
-    assert scrolled["most"] <= MOST_IN_THE_PAGE
-    assert scrolled["median"] < 250  # 17 on a machine with nothing else to do, but others may be at work
+    print(scrolled)  # shown if the test fails
+    assert scrolled["most"] <= MAX_TILES
+    assert scrolled["median"] < 250  # 17 on an idle machine
     assert scrolled["reached"] > 15_000
 
 
-def test_letters_typed_over_many_photos_appear_without_delay(page: Page, site: Site) -> None:
+def test_typing_with_many_photos_is_not_delayed(page: Page, site: Site) -> None:
     page.goto(site(ManyPhotos()))
     expect(page.get_by_text("10,000 photos")).to_be_visible()
     page.get_by_label("Search photos by a sentence").focus()
@@ -82,7 +82,7 @@ def test_letters_typed_over_many_photos_appear_without_delay(page: Page, site: S
     delays = page.evaluate("typed.sort((one, other) => one - other)")
     print(delays)
     assert len(delays) == len("00042 and more")
-    assert delays[len(delays) // 2] < 250  # from a key to the next picture; 20 on a machine with nothing else to do
+    assert delays[len(delays) // 2] < 250  # 20 on an idle machine
     expect(page.locator(".tile")).to_have_count(1)
 
 
@@ -95,7 +95,7 @@ def test_the_last_photo_can_be_reached_and_opened(page: Page, site: Site) -> Non
         if last.count():
             break
     expect(last).to_be_visible()
-    assert page.locator(".tile").count() <= MOST_IN_THE_PAGE
+    assert page.locator(".tile").count() <= MAX_TILES
     was_at = page.evaluate("scrollY")
     last.click()
     expect(page.get_by_text("10000 of 10000")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The web app as somebody uses it."""
+"""The web app in a browser."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deixis.server.guard import Door
+from deixis.web.security import AccessPolicy
 from tests.browser.conftest import Site
-from tests.server.fakes import FakeEyes, FakeLibrary, photo_bytes
+from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -28,7 +28,7 @@ def tiles(page: Page) -> Locator:
     return page.locator(".tile")
 
 
-def test_all_photos_are_there_at_first(page: Page, site: Site) -> None:
+def test_all_photos_are_shown_at_first(page: Page, site: Site) -> None:
     page.goto(site())
     expect(tiles(page)).to_have_count(5)
     expect(page.get_by_text("5 photos")).to_be_visible()
@@ -36,7 +36,7 @@ def test_all_photos_are_there_at_first(page: Page, site: Site) -> None:
     assert page.evaluate("[...document.querySelectorAll('.tile img')].every(each => each.naturalWidth > 0)")
 
 
-def test_a_search_shows_hits_with_probabilities_while_somebody_types(page: Page, site: Site) -> None:
+def test_results_with_probabilities_are_shown_while_typing(page: Page, site: Site) -> None:
     page.goto(site())
     page.get_by_label(SEARCH).fill("dog")
     expect(tiles(page)).to_have_count(1)
@@ -47,7 +47,7 @@ def test_a_search_shows_hits_with_probabilities_while_somebody_types(page: Page,
     expect(page.get_by_label(SEARCH)).to_have_value("dog")
 
 
-def test_nothing_found_says_so_and_offers_the_closest(page: Page, site: Site) -> None:
+def test_an_empty_result_offers_the_closest_photos(page: Page, site: Site) -> None:
     page.goto(site())
     page.get_by_label(SEARCH).fill("zebra")
     expect(page.get_by_role("heading", name="Nothing found.")).to_be_visible()
@@ -59,30 +59,30 @@ def test_nothing_found_says_so_and_offers_the_closest(page: Page, site: Site) ->
     expect(page.get_by_role("heading", name="Nothing found.")).to_be_visible()
 
 
-def test_a_phrase_of_the_query_lights_up_its_boxes_in_the_hits(page: Page, site: Site) -> None:
+def test_a_phrase_of_the_query_highlights_its_boxes_in_the_results(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog")
     mark = page.locator("header mark.phrase")
     expect(mark).to_have_text("dog")
     box = tiles(page).first.locator(".box")
     expect(box).not_to_have_class(ACTIVE)
-    mark.hover(force=True)  # the field lies over it
+    mark.hover(force=True)  # the input covers it
     expect(box).to_have_class(ACTIVE)
     page.mouse.move(600, 700)
     expect(box).not_to_have_class(ACTIVE)
 
 
-def test_words_that_are_not_understood_are_named(page: Page, site: Site) -> None:
+def test_unknown_words_are_reported(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog+xyzzy")
     expect(page.get_by_text("not understood: “xyzzy”")).to_be_visible()
-    page.get_by_label(SEARCH).fill("xyzzy")  # nothing is found, and this is why
+    page.get_by_label(SEARCH).fill("xyzzy")  # nothing is found because of it
     expect(page.get_by_text("The models do not know “xyzzy”")).to_be_visible()
     page.get_by_label("deixis, all photos").click()
     page.get_by_label("dog.jpg").click()
     page.get_by_label(SENTENCE).fill("dog and xyzzy")
-    expect(page.get_by_text("Not understood: “xyzzy”.")).to_be_visible()
+    expect(page.get_by_text("Unknown words: “xyzzy”.")).to_be_visible()
 
 
-def test_filters_that_leave_no_photo_say_so(page: Page, site: Site) -> None:
+def test_filters_that_exclude_all_photos_are_explained(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog+in%3Anowhere")
     expect(page.get_by_text("None of 5 photos passes the filters")).to_be_visible()
     expect(page.get_by_role("button", name="Show the closest anyway")).to_have_count(0)
@@ -95,10 +95,10 @@ def open_photo(page: Page, address: str, sentence: str) -> None:
     expect(page.locator(".phrase-line")).to_have_count(2)
 
 
-def test_phrases_of_a_sentence_and_their_boxes_light_up_either_way(page: Page, site: Site) -> None:
+def test_phrases_of_a_sentence_and_their_boxes_highlight_each_other(page: Page, site: Site) -> None:
     open_photo(page, site(), "dog 🐕 in snow")
     lines, boxes, marks = page.locator(".phrase-line"), page.locator(".stage .box"), page.locator("aside mark.phrase")
-    expect(marks).to_have_text(["dog", "snow"])  # beyond a sign of two code units too
+    expect(marks).to_have_text(["dog", "snow"])  # also after a character of two code units
     colour = "getComputedStyle(document.querySelector('.stage .box-line')).stroke"
     assert page.evaluate(colour) == "rgb(213, 94, 0)"
     lines.nth(0).hover()
@@ -111,17 +111,17 @@ def test_phrases_of_a_sentence_and_their_boxes_light_up_either_way(page: Page, s
     expect(lines.nth(1)).to_have_class(ACTIVE)
 
 
-def test_a_phrase_that_is_probably_not_there_has_a_box_only_when_asked_for(page: Page, site: Site) -> None:
-    eyes = FakeEyes()
-    eyes.presence_of_last = 0.05
-    open_photo(page, site(eyes=eyes), "dog in snow")
+def test_the_box_of_an_unlikely_phrase_is_shown_only_on_hover(page: Page, site: Site) -> None:
+    inference = FakeInference()
+    inference.presence_of_last = 0.05
+    open_photo(page, site(inference=inference), "dog in snow")
     expect(page.get_by_text("probably not here")).to_be_visible()
     expect(page.locator(".stage .box")).to_have_count(1)
     page.locator(".phrase-line").nth(1).hover()
     expect(page.locator(".stage .box")).to_have_count(2)
 
 
-def test_a_photo_page_has_a_caption_regions_and_what_is_known(page: Page, site: Site) -> None:
+def test_a_photo_page_has_a_caption_regions_and_metadata(page: Page, site: Site) -> None:
     page.goto(site())
     page.get_by_label("dog.jpg").click()
     expect(page.get_by_text("A photo of something.")).to_be_visible()
@@ -135,10 +135,10 @@ def test_a_photo_page_has_a_caption_regions_and_what_is_known(page: Page, site: 
     expect(page.get_by_alt_text("The photo to search by")).to_be_visible()
 
 
-def test_photos_that_are_almost_the_same_are_counted_and_shown_beside_it(
-    page: Page, site: Site, library: FakeLibrary
+def test_near_duplicates_are_counted_and_shown_with_the_photo(
+    page: Page, site: Site, collection: FakeCollection
 ) -> None:
-    library.alike = tuple(hit for hit in library.like(None) if hit.path.stem == "cat")
+    collection.alike = tuple(hit for hit in collection.like(None) if hit.path.stem == "cat")
     page.goto(site() + "?q=dog")
     expect(tiles(page).first).to_contain_text("+1 alike")
     tiles(page).first.click()
@@ -148,38 +148,38 @@ def test_photos_that_are_almost_the_same_are_counted_and_shown_beside_it(
     expect(page.get_by_text("dog.jpg")).to_be_visible()
 
 
-def test_an_index_that_is_being_filled_shows_its_first_photos_by_itself(
-    page: Page, site: Site, library: FakeLibrary
+def test_a_growing_index_shows_its_first_photos_without_a_reload(
+    page: Page, site: Site, collection: FakeCollection
 ) -> None:
-    growing = FakeLibrary()
+    growing = FakeCollection()
     page.goto(site(growing))
     expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
-    growing.known = library.known
+    growing.known = collection.known
     expect(tiles(page)).to_have_count(5, timeout=15_000)
 
 
-def test_a_photo_that_is_dropped_is_searched_by(page: Page, site: Site) -> None:
+def test_a_dropped_photo_is_searched_by(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog")
     expect(tiles(page)).to_have_count(1)
     content = base64.b64encode(photo_bytes()).decode()
-    carried = page.evaluate_handle(
+    transfer = page.evaluate_handle(
         """content => {
-            const carried = new DataTransfer();
+            const transfer = new DataTransfer();
             const bytes = Uint8Array.from(atob(content), each => each.charCodeAt(0));
-            carried.items.add(new File([bytes], "mine.jpg", { type: "image/jpeg" }));
-            return carried;
+            transfer.items.add(new File([bytes], "mine.jpg", { type: "image/jpeg" }));
+            return transfer;
         }""",
         content,
     )
-    page.dispatch_event("body", "dragenter", {"dataTransfer": carried})
+    page.dispatch_event("body", "dragenter", {"dataTransfer": transfer})
     expect(page.get_by_text("Drop a photo to find others like it")).to_be_visible()
-    page.dispatch_event("body", "drop", {"dataTransfer": carried})
+    page.dispatch_event("body", "drop", {"dataTransfer": transfer})
     expect(tiles(page)).to_have_count(5)
     expect(page.get_by_text("Drop a photo to find others like it")).to_have_count(0)
     expect(page.get_by_alt_text("The photo to search by")).to_be_visible()
 
 
-def test_a_file_that_is_no_photo_is_refused_in_words(page: Page, site: Site, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_photo_is_refused_with_a_message(page: Page, site: Site, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a photo")
     page.goto(site())
     page.get_by_label("A photo to search by").set_input_files(tmp_path / "notes.txt")
@@ -211,12 +211,12 @@ def test_everything_works_from_the_keyboard(page: Page, site: Site) -> None:
     page.keyboard.type("dog")
     page.keyboard.press("Enter")
     expect(tiles(page)).to_have_count(1)
-    page.keyboard.press("Escape")  # out of the field
-    page.keyboard.press("Escape")  # out of the search
+    page.keyboard.press("Escape")  # leaves the field
+    page.keyboard.press("Escape")  # leaves the search
     expect(tiles(page)).to_have_count(5)
 
 
-def test_back_leads_back(page: Page, site: Site) -> None:
+def test_the_back_button_returns_to_the_previous_view(page: Page, site: Site) -> None:
     page.goto(site())
     page.get_by_label(SEARCH).fill("dog")
     expect(tiles(page)).to_have_count(1)
@@ -228,10 +228,10 @@ def test_back_leads_back(page: Page, site: Site) -> None:
     expect(tiles(page)).to_have_count(5)
 
 
-def test_the_link_with_a_token_opens_the_page_and_nothing_else_does(page: Page, site: Site) -> None:
-    address = site(door=Door("0.0.0.0", "correct-horse-battery"))
+def test_only_the_url_with_the_token_opens_the_page(page: Page, site: Site) -> None:
+    address = site(policy=AccessPolicy("0.0.0.0", "correct-horse-battery"))
     page.goto(address)
-    expect(page.locator("body")).to_contain_text("a token is needed")
+    expect(page.locator("body")).to_contain_text("token required")
     page.goto(f"{address}?token=correct-horse-battery")
     expect(tiles(page)).to_have_count(5)
     expect(page).to_have_url(address)
@@ -239,8 +239,8 @@ def test_the_link_with_a_token_opens_the_page_and_nothing_else_does(page: Page, 
     expect(page.get_by_text("A photo of something.")).to_be_visible()
 
 
-def test_an_empty_index_says_how_to_fill_it(page: Page, site: Site) -> None:
-    page.goto(site(FakeLibrary()))
+def test_an_empty_index_explains_how_to_fill_it(page: Page, site: Site) -> None:
+    page.goto(site(FakeCollection()))
     expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
     expect(page.get_by_text("deixis index PHOTOS")).to_be_visible()
 
@@ -256,14 +256,14 @@ def test_a_broken_photo_does_not_break_the_page(page: Page, site: Site, folder: 
     expect(tiles(page)).to_have_count(5)
 
 
-def test_a_photo_that_is_not_there_says_so(page: Page, site: Site) -> None:
+def test_a_missing_photo_is_reported(page: Page, site: Site) -> None:
     page.goto(site() + "?photo=0-0")
     expect(page.get_by_role("heading", name="This photo cannot be shown.")).to_be_visible()
     page.get_by_role("button", name="Back", exact=True).click()
     expect(tiles(page)).to_have_count(5)
 
 
-def test_a_server_that_is_gone_is_said_in_words(page: Page, site: Site) -> None:
+def test_an_unreachable_server_is_reported(page: Page, site: Site) -> None:
     page.goto(site())
     expect(tiles(page)).to_have_count(5)
     page.route("**/api/search*", lambda route: route.abort())
@@ -272,7 +272,7 @@ def test_a_server_that_is_gone_is_said_in_words(page: Page, site: Site) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_on_a_phone_by_day_and_by_night(browser: Browser, site: Site, scheme: str) -> None:
+def test_the_page_fits_a_phone_in_light_and_dark_mode(browser: Browser, site: Site, scheme: str) -> None:
     context = browser.new_context(
         viewport={"width": 390, "height": 844},
         color_scheme=scheme,
@@ -286,6 +286,6 @@ def test_it_is_readable_on_a_phone_by_day_and_by_night(browser: Browser, site: S
     tiles(page).first.tap()
     expect(page.locator(".stage")).to_be_visible()
     assert page.evaluate("document.scrollingElement.scrollWidth") == 390
-    ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert (ground == "rgb(250, 249, 246)") is (scheme == "light")
+    background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert (background == "rgb(250, 249, 246)") is (scheme == "light")
     context.close()

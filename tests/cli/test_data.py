@@ -1,4 +1,4 @@
-"""`deixis data` as a person types it."""
+"""``deixis data`` end to end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from PIL import Image
 
 from deixis.cli.data import print_statistics
 from deixis.cli.main import _run
-from deixis.data.converting import convert_dataset
+from deixis.data.creation import make_dataset
 from deixis.data.dataset import Dataset
-from deixis.data.making import make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
-from deixis.data.stats import Statistics, TypeRow
+from deixis.data.statistics import Statistics, TypeRow
+from deixis.data.writers import convert_dataset
 from tests.conftest import Run
 
 
@@ -33,7 +33,7 @@ def data(deixis: Run, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_import_says_what_it_made_and_what_to_type_next(deixis: Run) -> None:
+def test_import_prints_the_result_and_the_next_command(deixis: Run) -> None:
     done = deixis("data", "import", "--entities", SAMPLES / "entities", "--out", "data")
     assert done.returncode == 0
     assert "photos" in done.stdout
@@ -65,7 +65,7 @@ def test_the_samples_have_no_problems(deixis: Run, data: Path) -> None:
     assert "no problems found" in done.stdout
 
 
-def test_check_as_json_names_kind_place_and_mending(deixis: Run, data: Path) -> None:
+def test_check_as_json_has_kind_examples_and_remedy(deixis: Run, data: Path) -> None:
     manifest = json.loads((data / "manifest.json").read_text())
     (data / "manifest.json").write_text(json.dumps({**manifest, "images": "/nowhere"}))
     done = deixis("data", "check", data, "--json")
@@ -86,7 +86,7 @@ def test_every_format_is_written(deixis: Run, data: Path, tmp_path: Path, form: 
 
 
 @pytest.mark.parametrize("form", ["entities", "jsonl"])
-def test_what_was_written_imports_again_as_it_was(deixis: Run, data: Path, tmp_path: Path, form: str) -> None:
+def test_converted_data_is_imported_unchanged(deixis: Run, data: Path, tmp_path: Path, form: str) -> None:
     deixis("data", "convert", data, "--to", form, "--out", "out")
     source = ("--entities", "out") if form == "entities" else ("--captions", "out/photos.jsonl")
     done = deixis("data", "import", "--images", SAMPLES / "images", *source, "--out", "again")
@@ -117,7 +117,7 @@ def test_scenes_import_with_their_trees(deixis: Run, tmp_path: Path) -> None:
     [
         (("data", "stats", "nowhere"), "nowhere: not a data set directory"),
         (("data", "stats"), "Missing argument 'DATA'"),
-        (("data", "import", "--out", "x"), "give --captions FILE or --entities DIR"),
+        (("data", "import", "--out", "x"), "--captions FILE or --entities DIR"),
         (("data", "import", "--captions", "nowhere.json", "--out", "x"), "nowhere.json"),
         (("data", "import", "--captions", "a", "--split", "dev", "--out", "x"), "expected NAME=FILE"),
         (("data", "convert", "x", "--to", "coco", "--out", "y"), "x: not a data set directory"),
@@ -125,7 +125,7 @@ def test_scenes_import_with_their_trees(deixis: Run, tmp_path: Path) -> None:
         (("--tpo", "5"), "No such option"),
     ],
 )
-def test_a_mistake_is_one_clear_line_and_exit_2(
+def test_a_user_error_is_one_line_and_exit_status_2(
     deixis: Run, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     done = deixis(*arguments)
@@ -143,8 +143,8 @@ def many_sentences(folder: Path, count: int) -> Path:
     return folder
 
 
-def begun(tmp_path: Path) -> subprocess.Popen[str]:
-    """An import that was halted halfway: however slow the machine, it is not done before SIGCONT."""
+def start_and_pause_import(tmp_path: Path) -> subprocess.Popen[str]:
+    """Start an import and stop it halfway; it continues on SIGCONT."""
     command = [sys.executable, "-m", "deixis.cli.main", "data", "import", "--entities", "many", "--out", "data"]
     process = subprocess.Popen(
         command,
@@ -152,44 +152,44 @@ def begun(tmp_path: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        # A test run in the background is deaf to Ctrl-C, and so would be all that it starts.
+        # A background process ignores SIGINT, and its children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 60
     while not list(tmp_path.glob(".data.partial-*/photos.arrow")):
         assert time.monotonic() < until
-        assert process.poll() is None, "it was over before it could be interrupted"
+        assert process.poll() is None, "it finished before it could be interrupted"
         time.sleep(0.005)
     process.send_signal(signal.SIGSTOP)
     return process
 
 
-def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_partial_data_set(tmp_path: Path) -> None:
     many_sentences(tmp_path / "many", 4000)
-    process = begun(tmp_path)
+    process = start_and_pause_import(tmp_path)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.strip().splitlines() == ["deixis: stopped; what was finished is kept, and nothing half-made"]
+    assert errors.strip().splitlines() == ["deixis: interrupted; completed work was saved"]
     assert os.listdir(tmp_path) == ["many"]
 
 
 def test_a_second_import_into_the_same_directory_is_refused(deixis: Run, tmp_path: Path) -> None:
     many_sentences(tmp_path / "many", 4000)
-    process = begun(tmp_path)
+    process = start_and_pause_import(tmp_path)
     second = deixis("data", "import", "--entities", "many", "--out", "data")
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert second.returncode == 2
-    assert "another process is writing it" in second.stderr
+    assert "data: another process" in second.stderr
     assert len(Dataset(tmp_path / "data").photos) == 4000
 
 
-def test_a_killed_import_leaves_room_for_the_next(deixis: Run, tmp_path: Path) -> None:
+def test_an_import_succeeds_after_a_killed_one(deixis: Run, tmp_path: Path) -> None:
     many_sentences(tmp_path / "many", 4000)
-    process = begun(tmp_path)
+    process = start_and_pause_import(tmp_path)
     process.kill()
     process.communicate(timeout=60)
     assert not (tmp_path / "data").exists()
@@ -200,7 +200,7 @@ def test_a_killed_import_leaves_room_for_the_next(deixis: Run, tmp_path: Path) -
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in an empty directory and in this process, which is quicker."""
+    """Run the command in an empty directory and in this process, which is faster."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -242,24 +242,24 @@ def test_a_file_whose_own_name_holds_an_equals_sign_is_read_as_it_is(here: Run, 
 def test_instances_must_be_as_many_as_captions(here: Run, two_files: Path) -> None:
     captions = ("--captions", "1.csv", "--captions", "2.csv")
     done = here("data", "import", *captions, "--instances", "1.json", "--out", "data")
-    assert_one_line(done, "--instances: give one for each --captions")
+    assert_one_line(done, "--instances")
 
 
-def test_a_split_is_given_once(here: Run, two_files: Path) -> None:
+def test_a_repeated_split_is_refused(here: Run, two_files: Path) -> None:
     lists = ("--split", "dev=a.txt", "--split", "dev=b.txt")
     done = here("data", "import", "--captions", "1.csv", *lists, "--out", "data")
-    assert_one_line(done, "--split dev is given twice")
+    assert_one_line(done, "--split dev")
 
 
-def test_an_import_says_what_it_left_out_and_keeps_the_licence(here: Run, two_files: Path) -> None:
+def test_an_import_reports_skipped_files_and_keeps_the_licence(here: Run, two_files: Path) -> None:
     for name in ("1.png", "more/1.png", "nobody.png"):
         (two_files / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (9, 9)).save(two_files / "images" / name)
     arguments = ("data", "import", "--images", "images", "--captions", "1.csv", "--licence", "for research")
     done = here(*arguments, "--out", "data")
     assert done.stderr.splitlines() == [
-        "left out: 1 photo without an annotation",
-        "left out: more/1.png, another photo has the same name",
+        "skipped: 1 photo without an annotation",
+        "skipped: more/1.png; another photo has the same name",
     ]
     assert Dataset(two_files / "data").manifest.licence == "for research"
     left_out = json.loads(here(*arguments, "--out", "again", "--json").stdout)["left_out"]
@@ -270,21 +270,21 @@ def test_an_import_says_what_it_left_out_and_keeps_the_licence(here: Run, two_fi
 def test_a_data_set_is_not_converted_onto_itself(here: Run, tmp_path: Path) -> None:
     data = photos_of_two_splits(tmp_path).path
     before = {path: path.read_bytes() for path in data.iterdir()}
-    assert_one_line(here("data", "convert", data, "--to", "jsonl", "--out", data, "--force"), "is being read from it")
+    assert_one_line(here("data", "convert", data, "--to", "jsonl", "--out", data, "--force"), "is read from it")
     assert {path: path.read_bytes() for path in data.iterdir()} == before
 
 
-def test_scenes_are_not_replaced_by_the_data_set_made_of_them(here: Run, tmp_path: Path) -> None:
+def test_scenes_are_not_replaced_by_a_data_set_imported_from_them(here: Run, tmp_path: Path) -> None:
     here("data", "scenes", "--out", "scenes", "--photos", "2")
     done = here("data", "import", "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "other")
     assert done.returncode == 0, done.stderr
     done = here("data", "convert", "other", "--to", "jsonl", "--out", "scenes", "--force")  # where its photos are
-    assert_one_line(done, "scenes/images is being read from it")
+    assert_one_line(done, "scenes/images is read from it")
     assert len(list((tmp_path / "scenes" / "images").iterdir())) == 2
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_the_root_is_refused_as_a_place_to_write(here: Run, two_files: Path, force: tuple[str, ...]) -> None:
+def test_the_root_folder_is_refused_as_output(here: Run, two_files: Path, force: tuple[str, ...]) -> None:
     assert_one_line(here("data", "import", "--captions", "1.csv", "--out", "/", *force), "choose a directory below it")
 
 
@@ -325,21 +325,23 @@ def failing(monkeypatch: pytest.MonkeyPatch, folder: Path, error: Exception) -> 
         raise error
 
     photos_of_two_splits(folder)
-    monkeypatch.setattr("deixis.data.stats.statistics", fail)
+    monkeypatch.setattr("deixis.data.statistics.compute_statistics", fail)
     return ["data", "stats", str(folder / "data")]
 
 
-def test_a_failure_of_ours_is_one_line_and_exit_1(
+def test_an_internal_error_is_one_line_and_exit_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("DEIXIS_DEBUG", raising=False)
     assert _run(failing(monkeypatch, tmp_path, RuntimeError("two\nlines"))) == 1
-    said = capsys.readouterr()
-    assert said.err == "deixis: a failure of ours, RuntimeError: two lines (DEIXIS_DEBUG=1 shows where)\n"
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert printed.err.startswith("deixis: ")
+    assert "RuntimeError: two lines" in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
 
 
-def test_a_failure_of_ours_shows_where_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deixis_debug_shows_the_traceback_of_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEIXIS_DEBUG", "1")
     with pytest.raises(RuntimeError, match="broken") as raised:
         _run(failing(monkeypatch, tmp_path, RuntimeError("broken")))
@@ -354,7 +356,7 @@ def test_a_failure_of_ours_shows_where_if_asked(tmp_path: Path, monkeypatch: pyt
         (OSError("no number"), "deixis: the system: no number"),
     ],
 )
-def test_what_the_system_refuses_is_one_line_and_exit_2(
+def test_an_operating_system_error_is_one_line_and_exit_status_2(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -365,14 +367,14 @@ def test_what_the_system_refuses_is_one_line_and_exit_2(
     assert capsys.readouterr().err == line + "\n"
 
 
-def test_a_reader_that_has_seen_enough_is_left_in_peace(tmp_path: Path) -> None:
+def test_a_closed_pipe_prints_no_error(tmp_path: Path) -> None:
     photos_of_two_splits(tmp_path)
     command = f'"{sys.executable}" -m deixis.cli.main data stats data | head -c 1'
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("4", "")
 
 
-def test_a_reader_that_is_gone_before_the_answer_is_left_in_peace(tmp_path: Path) -> None:
+def test_a_pipe_closed_before_the_output_prints_no_error(tmp_path: Path) -> None:
     photos_of_two_splits(tmp_path)
     reading, writing = os.pipe()
     os.close(reading)

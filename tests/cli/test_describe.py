@@ -1,4 +1,4 @@
-"""`deixis describe`, as typed."""
+"""`deixis describe` on the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_regions_are_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFix
         assert max(drawn.size) >= 960
 
 
-def test_json_is_as_the_interface_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["describe", DOGS, "--region", "187,268,309,445", "--top", "2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert set(document) == {"photo", "regions"}
@@ -38,26 +38,28 @@ def test_json_is_as_the_interface_says(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("arguments", "name"),
     [
         (["nowhere.jpg"], "nowhere.jpg"),
-        ([DOGS, "--region", "1,2,3"], "region '1,2,3': give four numbers with commas between them: x1,y1,x2,y2"),
-        ([DOGS, "--region", "300,10,20,40"], "region 300,10,20,40: ends before it begins"),
-        ([DOGS, "--region", "5000,10,6000,40"], "lies outside the photo, which is 426 × 640 pixels"),
+        ([DOGS, "--region", "1,2,3"], "1,2,3"),
+        ([DOGS, "--region", "300,10,20,40"], "300,10,20,40"),
+        ([DOGS, "--region", "5000,10,6000,40"], "5000,10,6000,40"),
         ([DOGS, "--bank", "nowhere.txt"], "nowhere.txt"),
-        ([DOGS, "--model", "nowhere"], "nowhere: no such directory"),
-        ([DOGS, "--picture", "dogs.txt"], "dogs.txt: pictures are written as .png, .jpg or .webp"),
+        ([DOGS, "--model", "nowhere"], "nowhere"),
+        ([DOGS, "--picture", "dogs.txt"], "dogs.txt"),
         ([DOGS, "--top", "0"], "--top"),
     ],
 )
-def test_mistakes_are_one_clear_line(typed: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["describe", *typed]) == 2
+def test_mistakes_exit_with_2_and_name_the_argument(
+    arguments: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(["describe", *arguments]) == 2
     printed = capsys.readouterr()
-    assert told in printed.err.splitlines()[-1]
+    assert name in printed.err.splitlines()[-1]
     assert printed.out == ""
 
 
-def test_a_bank_without_phrases_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_phrase_bank_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.txt").write_text("\n \n")
     assert _run(["describe", DOGS, "--bank", str(tmp_path / "empty.txt")]) == 2
-    assert "empty.txt: holds no phrase" in capsys.readouterr().err
+    assert "empty.txt" in capsys.readouterr().err

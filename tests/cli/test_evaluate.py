@@ -1,4 +1,4 @@
-"""`deixis evaluate` on files that anybody's system could have written."""
+"""`deixis evaluate` on score matrices, predictions and models."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deixis.cli.evaluate import _print_groups
 from deixis.cli.main import _run
-from deixis.cli.scores import _print_groups
 from deixis.data.dataset import Dataset
-from deixis.data.importing import import_dataset
+from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
-from deixis.evaluation.localization_items import localization_items
-from deixis.evaluation.of_data import regions_of, sentences_of
-from deixis.tasks.bundle import Bundle
-from deixis.tasks.fit.cca import fit_cca
-from deixis.tasks.learning import Learning
-from deixis.tasks.pointing import score_over_all_photos
-from deixis.tasks.scores.scoring import score_on_dev, seen_photos
+from deixis.evaluation.items import localization_items, regions_of, sentences_of
+from deixis.models.pipeline import Pipeline
+from deixis.models.training.data import MatchingDataSettings
 from deixis.vision import encoders
 from tests.conftest import Run
-from tests.tasks.coloured import SMALL, make_coloured
-from tests.tasks.quarters import make_quarters, use_small_encoders
-from tests.vision.store.small import colour_encoder
+from tests.models.coloured import SMALL, fit_cca, make_coloured
+from tests.models.quarters import make_quarters, use_small_encoders
+from tests.vision.feature_store.small import colour_encoder
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +37,7 @@ def answer(done) -> dict:
     return json.loads(done.stdout)
 
 
-def test_a_perfect_and_a_useless_matrix_get_what_they_deserve(deixis: Run, data: Path, tmp_path: Path) -> None:
+def test_a_perfect_matrix_scores_100_and_a_constant_one_0(deixis: Run, data: Path, tmp_path: Path) -> None:
     sentences = sentences_of(Dataset(data).photos)
     owners = np.array(sentences.photo_of_sentence)
     perfect = (owners[None, :] == np.arange(owners.max() + 1)[:, None]).astype(np.float32)
@@ -57,7 +53,7 @@ def test_a_perfect_and_a_useless_matrix_get_what_they_deserve(deixis: Run, data:
     assert found["difference"]["i2t_r1"]["difference"] == 100
     assert found["difference"]["i2t_r1"]["p"] < 0.05
     bad = answer(deixis("evaluate", "retrieval", "--scores", "bad.npy", "--captions-per-photo", "5", "--json"))
-    assert bad["i2t_r10"] == bad["t2i_r1"] == 0  # equal scores earn nothing
+    assert bad["i2t_r10"] == bad["t2i_r1"] == 0  # ties count as wrong
     shown = deixis("evaluate", "retrieval", "--scores", "good.npy", "--data", data, "--against", "bad.npy")
     assert "i2t_r1" in shown.stdout
     assert "+100.00" in shown.stdout
@@ -89,7 +85,7 @@ def predictions(data: Path, shift: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_grounding_is_scored_beside_the_blind_boxes(deixis: Run, data: Path, tmp_path: Path) -> None:
+def test_grounding_is_scored_with_the_blind_baseline(deixis: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "gold.jsonl").write_text(predictions(data, 0))
     (tmp_path / "off.jsonl").write_text(predictions(data, 60))
     found = answer(
@@ -112,7 +108,7 @@ def test_grounding_is_scored_beside_the_blind_boxes(deixis: Run, data: Path, tmp
     people = found["by_type"]["people"]
     assert set(people["interval"]) == {"r1", "r5", "r10", "upper_bound", "ap", "ap_nms"}
     assert people["interval"]["r1"] == [100, 100]
-    # One box around two things is not one of them.
+    # The union of two boxes is neither of them.
     assert (
         answer(
             deixis(
@@ -131,7 +127,10 @@ def test_tables_of_groups_show_the_interval_of_r1_within_120_columns(
     common = {"n": 10_000, "photos": 10_000, **scores, "no_interval": None}
     rows = {
         "man": {**common, "r1": 61.234, "interval": {"r1": [58.94, 63.41]}},
-        "a very long phrase of a person who said all there is [/b]": {**common, "interval": {"r1": [100.0, 100.0]}},
+        "a very long phrase that has to be cut somewhere in the table [/b]": {
+            **common,
+            "interval": {"r1": [100.0, 100.0]},
+        },
         "ox": {**common, "photos": 1, "interval": {"r1": None}, "no_interval": "all mentions are in one photo"},
     }
     _print_groups({"by_type": {}, "by_phrase": rows})
@@ -156,7 +155,7 @@ def test_a_missing_phrase_is_an_error_unless_it_counts_as_wrong(deixis: Run, dat
     assert found["r1"] == pytest.approx(100 * (1 - 1 / len(whole)))
 
 
-def test_captions_in_cocos_form_are_scored(deixis: Run, data: Path, tmp_path: Path) -> None:
+def test_captions_in_the_coco_results_format_are_scored(deixis: Run, data: Path, tmp_path: Path) -> None:
     photos = Dataset(data).photos
     results = [{"image_id": photo.id, "caption": photo.captions[0].text} for photo in photos]
     (tmp_path / "results.json").write_text(json.dumps(results))
@@ -199,26 +198,25 @@ def test_bad_files_are_named_in_one_line(
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stdout == ""
-    said = [line for line in done.stderr.strip().splitlines() if not line.endswith("…")]
-    assert len(said) == 1
+    assert len([line for line in done.stderr.strip().splitlines() if not line.endswith("…")]) == 1
 
 
 @pytest.fixture
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
-    """Small photos in ./data, and in ./cca.model what was learned from them."""
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """Small photos in ./data, and a model trained on them in ./cca.model."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
-    bundle = fit_cca(make_coloured(tmp_path), SMALL).bundle
-    bundle.save("cca.model")
-    return bundle
+    pipeline = fit_cca(make_coloured(tmp_path), SMALL)
+    pipeline.save_pretrained("cca.model")
+    return pipeline
 
 
-def evaluated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     assert _run(["evaluate", *arguments, "--json"]) == 0, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert _run(["evaluate", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -228,7 +226,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.mark.parametrize("split", ["dev", None])
 def test_a_model_gets_the_scores_of_its_matrix(
-    trained: Bundle, capsys: pytest.CaptureFixture[str], split: str | None
+    trained: Pipeline, capsys: pytest.CaptureFixture[str], split: str | None
 ) -> None:
     dataset = Dataset("data")
     photos = dataset.split(split) if split else dataset.photos
@@ -236,113 +234,112 @@ def test_a_model_gets_the_scores_of_its_matrix(
     images = trained.encode_images([dataset.path_of(photo) for photo in photos])
     np.save("photos.npy", images @ sentences.T)
     np.save("sentences.npy", sentences @ sentences.T)
-    where = ["--data", "data", *(["--split", split] if split else [])]
+    options = ["--data", "data", *(["--split", split] if split else [])]
     for task, matrix in (("retrieval", "photos.npy"), ("sentences", "sentences.npy")):
-        by_model = evaluated(capsys, task, "--model", "cca.model", *where)
-        by_matrix = evaluated(capsys, task, "--scores", matrix, *where)
+        by_model = run_json(capsys, task, "--model", "cca.model", *options)
+        by_matrix = run_json(capsys, task, "--scores", matrix, *options)
         assert (by_model.pop("model"), by_matrix.pop("model")) == ("cca.model", matrix)
         assert by_model == by_matrix
         assert by_model["n"] == len(photos)
 
 
-def test_a_model_may_be_compared_with_a_model_or_a_matrix(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
-    poor = fit_cca(Dataset("data"), SMALL).bundle
+def test_a_model_is_compared_with_a_model_or_a_matrix(trained: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    poor = fit_cca(Dataset("data"), SMALL)
     poor.model.x_projection_ = poor.model.x_projection_[::-1].copy()  # red is taken for blue
-    poor.save("poor.model")
-    asked = ("retrieval", "--data", "data", "--split", "dev")
-    good = evaluated(capsys, *asked, "--model", "cca.model", "--against", "poor.model")
-    alone = evaluated(capsys, *asked, "--model", "poor.model")
+    poor.save_pretrained("poor.model")
+    arguments = ("retrieval", "--data", "data", "--split", "dev")
+    good = run_json(capsys, *arguments, "--model", "cca.model", "--against", "poor.model")
+    alone = run_json(capsys, *arguments, "--model", "poor.model")
     assert good["difference"]["t2i_r5"]["difference"] == pytest.approx(good["t2i_r5"] - alone["t2i_r5"])
     assert good["difference"]["t2i_r5"]["difference"] > 0
     dev = Dataset("data").split("dev")
     zeros = np.zeros((len(dev), len(sentences_of(dev).texts)), dtype=np.float32)
     np.save("zeros.npy", zeros)
-    by_zeros = evaluated(capsys, *asked, "--model", "cca.model", "--against", "zeros.npy")
+    by_zeros = run_json(capsys, *arguments, "--model", "cca.model", "--against", "zeros.npy")
     assert by_zeros["difference"]["t2i_r5"]["difference"] == pytest.approx(good["t2i_r5"])
-    the_other_way = evaluated(capsys, *asked, "--scores", "zeros.npy", "--against", "cca.model")
-    assert the_other_way["difference"]["t2i_r5"]["difference"] == pytest.approx(-good["t2i_r5"])
+    reversed_ = run_json(capsys, *arguments, "--scores", "zeros.npy", "--against", "cca.model")
+    assert reversed_["difference"]["t2i_r5"]["difference"] == pytest.approx(-good["t2i_r5"])
 
 
-def test_a_model_is_scored_where_the_photos_are_now(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_names_the_moved_photo_folder(trained: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     Path("images").rename("moved")
-    asked = ("retrieval", "--model", "cca.model", "--data", "data", "--split", "dev")
-    assert "images: no such folder; say where the photos are now with --images DIR" in refusal(capsys, *asked)
-    assert evaluated(capsys, *asked, "--images", "moved")["n"] == 8
+    arguments = ("retrieval", "--model", "cca.model", "--data", "data", "--split", "dev")
+    assert "--images DIR" in error_of(capsys, *arguments)
+    assert run_json(capsys, *arguments, "--images", "moved")["n"] == 8
 
 
-def test_imported_features_may_lie_elsewhere(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_names_another_feature_directory(trained: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     rows = np.random.default_rng(0).normal(size=(24, 5)).astype(np.float32)
     np.savez("theirs.npz", ids=[f"{number:04d}" for number in range(24)], features=rows)
     assert _run(["features", "data", "--import", "theirs.npz", "--out", "theirs"]) == 0
-    settings = ["--set", "features=theirs", "--set", "components=2"]
+    settings = ["--set", "features_dir=theirs", "--set", "embedding_dim=2"]
     assert _run(["train", "cca", "--data", "data", *settings, "--out", "theirs.model"]) == 0
     capsys.readouterr()
-    asked = ("retrieval", "--model", "theirs.model", "--data", "data", "--split", "dev")
-    assert "say where they are with --features DIR" in refusal(capsys, *asked)
-    both = evaluated(capsys, *asked, "--features", "theirs", "--against", "cca.model")
+    arguments = ("retrieval", "--model", "theirs.model", "--data", "data", "--split", "dev")
+    assert "--features DIR" in error_of(capsys, *arguments)
+    both = run_json(capsys, *arguments, "--features", "theirs", "--against", "cca.model")
     assert "t2i_r1" in both["difference"]
 
 
-def test_a_photo_that_cannot_be_read_is_one_line(trained: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_photo_is_an_error(trained: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     Path("images/0008.png").write_bytes(b"no photo")
-    assert "1 of 8 photos have no features, the first: " in refusal(
-        capsys, "retrieval", "--model", "cca.model", "--data", "data", "--split", "dev"
-    )
+    assert "1 of 8 photos" in error_of(capsys, "retrieval", "--model", "cca.model", "--data", "data", "--split", "dev")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["retrieval", "--data", "data"], "give one of --scores FILE.npy and --model DIR"),
-        (["retrieval", "--data", "data", "--scores", "a.npy", "--model", "b"], "give one of --scores FILE.npy and"),
-        (["retrieval", "--data", "data", "--model", "nowhere"], "nowhere: no such directory, and no model comes with"),
-        (["retrieval", "--data", "data", "--model", "data"], "data: no model here"),
-        (["retrieval", "--data", "data", "--scores", "cca.model"], "cca.model: Is a directory"),
-        (["retrieval", "--captions-per-photo", "5", "--model", "cca.model"], "a model is scored on the photos and"),
-        (["retrieval", "--model", "cca.model"], "give --data DATA, or --captions-per-photo N"),
-        (["sentences", "--data", "data"], "give one of --scores FILE.npy and --model DIR"),
+        (["retrieval", "--data", "data"], "--model DIR"),
+        (["retrieval", "--data", "data", "--scores", "a.npy", "--model", "b"], "--model DIR"),
+        (["retrieval", "--data", "data", "--model", "nowhere"], "nowhere: "),
+        (["retrieval", "--data", "data", "--model", "data"], "data: "),
+        (["retrieval", "--data", "data", "--scores", "cca.model"], "cca.model: "),
+        (["retrieval", "--captions-per-photo", "5", "--model", "cca.model"], "cca.model: "),
+        (["retrieval", "--model", "cca.model"], "--captions-per-photo N"),
+        (["sentences", "--data", "data"], "--model DIR"),
     ],
 )
-def test_systems_that_cannot_be_scored_are_one_line(
-    trained: Bundle, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+def test_errors_name_the_option_or_the_file(
+    trained: Pipeline, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    assert words in refusal(capsys, *arguments)
+    assert words in error_of(capsys, *arguments)
 
 
 @pytest.fixture
-def pointing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
-    """Photos of four coloured quarters in ./data, and in ./points.model what was learned of their phrases."""
+def grounding_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """Photos with coloured quarters in ./data, and a model of their phrases in ./phrases.model."""
     monkeypatch.chdir(tmp_path)
     use_small_encoders(monkeypatch)
-    learning = Learning(learn="phrases", top=4)
-    bundle = fit_cca(make_quarters(tmp_path), replace(SMALL, components=3), learning).bundle
-    bundle.save("points.model")
-    return bundle
+    settings = MatchingDataSettings(train_on="phrases", max_proposals=4)
+    pipeline = fit_cca(make_quarters(tmp_path), replace(SMALL, embedding_dim=3), settings)
+    pipeline.save_pretrained("phrases.model")
+    return pipeline
 
 
 GROUNDING = ("grounding", "--data", "data", "--split", "dev")
 
 
-def test_a_model_points_as_its_own_predictions_say(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
-    by_model = evaluated(capsys, *GROUNDING, "--model", "points.model", "--out", "said.jsonl")
-    by_file = evaluated(capsys, *GROUNDING, "--predictions", "said.jsonl")
-    assert (by_model.pop("model"), by_file.pop("model")) == ("points.model", "said.jsonl")
+def test_a_model_and_its_written_predictions_have_the_same_scores(
+    grounding_model: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_model = run_json(capsys, *GROUNDING, "--model", "phrases.model", "--out", "predictions.jsonl")
+    by_file = run_json(capsys, *GROUNDING, "--predictions", "predictions.jsonl")
+    assert (by_model.pop("model"), by_file.pop("model")) == ("phrases.model", "predictions.jsonl")
     assert by_model == by_file
     assert by_model["n"] == 16
     assert by_model["upper_bound"] == 100
-    assert by_model["r1"] == score_on_dev(pointing, Dataset("data")).scores["r1"] > 25
+    assert by_model["r1"] > 25
 
 
-def test_phrases_are_ranked_over_all_photos_where_that_is_asked_for(
-    pointing: Bundle, capsys: pytest.CaptureFixture[str]
+def test_all_photos_ranks_phrases_over_the_regions_of_all_photos(
+    grounding_model: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = (*GROUNDING, "--model", "points.model")
-    plain, found = evaluated(capsys, *asked), evaluated(capsys, *asked, "--all-photos")
+    arguments = (*GROUNDING, "--model", "phrases.model")
+    plain, found = run_json(capsys, *arguments), run_json(capsys, *arguments, "--all-photos")
     dataset = Dataset("data")
-    seen = seen_photos(pointing, dataset, dataset.split("dev"), regions=True)
-    direct = score_over_all_photos(pointing, seen, localization_items(dataset.split("dev")))
-    there = found.pop("presence")
-    assert there == json.loads(json.dumps(direct.presence.as_json()))
+    features = grounding_model.features(dataset, dataset.split("dev"), regions=True)
+    direct = grounding_model.search_phrases(features, localization_items(dataset.split("dev")))
+    assert found.pop("presence") == json.loads(json.dumps(direct.presence.as_json()))
     precision = json.loads(json.dumps(direct.precision.as_json()))
     for name in ("ap", "ap_nms"):
         assert found[name] == precision[name] != plain[name]
@@ -358,32 +355,36 @@ def test_phrases_are_ranked_over_all_photos_where_that_is_asked_for(
     changed = {"ap", "ap_nms", "macro_ap", "macro_ap_nms", "by_type", "by_phrase", "interval", "ranked_photos"}
     for name in plain.keys() - changed:
         assert found[name] == plain[name]
-    assert _run(["evaluate", *asked, "--all-photos"]) == 0
+    assert _run(["evaluate", *arguments, "--all-photos"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"presence in all photos", shown)
     assert re.search(r"pooled_roc +│ +[\d.]+ │ +[\d.]+ – [\d.]+", shown)
 
 
-def test_pointing_may_be_compared_with_a_model_or_a_file(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
-    fit_cca(Dataset("data"), SMALL).bundle.save("whole.model")  # has learned from sentences, and points all the same
-    found = evaluated(capsys, *GROUNDING, "--model", "points.model", "--out", "said.jsonl", "--against", "points.model")
+def test_grounding_is_compared_with_a_model_or_a_file(
+    grounding_model: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit_cca(Dataset("data"), SMALL).save_pretrained("sentences.model")  # models of sentences can ground too
+    found = run_json(
+        capsys, *GROUNDING, "--model", "phrases.model", "--out", "predictions.jsonl", "--against", "phrases.model"
+    )
     assert found["difference"]["r1"]["difference"] == 0
-    whole = evaluated(capsys, *GROUNDING, "--predictions", "said.jsonl", "--against", "whole.model")
-    assert "r1" in whole["difference"]
+    other = run_json(capsys, *GROUNDING, "--predictions", "predictions.jsonl", "--against", "sentences.model")
+    assert "r1" in other["difference"]
 
 
-def test_regions_are_scored_with_a_model(pointing: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_regions_are_scored_with_a_model(grounding_model: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     dataset = Dataset("data")
     gold = regions_of(dataset.split("dev"))
-    seen = seen_photos(pointing, dataset, dataset.split("dev"))
+    features = grounding_model.features(dataset, dataset.split("dev"))
     visual = [
-        pointing.model.prepare_visual(seen.region_vectors(seen.photos.ids[photo], np.array([box])))[0]
+        grounding_model.model.prepare_visual(features.region_vectors(features.photos.ids[photo], np.array([box])))[0]
         for box, photo in zip(gold.boxes, gold.photo_of_region, strict=True)
     ]
-    np.save("r.npy", np.stack(visual) @ pointing.encode_sentences(gold.phrases).T)
-    asked = ("regions", "--data", "data", "--split", "dev")
-    by_model = evaluated(capsys, *asked, "--model", "points.model", "--against", "r.npy")
-    by_matrix = evaluated(capsys, *asked, "--scores", "r.npy")
+    np.save("r.npy", np.stack(visual) @ grounding_model.encode_sentences(gold.phrases).T)
+    arguments = ("regions", "--data", "data", "--split", "dev")
+    by_model = run_json(capsys, *arguments, "--model", "phrases.model", "--against", "r.npy")
+    by_matrix = run_json(capsys, *arguments, "--scores", "r.npy")
     assert by_model["r5"] == by_matrix["r5"] > 0
     assert by_model["difference"]["r5"]["difference"] == 0
 
@@ -391,35 +392,34 @@ def test_regions_are_scored_with_a_model(pointing: Bundle, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "give one of --predictions FILE and --model DIR"),
-        (["--model", "points.model", "--predictions", "a"], "give one of --predictions FILE and --model DIR"),
-        (["--predictions", "a.jsonl", "--out", "b.jsonl"], "--out: there is nothing to write without --model"),
-        (["--model", "data"], "data: no model here"),
-        (["--predictions", "a.jsonl", "--all-photos"], "--all-photos: scores one model; give --model DIR, and no"),
-        (["--model", "points.model", "--against", "a.jsonl", "--all-photos"], "--all-photos: scores one model"),
+        ([], "--model DIR"),
+        (["--model", "phrases.model", "--predictions", "a"], "--model DIR"),
+        (["--predictions", "a.jsonl", "--out", "b.jsonl"], "--out: "),
+        (["--model", "data"], "data: "),
+        (["--predictions", "a.jsonl", "--all-photos"], "--all-photos: "),
+        (["--model", "phrases.model", "--against", "a.jsonl", "--all-photos"], "--all-photos: "),
     ],
 )
-def test_what_cannot_point_is_one_line(
-    pointing: Bundle, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+def test_grounding_errors_name_the_option_or_the_file(
+    grounding_model: Pipeline, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert _run(["evaluate", *GROUNDING, *arguments]) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.endswith("…")]
-    assert len(said) == 1
-    assert words in said[0]
+    [line] = [line for line in capsys.readouterr().err.splitlines() if not line.endswith("…")]
+    assert words in line
 
 
 @pytest.mark.parametrize("model", ["two-branch", "similarity"])
 def test_networks_are_scored_from_their_run_directories(
-    pointing: Bundle, capsys: pytest.CaptureFixture[str], model: str
+    grounding_model: Pipeline, capsys: pytest.CaptureFixture[str], model: str
 ) -> None:
-    settings = ["epochs=1", "device=cpu", "hidden=8", "dimension=4"]
-    settings += ["reader=lstm", "word_size=4", "text_hidden=4"] if model == "two-branch" else []
+    settings = ["epochs=1", "device=cpu", "hidden_size=8", "embedding_dim=4"]
+    settings += ["text_encoder=lstm", "word_dim=4", "text_hidden_size=4"] if model == "two-branch" else []
     assert _run(["train", model, "--data", "data", *(word for each in settings for word in ("--set", each))]) == 0
     capsys.readouterr()
-    where = ("--model", f"{model}.model", "--data", "data", "--split", "dev")
-    assert evaluated(capsys, "retrieval", *where, "--against", "points.model")["n"] == 8
-    assert evaluated(capsys, "grounding", *where, "--all-photos")["presence"]["photos"] == 8
+    options = ("--model", f"{model}.model", "--data", "data", "--split", "dev")
+    assert run_json(capsys, "retrieval", *options, "--against", "phrases.model")["n"] == 8
+    assert run_json(capsys, "grounding", *options, "--all-photos")["presence"]["photos"] == 8
     if model == "similarity":
-        assert "not sentences with each other" in refusal(capsys, "sentences", *where)
+        assert "(sentences)" in error_of(capsys, "sentences", *options)
     else:
-        assert evaluated(capsys, "sentences", *where)["n"] == 8
+        assert run_json(capsys, "sentences", *options)["n"] == 8

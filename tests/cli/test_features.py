@@ -1,4 +1,4 @@
-"""`deixis features` as a person types it."""
+"""``deixis features`` end to end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset
-from deixis.language.features.of_data import KINDS, caption_vectors
+from deixis.language.features.captions import KINDS, caption_vectors
 from deixis.vision import encoders, proposals
-from deixis.vision.store import FeatureStore
+from deixis.vision.feature_store import FeatureStore
 from tests.conftest import Run
-from tests.test_house import HEAVY, modules_after
-from tests.vision.store.small import Corners, colour_encoder, draw, make_data
+from tests.test_architecture import HEAVY, modules_after
+from tests.vision.feature_store.small import Corners, colour_encoder, draw, make_data
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_data(tmp_path, 12).path
 
 
-def test_it_says_what_it_did_and_where_it_is(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_the_result_and_the_path(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["features", str(data), "--encoder", "one"]) == 0
-    place = data / "features" / "colours"
-    assert capsys.readouterr().out == f"{place}: 12 photos, 3 numbers each (12 new, 0 there already)\n"
-    assert len(FeatureStore(place)) == 12
+    path = data / "features" / "colours"
+    assert capsys.readouterr().out == f"{path}: 12 photos, dimension 3 (12 new, 0 unchanged)\n"
+    assert len(FeatureStore(path)) == 12
     assert _run(["features", str(data), "--encoder", "one"]) == 0
-    assert capsys.readouterr().out == f"{place}: 12 photos, 3 numbers each (0 new, 12 there already)\n"
+    assert capsys.readouterr().out == f"{path}: 12 photos, dimension 3 (0 new, 12 unchanged)\n"
 
 
 def test_json_is_one_document(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_bad_photos_are_named_but_do_not_flood(data: Path, tmp_path: Path, capsy
     assert _run(["features", str(data), "--encoder", "one"]) == 0
     out, err = capsys.readouterr()
     assert "12 photos" not in out
-    assert "(1 new, 0 there already, 11 skipped)" in out
+    assert "(1 new, 0 unchanged, 11 skipped)" in out
     assert f"skipped: {tmp_path / 'images' / '0000.png'}: not a photo in a known format" in err
     assert "skipped: … and 1 more (--json lists all)" in err
 
@@ -78,17 +78,17 @@ def test_a_split_crops_and_proposals(data: Path, capsys: pytest.CaptureFixture[s
     assert len(store.proposals("0004").boxes) == 2
 
 
-def test_another_encoder_in_the_same_place_is_one_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_of_another_encoder_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _run(["features", str(data), "--encoder", "one"])
     capsys.readouterr()
     assert _run(["features", str(data), "--encoder", "two"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "holds features of colours (one), which do not mix with colours (two); give another --out" in err
+    assert "colours (one), not of colours (two)" in err
     assert len(err.splitlines()) == 1
 
 
-def test_damage_is_named_and_mended(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_files_are_named_and_computed_again(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _run(["features", str(data), "--encoder", "one"])
     [shard] = (data / "features" / "colours").glob("*.safetensors")
     shard.write_bytes(b"")
@@ -96,7 +96,7 @@ def test_damage_is_named_and_mended(data: Path, capsys: pytest.CaptureFixture[st
     assert f"damaged: {shard}; its photos were computed again" in capsys.readouterr().err
 
 
-def test_features_outlive_a_new_import_and_only_what_is_new_changed_or_gone_is_looked_after(
+def test_features_survive_a_new_import_and_only_changes_are_computed(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _run(["features", str(data), "--encoder", "one"])
@@ -104,13 +104,13 @@ def test_features_outlive_a_new_import_and_only_what_is_new_changed_or_gone_is_l
     draw(tmp_path / "images" / "0003.png", 999)
     make_data(tmp_path, 12, begin=2, replace=True)  # two photos have gone and two have come
     assert _run(["features", str(data), "--encoder", "one"]) == 0
-    assert "12 photos, 3 numbers each (2 new, 9 there already, 1 changed, 2 dropped)" in capsys.readouterr().out
+    assert "12 photos, dimension 3 (2 new, 9 unchanged, 1 changed, 2 dropped)" in capsys.readouterr().out
 
 
-def test_photos_may_have_moved(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_names_the_moved_photo_folder(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").rename(tmp_path / "moved")
     assert _run(["features", str(data), "--encoder", "one"]) == 2
-    assert "images: no such folder; say where the photos are now with --images DIR" in capsys.readouterr().err
+    assert "--images DIR" in capsys.readouterr().err
     assert _run(["features", str(data), "--encoder", "one", "--images", str(tmp_path / "moved")]) == 0
 
 
@@ -120,11 +120,11 @@ def test_precomputed_features_are_imported(data: Path, tmp_path: Path, capsys: p
     arguments = ["features", str(data), "--import", str(tmp_path / "vgg.npy"), "--ids", str(tmp_path / "ids.txt")]
     assert _run(arguments) == 0
     out, err = capsys.readouterr()
-    place = data / "features" / "imported-vgg"
-    assert out == f"{place}: 11 photos, 5 numbers each (11 new, 0 there already, 1 skipped)\n"
+    path = data / "features" / "imported-vgg"
+    assert out == f"{path}: 11 photos, dimension 5 (11 new, 0 unchanged, 1 skipped)\n"
     assert f"skipped: 0000: not in {tmp_path / 'vgg.npy'}" in err
-    assert "left out: 1 row of" in err
-    assert len(FeatureStore(place)) == 11
+    assert "skipped: 1 row of" in err
+    assert len(FeatureStore(path)) == 11
     assert _run([*arguments, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["kept"], answer["unknown"], answer["encoder"][:9]) == (11, 1, "imported:")
@@ -145,9 +145,9 @@ def test_captions_become_vectors(
     (tmp_path / "glove.txt").write_text("".join(lines))
     arguments = ["features", str(data), "--text", kind, "--vectors", str(tmp_path / "glove.txt")]
     assert _run(arguments) == 0, capsys.readouterr().err
-    place = data / "features" / f"text-{kind}"
-    vectors = caption_vectors(place, Dataset(data))
-    expected = f"{place}: 12 captions, {vectors.shape[1]} numbers each (learned from split train)\n"
+    path = data / "features" / f"text-{kind}"
+    vectors = caption_vectors(path, Dataset(data))
+    expected = f"{path}: 12 captions, dimension {vectors.shape[1]} (learned from split train)\n"
     assert capsys.readouterr().out == expected
     assert len(vectors) == 12
     assert _run([*arguments, "--json"]) == 0
@@ -159,17 +159,17 @@ def test_captions_become_vectors(
     ("arguments", "words"),
     [
         (["nowhere", "--encoder", "one"], "nowhere: not a data set directory"),
-        (["DATA"], "give one of --encoder NAME, --import FILE and --text KIND"),
-        (["DATA", "--encoder", "one", "--text", "mean"], "give one of --encoder NAME"),
-        (["DATA", "--encoder", "one", "--crops", "5"], "--crops 5: the papers' ten crops are the only ones"),
-        (["DATA", "--encoder", "one", "--split", "test"], "no split 'test'; it has: dev, train"),
-        (["DATA", "--import", "nowhere.npy"], "nowhere.npy: no such file"),
-        (["DATA", "--text", "word2vec"], "no text features word2vec; there are mean, tfidf, fisher, hglmm"),
-        (["DATA", "--text", "mean", "--vectors", "nowhere.txt"], "nowhere.txt: no such file"),
-        (["DATA", "--text", "tfidf", "--train-split", "test"], "no split 'test'; it has: dev, train"),
+        (["DATA"], "--encoder NAME, --import FILE and --text KIND"),
+        (["DATA", "--encoder", "one", "--text", "mean"], "--encoder NAME"),
+        (["DATA", "--encoder", "one", "--crops", "5"], "--crops 5"),
+        (["DATA", "--encoder", "one", "--split", "test"], "no split 'test'"),
+        (["DATA", "--import", "nowhere.npy"], "nowhere.npy"),
+        (["DATA", "--text", "word2vec"], "mean, tfidf, fisher, hglmm"),
+        (["DATA", "--text", "mean", "--vectors", "nowhere.txt"], "nowhere.txt"),
+        (["DATA", "--text", "tfidf", "--train-split", "test"], "no split 'test'"),
     ],
 )
-def test_a_mistake_is_one_clear_line_and_nothing_is_made(
+def test_an_error_is_one_line_and_nothing_is_written(
     data: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert _run(["features", *(str(data) if word == "DATA" else word for word in arguments)]) == 2
@@ -180,7 +180,7 @@ def test_a_mistake_is_one_clear_line_and_nothing_is_made(
     assert not (data / "features").exists()
 
 
-def test_an_unknown_encoder_is_one_line(deixis: Run, tmp_path: Path) -> None:
+def test_an_unknown_encoder_is_named(deixis: Run, tmp_path: Path) -> None:
     make_data(tmp_path, 2)
     done = deixis("features", "data", "--encoder", "nobody")
     assert done.returncode == 2
@@ -194,18 +194,18 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        (["--text", "tfidf", "--crops", "10"], "--crops goes with --encoder only"),
-        (["--text", "tfidf", "--proposals", "head"], "--proposals goes with --encoder only"),
-        (["--encoder", "one", "--top", "5"], "--top goes with --proposals only"),
-        (["--encoder", "one", "--ids", "names.txt"], "--ids goes with --import only"),
-        (["--encoder", "one", "--vectors", "glove.txt"], "--vectors goes with --text only"),
+        (["--text", "tfidf", "--crops", "10"], "--crops requires --encoder"),
+        (["--text", "tfidf", "--proposals", "head"], "--proposals requires --encoder"),
+        (["--encoder", "one", "--top", "5"], "--top requires --proposals"),
+        (["--encoder", "one", "--ids", "names.txt"], "--ids requires --import"),
+        (["--encoder", "one", "--vectors", "glove.txt"], "--vectors requires --text"),
     ],
 )
-def test_an_option_that_would_do_nothing_is_refused(
-    options: list[str], said: str, data: Path, capsys: pytest.CaptureFixture[str]
+def test_an_option_without_effect_is_refused(
+    options: list[str], message: str, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(["features", str(data), *options]) == 2
-    assert capsys.readouterr().err == f"deixis: {said}\n"
+    assert capsys.readouterr().err == f"deixis: {message}\n"
     assert not (data / "features").exists()

@@ -1,4 +1,4 @@
-"""`deixis ground` and `deixis models`, as typed."""
+"""`deixis ground` on the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_boxes_are_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert drawn.width >= 900
 
 
-def test_json_is_as_the_interface_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["ground", CAT, "A cat.", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["photo"] == CAT
@@ -36,44 +36,38 @@ def test_json_is_as_the_interface_says(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("arguments", "name"),
     [
         (["nowhere.jpg", "A cat."], "nowhere.jpg"),
-        ([CAT, "A cat.", "--model", "nowhere"], "nowhere: no such directory, and no model comes with deixis by this"),
-        ([CAT, "A cat.", "--picture", "cat.txt"], "cat.txt: pictures are written as .png, .jpg or .webp"),
+        ([CAT, "A cat.", "--model", "nowhere"], "nowhere"),
+        ([CAT, "A cat.", "--picture", "cat.txt"], "cat.txt"),
     ],
 )
-def test_mistakes_are_one_clear_line(typed: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["ground", *typed]) == 2
+def test_mistakes_exit_with_2_and_name_the_argument(
+    arguments: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(["ground", *arguments]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert told in error
+    assert name in error
 
 
-def test_a_sentence_without_noun_phrases_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sentence_without_noun_phrases_gives_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["ground", CAT, "runs quickly"]) == 0
-    assert "no noun phrase was found" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "noun phrase" in printed.err
 
 
-def test_models_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["models", "--json"]) == 0
-    found = {model["name"]: model for model in json.loads(capsys.readouterr().out)}
-    assert {"describer", "grounder", "m-rnn", "two-branch"} <= set(found)
-    assert all(model["scores"] and "education" in model["licence"] for model in found.values())
-    assert found["two-branch"]["bytes"] > 1_000_000
-    assert "Flickr8k" in found["two-branch"]["trained_on"]
-    assert _run(["models"]) == 0
-    assert "two-branch" in capsys.readouterr().out
-
-
-def test_what_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_absent_phrases_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["ground", str(SAMPLES / "images" / "dogs.jpg"), "Two dogs and a snowboarder."]) == 0
-    said = capsys.readouterr().out
-    assert "Two dogs: [" in said
-    assert "a snowboarder: not in this photo, it seems  (there " in said
+    dogs, snowboarder = capsys.readouterr().out.splitlines()[:2]
+    assert dogs.startswith("Two dogs: [")
+    assert snowboarder.startswith("a snowboarder: ")
+    assert "[" not in snowboarder
 
 
-def test_words_that_the_model_does_not_know_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_words_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["ground", CAT, "Eine Katze sitzt auf dem Sofa."]) == 0
-    assert "the model does not know" in capsys.readouterr().err
+    assert "katze" in capsys.readouterr().err
     assert _run(["ground", CAT, "A cat and a submarine.", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["unknown_words"] == ["submarine"]

@@ -1,4 +1,4 @@
-"""`deixis train hm-lstm` as a person types it, and what can be done with the model then."""
+"""`deixis train hm-lstm` on the command line, and the use of the model."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 from deixis.cli.main import _run
 from deixis.language.vectors import WordVectors
-from deixis.tasks import grounding
-from tests.tasks.coloured import COLOURS
-from tests.tasks.quarters import make_quarters, use_small_encoders
-from tests.vision.store.small import Corners
+from deixis.models import grounding
+from tests.models.coloured import COLOURS
+from tests.models.quarters import make_quarters, use_small_encoders
+from tests.vision.feature_store.small import Corners
 
 SMALL = [
     f"--set={setting}"
     for setting in (
-        *("hidden=8", "dimension=6", "epochs=2", "rounds=1", "round_epochs=1", "batch_size=8", "top=4"),
-        *("proposals=corners", "vectors=vectors", "device=cpu", "threads=1"),
+        *("hidden_size=8", "embedding_dim=6", "epochs=2", "rounds=1", "round_epochs=1", "batch_size=8"),
+        *("proposals=corners", "max_proposals=4", "word_vectors=vectors", "device=cpu", "threads=1"),
     )
 ]
 
@@ -42,7 +42,7 @@ def model(data: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return Path("hm-lstm.model")
 
 
-def test_it_says_what_it_learned_from_and_what_to_do_next(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_reports_scores_and_the_next_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["train", "hm-lstm", "--data", "data", "--settings", "deixis/hm-lstm", *SMALL]) == 0
     out, err = capsys.readouterr()
     first, second = out.splitlines()
@@ -56,7 +56,7 @@ def test_it_says_what_it_learned_from_and_what_to_do_next(data: Path, capsys: py
     [("retrieval", ["i2t_r1", "t2i_medr"]), ("regions", ["r1", "medr"]), ("sentences", ["s2s_r1"]),
      ("grounding", ["r1", "upper_bound", "blind_r1", "by_type"])],
 )  # fmt: skip
-def test_every_task_that_it_can_do_is_scored(
+def test_each_task_can_be_evaluated(
     model: Path, capsys: pytest.CaptureFixture[str], task: str, scores: list[str]
 ) -> None:
     assert _run(["evaluate", task, "--model", str(model), "--data", "data", "--split", "dev", "--json"]) == 0
@@ -64,28 +64,28 @@ def test_every_task_that_it_can_do_is_scored(
     assert all(name in found for name in scores)
 
 
-def test_correspondences_are_scored_round_by_round(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_of_each_stage_can_be_evaluated(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for stage in ("0-roots", "1-phrases"):
         assert _run(["evaluate", "grounding", "--model", str(model / stage), "--data", "data", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["proposals"]["mean"] == 5  # the whole photo and four corners
 
 
-def test_it_points_in_a_photo_and_draws(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sentence_is_grounded_and_drawn(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["ground", "images/0002.png", "A red square beside the blue one.", "--model", str(model)]
-    assert _run([*command, "--picture", "pointed.png", "--json"]) == 0
+    assert _run([*command, "--picture", "grounded.png", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["phrases"][0]["text"] == "A red square"
-    assert Path("pointed.png").stat().st_size > 0
+    assert Path("grounded.png").stat().st_size > 0
 
 
-def test_a_finished_run_says_so_and_goes_on_as_it_was(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = (model / "model" / "model" / "weights.safetensors").read_bytes()
+def test_a_finished_run_is_not_overwritten_and_can_be_resumed(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (model / "model" / "weights.safetensors").read_bytes()
     assert _run(["train", "hm-lstm", "--data", "data", *SMALL]) == 2
-    assert "go on with it by --resume" in capsys.readouterr().err
+    assert "--resume" in capsys.readouterr().err
     assert _run(["train", "hm-lstm", "--data", "data", *SMALL, "--resume"]) == 0
-    assert (model / "model" / "model" / "weights.safetensors").read_bytes() == before
+    assert (model / "model" / "weights.safetensors").read_bytes() == before
 
 
-def test_word_vectors_that_are_not_there_are_one_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["train", "hm-lstm", "--data", "data", *SMALL, "--set", "vectors=none.txt"]) == 2
-    assert capsys.readouterr().err == "deixis: none.txt: no such file or folder\n"
+def test_missing_word_vectors_are_an_error(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["train", "hm-lstm", "--data", "data", *SMALL, "--set", "word_vectors=none.txt"]) == 2
+    assert "none.txt" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`deixis index`, as typed."""
+"""`deixis index`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from deixis.cli.main import _run
 from deixis.data.samples import SAMPLES
-from deixis.index.database import open_to_read
+from deixis.search.index.sqlite import open_for_reading
 from tests.conftest import Run
 
 FEW = ("cat.jpg", "coffee.jpg", "dogs.jpg")
@@ -36,9 +36,7 @@ def indexed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
     return dict(json.loads(capsys.readouterr().out))
 
 
-def test_only_what_is_new_is_done_and_what_is_gone_is_forgotten(
-    few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_changes_are_indexed(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     into = ("--into", tmp_path / "index")
     (few / "broken.jpg").write_bytes(b"no photo")
     first = indexed(capsys, few, *into)
@@ -52,34 +50,34 @@ def test_only_what_is_new_is_done_and_what_is_gone_is_forgotten(
     assert (second["added"], second["updated"], second["removed"], second["photos"]) == (0, 1, 1, 2)
 
 
-def test_people_are_told_what_happened_and_what_to_type_next(
+def test_the_result_and_the_next_step_are_printed(
     few: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(few.parent)
     (few / "broken.jpg").write_bytes(b"no photo")
     assert _run(["index", "photos"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "photos.deixis: 3 photos (3 added, 1 skipped)\n"
-    assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in told.err
-    assert 'next: deixis search "two dogs in the snow"' in told.err
+    printed = capsys.readouterr()
+    assert printed.out == "photos.deixis: 3 photos (3 added, 1 skipped)\n"
+    assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in printed.err
+    assert 'next: deixis search "two dogs in the snow"' in printed.err
     assert _run(["index", "photos"]) == 0
     assert capsys.readouterr().out == "photos.deixis: 3 photos (1 skipped)\n"
     (few.parent / "none").mkdir()
     assert _run(["index", "none"]) == 2  # though the index has photos
-    assert "no photos were found there" in capsys.readouterr().err
+    assert "no photos found" in capsys.readouterr().err
 
 
-def test_mistakes_are_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "none").mkdir()
-    for typed, told in (
-        (["nowhere"], "nowhere: no such file or folder"),
-        ([str(tmp_path / "none"), "--into", str(tmp_path / "index")], "no photos were found there"),
+    for arguments, message in (
+        (["nowhere"], "nowhere"),
+        ([str(tmp_path / "none"), "--into", str(tmp_path / "index")], "no photos found"),
     ):
-        assert _run(["index", *typed]) == 2
-        assert told in capsys.readouterr().err.splitlines()[-1]
+        assert _run(["index", *arguments]) == 2
+        assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_an_index_of_other_models_is_rebuilt_only_when_asked(
+def test_an_index_of_other_models_needs_rebuild(
     few: Path, tmp_path: Path, sample_index: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import sqlite3
@@ -92,7 +90,7 @@ def test_an_index_of_other_models_is_rebuilt_only_when_asked(
     assert indexed(capsys, few, "--into", tmp_path / "index", "--rebuild")["photos"] == 3
 
 
-def test_help_is_quick_to_come(deixis: Run) -> None:
+def test_help_lists_the_options(deixis: Run) -> None:
     shown = deixis("index", "--help")
     assert shown.returncode == 0
     assert "--rebuild" in shown.stdout
@@ -101,39 +99,39 @@ def test_help_is_quick_to_come(deixis: Run) -> None:
 _CHILD = """
 import sys
 from pathlib import Path
-from deixis.index import update_index
-from deixis.tasks.search.searching import shipped_seer
-update_index(sys.argv[1], [sys.argv[2]], shipped_seer(), on_done=lambda path: print(path.name, flush=True))
+from deixis.search.index import update_index
+from deixis.search.collection import default_encoder
+update_index(sys.argv[1], [sys.argv[2]], default_encoder(), on_committed=lambda path: print(path.name, flush=True))
 """
-"""What `deixis index` does, telling of each photo as soon as the disk has it."""
+"""Does what `deixis index` does and prints each photo as soon as it is committed."""
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments_lose_and_double_nothing(
+def test_killed_processes_neither_lose_nor_duplicate_photos(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two moments; DEIXIS_KILLS=20 for more."""
+    """Two kills at random times; DEIXIS_KILLS=20 for more."""
     rng, photos, index = random.Random(0), tmp_path / "photos", tmp_path / "index"
     photos.mkdir()
     for number in range(4):
         for name in sorted(path.name for path in (SAMPLES / "images").glob("*.jpg")):
             data = (SAMPLES / "images" / name).read_bytes()
-            (photos / f"{number} {name}").write_bytes(data + bytes([number]))  # another content, the same photo
-    told: set[str] = set()
+            (photos / f"{number} {name}").write_bytes(data + bytes([number]))  # other bytes, the same photo
+    reported: set[str] = set()
     for _ in range(int(os.environ.get("DEIXIS_KILLS", "2"))):
         child = subprocess.Popen([sys.executable, "-c", _CHILD, index, photos], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
-        child.stdout.readline()  # it has begun, and some are done
+        child.stdout.readline()  # the first photos are done
         time.sleep(rng.uniform(0, 2))
         child.send_signal(signal.SIGKILL)
-        told |= set(child.stdout.read().split("\n")) - {""}
+        reported |= set(child.stdout.read().split("\n")) - {""}
         child.wait()
-        with closing(open_to_read(index)) as connection:
-            there = [row[0].decode() for row in connection.execute("SELECT name FROM photos")]
-        assert len(there) == len(set(there))
-        assert told <= set(there)
-        if len(told) > 42:
+        with closing(open_for_reading(index)) as connection:
+            names = [row[0].decode() for row in connection.execute("SELECT name FROM photos")]
+        assert len(names) == len(set(names))
+        assert reported <= set(names)
+        if len(reported) > 42:
             shutil.rmtree(index)
-            told = set()
+            reported = set()
     report = indexed(capsys, photos, "--into", index)
     assert report["photos"] == 56

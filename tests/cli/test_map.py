@@ -1,4 +1,4 @@
-"""`deixis map`, as typed."""
+"""`deixis map`: a picture, a page and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from deixis.cli.main import _run
-from deixis.data.importing import import_dataset
+from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 
 pytest.importorskip("openTSNE", reason="the extra 'map' is not installed")
@@ -22,7 +22,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_picture_and_a_page_are_made(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_and_a_page_are_written(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture, page = tmp_path / "map.png", tmp_path / "map.html"
     assert _run(["map", str(data), "--out", str(picture), "--photos", "8"]) == 0
     assert capsys.readouterr().out.startswith(f"{picture}: 8 photos and ")
@@ -36,24 +36,24 @@ def test_a_picture_and_a_page_are_made(data: Path, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("arguments", "message"),
     [
-        (["--out", "map.txt"], "map.txt: pictures are written as .png, .jpg or .webp"),
-        (["--out", "nowhere/map.html"], "nowhere/map.html: there is no folder nowhere"),
-        (["--out", "map.html", "--split", "moon"], "no split 'moon'"),
-        (["--out", "map.html", "--model", "grounder"], "a grounder points at phrases"),
+        (["--out", "map.txt"], "map.txt"),
+        (["--out", "nowhere/map.html"], "nowhere/map.html"),
+        (["--out", "map.html", "--split", "moon"], "moon"),
+        (["--out", "map.html", "--model", "grounder"], "grounder"),
         ([], "--out"),
     ],
 )
-def test_mistakes_are_one_clear_line(
+def test_errors_are_one_line(
     data: Path,
-    typed: list[str],
-    told: str,
+    arguments: list[str],
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _run(["map", str(data), *typed]) == 2
-    assert told in capsys.readouterr().err.splitlines()[-1]
+    assert _run(["map", str(data), *arguments]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`deixis table` as a person types it."""
+"""`deixis table`: published and computed figures, claims, JSON and errors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from deixis.cli.main import _run
-from deixis.experiments.tables import TABLES
-from tests.tasks.quarters import make_quarters, use_small_encoders
-from tests.test_house import HEAVY, modules_after
+from deixis.papers.tables import published_tables
+from tests.models.quarters import make_quarters, use_small_encoders
+from tests.test_architecture import HEAVY, modules_after
 
-SMALL = [word for change in ("components=2", "regularisation=0.01", "top=4") for word in ("--set", change)]
+TABLES = published_tables()
+
+SMALL = [word for change in ("embedding_dim=2", "regularization=0.01", "max_proposals=4") for word in ("--set", change)]
 
 
 @pytest.fixture
@@ -29,8 +31,8 @@ def table(*arguments: object) -> int:
     return _run(["table", *map(str, arguments)])
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What is said of a mistake: one line."""
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Return the one-line error message of a command."""
     assert table(*arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -49,22 +51,20 @@ def test_published_figures_need_no_data_and_fit_a_page(name: str, capsys: pytest
     assert max(map(len, drawn.splitlines())) <= 120
 
 
-def test_ours_stand_below_the_papers(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_figures_are_printed_below_those_of_the_paper(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert table("entities-3", "--data", data, "--rows", "m-rnn,cca", *SMALL) == 0
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == "entities-3: cca …"
     lines = out.splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith("GMM FV (the paper's)"))
-    assert lines[place].split()[-6:] == ["32.2", "59.7", "68.5", "23.8", "51.5", "64.4"]
-    assert lines[place + 1].split()[0] == "ours"
-    assert lines[place + 1].count("±") == 6
-    assert "What the paper claims" not in out, "one row makes no claim"
+    index = next(number for number, line in enumerate(lines) if line.startswith("GMM FV (the paper's)"))
+    assert lines[index].split()[-6:] == ["32.2", "59.7", "68.5", "23.8", "51.5", "64.4"]
+    assert lines[index + 1].split()[0] == "ours"
+    assert lines[index + 1].count("±") == 6
+    assert "What the paper claims" not in out, "a claim needs two rows"
     assert max(map(len, lines[: lines.index("")])) <= 120
 
 
-def test_the_footer_says_what_was_scored_with_what_and_how_to_do_it_again(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_footer_names_data_models_and_the_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert table("entities-4", "--data", data, "--rows", "overall,people", *SMALL) == 0
     out = capsys.readouterr().out
     for words in (
@@ -73,27 +73,26 @@ def test_the_footer_says_what_was_scored_with_what_and_how_to_do_it_again(
         "scored on dev: 6 photos, sha256:",
         "encoder: colours (colours-1); text: tfidf; proposals: corners, 4 a photo",
         "no figures of ours for people: not in this data",
-        "again: deixis table entities-4 --data data --seeds 3 --set components=2 --set regularisation=0.01 --set top=4 "
-        "--rows overall,people",
+        "deixis table entities-4 --data data --seeds 3 --set embedding_dim=2 --set regularization=0.01 "
+        "--set max_proposals=4 --rows overall,people",
     ):
         assert words in out, words
 
 
-def test_claims_are_judged_where_both_rows_were_measured(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_are_tested_if_both_rows_were_computed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert table("entities-3", "--data", data, "--rows", "cca,augmented-10", *SMALL) == 0
     out = capsys.readouterr().out
     [first, second] = [line for line in out.splitlines() if line.startswith("whole photos and sentences over")]
     assert "i2t_r1" in first
     assert "t2i_r1" in second
     assert any(first.rstrip().endswith(verdict) for verdict in ("holds", "does not hold", "cannot tell"))
-    assert "a claim is decided where its interval leaves out 0 and all seeds agree" in out
 
 
-def test_a_finished_table_is_printed_without_work(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("entities-3", "--data", data, "--rows", "cca", "--runs", "elsewhere", *SMALL)
-    assert table(*asked) == 0
+def test_a_finished_table_is_not_computed_again(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("entities-3", "--data", data, "--rows", "cca", "--runs", "elsewhere", *SMALL)
+    assert table(*arguments) == 0
     first = capsys.readouterr()
-    assert table(*asked) == 0
+    assert table(*arguments) == 0
     second = capsys.readouterr()
     assert second.out == first.out
     assert first.err != ""
@@ -131,53 +130,52 @@ def test_json_of_the_published_figures_alone_has_no_claims(capsys: pytest.Captur
     }
 
 
-WRITER = [
+SMALL_CAPTIONER = [
     *("epochs=2", "batch_size=16", "learning_rate=0.02", "min_count=2", "device=cpu", "threads=1"),
-    *("first_embedding=8", "second_embedding=12", "recurrent_size=12", "multimodal_size=16"),
+    *("first_embedding_dim=8", "second_embedding_dim=12", "hidden_size=12", "multimodal_dim=16"),
 ]
 
 
-def test_captioners_are_trained_and_judged_row_by_row(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = [word for change in WRITER for word in ("--set", change)]
+def test_captioners_are_trained_and_scored_row_by_row(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = [word for change in SMALL_CAPTIONER for word in ("--set", change)]
     assert table("m-rnn-9", "--data", data, "--rows", "m-rnn,no-emb-input", "--seeds", 2, *changes) == 0
     out, err = capsys.readouterr()
     assert [line for line in err.splitlines() if line.startswith("m-rnn-9")] == [
         f"m-rnn-9: {key}, seed {seed} of 2 …" for key in ("m-rnn", "no-emb-input") for seed in (1, 2)
     ]
     lines = out.splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith("NoEmbInput"))
-    assert lines[place].split()[-4:] == ["59.2", "40.8", "27.7", "18.8"]
-    assert lines[place + 1].count("±") == 4
+    index = next(number for number, line in enumerate(lines) if line.startswith("NoEmbInput"))
+    assert lines[index].split()[-4:] == ["59.2", "40.8", "27.7", "18.8"]
+    assert lines[index + 1].count("±") == 4
     [claim] = [line for line in lines if line.startswith("m-RNN over NoEmbInput")]
-    assert len(claim.split("–")[1].split()) >= 3, "the interval's end, and a difference for each seed"
+    assert len(claim.split("–")[1].split()) >= 3, "the upper bound, and a difference for each seed"
     assert "known, 0.0 % of those scored unknown" in out
 
 
-def test_settings_that_depend_on_each_other_are_taken_together(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("m-rnn-9", "--data", data, "--rows", "m-rnn", "--set", "second_embedding=12")
-    assert "recurrent_size=256: with recurrent=relu" in refusal(capsys, *asked)
+def test_settings_that_depend_on_each_other_are_checked_together(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("m-rnn-9", "--data", data, "--rows", "m-rnn", "--set", "second_embedding_dim=12")
+    assert "hidden_size=256: with recurrent_cell=relu" in error_of(capsys, *arguments)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("entity-3", "--data", "data"), "no table is called 'entity-3'; did you mean 'entities-3'?"),
-        (("entities-3", "--data", "data", "--rows", "x"), "table entities-3 has no row 'x'; it has: brnn, mnlm"),
-        (("entities-3", "--data", "elsewhere"), "elsewhere: not a data set directory"),
-        (
-            ("m-rnn-3", "--data", "data"),
-            "data: table m-rnn-3 is of Flickr8k, and this is none of the papers' data sets",
-        ),
-        (("entities-3", "--data", "data", "--split", "test"), "data: no split 'test'; it has: "),
-        (("entities-3", "--data", "data", "--set", "componentz=3"), "did you mean 'components'?"),
-        (("entities-1", "--data", "data", "--set", "components=3"), "table entities-1 trains no model"),
+        (("entity-3", "--data", "data"), "'entities-3'"),
+        (("entities-3", "--data", "data", "--rows", "x"), "'x'; it has: brnn, mnlm"),
+        (("entities-3", "--data", "elsewhere"), "elsewhere"),
+        (("m-rnn-3", "--data", "data"), "table m-rnn-3 is of Flickr8k"),
+        (("entities-3", "--data", "data", "--split", "test"), "'test'"),
+        (("entities-3", "--data", "data", "--set", "componentz=3"), "componentz"),
+        (("entities-1", "--data", "data", "--set", "embedding_dim=3"), "entities-1"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_mistakes_are_one_line(
+def test_errors_are_one_line(
     data: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
-    assert words in refusal(capsys, *arguments)
+    assert words in error_of(capsys, *arguments)
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -1,10 +1,10 @@
-"""Photos made by hypothesis, with all that records can hold."""
+"""Hypothesis strategies for photos with all fields."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8)
@@ -47,7 +47,8 @@ def photos(draw: st.DrawFn, photo_id: str = "1") -> Photo:
         draw(st.none() | names),
         tuple(draw(st.lists(names, max_size=2, unique=True))),
         draw(
-            st.none() | st.builds(Annotated, names, names, st.none() | sides, st.none() | sides, st.none() | st.just(3))
+            st.none()
+            | st.builds(AnnotationSource, names, names, st.none() | sides, st.none() | sides, st.none() | st.just(3))
         ),
         draw(st.none() | st.text("0123456789abcdef", min_size=64, max_size=64)),
     )

@@ -1,4 +1,4 @@
-"""Photo files of every kind, and files that only pretend."""
+"""Photo files of every format, and invalid ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from deixis.data import images
-from deixis.data.images import find_photos, look_at, open_photo, size_of
+from deixis.data.images import find_photos, inspect_photo, open_photo, photo_size
 from deixis.errors import PhotoError
 
 pillow_heif.register_heif_opener()
@@ -23,7 +23,7 @@ RED_LEFT = Image.fromarray(
 def test_every_named_format_is_read(tmp_path: Path, name: str) -> None:
     RED_LEFT.save(tmp_path / name)
     assert find_photos(tmp_path) == [tmp_path / name]
-    found = look_at(tmp_path / name)
+    found = inspect_photo(tmp_path / name)
     assert (found.width, found.height) == (40, 24)
     photo = open_photo(tmp_path / name)
     assert photo.mode == "RGB"
@@ -42,7 +42,7 @@ def test_exif_rotation_is_applied(
     exif = Image.Exif()
     exif[0x0112] = orientation
     RED_LEFT.save(tmp_path / "a.jpg", exif=exif, quality=95)
-    found = look_at(tmp_path / "a.jpg")
+    found = inspect_photo(tmp_path / "a.jpg")
     photo = open_photo(tmp_path / "a.jpg")
     assert (found.width, found.height) == photo.size == size
     assert photo.getpixel(red_at)[0] > 180
@@ -91,7 +91,7 @@ def test_a_truncated_photo_is_refused_when_decoded(tmp_path: Path) -> None:
     Image.fromarray(noise).save(tmp_path / "a.jpg")
     data = (tmp_path / "a.jpg").read_bytes()
     (tmp_path / "a.jpg").write_bytes(data[: len(data) // 2])
-    assert look_at(tmp_path / "a.jpg").width == 200
+    assert inspect_photo(tmp_path / "a.jpg").width == 200
     with pytest.raises(PhotoError, match="cannot be read"):
         open_photo(tmp_path / "a.jpg")
 
@@ -99,7 +99,7 @@ def test_a_truncated_photo_is_refused_when_decoded(tmp_path: Path) -> None:
 def test_too_many_pixels_or_bytes_are_refused_before_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("1", (30_000, 30_000)).save(tmp_path / "bomb.png")
     with pytest.raises(PhotoError, match="too many"):
-        look_at(tmp_path / "bomb.png")
+        inspect_photo(tmp_path / "bomb.png")
     monkeypatch.setattr(images, "MAX_BYTES", 10)
     with pytest.raises(PhotoError, match="larger than"):
         open_photo(tmp_path / "bomb.png")
@@ -107,7 +107,7 @@ def test_too_many_pixels_or_bytes_are_refused_before_decoding(tmp_path: Path, mo
 
 def test_missing_and_hidden_files(tmp_path: Path) -> None:
     with pytest.raises(PhotoError, match="no such file"):
-        look_at(tmp_path / "a.jpg")
+        inspect_photo(tmp_path / "a.jpg")
     with pytest.raises(PhotoError, match="a folder, not a photo"):
         open_photo(tmp_path)
     (tmp_path / ".cache").mkdir()
@@ -144,7 +144,7 @@ def test_every_exif_orientation_is_applied_in_every_format_that_has_it(
     exif[0x0112] = orientation
     path = tmp_path / f"a.{ending}"
     QUARTERS.save(path, exif=exif.tobytes(), quality=95)  # pillow-heif turns a photo only if it is told in bytes
-    found, photo = look_at(path), open_photo(path)
+    found, photo = inspect_photo(path), open_photo(path)
     assert (found.width, found.height) == photo.size == size
     right, bottom = 3 * size[0] // 4, 3 * size[1] // 4
     for name, (x, y) in zip(corners, [(8, 8), (right, 8), (8, bottom), (right, bottom)], strict=True):
@@ -154,7 +154,7 @@ def test_every_exif_orientation_is_applied_in_every_format_that_has_it(
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_our_own_limit_of_pixels_is_lower_than_pillows(tmp_path: Path) -> None:
     Image.new("1", (15_000, 10_001)).save(tmp_path / "large.png")
-    for read in (look_at, open_photo):
+    for read in (inspect_photo, open_photo):
         with pytest.raises(PhotoError, match="15000 × 10001 pixels are too many"):
             read(tmp_path / "large.png")
 
@@ -174,35 +174,35 @@ def test_a_large_jpeg_may_be_decoded_small_and_is_upright_all_the_same(tmp_path:
     exif[0x0112] = orientation
     path = tmp_path / "a.jpg"
     QUARTERS.resize((803, 401)).save(path, exif=exif, quality=95)
-    whole, small = open_photo(path), open_photo(path, at_least=40)
-    assert size_of(path) == whole.size == ((803, 401) if orientation < 5 else (401, 803))
+    whole, small = open_photo(path), open_photo(path, min_side=40)
+    assert photo_size(path) == whole.size == ((803, 401) if orientation < 5 else (401, 803))
     assert 40 <= min(small.size) < 80
     for x, y in [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)]:
         there = [photo.getpixel((int(x * photo.width), int(y * photo.height))) for photo in (whole, small)]
         assert there[0] == pytest.approx(there[1], abs=20)
 
 
-@pytest.mark.parametrize(("at_least", "width"), [(1, 100), (50, 100), (51, 200), (100, 200), (101, 400), (300, 800)])
-def test_both_sides_are_at_least_as_long_as_asked(tmp_path: Path, at_least: int, width: int) -> None:
+@pytest.mark.parametrize(("min_side", "width"), [(1, 100), (50, 100), (51, 200), (100, 200), (101, 400), (300, 800)])
+def test_both_sides_have_at_least_the_requested_length(tmp_path: Path, min_side: int, width: int) -> None:
     Image.new("RGB", (800, 400)).save(tmp_path / "a.jpg")
-    assert open_photo(tmp_path / "a.jpg", at_least).size == (width, width // 2)
+    assert open_photo(tmp_path / "a.jpg", min_side).size == (width, width // 2)
 
 
 @pytest.mark.parametrize(("mode", "name"), [("L", "a.jpg"), ("CMYK", "a.jpg"), ("RGB", "a.png"), ("RGBA", "a.webp")])
-def test_what_is_no_colour_jpeg_comes_in_full(tmp_path: Path, mode: str, name: str) -> None:
+def test_other_formats_than_colour_jpeg_are_decoded_at_full_size(tmp_path: Path, mode: str, name: str) -> None:
     Image.new(mode, (800, 600)).save(tmp_path / name)
-    assert open_photo(tmp_path / name, at_least=10).size == (800, 600)
+    assert open_photo(tmp_path / name, min_side=10).size == (800, 600)
 
 
 def test_a_photo_decoded_small_keeps_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("RGB", (800, 600)).save(tmp_path / "a.jpg")
     monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600 - 1)
     with pytest.raises(PhotoError, match="800 × 600 pixels are too many"):
-        open_photo(tmp_path / "a.jpg", at_least=10)
+        open_photo(tmp_path / "a.jpg", min_side=10)
     (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:700])
     monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600)
     with pytest.raises(PhotoError, match="cannot be read"):
-        open_photo(tmp_path / "a.jpg", at_least=10)
+        open_photo(tmp_path / "a.jpg", min_side=10)
 
 
 def grey_of(path: Path) -> list[int]:
@@ -240,7 +240,7 @@ def test_16_bit_tiffs_of_both_byte_orders_are_scaled(tmp_path: Path, order: str)
         ([0, 1e30, 65535], [0, 255, 255]),
     ],
 )
-def test_fractions_are_scaled_by_what_is_enough_for_the_highest(
+def test_float_images_are_scaled_by_the_smallest_sufficient_white(
     tmp_path: Path, values: list[float], greys: list[int]
 ) -> None:
     Image.fromarray(np.array([values], dtype=np.float32)).save(tmp_path / "a.tiff")
@@ -248,9 +248,7 @@ def test_fractions_are_scaled_by_what_is_enough_for_the_highest(
 
 
 @pytest.mark.parametrize(("values", "greys"), [([0, 1, 255], [0, 1, 255]), ([0, 32768, 65535], [0, 127, 255])])
-def test_whole_numbers_of_32_bits_are_scaled_by_255_or_65535(
-    tmp_path: Path, values: list[int], greys: list[int]
-) -> None:
+def test_integer_images_are_scaled_by_255_or_65535(tmp_path: Path, values: list[int], greys: list[int]) -> None:
     Image.fromarray(np.array([values], dtype=np.int32)).save(tmp_path / "a.tiff")
     assert grey_of(tmp_path / "a.tiff") == greys
 

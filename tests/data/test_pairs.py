@@ -1,4 +1,4 @@
-"""Pairs of regions and phrases: plain loops over the records say what the columns must hold."""
+"""Region–phrase pairs against plain loops over the records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis import geometry
+from deixis.data.creation import make_dataset
 from deixis.data.dataset import Dataset
-from deixis.data.making import make_dataset
-from deixis.data.pairs import RegionPhrasePairs, set_sizes
+from deixis.data.pairs import RegionPhrasePairs, training_set_sizes
 from deixis.data.records import Box, Caption, Mention, Photo
 from deixis.errors import DatasetError
-from tests.training.region_pairs import made, photo_of, random_pairs, worlds
+from tests.models.training.region_pairs import made, photo_of, random_pairs, worlds
 
 World = tuple[list[Photo], dict[str, np.ndarray]]
 NO_PROPOSALS = np.zeros((0, 4))
@@ -88,9 +88,9 @@ def test_phrases_of_a_chain_are_those_of_its_pairs(world: World) -> None:
 
 
 @given(worlds(), st.integers(1, 4), st.integers(0, 3))
-def test_resampling_keeps_as_many_regions_of_each_phrase_as_there_may_be(world: World, most: int, seed: int) -> None:
+def test_resampling_keeps_at_most_the_given_number_of_regions_per_phrase(world: World, most: int, seed: int) -> None:
     pairs = made(world)
-    kept = pairs.resampled(most, seed)
+    kept = pairs.resample(most, seed)
     regions = set(zip(pairs.phrase.tolist(), pairs.chain.tolist(), strict=True))
     kept_regions = list(zip(kept.phrase.tolist(), kept.chain.tolist(), strict=True))
     assert len(set(kept_regions)) == len(kept_regions)
@@ -101,15 +101,15 @@ def test_resampling_keeps_as_many_regions_of_each_phrase_as_there_may_be(world: 
 
 def test_resampling_is_the_same_for_a_seed_and_another_for_another() -> None:
     pairs = random_pairs()
-    first, again, other = (pairs.resampled(1, seed).chain.tolist() for seed in (5, 5, 6))
+    first, again, other = (pairs.resample(1, seed).chain.tolist() for seed in (5, 5, 6))
     assert first == again
     assert first != other
 
 
 def test_resampling_draws_every_region_of_a_phrase_about_as_often() -> None:
     photos = [photo_of(number, [[("a dog", "1")]], {"1": [(0, 0, 5, 5)]}) for number in range(4)]
-    pairs = RegionPhrasePairs.of_photos(photos, lambda photo_id: NO_PROPOSALS)
-    drawn = Counter(int(pairs.resampled(1, seed).chain[0]) for seed in range(400))
+    pairs = RegionPhrasePairs.from_photos(photos, lambda photo_id: NO_PROPOSALS)
+    drawn = Counter(int(pairs.resample(1, seed).chain[0]) for seed in range(400))
     assert min(drawn.values()) > 60
 
 
@@ -125,7 +125,7 @@ def related(caption: Caption, mentions: Sequence[Mention]) -> list[Relation]:
 
 def test_phrases_made_of_mentions_have_the_box_around_both() -> None:
     photo = photo_of(1, [[("a dog", "1"), ("the snow", "2")]], {"1": [(0, 0, 5, 5)], "2": [(2, 2, 9, 9), (1, 8, 2, 9)]})
-    pairs = RegionPhrasePairs.of_photos([photo], lambda photo_id: NO_PROPOSALS, more_phrases=related)
+    pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS, more_phrases=related)
     assert [(phrase, box) for *_, phrase, box in rows_of(pairs)] == [
         ("a dog", (0, 0, 5, 5)),
         ("the snow", (1, 2, 9, 9)),
@@ -136,9 +136,9 @@ def test_phrases_made_of_mentions_have_the_box_around_both() -> None:
 
 def test_sizes_are_rows_of_table_2() -> None:
     photos = [photo_of(n, [[("a dog", "1"), ("snow", "2")]], {c: [(0, 0, 5, 5 + n)] for c in "12"}) for n in range(12)]
-    chunks = RegionPhrasePairs.of_photos(photos, lambda photo_id: NO_PROPOSALS)
-    augmented = RegionPhrasePairs.of_photos(photos, lambda photo_id: NO_PROPOSALS, more_phrases=related)
-    assert set_sizes(chunks, augmented) == [
+    chunks = RegionPhrasePairs.from_photos(photos, lambda photo_id: NO_PROPOSALS)
+    augmented = RegionPhrasePairs.from_photos(photos, lambda photo_id: NO_PROPOSALS, more_phrases=related)
+    assert training_set_sizes(chunks, augmented) == [
         ("All NP chunks", 24),
         ("Resampled, N = 1", 2),
         ("Resampled, N = 10", 20),
@@ -150,25 +150,25 @@ def test_sizes_are_rows_of_table_2() -> None:
 
 def test_chains_with_one_box_count_as_one() -> None:
     photo = photo_of(1, [[("two men", "1"), ("a team", "2")]], {"1": [(0, 0, 4, 5), (3, 0, 9, 5)], "2": [(0, 0, 9, 5)]})
-    pairs = RegionPhrasePairs.of_photos([photo], lambda photo_id: NO_PROPOSALS)
+    pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS)
     assert pairs.chain.tolist() == [0, 0]
     assert len(pairs.boxes) == 1
 
 
-def test_what_is_not_about_the_photo_makes_no_pair() -> None:
+def test_captions_about_another_photo_make_no_pairs() -> None:
     photo = photo_of(1, [[("a dog", "1")], [("a cat", "1")], [("a cow", "1")], [("a fox", "0")]], {"1": [(0, 0, 5, 5)]})
     other, region = replace(photo.captions[1], related=False), replace(photo.captions[2], region_phrase=True)
     photo = replace(photo, captions=(photo.captions[0], other, region, photo.captions[3]))
-    pairs = RegionPhrasePairs.of_photos([photo], lambda photo_id: NO_PROPOSALS)
+    pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS)
     assert pairs.phrases == ("a dog",)
-    pairs = RegionPhrasePairs.of_photos([photo], lambda photo_id: NO_PROPOSALS, region_phrases=True)
+    pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS, region_phrases=True)
     assert pairs.phrases == ("a cow", "a dog")
     assert pairs.caption.tolist() == [0, 2]
 
 
 def test_a_box_without_a_pixel_makes_no_pair() -> None:
     photo = photo_of(1, [[("a dog", "1"), ("snow", "2")]], {"1": [(5, 5, 5, 9)], "2": [(0, 0, 5, 5)]})
-    assert RegionPhrasePairs.of_photos([photo], lambda photo_id: NO_PROPOSALS).phrases == ("snow",)
+    assert RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS).phrases == ("snow",)
 
 
 def test_a_split_of_a_data_set_gives_the_same_pairs_as_its_photos(tmp_path: Path) -> None:
@@ -177,22 +177,22 @@ def test_a_split_of_a_data_set_gives_the_same_pairs_as_its_photos(tmp_path: Path
         for n in range(5)
     ]
     make_dataset(tmp_path / "data", photos)
-    pairs = RegionPhrasePairs.of_photos(Dataset(tmp_path / "data").split("train"), lambda photo_id: NO_PROPOSALS)
+    pairs = RegionPhrasePairs.from_photos(Dataset(tmp_path / "data").split("train"), lambda photo_id: NO_PROPOSALS)
     assert rows_of(pairs) == plain_pairs(photos[1::2])
 
 
-def test_no_pairs_at_all_is_one_clear_line() -> None:
-    with pytest.raises(DatasetError, match="no phrase has a box"):
-        RegionPhrasePairs.of_photos([Photo("1", boxes=(Box((0, 0, 5, 5)),))], lambda photo_id: NO_PROPOSALS)
+def test_data_without_pairs_is_refused() -> None:
+    with pytest.raises(DatasetError, match="no phrase"):
+        RegionPhrasePairs.from_photos([Photo("1", boxes=(Box((0, 0, 5, 5)),))], lambda photo_id: NO_PROPOSALS)
 
 
 @pytest.mark.parametrize("proposals", [np.ones((2, 5)), np.ones(4), np.array([[0, 0, np.nan, 5]])])
-def test_proposals_that_are_no_boxes_are_one_clear_line(proposals: np.ndarray) -> None:
+def test_invalid_proposals_name_the_photo(proposals: np.ndarray) -> None:
     photo = photo_of(77, [[("a dog", "1")]], {"1": [(0, 0, 5, 5)]})
-    with pytest.raises(DatasetError, match="photo 77: proposals must be rows of four finite numbers"):
-        RegionPhrasePairs.of_photos([photo], lambda photo_id: proposals)
+    with pytest.raises(DatasetError, match="photo 77"):
+        RegionPhrasePairs.from_photos([photo], lambda photo_id: proposals)
 
 
-def test_resampling_to_nothing_is_one_clear_line() -> None:
-    with pytest.raises(DatasetError, match="0 regions for each phrase"):
-        random_pairs().resampled(0)
+def test_resampling_to_nothing_is_refused() -> None:
+    with pytest.raises(DatasetError, match="resampling: 0"):
+        random_pairs().resample(0)

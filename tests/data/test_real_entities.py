@@ -1,4 +1,4 @@
-"""The real release, there and back, and its figures beside the paper's."""
+"""The real Flickr30k Entities: round trip and published statistics."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from deixis.data.converting import convert_dataset
 from deixis.data.dataset import Dataset
-from deixis.data.importing import import_dataset
-from deixis.data.stats import statistics
+from deixis.data.imports import import_dataset
+from deixis.data.statistics import compute_statistics
+from deixis.data.writers import convert_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -36,9 +36,7 @@ def flat(data: bytes) -> list[tuple[str, str]]:
     return [(node.tag, (node.text or "").strip()) for node in ET.fromstring(data).iter()]
 
 
-def test_every_sentence_comes_back_byte_for_byte_and_every_annotation_as_a_tree(
-    dataset: Dataset, released: Path
-) -> None:
+def test_every_sentence_and_annotation_round_trips(dataset: Dataset, released: Path) -> None:
     out = dataset.path.parent / "entities"
     convert_dataset(dataset, "entities", out)
     with zipfile.ZipFile(released) as archive:
@@ -51,7 +49,7 @@ def test_every_sentence_comes_back_byte_for_byte_and_every_annotation_as_a_tree(
 
 def test_the_figures_are_close_to_the_papers(dataset: Dataset) -> None:
     """Our copy lacks the test split, so counts are smaller; shares and means must be alike."""
-    found = statistics(dataset)
+    found = compute_statistics(dataset)
     assert (found.photos, found.captions) == (30_068, 150_340)
     assert found.chains_with_several_mentions_percent == pytest.approx(48.6, abs=1)
     assert found.chains_with_one_box_percent == pytest.approx(59.1, abs=1)
@@ -76,7 +74,7 @@ def test_the_figures_are_close_to_the_papers(dataset: Dataset) -> None:
         assert row.photos_percent == pytest.approx(photos_percent, abs=1)
 
 
-def test_nothing_of_dev_is_in_the_text_splits(dataset: Dataset, real_data: Path) -> None:
+def test_no_dev_photo_is_in_the_text_splits(dataset: Dataset, real_data: Path) -> None:
     names = (real_data / "flickr8k" / "Flickr_8k.devImages.txt").read_text().split()
     dev = {name.split("_")[0] for name in names}
     assert len(dev) == 1000
@@ -85,8 +83,8 @@ def test_nothing_of_dev_is_in_the_text_splits(dataset: Dataset, real_data: Path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the example is for a POSIX shell")
-def test_the_worked_example_of_the_docs_prints_what_they_say(real_data: Path, tmp_path: Path) -> None:
-    docs = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+def test_the_worked_example_of_the_docs_prints_the_documented_output(real_data: Path, tmp_path: Path) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "reference" / "data.md").read_text()
     found = re.search(r"```sh\n(deixis data import .*?)```\nprints\n```\n(.*?)```", docs, re.DOTALL)
     assert found is not None
     command, printed = found.groups()

@@ -1,4 +1,4 @@
-"""The sample photos that ship with the package are whole, small and say where they come from."""
+"""The sample photos are complete, small and attributed."""
 
 import re
 import xml.etree.ElementTree as ET

@@ -1,11 +1,12 @@
-"""Made-up scenes are what their records say they are, and can be learned."""
+"""Synthetic scenes: pixels, boxes, captions and trees agree."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,8 +16,17 @@ import pytest
 from PIL import Image
 
 from deixis import geometry
-from deixis.data.records import Photo
-from deixis.data.scenes import BACKGROUNDS, COLOURS, Scene, make_scenes, write_scenes
+from deixis.data.records import NOT_VISUAL, Caption, Photo
+from deixis.data.scenes import (
+    BACKGROUNDS,
+    COLOURS,
+    LOCATIONS,
+    Scene,
+    SceneObject,
+    describe_objects,
+    make_scenes,
+    write_scenes,
+)
 from deixis.errors import DeixisError
 
 
@@ -55,7 +65,7 @@ def extent(mask: npt.NDArray[np.bool_]) -> list[float]:
     return [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
 
 
-def test_the_same_seed_gives_the_same_scenes_and_more_of_them_begin_alike() -> None:
+def test_the_same_seed_gives_the_same_scenes_and_a_longer_run_the_same_start() -> None:
     few, more, other = (list(make_scenes(n, seed=s)) for n, s in ((4, 3), (6, 3), (4, 4)))
     for one, same in zip(few, more[:4], strict=True):
         assert one.photo == same.photo
@@ -94,26 +104,26 @@ def test_texture_moves_no_box_by_more_than_a_pixel(scenes: list[Scene]) -> None:
 
 
 def test_shapes_do_not_overlap(scenes: list[Scene]) -> None:
-    for scene in [*scenes, *make_scenes(100, things=(4, 4)), *make_scenes(50, size=224)]:
+    for scene in [*scenes, *make_scenes(100, objects=(4, 4)), *make_scenes(50, size=224)]:
         boxes = [box.xyxy for box in scene.photo.boxes]
         assert np.triu(geometry.iou(boxes, boxes), 1).max(initial=0) < 0.1
         assert np.array_equal(geometry.clip(boxes, *scene.pixels.shape[:2]), boxes)
 
 
-def test_scenes_have_as_many_things_as_asked_for() -> None:
+def test_scenes_have_the_requested_number_of_objects() -> None:
     for number in (1, 2, 3, 4):
-        for scene in make_scenes(20, things=(number, number)):
+        for scene in make_scenes(20, objects=(number, number)):
             assert len({chain for box in scene.photo.boxes for chain in box.chains}) == number
 
 
-def test_no_two_scenes_of_a_set_are_described_alike() -> None:
+def test_no_two_scenes_of_a_set_have_the_same_captions() -> None:
     described = Counter(
         frozenset(
             # "A small red circle ... on the left" in whatever words: what the exact boxes and captions say.
             (colour, caption_shape(scene.photo, chain), side_class(scene.photo, chain), place(scene.photo, chain))
             for chain, colour in colours_of_chains(scene.photo).items()
         )
-        for scene in make_scenes(400, seed=1, things=(1, 2))
+        for scene in make_scenes(400, seed=1, objects=(1, 2))
     )
     assert max(described.values()) == 1
 
@@ -207,18 +217,159 @@ def test_written_scenes_are_a_data_set_with_splits_and_files(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("settings", "message"),
     [
-        ({"size": 20}, "scenes of 20 pixels"),
-        ({"things": (0, 2)}, "1 to 4 things, not 0 to 2"),
-        ({"things": (3, 5)}, "1 to 4 things, not 3 to 5"),
+        ({"size": 20}, "20 pixels"),
+        ({"objects": (0, 2)}, "1 to 4 objects"),
+        ({"objects": (3, 5)}, "1 to 4 objects"),
     ],
 )
-def test_what_cannot_be_made_is_refused(wrong: dict[str, tuple[int, int]], message: str) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, tuple[int, int]], message: str) -> None:
     with pytest.raises(DeixisError, match=message):
-        next(make_scenes(1, **wrong))  # type: ignore[arg-type]
+        next(make_scenes(1, **settings))  # type: ignore[arg-type]
 
 
-def test_splits_larger_than_the_whole_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="parts of the whole"):
+def test_split_fractions_above_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="splits"):
         write_scenes(tmp_path, 3, splits={"train": 0.8, "dev": 0.3})
+
+
+# Captions: text, spans and trees agree with the scene.
+
+
+@pytest.fixture(scope="module")
+def said() -> list[tuple[Photo, Caption]]:
+    """Captions of many scenes, each with its photo."""
+    scenes = [*make_scenes(300, seed=7), *make_scenes(50, objects=(1, 1)), *make_scenes(50, objects=(4, 4))]
+    return [(scene.photo, caption) for scene in scenes for caption in scene.photo.captions]
+
+
+Tree = tuple[str, list["Tree"], str]
+
+
+def read_tree(text: str) -> Tree:
+    """A reader of brackets: (label, children, word)."""
+    signs = re.findall(r"\(|\)|[^\s()]+", text)
+
+    def node(at: int) -> tuple[Tree, int]:
+        assert signs[at] == "("
+        label, children, word, at = signs[at + 1], [], "", at + 2
+        while signs[at] != ")":
+            if signs[at] == "(":
+                child, at = node(at)
+                children.append(child)
+            else:
+                word, at = signs[at], at + 1
+        assert bool(children) != bool(word)
+        return (label, children, word), at + 1
+
+    tree, end = node(0)
+    assert end == len(signs)
+    return tree
+
+
+def leaves(tree: Tree) -> list[str]:
+    return [tree[2]] if tree[2] else [word for child in tree[1] for word in leaves(child)]
+
+
+def noun_phrases(tree: Tree, first: int = 0) -> Iterator[tuple[int, int]]:
+    """The spans of the NPs, in leaves."""
+    if tree[0] == "NP":
+        yield first, first + len(leaves(tree))
+    for child in tree[1]:
+        yield from noun_phrases(child, first)
+        first += len(leaves(child))
+
+
+def test_every_caption_mentions_every_object_and_spans_match_the_text(said: list[tuple[Photo, Caption]]) -> None:
+    for photo, caption in said:
+        drawn = {chain for box in photo.boxes for chain in box.chains}
+        named = {mention.chain for mention in caption.mentions}
+        assert drawn <= named <= {chain.id for chain in photo.chains} | {None}
+        assert len(photo.captions) == 5
+        for mention in caption.mentions:
+            words = caption.phrase(mention)
+            assert f" {words} " in f" {caption.text} "
+            assert mention.types
+            many = len(photo.boxes_of(mention.chain or "")) == 2
+            assert many == bool(re.match("two|a pair of", words, re.IGNORECASE))
+
+
+def test_mentions_stand_in_order_and_exercise_many_types(said: list[tuple[Photo, Caption]]) -> None:
+    types: Counter[str] = Counter()
+    for _, caption in said:
+        ends = [offset for mention in caption.mentions for offset in (mention.start, mention.end)]
+        assert ends == sorted(ends)
+        types.update(kind for mention in caption.mentions for kind in mention.types)
+    assert set(types) == {"people", "clothing", "animals", "vehicles", "other", "scene", NOT_VISUAL}
+    assert min(types.values()) > 100
+
+
+def test_non_visual_mentions_have_no_chain_and_the_background_no_box(said: list[tuple[Photo, Caption]]) -> None:
+    for photo, caption in said:
+        flagged = {chain.id for chain in photo.chains if chain.scene and chain.no_box}
+        for mention in caption.mentions:
+            assert (mention.chain is None) == (mention.types == (NOT_VISUAL,))
+            assert (mention.chain in flagged) == (mention.types == ("scene",))
+            if mention.types == ("scene",):
+                assert "background" in caption.phrase(mention)
+                assert not photo.boxes_of(mention.chain or "")
+
+
+def test_trees_have_the_tokens_as_leaves_and_mentions_as_noun_phrases(said: list[tuple[Photo, Caption]]) -> None:
+    for _, caption in said:
+        assert caption.tree is not None
+        tree = read_tree(caption.tree)
+        words = leaves(tree)
+        assert words == [token.text for token in caption.tokens] == caption.text.split(" ")
+        assert words[-1] == "."
+        spans = set(noun_phrases(tree))
+        for mention in caption.mentions:
+            before = len(caption.text[: mention.start].split())
+            assert (before, before + len(caption.phrase(mention).split())) in spans
+
+
+def test_captions_state_the_true_locations(said: list[tuple[Photo, Caption]]) -> None:
+    relations = {
+        "above": lambda a, b: a[3] <= b[1] + 8,
+        "below": lambda a, b: a[1] >= b[3] - 8,
+        "to the left of": lambda a, b: a[2] <= b[0] + 8,
+        "to the right of": lambda a, b: a[0] >= b[2] - 8,
+        "next to": lambda a, b: max(b[0] - a[2], a[0] - b[2]) < 25,
+    }
+    told: Counter[str] = Counter()
+    for photo, caption in said:
+        for one, other in zip(caption.mentions, caption.mentions[1:], strict=False):
+            between = caption.text[one.end : other.start].removeprefix(" is").removeprefix(" are").strip()
+            if between in relations and one.chain and other.chain:
+                a, b = (geometry.union([x.xyxy for x in photo.boxes_of(m.chain or "")]) for m in (one, other))
+                assert relations[between](a, b), caption.text
+                told[between] += 1
+            place = re.match(r"(on|at|in) the (\w+)", caption.text[one.end + 1 :])
+            if place and one.chain and "to the" not in between:
+                x1, y1, x2, y2 = geometry.union([x.xyxy for x in photo.boxes_of(one.chain)]) / (photo.width or 1)
+                x, y = (x1 + x2) / 2, (y1 + y2) / 2
+                where = {"left": x < 0.35, "right": x > 0.65, "top": y < 0.35, "bottom": y > 0.65}
+                middle = 0.35 < x < 0.65 and 0.35 < y < 0.65
+                assert where.get(place[2], middle), caption.text
+                told[place[2]] += 1
+    assert set(told) == {*relations, *LOCATIONS}
+
+
+def test_articles_plurals_and_verbs_agree() -> None:
+    rng = np.random.default_rng(0)
+    objects = [
+        SceneObject("orange", "man", "small", "left", pair=True),
+        SceneObject("orange", "fish", "small", "top", pair=True),
+        SceneObject("orange", "star", "large", "middle", pair=False),
+    ]
+    texts = [c.text.lower() for each in objects for _ in range(30) for c in describe_objects([each], "grey", rng)]
+    assert not [text for text in texts if re.search(r"\ba orange|mans|fishs|fishes|an (small|big)", text)]
+    assert not [text for text in texts if ("star " in text) == (" are " in text) and " is " in text]
+    assert any("two orange men are" in text or "are two orange men" in text for text in texts)
+    assert any("an orange star" in text for text in texts)
+
+
+def test_the_five_captions_of_a_scene_use_five_templates(said: list[tuple[Photo, Caption]]) -> None:
+    for photo, _ in said:
+        assert len({caption.text for caption in photo.captions}) >= 4

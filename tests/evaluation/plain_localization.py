@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deixis.evaluation.localization_items import Item
-from deixis.evaluation.predictions import PhraseElsewhere, Prediction
+from deixis.evaluation.items import Item
+from deixis.evaluation.predictions import NegativePrediction, Prediction
 
 XYXY = tuple[float, float, float, float]
 Ranked = list[tuple[float, XYXY]]
@@ -26,7 +26,7 @@ def plain_is_right(predicted: XYXY, item: Item, protocol: str) -> bool:
     return plain_iou(predicted, (min(x1), min(y1), max(x2), max(y2))) >= 0.5
 
 
-def plain_ranking(prediction: Prediction | PhraseElsewhere) -> Ranked:
+def plain_ranking(prediction: Prediction | NegativePrediction) -> Ranked:
     pairs = zip(prediction.scores.tolist(), prediction.boxes.tolist(), strict=True)
     return sorted(((score, tuple(box)) for score, box in pairs), key=lambda pair: -pair[0])
 

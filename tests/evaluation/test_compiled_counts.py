@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as hnp
 
 from deixis.errors import DeixisError
 from deixis.evaluation import ranks as ranks_module
-from deixis.evaluation.ranks import make_pairs, pairs_of, ranks
-from deixis.evaluation.scores import ScoreBlocks
+from deixis.evaluation.ranks import compute_ranks, make_pairs, positive_pairs
+from deixis.evaluation.score_matrix import ScoreBlocks
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed (pip install deixis[fast])")
 MODULE = "deixis.evaluation.compiled_counts"
@@ -32,17 +32,17 @@ kept = Path({kept!r})
 {before}
 if {large}:
     ranks._CELLS_WORTH_COMPILING = 0
-found = ranks.ranks(np.eye(9, dtype=np.float32), ranks.pairs_of(range(9)))
+found = ranks.compute_ranks(np.eye(9, dtype=np.float32), ranks.positive_pairs(range(9)))
 print(found.rows.sum(), found.columns.sum(), "numba" in sys.modules)
 """
 
 
 def ranked(scores, right, ignored=None, *, columns=True, compiled=True):
-    """The ranks of rows and columns, or the words of the error; by the compiled loop or by numpy."""
+    """The ranks of rows and columns, or the error message; by the compiled loop or by numpy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranks_module, "_CELLS_WORTH_COMPILING", 0 if compiled else float("inf"))
         try:
-            found = ranks(scores, right, ignored, columns=columns)
+            found = compute_ranks(scores, right, ignored, columns=columns)
         except DeixisError as error:
             return str(error)
     return found.rows.tolist(), found.columns.tolist()
@@ -88,14 +88,14 @@ def pairs_from(cells, shape):
 @needs_numba
 @settings(deadline=None)
 @given(problems())
-def test_compiled_ranks_are_those_of_numpy(problem):
+def test_compiled_ranks_equal_those_of_numpy(problem):
     assert_same(*problem)
 
 
 @needs_numba
 @settings(deadline=None, max_examples=150)
 @given(problems(), st.data())
-def test_a_score_that_is_not_finite_is_named_with_the_same_words(problem, data):
+def test_a_score_that_is_not_finite_gives_the_same_error(problem, data):
     scores, right, ignored = problem
     for value in data.draw(st.lists(st.sampled_from([np.nan, np.inf, -np.inf]), min_size=1, max_size=3)):
         at = tuple(data.draw(st.integers(0, size - 1)) for size in scores.shape)
@@ -117,7 +117,7 @@ def test_a_wrong_answer_that_is_not_finite_is_found_in_any_row(row, bad, counted
 
 
 @needs_numba
-def test_scores_whose_sum_overflows_hide_no_nan_before_or_after_them():
+def test_a_nan_is_found_before_and_after_scores_whose_sum_overflows():
     scores = np.full((8, 8), 3e38, dtype=np.float32)
     right = make_pairs(range(8), range(8), scores.shape)
     assert ranked(scores, right) == ([8.0] * 8, [8.0] * 8)
@@ -129,12 +129,12 @@ def test_scores_whose_sum_overflows_hide_no_nan_before_or_after_them():
 
 @needs_numba
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_all_but_the_rows_that_four_does_not_divide_are_counted_compiled(dtype, counted, monkeypatch):
-    monkeypatch.setattr(ranks_module, "_CELLS_OF_A_TASK", 50 * 1201)
+def test_all_complete_groups_of_four_rows_are_counted_compiled(dtype, counted, monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_PER_TASK", 50 * 1201)
     rng = np.random.default_rng(5)
     owners = np.sort(rng.integers(0, 1003, size=1201))
     scores = rng.integers(0, 60, size=(1003, 1201)).astype(dtype)
-    assert_same(scores, pairs_of(owners, 1003))
+    assert_same(scores, positive_pairs(owners, 1003))
     assert sum(counted) == 2 * 1000
     assert max(counted) == 48
 
@@ -171,7 +171,7 @@ def not_aligned(scores):
 
 @needs_numba
 @pytest.mark.parametrize("laid", [in_columns, every_second, backwards, for_reading_only, not_aligned])
-def test_scores_are_ranked_the_same_however_they_lie_in_memory(laid):
+def test_memory_layout_does_not_change_ranks(laid):
     scores = laid(np.random.default_rng(2).integers(0, 30, size=(41, 60)).astype(np.float32))
     assert_same(scores, make_pairs(range(41), range(41), scores.shape))
 
@@ -188,14 +188,14 @@ def test_blocks_of_different_types_are_ranked_the_same(counted):
 
 
 @needs_numba
-def test_callers_on_several_threads_do_not_disturb_each_other(monkeypatch):
+def test_several_threads_can_rank_at_once(monkeypatch):
     monkeypatch.setattr(ranks_module, "_CELLS_WORTH_COMPILING", 0)
     rng = np.random.default_rng(4)
     matrices = [rng.standard_normal((300, 500), dtype=np.float32) for _ in range(8)]
     right = make_pairs(range(300), range(300), (300, 500))
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda scores: ranks(scores, right).rows.tolist(), matrices))
-    assert together == [ranks(scores, right).rows.tolist() for scores in matrices]
+        together = list(pool.map(lambda scores: compute_ranks(scores, right).rows.tolist(), matrices))
+    assert together == [compute_ranks(scores, right).rows.tolist() for scores in matrices]
 
 
 def test_without_numba_ranks_are_the_same(monkeypatch):
@@ -211,7 +211,7 @@ def test_without_numba_ranks_are_the_same(monkeypatch):
 
 
 @needs_numba
-def test_a_numba_that_may_not_compile_is_not_used(monkeypatch):
+def test_numba_is_not_used_if_compilation_is_disabled(monkeypatch):
     import numba
 
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
@@ -221,7 +221,7 @@ def test_a_numba_that_may_not_compile_is_not_used(monkeypatch):
 
 
 @needs_numba
-def test_without_a_folder_to_keep_it_in_the_loop_is_compiled_all_the_same(monkeypatch):
+def test_the_loop_is_compiled_without_a_writable_cache_folder(monkeypatch):
     import numba
 
     compiled_counts = importlib.import_module(MODULE)
@@ -245,7 +245,7 @@ def in_another_process(kept, before="", large=True):
 
 
 @needs_numba
-def test_neither_a_damaged_file_nor_a_lost_folder_of_numba_stands_in_the_way(tmp_path):
+def test_ranks_are_computed_with_a_damaged_or_missing_numba_cache(tmp_path):
     assert in_another_process(tmp_path / "kept") == ["9.0", "9.0", "True"]
     files = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
     assert files

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.evaluation import intervals
-from deixis.evaluation.intervals import bootstrap, bootstrap_held, compare, mean_of, ratio_of, where_held
+from deixis.evaluation.intervals import bootstrap, bootstrap_nonempty, compare, mean_of, nan_where_empty, ratio_of
 
 values_and_counts = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -23,7 +23,7 @@ values_and_counts = st.integers(1, 12).flatmap(
 
 @settings(deadline=None)
 @given(values_and_counts)
-def test_a_mean_is_that_of_the_units_written_out_as_often_as_drawn(problem):
+def test_a_mean_equals_that_of_the_expanded_sample(problem):
     values, counts, _ = problem
     drawn = [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
     if drawn:
@@ -32,7 +32,7 @@ def test_a_mean_is_that_of_the_units_written_out_as_often_as_drawn(problem):
 
 @settings(deadline=None)
 @given(values_and_counts)
-def test_a_ratio_is_that_of_the_two_sums_written_out(problem):
+def test_a_ratio_equals_that_of_the_expanded_sums(problem):
     tops, counts, bottoms = problem
     top = sum(t * c for t, c in zip(tops, counts, strict=True))
     bottom = sum(b * c for b, c in zip(bottoms, counts, strict=True))
@@ -41,24 +41,24 @@ def test_a_ratio_is_that_of_the_two_sums_written_out(problem):
 
 
 @pytest.mark.parametrize(("n", "rounds", "cells"), [(1, 3, 100), (7, 50, 20), (7, 50, 1), (30, 10, 10_000)])
-def test_every_drawing_draws_as_many_units_as_there_are(n, rounds, cells, monkeypatch):
-    monkeypatch.setattr(intervals, "_CELLS_AT_ONCE", cells)
-    drawings = np.concatenate(list(intervals._drawings(n, rounds, seed=1)))
-    assert drawings.shape == (rounds, n)
-    assert (drawings.sum(axis=1) == n).all()
-    assert (drawings >= 0).all()
+def test_every_sample_has_as_many_units_as_the_data(n, rounds, cells, monkeypatch):
+    monkeypatch.setattr(intervals, "_CELLS_PER_BATCH", cells)
+    samples = np.concatenate(list(intervals._samples(n, rounds, seed=1)))
+    assert samples.shape == (rounds, n)
+    assert (samples.sum(axis=1) == n).all()
+    assert (samples >= 0).all()
 
 
 def test_every_unit_is_drawn_once_on_average():
-    drawings = np.concatenate(list(intervals._drawings(20, 20_000, seed=1)))
-    assert np.allclose(drawings.mean(axis=0), 1, atol=0.05)
-    assert np.allclose(drawings.var(axis=0), 1 - 1 / 20, atol=0.05)
+    samples = np.concatenate(list(intervals._samples(20, 20_000, seed=1)))
+    assert np.allclose(samples.mean(axis=0), 1, atol=0.05)
+    assert np.allclose(samples.var(axis=0), 1 - 1 / 20, atol=0.05)
 
 
-def test_the_interval_is_the_quantiles_of_the_plain_loop():
+def test_the_interval_agrees_with_a_plain_loop():
     values = np.random.default_rng(0).normal(size=15)
-    drawings = np.concatenate(list(intervals._drawings(15, 400, seed=9)))
-    means = [sum(v * c for v, c in zip(values, row, strict=True)) / 15 for row in drawings]
+    samples = np.concatenate(list(intervals._samples(15, 400, seed=9)))
+    means = [sum(v * c for v, c in zip(values, row, strict=True)) / 15 for row in samples]
     found = bootstrap(mean_of(values), 15, rounds=400, level=0.9, seed=9)
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
     assert found.level == 0.9
@@ -72,7 +72,7 @@ def test_the_interval_of_a_mean_is_near_the_normal_one():
     assert found.high == pytest.approx(values.mean() + half, abs=0.1 * half)
 
 
-def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+def test_the_interval_has_about_its_nominal_coverage():
     rng = np.random.default_rng(2)
     held = 0
     for trial in range(300):
@@ -81,18 +81,18 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     assert 0.90 <= held / 300 <= 0.98
 
 
-def test_values_that_never_differ_have_an_interval_of_no_width():
+def test_constant_values_have_an_interval_of_width_zero():
     found = bootstrap(mean_of([3.0] * 10), 10, rounds=50)
     assert (found.low, found.high) == (3.0, 3.0)
 
 
-def test_the_same_seed_gives_the_same_interval_and_another_one_another():
+def test_the_seed_determines_the_interval():
     statistic = mean_of(np.arange(50.0))
     assert bootstrap(statistic, 50, seed=3) == bootstrap(statistic, 50, seed=3)
     assert bootstrap(statistic, 50, seed=3) != bootstrap(statistic, 50, seed=4)
 
 
-def test_drawings_that_hold_nothing_to_score_are_left_out():
+def test_samples_with_nothing_to_score_are_left_out():
     """Only two of six units have anything: as if these two were drawn alone, where they were drawn at all."""
     values, amounts = [0, 0, 0, 8.0, 0, 2.0], [0, 0, 0, 1, 0, 1]
     rng = np.random.default_rng(2)
@@ -102,13 +102,15 @@ def test_drawings_that_hold_nothing_to_score_are_left_out():
         if scored:
             means.append(sum(scored) / len(scored))
     assert len(means) < 300
-    found = bootstrap_held({"mean": where_held(ratio_of(values, amounts), amounts)}, 6, rounds=300, seed=2)["mean"]
+    found = bootstrap_nonempty({"mean": nan_where_empty(ratio_of(values, amounts), amounts)}, 6, rounds=300, seed=2)[
+        "mean"
+    ]
     assert (found.low, found.high) == pytest.approx(np.quantile(means, [0.025, 0.975]))
 
 
-def test_there_is_no_interval_where_no_drawing_holds_anything():
-    nothing = where_held(mean_of([1.0, 2.0]), [0, 0])
-    found = bootstrap_held({"nothing": nothing, "all": mean_of([3.0, 3.0])}, 2, rounds=20)
+def test_there_is_no_interval_if_all_samples_are_empty():
+    nothing = nan_where_empty(mean_of([1.0, 2.0]), [0, 0])
+    found = bootstrap_nonempty({"nothing": nothing, "all": mean_of([3.0, 3.0])}, 2, rounds=20)
     assert found["nothing"] is None
     assert (found["all"].low, found["all"].high) == (3.0, 3.0)
 
@@ -126,7 +128,7 @@ def test_a_comparison_is_paired():
     assert found.p == pytest.approx(2 / 501)
 
 
-def test_exchanging_the_systems_turns_the_difference_round():
+def test_exchanging_the_systems_negates_the_difference():
     rng = np.random.default_rng(6)
     a, b = mean_of(rng.normal(size=80)), mean_of(rng.normal(size=80))
     there, back = compare(a, b, 80, rounds=999), compare(b, a, 80, rounds=999)
@@ -135,7 +137,7 @@ def test_exchanging_the_systems_turns_the_difference_round():
     assert there.p == back.p
 
 
-def test_systems_that_are_equally_good_are_rarely_called_different():
+def test_equally_good_systems_are_rarely_significantly_different():
     rng = np.random.default_rng(7)
     called = 0
     for trial in range(200):
@@ -144,6 +146,6 @@ def test_systems_that_are_equally_good_are_rarely_called_different():
     assert called / 200 <= 0.11
 
 
-def test_no_units_are_refused():
-    with pytest.raises(ValueError, match="at least one unit"):
+def test_zero_units_are_an_error():
+    with pytest.raises(ValueError, match="unit"):
         bootstrap(mean_of([]), 0)

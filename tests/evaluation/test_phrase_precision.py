@@ -12,19 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
-from deixis.evaluation.grounding import LocalizationResult, localization
 from deixis.evaluation.intervals import Interval
-from deixis.evaluation.localization_items import Item, distinct_phrase
-from deixis.evaluation.phrase_precision import phrase_precision
-from deixis.evaluation.phrase_regions import Regions, distinct_phrases
-from deixis.evaluation.predictions import PhraseElsewhere, Prediction
-from deixis.evaluation.scores import ScoreBlocks
+from deixis.evaluation.items import Item, distinct_phrase
+from deixis.evaluation.phrase_localization import LocalizationResult, localization
+from deixis.evaluation.phrase_precision import (
+    MentionCandidates,
+    PhotoRegions,
+    distinct_phrases,
+    phrase_precision,
+    typical_wording,
+)
+from deixis.evaluation.predictions import NegativePrediction, Prediction
+from deixis.evaluation.score_matrix import ScoreBlocks
 
 PHRASES = ["A man", "the man", "two men", "a dog", "Man"]
 KINDS = [(), ("people",), ("people", "animals"), ("other",)]
 
 
-def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item], Regions]:
+def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item], PhotoRegions]:
     """A few photos with a few regions each, whose scores are often equal."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(0, 12, size=rng.integers(1, 6))
@@ -34,7 +39,7 @@ def made_up(seed: int, dtype: type = np.float32) -> tuple[np.ndarray, list[Item]
             phrase, kinds = PHRASES[rng.integers(len(PHRASES))], KINDS[rng.integers(len(KINDS))]
             golds = tuple(tuple(box) for box in made_up_boxes(rng, int(rng.integers(1, 3))).tolist())
             items.append(Item(f"p{photo}", place, (0, len(phrase)), phrase, kinds, golds))
-    regions = Regions.of({f"p{photo}": made_up_boxes(rng, count) for photo, count in enumerate(counts)})
+    regions = PhotoRegions.from_boxes({f"p{photo}": made_up_boxes(rng, count) for photo, count in enumerate(counts)})
     shape = len(distinct_phrases(items)), len(regions.boxes)
     scores = np.round(rng.normal(size=shape) * 3) / 4
     return scores.astype(dtype), items, regions
@@ -45,14 +50,16 @@ def made_up_boxes(rng: np.random.Generator, n: int) -> np.ndarray:
     return np.concatenate([corners, corners + rng.integers(1, 8, size=(n, 2))], axis=1).astype(np.float64)
 
 
-def as_predictions(scores: np.ndarray, items: list[Item], regions: Regions) -> list[Prediction | PhraseElsewhere]:
+def as_predictions(
+    scores: np.ndarray, items: list[Item], regions: PhotoRegions
+) -> list[Prediction | NegativePrediction]:
     """A record for every mention, and for every phrase in every photo that does not mention it."""
     row = {phrase: place for place, phrase in enumerate(distinct_phrases(items))}
     of_photo = {
         photo: slice(start, start + count)
         for photo, start, count in zip(regions.photos, regions.starts, regions.counts, strict=True)
     }
-    found: list[Prediction | PhraseElsewhere] = []
+    found: list[Prediction | NegativePrediction] = []
     for item in items:
         mine = of_photo[item.photo]
         own = scores[row[distinct_phrase(item.phrase)], mine]
@@ -61,7 +68,7 @@ def as_predictions(scores: np.ndarray, items: list[Item], regions: Regions) -> l
     for photo, mine in of_photo.items():
         for phrase, place in row.items():
             if (photo, phrase) not in mentioned:
-                found.append(PhraseElsewhere(photo, phrase, regions.boxes[mine], scores[place, mine]))
+                found.append(NegativePrediction(photo, phrase, regions.boxes[mine], scores[place, mine]))
     return found
 
 
@@ -72,7 +79,7 @@ def as_predictions(scores: np.ndarray, items: list[Item], regions: Regions) -> l
     st.sampled_from(["union", "any"]),
     st.sampled_from(["area", "11-point"]),
 )
-def test_every_score_is_that_of_the_same_scores_given_as_predictions(  # type: ignore[no-untyped-def]
+def test_every_score_equals_that_of_localization_of_predictions(  # type: ignore[no-untyped-def]
     seed: int, dtype: type, protocol, rule
 ) -> None:
     scores, items, regions = made_up(seed, dtype)
@@ -99,7 +106,7 @@ def compare(found: dict[str, Any], expected: LocalizationResult) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
-def test_intervals_are_as_wide_as_those_of_the_same_scores_given_as_predictions(seed: int) -> None:
+def test_intervals_are_as_wide_as_those_of_localization_of_predictions(seed: int) -> None:
     """Without equal scores: photos without the phrase may stand in any order among themselves."""
     scores, items, regions = made_up(seed)
     if not len(regions.boxes):
@@ -124,7 +131,7 @@ def assert_around(score: float, mine: Interval, theirs: Interval) -> None:
     assert (mine.low, mine.high) == pytest.approx(expected, abs=1e-9)
 
 
-def test_scores_may_come_a_few_phrases_at_a_time() -> None:
+def test_blocks_of_phrases_give_the_same_scores() -> None:
     scores, items, regions = made_up(5)
     asked = []
 
@@ -137,7 +144,7 @@ def test_scores_may_come_a_few_phrases_at_a_time() -> None:
     assert asked == [(begin, min(begin + 2, len(scores))) for begin in range(0, len(scores), 2)]
 
 
-def test_suppression_can_be_left_out() -> None:
+def test_nms_is_optional() -> None:
     scores, items, regions = made_up(5)
     found, both = phrase_precision(scores, items, regions, nms=False), phrase_precision(scores, items, regions)
     assert (found.ap, found.ap_nms, found.macro_ap_nms) == (both.ap, None, None)
@@ -150,31 +157,66 @@ def dog(photo: str) -> Item:
 
 
 def test_regions_of_photos_without_any_phrase_are_ranked_too() -> None:
-    regions = Regions.of({"7": [[0, 0, 10, 10]], "8": [[0, 0, 10, 10]]})
+    regions = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]], "8": [[0, 0, 10, 10]]})
     assert phrase_precision([[0.5, 0.9]], [dog("7")], regions).ap == 50.0
 
 
-def test_whole_numbers_are_scores_too() -> None:
-    regions = Regions.of({"7": [[0, 0, 10, 10], [20, 0, 30, 10]]})
+def test_scores_may_be_integers() -> None:
+    regions = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10], [20, 0, 30, 10]]})
     for dtype in (np.uint8, np.int64):
         assert phrase_precision(np.array([[1, 0]], dtype=dtype), [dog("7")], regions).ap == 100.0
         assert phrase_precision(np.array([[0, 1]], dtype=dtype), [dog("7")], regions).ap == 50.0
 
 
-ONE = Regions.of({"7": [[0, 0, 10, 10]]})
+ONE = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]]})
 
 
 @pytest.mark.parametrize(
     ("score", "message"),
     [
-        (lambda: phrase_precision([[0.5]], [], ONE), "no phrase to localise"),
-        (lambda: phrase_precision([[0.5]], [dog("8")], ONE), "photo '8' has phrases to localise, but no regions"),
-        (lambda: phrase_precision([[0.5, 1]], [dog("7")], ONE), "1 distinct phrases × 1 regions are needed, not 1 × 2"),
-        (lambda: phrase_precision([[np.nan]], [dog("7")], ONE), r"row 0, column 0 \(from 0\) is nan"),
-        (lambda: phrase_precision([[1.0]], [dog("7")], ONE, protocol="best"), "no protocol 'best'"),  # type: ignore[arg-type]
-        (lambda: Regions(("7",), np.zeros((2, 4)), np.array([1])), "counts for 1 photos that add up to 1"),
+        (lambda: phrase_precision([[0.5]], [], ONE), "no phrases"),
+        (lambda: phrase_precision([[0.5]], [dog("8")], ONE), "photo '8'"),
+        (lambda: phrase_precision([[0.5, 1]], [dog("7")], ONE), "1 × 2"),
+        (lambda: phrase_precision([[np.nan]], [dog("7")], ONE), "row 0, column 0.*nan"),
+        (lambda: phrase_precision([[1.0]], [dog("7")], ONE, protocol="best"), "protocol 'best'"),  # type: ignore[arg-type]
+        (lambda: PhotoRegions(("7",), np.zeros((2, 4)), np.array([1])), "counts"),
     ],
 )
-def test_what_does_not_fit_is_named(score: Callable[[], object], message: str) -> None:
+def test_invalid_arguments_are_errors(score: Callable[[], object], message: str) -> None:
     with pytest.raises(DeixisError, match=message):
         score()
+
+
+def items(*phrases: str) -> list[Item]:
+    return [Item("7", place, (0, 5), phrase, (), ((0, 0, 10, 10),)) for place, phrase in enumerate(phrases)]
+
+
+def test_phrases_are_in_the_order_of_their_first_mentions() -> None:
+    found = distinct_phrases(items("Two men", "a  Dog", "the dog", "two men"))
+    assert {phrase: places.tolist() for phrase, places in found.items()} == {"two men": [0, 3], "dog": [1, 2]}
+
+
+def test_the_typical_wording_is_the_most_frequent_one() -> None:
+    assert typical_wording(items("Dog", "The dog", "the  Dog", "two men")) == ["the dog", "two men"]
+    assert typical_wording(items("the dog", "a dog")) == ["the dog"]
+
+
+def test_a_photo_may_have_no_regions() -> None:
+    regions = PhotoRegions.from_boxes({"6": [], "7": [[0, 0, 10, 10]], "8": []})
+    assert (regions.counts.tolist(), regions.photo.tolist(), regions.starts.tolist()) == ([0, 1, 0], [1], [0, 0, 1])
+
+
+def test_boxes_before_each_hit_are_counted_by_photo() -> None:
+    """Photo 7 mentions the dog twice, so that its regions stand twice; the better region of photo 8 comes first."""
+    regions = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10], [50, 0, 60, 10]], "8": [[0, 0, 10, 10], [0, 0, 10, 10]]})
+    mentions = MentionCandidates.from_items(items("a dog", "a dog"), regions, "union")
+    found = mentions.hits(np.array([0, 1]), np.array([0.5, 0.7, 0.9, 0.5]))
+    assert found.photo.tolist() == [0, 0]
+    assert found.boxes.tolist() == [[3.0, 1.0], [1.0, 0.0]]
+    assert found.mentions.tolist() == [0, 0]
+
+
+def test_a_phrase_that_is_never_found_has_no_hits_but_mentions() -> None:
+    regions = PhotoRegions.from_boxes({"7": [[50, 0, 60, 10]], "8": [[0, 0, 10, 10]]})
+    found = MentionCandidates.from_items(items("a dog"), regions, "union").hits(np.array([0]), np.array([0.5, 0.7]))
+    assert (found.photo.shape, found.boxes.shape, found.mentions.tolist()) == ((0,), (0, 2), [0])

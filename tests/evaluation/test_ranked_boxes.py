@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis import geometry
+from deixis.evaluation import ranked_boxes as shared_suppression
 from deixis.evaluation.ranked_boxes import (
     NEVER,
-    average_precision,
-    first_right,
+    Neighbours,
+    correct_boxes,
+    first_correct,
     kept_by_nms,
     rank_boxes,
-    right_boxes,
 )
 
 whole = st.integers(0, 6)
@@ -28,37 +29,9 @@ def arrays(pairs: list[tuple[list[int], float]]) -> tuple[geometry.Boxes, np.nda
     return boxes, np.array([score for _, score in pairs], dtype=np.float64)
 
 
-def plain_average_precision(found: list[bool], positives: int, rule: str) -> float:
-    """Precision and recall at every place; at a recall, the best precision at that recall or beyond."""
-    curve = []
-    for place in range(1, len(found) + 1):
-        hits = sum(found[:place])
-        curve.append((hits, hits / place))
-
-    def precision_at(hits_needed: float) -> float:
-        return max((precision for hits, precision in curve if hits >= hits_needed), default=0.0)
-
-    if rule == "11-point":
-        return sum(precision_at(tenth * positives / 10) for tenth in range(11)) / 11
-    return sum(precision_at(hits) for hits in range(1, positives + 1)) / positives
-
-
-@settings(deadline=None)
-@given(st.lists(st.booleans(), max_size=30), st.integers(1, 20), st.sampled_from(["area", "11-point"]))
-def test_average_precision_is_what_a_plain_loop_over_recalls_gives(found: list[bool], more: int, rule: str) -> None:
-    positives = sum(found) + more - 1 or 1
-    expected = plain_average_precision(found, positives, rule)
-    assert average_precision(np.array(found, dtype=bool), positives, rule) == pytest.approx(expected)
-
-
-def test_three_of_ten_reach_a_recall_of_three_tenths() -> None:
-    found = np.array([True] * 3)
-    assert average_precision(found, 10, "11-point") == pytest.approx(4 / 11)
-
-
 @settings(deadline=None)
 @given(st.lists(ranking, min_size=1, max_size=6))
-def test_suppression_of_many_rankings_keeps_what_geometry_keeps_of_each(
+def test_nms_of_many_rankings_equals_nms_of_each(
     rankings: list[list[tuple[list[int], float]]],
 ) -> None:
     given_arrays = [arrays(pairs) for pairs in rankings]
@@ -69,7 +42,7 @@ def test_suppression_of_many_rankings_keeps_what_geometry_keeps_of_each(
         assert ranked.boxes[part][kept[part]].tolist() == expected.tolist()
 
 
-def test_suppression_is_the_same_when_rankings_do_not_fit_into_one_batch(
+def test_nms_does_not_depend_on_the_batch_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(3)
@@ -80,17 +53,17 @@ def test_suppression_is_the_same_when_rankings_do_not_fit_into_one_batch(
     ]
     ranked = rank_boxes(rankings)
     at_once = kept_by_nms(ranked)
-    monkeypatch.setattr("deixis.evaluation.ranked_boxes._CELLS_AT_ONCE", 100)
+    monkeypatch.setattr("deixis.evaluation.ranked_boxes._CELLS_PER_BATCH", 100)
     assert (kept_by_nms(ranked) == at_once).all()
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(ranking, st.lists(box, min_size=1, max_size=3)), min_size=1, max_size=5))
-def test_the_first_right_box_is_where_a_plain_loop_finds_it(
+def test_the_first_correct_box_agrees_with_a_plain_loop(
     cases: list[tuple[list[tuple[list[int], float]], list[list[int]]]],
 ) -> None:
     ranked = rank_boxes([arrays(pairs) for pairs, _ in cases])
-    first = first_right(ranked, right_boxes(ranked, [np.array(gold, float) for _, gold in cases]))
+    first = first_correct(ranked, correct_boxes(ranked, [np.array(gold, float) for _, gold in cases]))
     for (pairs, golds), rank in zip(cases, first.tolist(), strict=True):
         best_first = sorted(pairs, key=lambda pair: -pair[1])
         right = [
@@ -101,6 +74,45 @@ def test_the_first_right_box_is_where_a_plain_loop_finds_it(
         assert rank == (right[0] if right else NEVER)
 
 
-def test_ties_go_to_the_box_given_first() -> None:
+def test_the_first_of_equal_boxes_is_better() -> None:
     ranked = rank_boxes([(np.array([[0.0, 0, 1, 1], [0, 0, 2, 2], [0, 0, 3, 3]]), np.array([1.0, 2, 2]))])
     assert ranked.boxes[:, 2].tolist() == [2, 3, 1]
+
+
+def made_up_boxes(rng: np.random.Generator, n: int) -> np.ndarray:
+    corners = rng.integers(0, 20, size=(n, 2))
+    return np.concatenate([corners, corners + rng.integers(1, 20, size=(n, 2))], axis=1).astype(np.float64)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([0, 1, 2, 5, 30, 64, 65, 130]), min_size=1, max_size=5),
+    st.integers(1, 4),
+    st.sampled_from([np.float32, np.float64, np.float16]),
+    st.sampled_from([1, 5, 4096]),
+    st.integers(0, 1000),
+)
+def test_shared_nms_equals_nms_of_each_photo_and_ranking(
+    counts: list[int], rankings: int, dtype: type, at_once: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    boxes = made_up_boxes(rng, sum(counts))
+    # Few different numbers, so that many are equal; both zeros are among them.
+    scores = rng.choice([-2.5, -1.0, -0.0, 0.0, 0.5, 3.0], size=(rankings, len(boxes))).astype(dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_suppression, "_ROWS_PER_BATCH", at_once)
+        kept = Neighbours.from_boxes(boxes, np.array(counts)).kept(scores)
+    begin = 0
+    for count in counts:
+        photo = slice(begin, begin + count)
+        for row in range(rankings):
+            plain = np.zeros(count, dtype=bool)
+            plain[geometry.nms(boxes[photo], scores[row, photo])] = True
+            assert kept[row, photo].tolist() == plain.tolist()
+        begin += count
+
+
+def test_boxes_of_other_photos_are_never_suppressed() -> None:
+    twins = np.array([[0.0, 0, 10, 10]] * 2)
+    assert Neighbours.from_boxes(twins, np.array([1, 1])).kept(np.array([[0.9, 0.5]])).tolist() == [[True, True]]
+    assert Neighbours.from_boxes(twins, np.array([2])).kept(np.array([[0.9, 0.5]])).tolist() == [[True, False]]

@@ -10,9 +10,9 @@ from hypothesis.extra import numpy as hnp
 
 from deixis.errors import DeixisError
 from deixis.evaluation import ranks as ranks_module
-from deixis.evaluation import scores as scores_module
-from deixis.evaluation.ranks import make_pairs, pairs_of, ranks, shortlist_ranks
-from deixis.evaluation.scores import ScoreBlocks
+from deixis.evaluation import score_matrix as scores_module
+from deixis.evaluation.ranks import compute_ranks, make_pairs, positive_pairs, shortlist_ranks
+from deixis.evaluation.score_matrix import ScoreBlocks
 
 
 def plain_rank(scores, right, candidates):
@@ -71,9 +71,9 @@ def same(found, expected):
 
 @settings(deadline=None)
 @given(problems())
-def test_ranks_are_those_of_the_plain_loop(problem):
+def test_ranks_agree_with_a_plain_loop(problem):
     scores, right, ignored = problem
-    found = ranks(scores, pairs_from(right, scores.shape), pairs_from(ignored, scores.shape))
+    found = compute_ranks(scores, pairs_from(right, scores.shape), pairs_from(ignored, scores.shape))
     rows, columns = plain_ranks(scores, right, ignored)
     assert same(found.rows, rows)
     assert same(found.columns, columns)
@@ -82,27 +82,27 @@ def test_ranks_are_those_of_the_plain_loop(problem):
 @pytest.mark.parametrize("cells", [1, 7, 40])
 @settings(max_examples=60, deadline=None)
 @given(problem=problems())
-def test_ranks_do_not_depend_on_how_the_matrix_is_cut(cells, problem):
+def test_ranks_do_not_depend_on_the_block_size(cells, problem):
     scores, right, _ = problem
     pairs = pairs_from(right, scores.shape)
     blocks = ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores_module, "_CELLS_OF_A_BLOCK", cells)
-        patch.setattr(ranks_module, "_CELLS_OF_A_TASK", cells)
+        patch.setattr(scores_module, "_CELLS_PER_BLOCK", cells)
+        patch.setattr(ranks_module, "_CELLS_PER_TASK", cells)
         patch.setattr(ranks_module, "_BYTES_IN_CACHE", 4 * cells)
-        found = ranks(blocks, pairs)
+        found = compute_ranks(blocks, pairs)
     rows, columns = plain_ranks(scores, right)
     assert same(found.rows, rows)
     assert same(found.columns, columns)
 
 
-def test_a_large_matrix_of_many_tasks_is_ranked_as_by_counting_each_row(monkeypatch):
-    monkeypatch.setattr(ranks_module, "_CELLS_OF_A_TASK", 5000)
-    monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 20_000)
+def test_a_large_matrix_agrees_with_counting_each_row(monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_PER_TASK", 5000)
+    monkeypatch.setattr(scores_module, "_CELLS_PER_BLOCK", 20_000)
     rng = np.random.default_rng(3)
     owners = np.sort(rng.integers(0, 300, size=701))
     scores = rng.integers(0, 50, size=(300, 701)).astype(np.float32)
-    found = ranks(ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end]), pairs_of(owners, 300))
+    found = compute_ranks(ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end]), positive_pairs(owners, 300))
     for photo in set(owners.tolist()):
         own = owners == photo
         wrong_before = (scores[photo, ~own] >= scores[photo, own].max()).sum()
@@ -112,8 +112,8 @@ def test_a_large_matrix_of_many_tasks_is_ranked_as_by_counting_each_row(monkeypa
 
 
 @pytest.mark.parametrize("rows", [254, 255, 256, 511, 1000])
-def test_a_constant_matrix_puts_every_right_answer_last_however_many_rows_there_are(rows):
-    found = ranks(np.zeros((rows, 3), dtype=np.float32), make_pairs([0, 1, 2], [0, 1, 2], (rows, 3)))
+def test_a_constant_matrix_ranks_every_correct_answer_last(rows):
+    found = compute_ranks(np.zeros((rows, 3), dtype=np.float32), make_pairs([0, 1, 2], [0, 1, 2], (rows, 3)))
     assert found.columns.tolist() == [rows] * 3
     assert found.rows[:3].tolist() == [3, 3, 3]
     assert np.isnan(found.rows[3:]).all()
@@ -128,40 +128,40 @@ def test_every_type_of_number_and_order_in_memory_gives_the_same_ranks(dtype, or
     numbers = rng.integers(0, 20, size=(31, 62))
     owners = rng.integers(0, 31, size=62)
     rows, columns = plain_ranks(numbers, {(owner, s) for s, owner in enumerate(owners.tolist())})
-    found = ranks(np.asarray(numbers, dtype=dtype, order=order), pairs_of(owners, 31))
+    found = compute_ranks(np.asarray(numbers, dtype=dtype, order=order), positive_pairs(owners, 31))
     assert same(found.rows, rows)
     assert same(found.columns, columns)
 
 
 @pytest.mark.parametrize("right", [np.int64(2**60 + 1), np.uint64(2**64 - 1), np.float64(1 + 1e-12)])
-def test_scores_that_differ_only_in_the_last_digits_are_told_apart(right):
+def test_scores_that_differ_in_the_last_digit_are_distinguished(right):
     wrong = np.nextafter(right, 0) if isinstance(right, np.float64) else right - right.dtype.type(1)
     scores = np.array([[right, wrong], [wrong, right]])
-    found = ranks(scores, pairs_of([0, 1]))
+    found = compute_ranks(scores, positive_pairs([0, 1]))
     assert found.rows.tolist() == found.columns.tolist() == [1, 1]
-    assert shortlist_ranks(scores, pairs_of([0, 1]), [[0, 1], [0, 1]]).tolist() == [1, 1]
+    assert shortlist_ranks(scores, positive_pairs([0, 1]), [[0, 1], [0, 1]]).tolist() == [1, 1]
 
 
-def test_right_answers_never_stand_in_each_others_way():
+def test_correct_answers_do_not_lower_each_others_rank():
     scores = np.array([[5.0, 5.0, 5.0, 1.0]])
-    assert ranks(scores, make_pairs([0, 0, 0], [0, 1, 2], (1, 4))).rows.tolist() == [1]
+    assert compute_ranks(scores, make_pairs([0, 0, 0], [0, 1, 2], (1, 4))).rows.tolist() == [1]
 
 
 def test_a_photo_with_a_thousand_sentences_has_the_rank_of_the_best_one():
     scores = np.full((2, 1001), 0.5)
     scores[0, 777] = 0.9
     scores[0, 1000] = 0.7
-    found = ranks(scores, pairs_of([0] * 1000 + [1]))
+    found = compute_ranks(scores, positive_pairs([0] * 1000 + [1]))
     assert found.rows[0] == 1
     assert found.columns[777] == 1
 
 
-def test_a_pair_named_twice_counts_once():
+def test_duplicate_pairs_count_once():
     scores = np.array([[1.0, 1.0], [0.0, 1.0]])
-    assert ranks(scores, make_pairs([0, 0, 1], [0, 0, 1], (2, 2))).rows.tolist() == [2, 1]
+    assert compute_ranks(scores, make_pairs([0, 0, 1], [0, 0, 1], (2, 2))).rows.tolist() == [2, 1]
 
 
-def test_blocks_are_asked_for_once_when_only_rows_are_ranked():
+def test_blocks_are_requested_once_if_only_rows_are_ranked():
     asked = []
 
     def rows(begin, end):
@@ -169,26 +169,28 @@ def test_blocks_are_asked_for_once_when_only_rows_are_ranked():
         return np.eye(4)[begin:end]
 
     blocks = ScoreBlocks((4, 4), rows)
-    found = ranks(blocks, pairs_of(range(4)), columns=False)
+    found = compute_ranks(blocks, positive_pairs(range(4)), columns=False)
     assert found.rows.tolist() == [1, 1, 1, 1]
     assert found.columns.size == 0
     assert asked == [(0, 4)]
 
 
-def test_blocks_are_as_high_as_their_maker_wants():
+def test_blocks_have_the_requested_number_of_rows():
     asked = []
 
     def rows(begin, end):
         asked.append((begin, end))
         return np.eye(5)[begin:end]
 
-    assert ranks(ScoreBlocks((5, 5), rows, rows_at_once=2), pairs_of(range(5))).columns.tolist() == [1] * 5
+    assert (
+        compute_ranks(ScoreBlocks((5, 5), rows, rows_at_once=2), positive_pairs(range(5))).columns.tolist() == [1] * 5
+    )
     assert asked == [(0, 2), (2, 4), (4, 5)] * 2
 
 
 @settings(deadline=None)
 @given(problems(), st.data())
-def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem, data):
+def test_shortlist_ranks_agree_with_a_plain_loop_in_both_directions(problem, data):
     scores, right, _ = problem
     pairs = pairs_from(right, scores.shape)
     for of_columns, matrix, cells in ((False, scores, right), (True, scores.T, {(c, r) for r, c in right})):
@@ -202,26 +204,26 @@ def test_shortlist_ranks_are_those_of_the_plain_loop_in_both_directions(problem,
         assert same(found, expected)
 
 
-def test_a_shortlist_of_everything_gives_the_ranks_of_the_whole():
+def test_a_complete_shortlist_gives_the_ranks_of_the_matrix():
     rng = np.random.default_rng(5)
     matrix = rng.integers(0, 9, size=(12, 30)).astype(np.float32)
     scores = ScoreBlocks((12, 30), lambda begin, end: matrix[begin:end], rows_at_once=5)
-    pairs = pairs_of(rng.integers(0, 12, size=30), 12)
-    whole = ranks(scores, pairs)
+    pairs = positive_pairs(rng.integers(0, 12, size=30), 12)
+    whole = compute_ranks(scores, pairs)
     assert same(shortlist_ranks(scores, pairs, [range(30)] * 12), whole.rows)
     assert same(shortlist_ranks(scores, pairs, [range(12)] * 30, of_columns=True), whole.columns)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_a_score_that_is_not_finite_is_named_with_its_place(bad, dtype, monkeypatch):
-    monkeypatch.setattr(ranks_module, "_CELLS_OF_A_TASK", 50)
-    monkeypatch.setattr(scores_module, "_CELLS_OF_A_BLOCK", 80)
+def test_a_score_that_is_not_finite_is_reported_with_row_and_column(bad, dtype, monkeypatch):
+    monkeypatch.setattr(ranks_module, "_CELLS_PER_TASK", 50)
+    monkeypatch.setattr(scores_module, "_CELLS_PER_BLOCK", 80)
     scores = np.zeros((20, 10), dtype=dtype)
     scores[17, 3] = bad
     for source in (scores, ScoreBlocks(scores.shape, lambda begin, end: scores[begin:end])):
-        with pytest.raises(DeixisError, match=rf"^scores: the score in row 17, column 3 \(from 0\) is {bad}$"):
-            ranks(source, pairs_of(np.arange(10), 20))
+        with pytest.raises(DeixisError, match=f"^scores: .*row 17, column 3.* {bad}$"):
+            compute_ranks(source, positive_pairs(np.arange(10), 20))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -229,68 +231,68 @@ def test_scores_whose_sum_overflows_are_ranked_like_any_others(dtype):
     scores = np.full((40, 30), np.finfo(dtype).max, dtype=dtype)
     scores[::2] *= -1
     scores[3] *= dtype(0.5)
-    found = ranks(scores, make_pairs([3, 4], [0, 1], scores.shape))
+    found = compute_ranks(scores, make_pairs([3, 4], [0, 1], scores.shape))
     assert found.rows[[3, 4]].tolist() == [30, 30]
     assert found.columns[:2].tolist() == [20, 40]
 
 
-def test_an_infinity_on_either_side_does_not_cancel_out():
+def test_infinities_do_not_cancel_out():
     scores = np.zeros((3, 3), dtype=np.float32)
     scores[2, 0], scores[2, 1] = np.inf, -np.inf
     with pytest.raises(DeixisError, match="row 2, column 0"):
-        ranks(scores, make_pairs([0], [0], (3, 3)))
+        compute_ranks(scores, make_pairs([0], [0], (3, 3)))
 
 
-def test_a_right_answer_that_is_not_finite_is_named_with_its_place():
+def test_a_positive_that_is_not_finite_is_reported_with_row_and_column():
     scores = np.zeros((3, 3))
     scores[1, 1] = np.nan
     with pytest.raises(DeixisError, match="row 1, column 1"):
-        ranks(scores, pairs_of(range(3)))
+        compute_ranks(scores, positive_pairs(range(3)))
     with pytest.raises(DeixisError, match="row 1, column 1"):
-        shortlist_ranks(scores, pairs_of(range(3)), [[0], [1], [2]])
+        shortlist_ranks(scores, positive_pairs(range(3)), [[0], [1], [2]])
 
 
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        (np.zeros(3), "scores have two dimensions, this has 1"),
-        (np.zeros((0, 3)), "no scores in a matrix of 0 × 3"),
+        (np.zeros(3), "two dimensions, not 1"),
+        (np.zeros((0, 3)), "0 × 3"),
         (np.zeros((2, 2), dtype=bool), "not bool"),
         (np.zeros((2, 2), dtype=complex), "not complex128"),
         (np.array([["a"]]), "not <U1"),
-        ([[1.0], [1.0, 2.0]], "equally long"),
-        (ScoreBlocks((2, 2), lambda begin, end: np.zeros((1, 2))), r"rows 0 to 2 came as \(1, 2\), not \(2, 2\)"),
+        ([[1.0], [1.0, 2.0]], "different lengths"),
+        (ScoreBlocks((2, 2), lambda begin, end: np.zeros((1, 2))), r"rows 0 to 2.*\(1, 2\)"),
         (ScoreBlocks((2, 2), lambda begin, end: np.zeros((2, 2), dtype=object)), "not object"),
     ],
 )
-def test_what_is_no_matrix_of_numbers_is_refused_in_one_line(scores, message):
+def test_anything_but_a_matrix_of_numbers_is_a_one_line_error(scores, message):
     with pytest.raises(DeixisError, match=message) as caught:
-        ranks(scores, pairs_of([0, 1]))
+        compute_ranks(scores, positive_pairs([0, 1]))
     assert "\n" not in str(caught.value)
 
 
-def test_pairs_outside_the_matrix_are_refused():
-    with pytest.raises(DeixisError, match="pair 1 names row 7, but there are 2 rows"):
+def test_pairs_outside_the_matrix_are_errors():
+    with pytest.raises(DeixisError, match="pair 1.*row 7"):
         make_pairs([0, 7], [0, 1], (2, 2))
-    with pytest.raises(DeixisError, match="pair 0 names column -1"):
+    with pytest.raises(DeixisError, match="pair 0.*column -1"):
         make_pairs([0], [-1], (2, 2))
-    with pytest.raises(DeixisError, match="2 rows and 1 columns"):
+    with pytest.raises(DeixisError, match="2 rows but 1 columns"):
         make_pairs([0, 1], [0], (2, 2))
-    with pytest.raises(DeixisError, match="sentence 2 belongs to photo 5, but there are 3 photos"):
-        pairs_of([0, 1, 5], 3)
-    with pytest.raises(DeixisError, match="whole numbers"):
-        pairs_of([0.5, 1.0])
+    with pytest.raises(DeixisError, match="sentence 2.*photo 5"):
+        positive_pairs([0, 1, 5], 3)
+    with pytest.raises(DeixisError, match="integers"):
+        positive_pairs([0.5, 1.0])
 
 
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
         ([[0], [1]], "2 lists for 3 queries"),
-        ([[0], [1], [3]], "list 2 names candidate 3, but there are 3"),
-        ([[0], [1, 2, 1], [2]], "list 1 names candidate 1 twice"),
-        ([[0], [1.5], [2]], "list 1: a plain list of whole numbers"),
+        ([[0], [1], [3]], "list 2.*candidate 3"),
+        ([[0], [1, 2, 1], [2]], "list 1.*candidate 1"),
+        ([[0], [1.5], [2]], "list 1: "),
     ],
 )
-def test_shortlists_that_do_not_fit_are_refused(lists, message):
+def test_invalid_shortlists_are_errors(lists, message):
     with pytest.raises(DeixisError, match=message):
-        shortlist_ranks(np.eye(3), pairs_of(range(3)), lists)
+        shortlist_ranks(np.eye(3), positive_pairs(range(3)), lists)

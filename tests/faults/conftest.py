@@ -1,4 +1,4 @@
-"""Orders for the workshop, and the seed of all that is random."""
+"""Runs scenarios with injected faults, and the random seed of the fault tests."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ SEED = int(os.environ.get("DEIXIS_FAULT_SEED", "10"))
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a piece of work ended: killed, refused with a line, or done (then with how often it touched the disk)."""
+class Outcome:
+    """How a scenario ended: killed by a signal, with an error, or normally (then with its number of disk calls)."""
 
-    said: list[str]
+    acknowledged: list[str]
     killed: int
-    refused: str | None
-    moments: int
-    seen: Any
+    error: str | None
+    disk_calls: int
+    state: Any
 
 
-class Workshop:
-    """Gives orders; `tests.faults.workshop` carries them out."""
+class FaultRunner:
+    """Client of the process in `tests.faults.fork_server`, which runs the scenarios."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.faults.workshop"]
-        # One thread: what is forked must not wait for threads that were not.
+        command = [sys.executable, "-m", "tests.faults.fork_server"]
+        # One thread: a forked process must not wait for threads that were not forked.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.mounts = bool(self._read()["mounts"])
 
-    def run(self, work: str, folder: Path, **fault: Any) -> Ended:
-        return self._ended(self._ask(do="run", work=work, folder=str(folder), **fault))
+    def run(self, scenario: str, folder: Path, **fault: Any) -> Outcome:
+        return self._outcome(self._request(do="run", scenario=scenario, folder=str(folder), **fault))
 
-    def prepare(self, work: str, folder: Path) -> None:
+    def prepare(self, scenario: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._ended(self._ask(do="prepare", work=work, folder=str(folder)))
+        self._outcome(self._request(do="prepare", scenario=scenario, folder=str(folder)))
 
-    def see(self, work: str, folder: Path) -> Ended:
-        return self._ended(self._ask(do="see", work=work, folder=str(folder)))
+    def inspect(self, scenario: str, folder: Path) -> Outcome:
+        return self._outcome(self._request(do="inspect", scenario=scenario, folder=str(folder)))
 
-    def stop_at(self, work: str, folder: Path, at: int) -> int:
-        """Begin, and halt at a moment; the number of the process that waits there."""
-        return int(self._ask(do="run", work=work, folder=str(folder), at=at, stop=True)["pid"])
+    def stop_at(self, scenario: str, folder: Path, at: int) -> int:
+        """Start a scenario and stop it at its disk call number `at`; return the process id."""
+        return int(self._request(do="run", scenario=scenario, folder=str(folder), at=at, stop=True)["pid"])
 
-    def stop_said(self, work: str, folder: Path, said: int) -> int | None:
-        """Begin, and halt when so much was acknowledged; None where it ended before."""
-        answer = self._ask(do="run", work=work, folder=str(folder), stop_said=said)
-        return answer.get("pid")
+    def stop_after(self, scenario: str, folder: Path, acknowledged: int) -> int | None:
+        """Start a scenario and stop it after a number of acknowledgements; None if it ended before."""
+        response = self._request(do="run", scenario=scenario, folder=str(folder), stop_after=acknowledged)
+        return response.get("pid")
 
-    def resume(self, pid: int) -> Ended:
-        return self._ended(self._ask(**{"as": "resume"}, pid=pid))
+    def resume(self, pid: int) -> Outcome:
+        return self._outcome(self._request(**{"as": "resume"}, pid=pid))
 
-    def small_disk(self, place: Path, size: int, *, again: bool = False) -> None:
+    def small_disk(self, path: Path, size: int, *, again: bool = False) -> None:
         self._need_mounts()
-        place.mkdir(parents=True, exist_ok=True)
-        assert not self._ask(**{"as": "mount"}, place=str(place), bytes=size, again=again)["errno"]
+        path.mkdir(parents=True, exist_ok=True)
+        assert not self._request(**{"as": "mount"}, path=str(path), bytes=size, again=again)["errno"]
 
-    def read_only(self, place: Path) -> None:
+    def read_only(self, path: Path) -> None:
         self._need_mounts()
-        assert not self._ask(**{"as": "read_only"}, place=str(place))["errno"]
+        assert not self._request(**{"as": "read_only"}, path=str(path))["errno"]
 
-    def unmount(self, place: Path) -> None:
-        assert not self._ask(**{"as": "unmount"}, place=str(place))["errno"]
+    def unmount(self, path: Path) -> None:
+        assert not self._request(**{"as": "unmount"}, path=str(path))["errno"]
 
-    def copy(self, source: Path, place: Path) -> None:
-        """Into a folder that only the workshop sees."""
-        self._ask(**{"as": "copy"}, source=str(source), place=str(place))
+    def copy(self, source: Path, path: Path) -> None:
+        """Copy into a folder that is mounted only in the fork server."""
+        self._request(**{"as": "copy"}, source=str(source), path=str(path))
 
-    def files(self, place: Path) -> list[str]:
-        return list(self._ask(**{"as": "list"}, place=str(place))["files"])
+    def files(self, path: Path) -> list[str]:
+        return list(self._request(**{"as": "list"}, path=str(path))["files"])
 
     def close(self) -> None:
         self._process.communicate(timeout=30)
@@ -89,49 +89,49 @@ class Workshop:
         if not self.mounts:
             pytest.skip("no private mounts: this needs Linux, and root or user namespaces")
 
-    def _ask(self, **order: Any) -> dict[str, Any]:
+    def _request(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
-        print(json.dumps(order), file=self._process.stdin, flush=True)
+        print(json.dumps(request), file=self._process.stdin, flush=True)
         return self._read()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
+        response: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return response
 
-    def _ended(self, answer: dict[str, Any]) -> Ended:
-        kind, what = answer["last"] or (None, None)
+    def _outcome(self, response: dict[str, Any]) -> Outcome:
+        kind, what = response["last"] or (None, None)
         assert kind != "crashed", f"seed {SEED}: {what}"
         if kind is None:
-            assert answer["killed"] == 9, f"seed {SEED}: died by signal {answer['killed']}"
-        if kind == "refused":
+            assert response["killed"] == 9, f"seed {SEED}: died by signal {response['killed']}"
+        if kind == "error":
             assert_one_line(what)
-        return Ended(
-            answer["said"],
-            answer["killed"],
-            what if kind == "refused" else None,
+        return Outcome(
+            response["acknowledged"],
+            response["killed"],
+            what if kind == "error" else None,
             what if kind == "done" else 0,
-            what if kind == "seen" else None,
+            what if kind == "state" else None,
         )
 
 
 def assert_one_line(message: str) -> None:
-    assert message, "an error without a word"
+    assert message, "an empty error message"
     assert "\n" not in message, message
     assert "Traceback" not in message, message
 
 
 @pytest.fixture(scope="session")
-def workshop() -> Iterator[Workshop]:
+def runner() -> Iterator[FaultRunner]:
     if sys.platform == "win32":
-        pytest.skip("forks are of Unix")
-    shop = Workshop()
-    yield shop
-    shop.close()
+        pytest.skip("needs fork, which Windows lacks")
+    started = FaultRunner()
+    yield started
+    started.close()
 
 
 @pytest.fixture
-def chance(request: pytest.FixtureRequest) -> random.Random:
-    """Dice that fall the same way for the same test; DEIXIS_FAULT_SEED=N throws others."""
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Random generator seeded by the test's name; set DEIXIS_FAULT_SEED=N to vary it."""
     print(f"DEIXIS_FAULT_SEED={SEED}")
     return random.Random(f"{SEED} {request.node.name}")

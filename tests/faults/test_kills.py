@@ -1,4 +1,4 @@
-"""kill -9 at any moment: what was acknowledged stays, nothing half-written is read, the next run ends the work."""
+"""kill -9 at any time: acknowledged work is kept, no partial file is read, and the next run finishes the work."""
 
 from __future__ import annotations
 
@@ -10,94 +10,94 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import SEED, Ended, Workshop
+from tests.faults.conftest import SEED, FaultRunner, Outcome
 
 KILLS, TIMED_KILLS = 6, 3
-WORKS = ("importing", "replacing", "featuring", "training", "indexing", "annotating", "exporting", "backing up")
+SCENARIOS = ("importing", "replacing", "extracting", "training", "indexing", "annotating", "exporting", "backing up")
 
 
-def acknowledged_is_there(work: str, said: set[str], before: Any, now: Any) -> None:
-    """Whatever was said, or could be seen before the kill, can be seen after it."""
-    if work == "annotating":
+def assert_acknowledged_is_kept(scenario: str, acknowledged: set[str], before: Any, now: Any) -> None:
+    """Check that everything acknowledged or readable before the kill is readable after it."""
+    if scenario == "annotating":
         kept = {event for events in now.values() for event in events}
-        assert said <= kept
+        assert acknowledged <= kept
         assert {event for events in before.values() for event in events} <= kept
-    elif work == "indexing":
-        assert said - {"broken.png"} <= set(now)
+    elif scenario == "indexing":
+        assert acknowledged - {"broken.png"} <= set(now)
         assert set(before) <= set(now)
-    elif work == "featuring":
+    elif scenario == "extracting":
         assert before.items() <= now.items()
-    elif work == "training":
+    elif scenario == "training":
         assert all(before[name][0] <= now[name][0] for name in ("last", "best") if name in before)
-        assert "model" in now or not said
+        assert "model" in now or not acknowledged
     else:
-        assert now is not None or not said
-    if work in ("importing", "replacing") and now is not None:
+        assert now is not None or not acknowledged
+    if scenario in ("importing", "replacing") and now is not None:
         assert now["problems"] == []
 
 
-@pytest.mark.parametrize("work", WORKS)
-def test_a_kill_at_any_moment_loses_nothing_and_the_next_run_ends_the_work(
-    work: str, workshop: Workshop, chance: random.Random, tmp_path: Path
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_kill_at_any_time_loses_nothing_and_the_next_run_finishes_the_work(
+    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
 ) -> None:
-    prepared, whole = tmp_path / "prepared", tmp_path / "whole"
-    workshop.prepare(work, prepared)
-    shutil.copytree(prepared, whole)
+    prepared, complete = tmp_path / "prepared", tmp_path / "complete"
+    runner.prepare(scenario, prepared)
+    shutil.copytree(prepared, complete)
     begin = time.monotonic()
-    done = workshop.run(work, whole)
-    assert done.refused is None, done.refused
-    moments = done.moments
+    done = runner.run(scenario, complete)
+    assert done.error is None, done.error
+    disk_calls = done.disk_calls
     taken_s = time.monotonic() - begin
-    wanted = workshop.see(work, whole).seen
-    faults: list[dict[str, Any]] = [{"at": chance.randint(1, moments)} for _ in range(KILLS)]
-    faults += [{"after_s": chance.uniform(0, taken_s)} for _ in range(TIMED_KILLS)]
+    expected = runner.inspect(scenario, complete).state
+    faults: list[dict[str, Any]] = [{"at": rng.randint(1, disk_calls)} for _ in range(KILLS)]
+    faults += [{"after_s": rng.uniform(0, taken_s)} for _ in range(TIMED_KILLS)]
     for number, fault in enumerate(faults):
         folder = tmp_path / f"broken{number}"
         shutil.copytree(prepared, folder)
-        ended = workshop.run(work, folder, **fault)
-        # How often the disk is touched differs by a few times from run to run: the last moments may never come.
-        assert ended.killed or "after_s" in fault or ended.moments < fault["at"], f"seed {SEED}, {fault}"
-        check_and_end(workshop, work, folder, ended, wanted, fault)
+        outcome = runner.run(scenario, folder, **fault)
+        # The number of disk calls differs slightly between runs, so the last ones may never happen.
+        assert outcome.killed or "after_s" in fault or outcome.disk_calls < fault["at"], f"seed {SEED}, {fault}"
+        check_and_finish(runner, scenario, folder, outcome, expected, fault)
 
 
-def check_and_end(
-    workshop: Workshop, work: str, folder: Path, ended: Ended, wanted: Any, fault: dict[str, Any]
+def check_and_finish(
+    runner: FaultRunner, scenario: str, folder: Path, outcome: Outcome, expected: Any, fault: dict[str, Any]
 ) -> None:
     where = f"seed {SEED}, {fault}"
-    seen = workshop.see(work, folder)
-    # The old directory may stand aside for a moment; the next run puts it back or replaces it.
+    inspected = runner.inspect(scenario, folder)
+    # The old directory may have been renamed; the next run restores or replaces it.
     set_aside = (folder / "out" / ".data.old").exists()
-    if work == "replacing":
-        assert seen.seen is not None or set_aside, where
-    acknowledged_is_there(work, set(ended.said), seen.seen, seen.seen)
-    again = workshop.run(work, folder)
-    assert again.refused is None, where
+    if scenario == "replacing":
+        assert inspected.state is not None or set_aside, where
+    assert_acknowledged_is_kept(scenario, set(outcome.acknowledged), inspected.state, inspected.state)
+    again = runner.run(scenario, folder)
+    assert again.error is None, where
     assert not again.killed
-    final = workshop.see(work, folder).seen
-    acknowledged_is_there(work, set(ended.said), seen.seen, final)
-    if work != "annotating":  # who is asked when depends on leases that run out
-        assert final == wanted, where
-    leftovers = [name for name in workshop.files(folder / "out") if ".partial-" in name or name.endswith(".old")]
+    final = runner.inspect(scenario, folder).state
+    assert_acknowledged_is_kept(scenario, set(outcome.acknowledged), inspected.state, final)
+    if scenario != "annotating":  # the order of questions depends on leases that expire
+        assert final == expected, where
+    leftovers = [name for name in runner.files(folder / "out") if ".partial-" in name or name.endswith(".old")]
     assert leftovers == [], where
 
 
-@pytest.mark.parametrize("work", ["indexing", "featuring", "training", "annotating"])
-def test_kills_one_after_the_other_on_the_same_folder_lose_nothing(
-    work: str, workshop: Workshop, chance: random.Random, tmp_path: Path
+@pytest.mark.parametrize("scenario", ["indexing", "extracting", "training", "annotating"])
+def test_repeated_kills_in_the_same_folder_lose_nothing(
+    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
 ) -> None:
-    whole, folder = tmp_path / "whole", tmp_path / "broken"
-    for each in (whole, folder):
-        workshop.prepare(work, each)
-    moments = workshop.run(work, whole).moments
-    said, before = set[str](), workshop.see(work, folder).seen
+    complete, folder = tmp_path / "complete", tmp_path / "broken"
+    for each in (complete, folder):
+        runner.prepare(scenario, each)
+    disk_calls = runner.run(scenario, complete).disk_calls
+    acknowledged, before = set[str](), runner.inspect(scenario, folder).state
     for _ in range(KILLS):
-        at = chance.randint(1, max(2, moments // 2))
-        said |= set(workshop.run(work, folder, at=at).said)
-        now = workshop.see(work, folder).seen
-        acknowledged_is_there(work, said, before, now)
+        at = rng.randint(1, max(2, disk_calls // 2))
+        acknowledged |= set(runner.run(scenario, folder, at=at).acknowledged)
+        now = runner.inspect(scenario, folder).state
+        assert_acknowledged_is_kept(scenario, acknowledged, before, now)
         before = now
-    assert workshop.run(work, folder).refused is None
-    final = workshop.see(work, folder).seen
-    acknowledged_is_there(work, said, before, final)
-    if work != "annotating":
-        assert final == workshop.see(work, whole).seen
+    assert runner.run(scenario, folder).error is None
+    final = runner.inspect(scenario, folder).state
+    assert_acknowledged_is_kept(scenario, acknowledged, before, final)
+    if scenario != "annotating":
+        assert final == runner.inspect(scenario, complete).state

@@ -1,4 +1,4 @@
-"""Folders that cannot be written: one line that names them; whoever only reads is not disturbed."""
+"""Folders that cannot be written are reported in one line that names them; reading still works."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Workshop
-from tests.faults.test_kills import WORKS
+from tests.faults.conftest import FaultRunner
+from tests.faults.test_kills import SCENARIOS
 
 NOBODY = 65534
 
 
-def prepared_and_done(workshop: Workshop, work: str, folder: Path) -> Path:
-    workshop.prepare(work, folder)
+def prepare_and_run(runner: FaultRunner, scenario: str, folder: Path) -> Path:
+    runner.prepare(scenario, folder)
     shutil.copytree(folder, folder.with_name("done"))
-    workshop.run(work, folder.with_name("done"))
+    runner.run(scenario, folder.with_name("done"))
     return folder.with_name("done")
 
 
-@pytest.mark.parametrize("work", WORKS)
-def test_a_read_only_disk_is_said_in_one_line_and_can_be_read(work: str, workshop: Workshop, tmp_path: Path) -> None:
-    done = prepared_and_done(workshop, work, tmp_path / "begun")
-    wanted = workshop.see(work, done).seen
-    for folder in (tmp_path / "begun", done):
-        workshop.read_only(folder / "out")
-    refused = workshop.run(work, tmp_path / "begun").refused
-    assert refused is not None
-    assert any(words in refused for words in ("read-only", "readonly", "folder there, and writable?")), refused
-    assert str(tmp_path / "begun" / "out") in refused, refused
-    assert workshop.see(work, done).seen == wanted
-    for folder in (tmp_path / "begun", done):
-        workshop.unmount(folder / "out")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_read_only_disk_is_reported_in_one_line_and_can_be_read(
+    scenario: str, runner: FaultRunner, tmp_path: Path
+) -> None:
+    done = prepare_and_run(runner, scenario, tmp_path / "prepared")
+    expected = runner.inspect(scenario, done).state
+    for folder in (tmp_path / "prepared", done):
+        runner.read_only(folder / "out")
+    error = runner.run(scenario, tmp_path / "prepared").error
+    assert error is not None
+    assert any(words in error for words in ("read-only", "readonly", "folder there, and writable?")), error
+    assert str(tmp_path / "prepared" / "out") in error, error
+    assert runner.inspect(scenario, done).state == expected
+    for folder in (tmp_path / "prepared", done):
+        runner.unmount(folder / "out")
 
 
-@pytest.mark.parametrize("work", WORKS)
-def test_a_folder_of_somebody_else_is_said_in_one_line(work: str, workshop: Workshop) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_folder_of_another_user_is_reported_in_one_line(scenario: str, runner: FaultRunner) -> None:
     if os.getuid() != 0:
-        pytest.skip("needs root, who alone can work as somebody else")
-    # Not below pytest's own folder, which nobody else may enter.
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        workshop.prepare(work, Path(place) / "theirs")
-        refused = workshop.run(work, Path(place) / "theirs", user=NOBODY).refused
-    assert refused is not None
-    assert any(words in refused for words in ("ermission denied", "readonly", "unable to open")), refused
-    assert place in refused, refused
+        pytest.skip("needs root, to run as another user")
+    # Not in pytest's folder, which other users may not read.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        runner.prepare(scenario, Path(folder) / "project")
+        error = runner.run(scenario, Path(folder) / "project", user=NOBODY).error
+    assert error is not None
+
+    assert any(words in error for words in ("ermission denied", "readonly", "unable to open")), error
+    assert folder in error, error

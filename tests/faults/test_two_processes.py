@@ -1,4 +1,4 @@
-"""Two processes on one thing: one of them works, the other is told in one line or works beside it, nothing is mixed."""
+"""Two processes that write the same files: the second is refused in one line or succeeds, and no data is mixed."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import SEED, Workshop
+from tests.faults.conftest import SEED, FaultRunner
 
-HALTS = 3
-ONE_AT_A_TIME = ("importing", "replacing", "featuring", "training", "indexing", "exporting", "backing up")
+STOPS = 3
+ONE_AT_A_TIME = ("importing", "replacing", "extracting", "training", "indexing", "exporting", "backing up")
 
 
-@pytest.mark.parametrize("work", ONE_AT_A_TIME)
-def test_a_second_process_is_refused_or_ends_well_and_the_result_is_whole(
-    work: str, workshop: Workshop, chance: random.Random, tmp_path: Path
+@pytest.mark.parametrize("scenario", ONE_AT_A_TIME)
+def test_a_second_process_is_refused_or_succeeds_and_the_result_is_complete(
+    scenario: str, runner: FaultRunner, rng: random.Random, tmp_path: Path
 ) -> None:
-    prepared, whole = tmp_path / "prepared", tmp_path / "whole"
-    workshop.prepare(work, prepared)
-    shutil.copytree(prepared, whole)
-    moments = workshop.run(work, whole).moments
-    wanted = workshop.see(work, whole).seen
+    prepared, complete = tmp_path / "prepared", tmp_path / "complete"
+    runner.prepare(scenario, prepared)
+    shutil.copytree(prepared, complete)
+    disk_calls = runner.run(scenario, complete).disk_calls
+    expected = runner.inspect(scenario, complete).state
     refusals = 0
-    for number in range(HALTS):
+    for number in range(STOPS):
         folder = tmp_path / f"shared{number}"
         shutil.copytree(prepared, folder)
-        at = chance.randint(6 * moments // 10, 19 * moments // 20)
-        first = workshop.stop_at(work, folder, at)
-        second = workshop.run(work, folder)
-        seen = workshop.see(work, folder)  # whoever reads meanwhile meets nothing half-written
-        assert seen.refused is None, f"seed {SEED}, halted at {at}"
-        if second.refused is not None:
-            assert "another process is writing it; wait until it is done" in second.refused
+        at = rng.randint(6 * disk_calls // 10, 19 * disk_calls // 20)
+        first = runner.stop_at(scenario, folder, at)
+        second = runner.run(scenario, folder)
+        inspected = runner.inspect(scenario, folder)  # a concurrent reader finds no partial file
+        assert inspected.error is None, f"seed {SEED}, stopped at {at}"
+        if second.error is not None:
+            assert "another process" in second.error
             refusals += 1
-        ended = workshop.resume(first)
-        assert ended.refused is None or second.refused is None, f"seed {SEED}, halted at {at}: {ended.refused}"
-        assert workshop.see(work, folder).seen == wanted, f"seed {SEED}, halted at {at}"
-    assert refusals, f"seed {SEED}: nobody was ever refused, so nothing was shared"
+        outcome = runner.resume(first)
+        assert outcome.error is None or second.error is None, f"seed {SEED}, stopped at {at}: {outcome.error}"
+        assert runner.inspect(scenario, folder).state == expected, f"seed {SEED}, stopped at {at}"
+    assert refusals, f"seed {SEED}: the second process was never refused, so nothing was tested"
 
 
-def test_two_processes_annotate_one_project(workshop: Workshop, chance: random.Random, tmp_path: Path) -> None:
-    workshop.prepare("annotating", tmp_path)
-    first = workshop.stop_said("annotating", tmp_path, chance.randint(2, 6))
+def test_two_processes_annotate_one_project(runner: FaultRunner, rng: random.Random, tmp_path: Path) -> None:
+    runner.prepare("annotating", tmp_path)
+    first = runner.stop_after("annotating", tmp_path, rng.randint(2, 6))
     assert first is not None
-    second = workshop.run("annotating", tmp_path)
-    assert second.refused is None, f"seed {SEED}"
-    ended = workshop.resume(first)
-    assert not set(ended.said) & set(second.said), f"seed {SEED}: one event was acknowledged twice"
-    kept = {event for events in workshop.see("annotating", tmp_path).seen.values() for event in events}
-    assert set(ended.said) | set(second.said) <= kept, f"seed {SEED}"
+    second = runner.run("annotating", tmp_path)
+    assert second.error is None, f"seed {SEED}"
+    outcome = runner.resume(first)
+    assert not set(outcome.acknowledged) & set(second.acknowledged), f"seed {SEED}: one event was acknowledged twice"
+    kept = {event for events in runner.inspect("annotating", tmp_path).state.values() for event in events}
+    assert set(outcome.acknowledged) | set(second.acknowledged) <= kept, f"seed {SEED}"

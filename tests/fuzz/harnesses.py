@@ -1,7 +1,7 @@
-"""What is fed with hostile bytes: one function for each thing that reads what a stranger may have written.
+"""Fuzzing harnesses: one function for each reader of untrusted input.
 
-A harness takes bytes and a folder of its own to work in. Whatever the bytes are, it returns or raises a `DeixisError`
-of one line; everything else is a finding. Its seeds are sound files, which the fuzzer changes.
+A harness takes bytes and a working folder. For any bytes it must return or raise a `DeixisError` with a one-line
+message; everything else is a finding. Its seeds are valid files, which the fuzzer mutates.
 """
 
 from __future__ import annotations
@@ -20,37 +20,39 @@ from PIL import Image
 from safetensors.numpy import save as save_tensors
 
 from deixis.annotate.settings import Settings, read_settings, write_settings
+from deixis.cli.caption_files import write_sidecar
+from deixis.data.creation import make_dataset
 from deixis.data.dataset import Dataset
 from deixis.data.entities import parse_annotation, parse_sentence
-from deixis.data.images import look_at, open_photo
-from deixis.data.making import make_dataset
+from deixis.data.images import inspect_photo, open_photo
 from deixis.data.manifest import hash_tables
 from deixis.data.readers import read_captions
 from deixis.data.readers.entities import read_entities
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.evaluation.captions.results_file import read_results
 from deixis.evaluation.predictions import read_predictions
-from deixis.index.exif import taken_of
-from deixis.language.saved import Saved, read_saved, write_saved
 from deixis.language.sentence import Sentence
+from deixis.language.sequence_model import SequenceModel
 from deixis.language.trees import read_trees
-from deixis.language.vector_files import read_vector_file
+from deixis.language.vectors import read_vector_file
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.cca import CCA
-from deixis.models.saved import load_model
-from deixis.tasks.bundle import Bundle
-from deixis.tasks.captions.sidecars import write_sidecar
-from deixis.tasks.describe.phrase_bank import PhraseBank
-from deixis.tasks.search.queries import read_query
+from deixis.models.cca.model import CCA
+from deixis.models.describer.phrase_bank import PhraseBank
+from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.pipeline import EncoderInfo, Provenance, load
+from deixis.models.training.checkpoints import Position, read_checkpoint, write_checkpoint
+from deixis.models.training.settings import Settings as RunSettings
+from deixis.models.training.settings import TrainSettings
+from deixis.search.index.photo_files import read_exif
+from deixis.search.query import parse_query
+from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
 from deixis.tokens import tokenize, words
-from deixis.training.checkpoints import Position, read_checkpoint, write_checkpoint
-from deixis.training.settings import TrainSettings, settings_from, settings_from_file
-from deixis.vision.encoders.opened import IMAGENET
-from deixis.vision.encoders.own import load_network, save_network
+from deixis.vision.encoders.base import IMAGENET
+from deixis.vision.encoders.deixis_vit import load_network, save_network
 from deixis.vision.encoders.vit import VisionTransformer, ViTShape
-from deixis.vision.store import FeatureStore, ShardLimits, fill_store
-from deixis.vision.store.tables import open_table
-from tests.vision.store.small import colour_encoder, make_data
+from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
+from deixis.vision.feature_store.imports import open_table
+from tests.vision.feature_store.small import colour_encoder, make_data
 
 Check = Callable[[bytes, Path], None]
 Seeds = Callable[[Path], list[bytes]]
@@ -59,7 +61,7 @@ HARNESSES: dict[str, Harness] = {}
 
 @dataclass(frozen=True)
 class Harness:
-    """What is tried, and the sound files to begin with; `prepare` puts beside the file what it belongs to."""
+    """A reader to test and its valid seed files; `prepare` writes the other files that the reader needs."""
 
     name: str
     check: Check
@@ -118,7 +120,7 @@ def entities_annotation(data: bytes, folder: Path) -> None:
     parse_annotation(data, "1.xml", "1")
 
 
-def a_zip(folder: Path) -> list[bytes]:
+def zip_seed(folder: Path) -> list[bytes]:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("Sentences/1.txt", SENTENCE + "\n")
@@ -127,7 +129,7 @@ def a_zip(folder: Path) -> list[bytes]:
     return [written.getvalue()]
 
 
-@harness(a_zip)
+@harness(zip_seed)
 def entities_zip(data: bytes, folder: Path) -> None:
     file = folder / "annotations.zip"
     file.write_bytes(data)
@@ -153,7 +155,7 @@ def photo_files(folder: Path) -> list[bytes]:
 def photos(data: bytes, folder: Path) -> None:
     file = folder / "photo.jpg"
     file.write_bytes(data)
-    if look_at(file).width * look_at(file).height <= 4_000_000:
+    if inspect_photo(file).width * inspect_photo(file).height <= 4_000_000:
         open_photo(file)
 
 
@@ -161,35 +163,35 @@ def photos(data: bytes, folder: Path) -> None:
 def exif(data: bytes, folder: Path) -> None:
     file = folder / "photo.jpg"
     file.write_bytes(data)
-    repr(taken_of(file)).encode()
+    repr(read_exif(file)).encode()
 
 
 @harness(lines('<x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="deixis 0">', '<x:xmpmeta x:xmptk="Adobe XMP Core">'))
 def xmp_sidecar(data: bytes, folder: Path) -> None:
-    """Captions go beside a photo, and what another program wrote there is never lost."""
-    there = folder / "dog.jpg.xmp"
-    there.write_bytes(data)
+    """A sidecar of another program is never overwritten."""
+    sidecar = folder / "dog.jpg.xmp"
+    sidecar.write_bytes(data)
     try:
         write_sidecar(folder / "dog.jpg", data.decode(errors="replace"))
     finally:
-        assert b'x:xmptk="deixis ' in data[:4096] or there.read_bytes() == data
+        assert b'x:xmptk="deixis ' in data[:4096] or sidecar.read_bytes() == data
 
 
-def a_data_set(folder: Path) -> None:
+def write_dataset(folder: Path) -> None:
     captions = (Caption.from_text("A dog runs.", (Mention(0, 5, "1", ("animals",)),)), Caption.from_text("It runs."))
     photo = Photo("1", captions, (Chain("1"),), (Box((1, 2, 30, 40), ("1",)),), 50, 60, splits=("train",))
     make_dataset(folder / "data", [photo, Photo("2", (Caption.from_text("A cat."),))])
 
 
-def file_of_the_set(name: str) -> Seeds:
+def dataset_file_seed(name: str) -> Seeds:
     def seeds(folder: Path) -> list[bytes]:
-        a_data_set(folder)
+        write_dataset(folder)
         return [(folder / "data" / name).read_bytes()]
 
     return seeds
 
 
-def read_whole_set(folder: Path) -> None:
+def read_dataset(folder: Path) -> None:
     dataset = Dataset(folder / "data")
     for photo in dataset.photos:
         repr(photo)
@@ -197,66 +199,66 @@ def read_whole_set(folder: Path) -> None:
         assert len(dataset.split(split)) <= len(dataset.photos)
 
 
-@harness(file_of_the_set("manifest.json"), a_data_set)
+@harness(dataset_file_seed("manifest.json"), write_dataset)
 def data_manifest(data: bytes, folder: Path) -> None:
     (folder / "data" / "manifest.json").write_bytes(data)
-    read_whole_set(folder)
+    read_dataset(folder)
 
 
-def _a_stranger_s_table(data: bytes, folder: Path, name: str) -> None:
-    """A table whose hash is right: not damaged, but made to harm."""
+def _read_with_table(data: bytes, folder: Path, name: str) -> None:
+    """Replace a table and its hash, as a malicious author would, and read the data set."""
     (folder / "data" / name).write_bytes(data)
     manifest = json.loads((folder / "data" / "manifest.json").read_text())
     manifest["files"], manifest["hash"] = hash_tables(folder / "data")
     (folder / "data" / "manifest.json").write_text(json.dumps(manifest))
-    read_whole_set(folder)
+    read_dataset(folder)
 
 
-@harness(file_of_the_set("captions.arrow"), a_data_set)
+@harness(dataset_file_seed("captions.arrow"), write_dataset)
 def data_captions_table(data: bytes, folder: Path) -> None:
-    _a_stranger_s_table(data, folder, "captions.arrow")
+    _read_with_table(data, folder, "captions.arrow")
 
 
-@harness(file_of_the_set("boxes.arrow"), a_data_set)
+@harness(dataset_file_seed("boxes.arrow"), write_dataset)
 def data_boxes_table(data: bytes, folder: Path) -> None:
-    _a_stranger_s_table(data, folder, "boxes.arrow")
+    _read_with_table(data, folder, "boxes.arrow")
 
 
-def a_store(folder: Path) -> None:
-    fill_store(folder / "store", make_data(folder, 4), colour_encoder(), limits=ShardLimits(photos=4))
+def write_store(folder: Path) -> None:
+    update_store(folder / "store", make_data(folder, 4), colour_encoder(), limits=ShardLimits(photos=4))
 
 
 def store_manifest_seed(folder: Path) -> list[bytes]:
-    a_store(folder)
+    write_store(folder)
     return [(folder / "store" / "manifest.json").read_bytes()]
 
 
-def read_whole_store(folder: Path) -> None:
+def read_store(folder: Path) -> None:
     store = FeatureStore(folder / "store")
     store.whole()
     for name in store.ids:
         store.map(name)
 
 
-@harness(store_manifest_seed, a_store)
+@harness(store_manifest_seed, write_store)
 def store_manifest(data: bytes, folder: Path) -> None:
     (folder / "store" / "manifest.json").write_bytes(data)
-    read_whole_store(folder)
+    read_store(folder)
 
 
 def shard_seed(folder: Path) -> list[bytes]:
-    a_store(folder)
+    write_store(folder)
     return [next((folder / "store").glob("*.safetensors")).read_bytes()]
 
 
-@harness(shard_seed, a_store)
+@harness(shard_seed, write_store)
 def store_shard(data: bytes, folder: Path) -> None:
     path = folder / "store" / "manifest.json"
     manifest = json.loads(path.read_text())
     (folder / "store" / manifest["shards"][0]["file"]).write_bytes(data)
     manifest["shards"][0]["bytes"] = len(data)
     path.write_text(json.dumps(manifest))
-    read_whole_store(folder)
+    read_store(folder)
 
 
 def feature_files(folder: Path) -> list[bytes]:
@@ -276,80 +278,86 @@ def imported_features(data: bytes, folder: Path) -> None:
         table.rows(0, len(table.names))
 
 
-def a_model(folder: Path) -> None:
-    chance = np.random.default_rng(0)
-    CCA(components=2).fit(chance.normal(size=(40, 4)), chance.normal(size=(40, 3))).save(folder / "model")
+def write_model(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    model = CCA(embedding_dim=2).fit(rng.normal(size=(40, 4)), rng.normal(size=(40, 3)))
+    MatchingPipeline(model, Provenance(EncoderInfo("deixis", "a"))).save_pretrained(folder / "model")
 
 
-def file_of_the_model(name: str) -> Seeds:
+def file_made_by(make: Callable[[Path], None], path: str) -> Seeds:
     def seeds(folder: Path) -> list[bytes]:
-        a_model(folder)
-        return [(folder / "model" / name).read_bytes()]
+        make(folder)
+        return [(folder / path).read_bytes()]
 
     return seeds
 
 
-@harness(file_of_the_model("settings.json"), a_model)
-def model_settings(data: bytes, folder: Path) -> None:
-    (folder / "model" / "settings.json").write_bytes(data)
-    load_model(folder / "model")
+@harness(file_made_by(write_model, "model/config.json"), write_model)
+def model_config(data: bytes, folder: Path) -> None:
+    (folder / "model" / "config.json").write_bytes(data)
+    load(folder / "model")
 
 
-@harness(file_of_the_model("weights.safetensors"), a_model)
+@harness(file_made_by(write_model, "model/weights.safetensors"), write_model)
 def model_weights(data: bytes, folder: Path) -> None:
     (folder / "model" / "weights.safetensors").write_bytes(data)
-    load_model(folder / "model")
+    load(folder / "model")
 
 
-def a_bundle(folder: Path) -> None:
-    (folder / "bundle").mkdir()
-    a_model(folder / "bundle")
-
-
-@harness(
-    lines(
-        '{"format": "deixis-bundle", "version": 1, "encoder": {"name": "deixis", "fingerprint": "a", "crops": 0}, '
-        '"learned": {"learn": "sentences", "place": 0.0, "proposals": "head", "top": 100}, "reads_words": true}'
-    ),
-    a_bundle,
-)
-def bundle(data: bytes, folder: Path) -> None:
-    (folder / "bundle" / "bundle.json").write_bytes(data)
-    Bundle.load(folder / "bundle")
-
-
-def a_checkpoint(folder: Path) -> list[bytes]:
-    write_checkpoint(folder / "a.safetensors", {"weights/a": torch.ones(3), "optimiser/b": torch.zeros(2)}, Position(7))
+def checkpoint_seed(folder: Path) -> list[bytes]:
+    write_checkpoint(folder / "a.safetensors", {"weights/a": torch.ones(3), "optimizer/b": torch.zeros(2)}, Position(7))
     return [(folder / "a.safetensors").read_bytes()]
 
 
-@harness(a_checkpoint)
+@harness(checkpoint_seed)
 def checkpoint(data: bytes, folder: Path) -> None:
     (folder / "last.safetensors").write_bytes(data)
     read_checkpoint(folder / "last.safetensors")
 
 
-def an_encoder(folder: Path) -> list[bytes]:
+def encoder_seed(folder: Path) -> None:
     network = VisionTransformer(ViTShape(width=4, heads=1, blocks=1, patch=2, grid=2))
-    save_network(folder / "a.safetensors", network, 4, IMAGENET)
-    return [(folder / "a.safetensors").read_bytes()]
+    save_network(folder / "encoder", network, 4, IMAGENET)
 
 
-@harness(an_encoder)
+@harness(file_made_by(encoder_seed, "encoder/config.json"), encoder_seed)
+def encoder_config(data: bytes, folder: Path) -> None:
+    (folder / "encoder" / "config.json").write_bytes(data)
+    load_network(folder / "encoder")
+
+
+@harness(file_made_by(encoder_seed, "encoder/weights.safetensors"), encoder_seed)
 def encoder_weights(data: bytes, folder: Path) -> None:
-    (folder / "encoder.safetensors").write_bytes(data)
-    load_network(folder / "encoder.safetensors")
+    (folder / "encoder" / "weights.safetensors").write_bytes(data)
+    load_network(folder / "encoder")
+
+
+def a_tagger(folder: Path) -> None:
+    weights, transitions = np.array([[1, 0], [0, -2]], np.int8), np.zeros((3, 2), np.int32)
+    SequenceModel(("A", "B"), weights, transitions, {}).save(folder / "tagger")
+
+
+@harness(file_made_by(a_tagger, "tagger/config.json"), a_tagger)
+def tagger_config(data: bytes, folder: Path) -> None:
+    (folder / "tagger" / "config.json").write_bytes(data)
+    SequenceModel.load(folder / "tagger")
+
+
+@harness(file_made_by(a_tagger, "tagger/weights.safetensors"), a_tagger)
+def tagger_weights(data: bytes, folder: Path) -> None:
+    (folder / "tagger" / "weights.safetensors").write_bytes(data)
+    SequenceModel.load(folder / "tagger")
 
 
 @harness(lines('{"epochs": 3, "learning_rate": 0.1, "betas": [0.9, 0.99], "device": "cpu"}'))
 def training_settings(data: bytes, folder: Path) -> None:
     (folder / "settings.json").write_bytes(data)
-    settings_from_file([TrainSettings()], folder / "settings.json")
+    RunSettings((TrainSettings(),)).with_file(folder / "settings.json")
 
 
 @harness(lines("epochs=3", "betas=0.9,0.99", "learning_rate=1e-3"))
 def training_assignment(data: bytes, folder: Path) -> None:
-    settings_from(TrainSettings(), [data.decode(errors="surrogateescape")])
+    RunSettings((TrainSettings(),)).with_assignments([data.decode(errors="surrogateescape")])
 
 
 def annotate_settings_seed(folder: Path) -> list[bytes]:
@@ -363,29 +371,29 @@ def annotation_settings(data: bytes, folder: Path) -> None:
     read_settings(folder / "settings.json")
 
 
-def an_estimator(folder: Path) -> None:
-    inner = Saved("inner", {"seed": 3}, {"numbers": np.arange(3)})
-    write_saved(Saved("example", {"words": ["a"]}, {"numbers": np.eye(2)}, {"part": inner}), folder / "saved")
+def write_estimator(folder: Path) -> None:
+    inner = Artifact("inner", {"seed": 3}, {"numbers": np.arange(3)})
+    write_artifact(folder / "saved", Artifact("example", {"words": ["a"]}, {"numbers": np.eye(2)}, {"part": inner}))
 
 
 def estimator_seed(name: str) -> Seeds:
     def seeds(folder: Path) -> list[bytes]:
-        an_estimator(folder)
+        write_estimator(folder)
         return [(folder / "saved" / name).read_bytes()]
 
     return seeds
 
 
-@harness(estimator_seed("saved.json"), an_estimator)
+@harness(estimator_seed("config.json"), write_estimator)
 def estimator_document(data: bytes, folder: Path) -> None:
-    (folder / "saved" / "saved.json").write_bytes(data)
-    read_saved(folder / "saved")
+    (folder / "saved" / "config.json").write_bytes(data)
+    read_artifact(folder / "saved")
 
 
-@harness(estimator_seed("numbers.npy"), an_estimator)
+@harness(estimator_seed("weights.safetensors"), write_estimator)
 def estimator_array(data: bytes, folder: Path) -> None:
-    (folder / "saved" / "numbers.npy").write_bytes(data)
-    read_saved(folder / "saved")
+    (folder / "saved" / "weights.safetensors").write_bytes(data)
+    read_artifact(folder / "saved", mapped=True)
 
 
 VECTOR_FILES = [b"2 2\ndog 0.5 1\ncat 1 2\n", b"2 2\ndog " + bytes(8) + b"\ncat " + bytes(8), b"dog 1 2\ncat 2 1\n"]
@@ -434,11 +442,11 @@ def caption_results(data: bytes, folder: Path) -> None:
 @harness(lines('dog in the snow +ball -"red collar" in:holiday camera:canon after:2024-06 before:2025', "+a -b"))
 def query(data: bytes, folder: Path) -> None:
     text = data.decode(errors="surrogateescape")
-    for part in (found := read_query(text)).wanted + found.avoided:
-        said = text[part.start : part.start + len(part.text)]
-        assert len(said) == len(part.text)
-        # Words with a sign, and filters, are blanks in the sentence around them.
-        assert all(one == other or one == " " for one, other in zip(part.text, said, strict=True))
+    for part in (found := parse_query(text)).required + found.excluded:
+        source = text[part.start : part.start + len(part.text)]
+        assert len(source) == len(part.text)
+        # Signed words and filters are replaced by blanks in the sentence around them.
+        assert all(one == other or one == " " for one, other in zip(part.text, source, strict=True))
 
 
 @harness(lines("A man's dog, isn't it? $3.50 (e.g. 10-year-old)", "Zwei Hunde… 犬が走る 👩‍👩‍👧"))

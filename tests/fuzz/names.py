@@ -1,4 +1,4 @@
-"""The names of the harnesses, without importing what they try."""
+"""The names of the harnesses, without importing the code that they test."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from deixis.data.records import ENTITY_TYPES
 from deixis.language.entity_types import COLOURS, PRONOUNS, EntityTypes
+from deixis.storage.artifacts import read_config
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def shipped() -> EntityTypes:
         ("a hot dog", ("other",)),
     ],
 )
-def test_the_head_decides_the_types(shipped: EntityTypes, phrase: str, types: tuple[str, ...]) -> None:
+def test_the_head_determines_the_types(shipped: EntityTypes, phrase: str, types: tuple[str, ...]) -> None:
     assert shipped.types_of(phrase.split()) == types
 
 
@@ -55,15 +55,15 @@ def test_pronouns_have_no_type(shipped: EntityTypes, pronoun: str) -> None:
 
 
 @pytest.mark.parametrize("phrase", ["the background", "the air", "one of them", "each other", "a trick", "The camera"])
-def test_what_no_picture_can_show_has_no_type(shipped: EntityTypes, phrase: str) -> None:
+def test_non_visual_phrases_have_no_type(shipped: EntityTypes, phrase: str) -> None:
     assert shipped.types_of(phrase.split()) == ()
 
 
-def test_a_camera_of_somebody_is_visible(shipped: EntityTypes) -> None:
+def test_a_camera_is_visual_but_the_camera_is_not(shipped: EntityTypes) -> None:
     assert shipped.types_of(["his", "camera"]) == ("other",)
 
 
-def test_unseen_heads_go_by_their_singular_their_plural_or_their_ending() -> None:
+def test_unknown_heads_use_their_singular_plural_or_suffix() -> None:
     types = EntityTypes({"zebra": ("animals",), "boots": ("clothing",), "shirt": ("clothing",)}, {}, {})
     assert types.types_of(["zebras"]) == ("animals",)
     assert types.types_of(["boot"]) == ("clothing",)
@@ -72,20 +72,21 @@ def test_unseen_heads_go_by_their_singular_their_plural_or_their_ending() -> Non
     assert types.types_of(["a", "quux"]) == ("other",)
 
 
-def test_counts_keep_the_commonest_types_and_pairs_only_where_they_differ() -> None:
+def test_the_dictionary_keeps_the_most_frequent_types_and_differing_pairs() -> None:
     counted = [(["a", "Dog"], ("animals",))] * 3 + [(["hot", "dog"], ("other",))] * 2 + [(["red", "dog"], ("animals",))]
     types = EntityTypes.from_phrases([*counted, (["it"], ("notvisual",)), ([], ("other",))], about={})
     assert types.heads == {"dog": ("animals",)}
     assert types.pairs == {("hot", "dog"): ("other",)}
 
 
-def test_a_dictionary_is_saved_as_words_listed_by_type(tmp_path: Path) -> None:
+def test_a_dictionary_is_saved_grouped_by_type(tmp_path: Path) -> None:
     types = EntityTypes({"bus": ("vehicles", "scene")}, {("hot", "dog"): ("other",)}, {"from": "here"})
-    types.save(tmp_path / "types.json")
-    assert json.loads((tmp_path / "types.json").read_text()) == {
-        "about": {"from": "here"},
-        "types": {"other": {"heads": [], "pairs": ["hot dog"]}, "vehicles/scene": {"heads": ["bus"], "pairs": []}},
+    types.save(tmp_path / "types")
+    assert read_config(tmp_path / "types")["settings"]["types"] == {
+        "other": {"heads": [], "pairs": ["hot dog"]},
+        "vehicles/scene": {"heads": ["bus"], "pairs": []},
     }
+    assert EntityTypes.load(tmp_path / "types") == types
 
 
 @given(st.lists(st.text(max_size=8), max_size=4))

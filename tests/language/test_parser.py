@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from functools import lru_cache
 from pathlib import Path
@@ -12,18 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parseval import bracket_scores
+from treebank import read_treebank
 
-import deixis.language
 from deixis.data.scenes import make_scenes
 from deixis.errors import DeixisError
-from deixis.language.parser import Parser, _best_trees, parse
-from deixis.language.parseval import bracket_scores
-from deixis.language.span_scores import SpanScores, all_spans
-from deixis.language.treebank import read_treebank
+from deixis.language.parser import SHIPPED, Parser, SpanScores, _best_trees, all_spans, parse
 from deixis.language.trees import Tree, read_tree
+from deixis.storage.artifacts import WEIGHTS, read_config
 from deixis.tokens import tokenize
-
-MODELS = Path(deixis.language.__file__).parent / "models"
 
 
 def is_whole(tree: Tree, words: list[str]) -> bool:
@@ -57,11 +53,11 @@ def test_any_text_has_a_tree_over_all_its_tokens(text: str) -> None:
 
 @settings(max_examples=50)
 @given(st.text(max_size=80))
-def test_no_text_makes_it_fail(text: str) -> None:
+def test_every_text_can_be_parsed(text: str) -> None:
     assert is_whole(parse(text), [token.text for token in tokenize(text)])
 
 
-def test_text_tokens_and_words_are_all_taken() -> None:
+def test_text_tokens_and_words_are_accepted() -> None:
     sentence = "A man's dog runs."
     by_text = parse(sentence)
     assert parse(tokenize(sentence)) == by_text
@@ -69,15 +65,15 @@ def test_text_tokens_and_words_are_all_taken() -> None:
     assert [sentence[leaf.char_start : leaf.char_end] for leaf in by_text.leaves()] == by_text.words()
 
 
-def test_sentences_parsed_together_have_the_trees_that_they_have_alone() -> None:
+def test_batches_give_the_same_trees_as_single_sentences() -> None:
     captions = [caption.text for scene in make_scenes(12, seed=6, size=48) for caption in scene.photo.captions]
     texts = ["", *captions, "dog", "the " * 150, "the " * 300, *captions[:3]]
-    told: list[tuple[str, int, int | None]] = []
-    trees = Parser.shipped().parse_all(texts, lambda *progress: told.append(progress))
+    progress_calls: list[tuple[str, int, int | None]] = []
+    trees = Parser.shipped().parse_all(texts, lambda *progress: progress_calls.append(progress))
     assert trees == [parse(text) for text in texts]
     pieces = len(texts) - 1 + 1  # nothing to parse in the empty one, two pieces of the longest one
-    assert told[-1] == ("parsing", pieces, pieces)
-    assert len(told) < len(captions)
+    assert progress_calls[-1] == ("parsing", pieces, pieces)
+    assert len(progress_calls) < len(captions)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +84,11 @@ def test_sentences_parsed_together_have_the_trees_that_they_have_alone() -> None
         "(NP (NP (CD Two) (NNS dogs)) (PP (IN in) (NP (DT the) (NN snow))) (. .))",
     ],
 )
-def test_plain_captions_are_parsed_as_people_would(tree: str) -> None:
+def test_simple_captions_are_parsed_correctly(tree: str) -> None:
     assert str(parse(read_tree(tree).words())) == tree
 
 
-def test_most_mentions_of_made_up_scenes_are_noun_phrases() -> None:
+def test_most_mentions_of_synthetic_scenes_are_noun_phrases() -> None:
     found = total = 0
     for scene in make_scenes(30, seed=2, size=48):
         for caption in scene.photo.captions:
@@ -128,8 +124,8 @@ def test_the_chart_finds_the_best_of_all_trees(count: int) -> None:
     assert of_chart(0, count) == pytest.approx(best(0, count), abs=1e-4)
 
 
-def test_the_network_reads_as_a_plain_loop_over_cells_does() -> None:
-    scores = SpanScores.load(MODELS)
+def test_the_network_agrees_with_a_plain_loop_over_cells() -> None:
+    scores = SpanScores.load(SHIPPED)
     layer = scores._layers[0]
     two_sentences = np.random.default_rng(0).normal(size=(2, 5, layer.from_input.shape[1])).astype(np.float32)
     inputs, known = two_sentences[1], layer(two_sentences)[1]
@@ -145,17 +141,20 @@ def test_the_network_reads_as_a_plain_loop_over_cells_does() -> None:
             assert known[at, way * size : (way + 1) * size] == pytest.approx(state, abs=1e-4)
 
 
-def test_a_model_that_is_missing_or_damaged_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="not a parser's model"):
-        SpanScores.load(tmp_path)
-    shutil.copy(MODELS / "parser.json", tmp_path)
-    (tmp_path / "parser.npz").write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(DeixisError, match="not a parser's model"):
-        SpanScores.load(tmp_path)
+def test_a_missing_or_damaged_model_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="parser"):
+        SpanScores.load(tmp_path / "parser")
+    shutil.copytree(SHIPPED, tmp_path / "parser")
+    (tmp_path / "parser" / WEIGHTS).write_bytes((SHIPPED / WEIGHTS).read_bytes()[:-1])
+    with pytest.raises(DeixisError, match=WEIGHTS):
+        SpanScores.load(tmp_path / "parser")
+    (tmp_path / "parser" / WEIGHTS).unlink()
+    with pytest.raises(DeixisError, match="parser"):
+        SpanScores.load(tmp_path / "parser")
 
 
-def test_what_was_learned_from_shares_no_photo_with_dev(real_data: Path) -> None:
-    about = json.loads((MODELS / "parser.json").read_text(encoding="utf-8"))
+def test_the_training_data_has_no_photo_of_dev(real_data: Path) -> None:
+    about = read_config(SHIPPED)["provenance"]
     dev = (real_data / "flickr8k" / "Flickr_8k.devImages.txt").read_text().split()
     learned = sorted((real_data / "flickr30k_entities" / "train.txt").read_text().split())
     assert about["sha256_of_photos"] == hashlib.sha256("\n".join(learned).encode()).hexdigest()

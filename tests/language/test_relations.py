@@ -112,11 +112,11 @@ def parts(tree: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("tree", "expected"), BY_HAND.items())
-def test_relations_of_a_caption_are_those_that_a_person_reads_in_it(tree: str, expected: list[str]) -> None:
+def test_relations_of_captions_are_correct(tree: str, expected: list[str]) -> None:
     assert sorted(parts(tree)) == sorted(expected)
 
 
-def test_the_papers_example_gives_its_augmented_phrases() -> None:
+def test_the_example_of_the_paper_gives_its_augmented_phrases() -> None:
     tree = parse("a dog in a field barking at a cat")
     assert [relation.text for relation in relations(tree)] == [
         "a dog in a field",
@@ -133,12 +133,12 @@ def test_the_papers_example_gives_its_augmented_phrases() -> None:
         max_size=14,
     )
 )
-def test_any_tree_has_relations_or_none_and_never_fails(words: list[str]) -> None:
+def test_relations_of_any_tree_do_not_fail(words: list[str]) -> None:
     for relation in relations(parse(words)):
         assert relation.text
 
 
-def test_spans_are_those_of_the_sentence() -> None:
+def test_spans_refer_to_the_sentence() -> None:
     sentence = "a dog in a field barking at a cat"
     for relation in relations(parse(sentence)):
         for part in relation.parts:
@@ -155,7 +155,7 @@ def test_with_mentions_the_entities_are_the_mentions_inside() -> None:
     ]
 
 
-def test_a_coordination_holds_the_mentions_of_all_its_parts() -> None:
+def test_a_coordination_has_the_mentions_of_all_its_parts() -> None:
     tree = read_tree("(S (NP (NP (DT A) (NN man)) (CC and) (NP (DT a) (NN woman))) (VP (VBP hold) (NP (NNS cups))))")
     man, woman, cups = Mention(0, 5, "1"), Mention(10, 17, "2"), Mention(23, 27, "3")
     for order in ([man, woman, cups], [cups, woman, man]):
@@ -163,14 +163,14 @@ def test_a_coordination_holds_the_mentions_of_all_its_parts() -> None:
         assert (last.text, last.mentions) == ("A man and a woman hold cups", (man, woman, cups))
 
 
-def test_a_mention_larger_than_the_phrase_found_is_taken_too() -> None:
+def test_a_mention_larger_than_the_phrase_is_used() -> None:
     tree = read_tree("(NP (NP (DT a) (NN pair)) (PP (IN of) (NP (NNS shoes))) (PP (IN on) (NP (NN grass))))")
     shoes, grass = Mention(0, 15, "1"), Mention(19, 24, "2")
     [only] = [relation for relation in relations(tree, [shoes, grass]) if relation.relation.text == "on"]
     assert (only.first.text, only.mentions) == ("a pair of shoes", (shoes, grass))
 
 
-def test_a_mention_larger_than_the_phrase_found_is_taken_whole() -> None:
+def test_a_mention_larger_than_the_phrase_is_used_completely() -> None:
     tree = read_tree("(S (NP (NP (DT a) (NN boy)) (ADJP (JJ aged) (CD five))) (VP (VBZ holds) (NP (DT a) (NN pear))))")
     boy, pear = Mention(0, 15, "1"), Mention(22, 28, "2")
     assert [relation.text for relation in relations(tree, [boy, pear])] == [
@@ -179,13 +179,13 @@ def test_a_mention_larger_than_the_phrase_found_is_taken_whole() -> None:
     ]
 
 
-def test_a_relation_inside_of_one_mention_joins_nothing() -> None:
+def test_a_relation_inside_one_mention_is_left_out() -> None:
     tree = read_tree("(S (NP (NP (DT the) (NN man)) (PP (IN in) (NP (NN black)))) (VP (VBZ sings)))")
     assert [relation.text for relation in relations(tree)] == ["the man in black", "the man sings"]
     assert [relation.text for relation in relations(tree, [Mention(0, 16, "1")])] == ["the man in black sings"]
 
 
-def test_words_are_those_that_text_features_count() -> None:
+def test_words_are_lower_case_without_punctuation() -> None:
     tree = read_tree(
         "(S (NP (NNP Bob) (POS 's) (NN T-shirt)) (VP (VBZ hangs) (PP (IN on) (NP (DT a) (NN hook)))) (. .))"
     )
@@ -195,7 +195,7 @@ def test_words_are_those_that_text_features_count() -> None:
     ]
 
 
-def test_the_box_of_a_relation_is_the_union_of_those_of_its_mentions() -> None:
+def test_the_box_of_a_relation_is_the_union_of_the_boxes_of_its_mentions() -> None:
     """The example of Flickr30k Entities, as whoever makes a training set would write it."""
     mentions = Mention(0, 5, "dog"), Mention(9, 16, "field"), Mention(28, 33, "cat")
     photo = Photo("1", boxes=(Box((10, 20, 30, 40), ("dog",)), Box((60, 5, 80, 15), ("cat",))))

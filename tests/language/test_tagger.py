@@ -19,7 +19,7 @@ from deixis.language.tagger import Tagger, tag
         ("She sits quietly in front of them", "PRP VBZ RB IN NN IN PRP"),
     ],
 )
-def test_plain_captions_get_the_tags_a_person_would_give(sentence: str, tags: str) -> None:
+def test_simple_captions_are_tagged_correctly(sentence: str, tags: str) -> None:
     assert tag(sentence.split()) == tags.split()
 
 

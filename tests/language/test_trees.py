@@ -35,7 +35,7 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 @given(trees())
-def test_a_tree_that_is_written_and_read_is_the_same(tree: Tree) -> None:
+def test_a_tree_survives_writing_and_reading(tree: Tree) -> None:
     assert read_tree(str(tree)) == tree
     assert hash(read_tree(str(tree))) == hash(tree)
 
@@ -51,7 +51,7 @@ def test_trees_that_differ_in_one_label_word_or_bracket_are_not_equal() -> None:
     assert read_tree(DOG) != DOG
 
 
-def test_every_node_knows_its_tokens_and_characters() -> None:
+def test_every_node_has_its_token_and_character_spans() -> None:
     tree = read_tree(DOG)
     sentence = "A dog runs ."
     for node in tree.nodes():
@@ -59,13 +59,13 @@ def test_every_node_knows_its_tokens_and_characters() -> None:
         assert sentence.split()[node.start : node.end] == node.words()
 
 
-def test_characters_are_those_of_the_sentence_when_its_tokens_are_given() -> None:
+def test_character_spans_refer_to_the_sentence_if_tokens_are_passed() -> None:
     sentence = "A  dog runs."
     tree = read_tree(DOG, tokenize(sentence))
     assert [sentence[node.char_start : node.char_end] for node in tree.children] == ["A  dog", "runs", "."]
 
 
-def test_plain_trees_have_no_traces_no_marks_and_no_brackets_without_label() -> None:
+def test_plain_trees_have_no_traces_suffixes_or_unlabelled_brackets() -> None:
     text = """
     ( (S (NP-SBJ-1 (DT The) (NN dog)) (VP (VBZ is) (VP (VBN seen) (NP (-NONE- *-1)) (PRT|ADVP (RP up))
       (PP=2 (-LRB- -LRB-) (IN by) (NP (PRP us))))) (. .)))"""
@@ -84,7 +84,7 @@ def test_brackets_and_slashes_in_words_are_escaped_and_unescaped() -> None:
     assert str(tree) == "(NP (-LRB- -LRB-) (CD 1/2) (NN :-RRB-) (-RSB- -RSB-))"
 
 
-def test_an_empty_pair_of_brackets_is_a_tree_of_nothing() -> None:
+def test_empty_brackets_are_an_empty_tree() -> None:
     assert read_tree("()").words() == []
     assert str(read_tree("()")) == "()"
     assert read_trees("()", plain=True) == []
@@ -92,37 +92,36 @@ def test_an_empty_pair_of_brackets_is_a_tree_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "place"),
     [
-        ("(S (NP (NN dog))\n (VP", "x.mrg: line 2, column 2: a bracket is opened and never closed"),
-        ("(NP (NN dog)))", "x.mrg: line 1, column 14: a bracket is closed that was never opened"),
-        ("(NP (NN dog)) cat", "x.mrg: line 1, column 15: 'cat' is outside of all brackets"),
-        ("(NP (NN a dog))", "x.mrg: line 1, column 11: 'dog' is neither the label nor the only word of its brackets"),
-        ("(NP (NN dog) cat)", "x.mrg: line 1, column 14: 'cat' is neither the label nor the only word of its brackets"),
-        ("(NP a\n(NN dog))", "x.mrg: line 2, column 1: a bracket after the word 'a'"),
-        ("(NP (NN))", "x.mrg: line 1, column 5: nothing in the brackets of NN"),
+        ("(S (NP (NN dog))\n (VP", "x.mrg: line 2, column 2:"),
+        ("(NP (NN dog)))", "x.mrg: line 1, column 14:"),
+        ("(NP (NN dog)) cat", "x.mrg: line 1, column 15:"),
+        ("(NP (NN a dog))", "x.mrg: line 1, column 11:"),
+        ("(NP (NN dog) cat)", "x.mrg: line 1, column 14:"),
+        ("(NP a\n(NN dog))", "x.mrg: line 2, column 1:"),
+        ("(NP (NN))", "x.mrg: line 1, column 5:"),
     ],
 )
-def test_malformed_text_is_one_clear_line_that_names_the_place(text: str, message: str) -> None:
-    with pytest.raises(DatasetError) as raised:
+def test_malformed_text_is_reported_with_line_and_column(text: str, place: str) -> None:
+    with pytest.raises(DatasetError, match=f"^{place}"):
         read_trees(text, name="x.mrg")
-    assert str(raised.value) == message
 
 
-def test_each_tree_of_a_text_counts_from_nought() -> None:
+def test_spans_of_each_tree_start_at_zero() -> None:
     first, second = read_trees(DOG + "\n" + DOG)
     assert first == second
     assert (second.start, second.char_start) == (0, 0)
 
 
-def test_words_that_are_not_the_tokens_of_the_sentence_are_refused() -> None:
-    with pytest.raises(DatasetError, match="the word 'runs' where the sentence has 'sits'"):
+def test_words_that_are_not_the_tokens_are_an_error() -> None:
+    with pytest.raises(DatasetError, match="'runs'.*'sits'"):
         read_tree(DOG, tokenize("A dog sits."))
     with pytest.raises(DatasetError, match="after the last token"):
         read_tree(DOG, tokenize("A dog runs"))
     with pytest.raises(DatasetError, match="4 words for the 5 tokens"):
         read_tree(DOG, tokenize("A dog runs. Yes"))
-    with pytest.raises(DatasetError, match="2 trees where there should be one"):
+    with pytest.raises(DatasetError, match="2 trees"):
         read_tree(DOG + DOG)
 
 
@@ -136,7 +135,7 @@ def test_deep_and_wide_trees_are_read_written_and_compared() -> None:
         assert tree.covering(0, 1) is not None
 
 
-def test_the_smallest_phrase_that_covers_a_span_is_found() -> None:
+def test_covering_returns_the_smallest_phrase() -> None:
     tree = read_tree("(S (NP (NP (DT A) (NN dog)) (PP (IN in) (NP (NN snow)))) (VP (VBZ runs)))")
     assert [str(found and found.text) for found in (tree.covering(0, 2), tree.covering(1, 3), tree.covering(3, 5))] == [
         "A dog",
@@ -147,7 +146,7 @@ def test_the_smallest_phrase_that_covers_a_span_is_found() -> None:
     assert tree.covering(0, 9) is None
 
 
-def test_the_highest_node_over_exactly_a_span_is_found() -> None:
+def test_spanning_returns_the_highest_exact_node() -> None:
     tree = read_tree("(S (NP (NP (DT A) (NN dog)) (CC and) (NN cat)) (S (VP (VBP run))))")
     spans = [(0, 5), (0, 2), (3, 4), (4, 5), (0, 3), (1, 9), (5, 5)]
     assert [str(found) if (found := tree.spanning(*span)) else None for span in spans] == [
@@ -161,8 +160,8 @@ def test_the_highest_node_over_exactly_a_span_is_found() -> None:
     ]
 
 
-def test_the_trees_of_made_up_scenes_are_read_back_and_have_the_mentions_as_noun_phrases() -> None:
-    for scene in make_scenes(60, seed=5, size=48, things=(1, 4)):
+def test_trees_of_synthetic_scenes_have_the_mentions_as_noun_phrases() -> None:
+    for scene in make_scenes(60, seed=5, size=48, objects=(1, 4)):
         for caption in scene.photo.captions:
             tree = read_tree(caption.tree or "", caption.tokens)
             assert str(tree) == caption.tree
@@ -170,7 +169,7 @@ def test_the_trees_of_made_up_scenes_are_read_back_and_have_the_mentions_as_noun
             assert {(mention.start, mention.end) for mention in caption.mentions} <= noun_phrases
 
 
-def test_nodes_that_do_not_follow_each_other_make_no_phrase() -> None:
+def test_nodes_of_a_phrase_must_be_adjacent() -> None:
     first, second = leaf("DT", Token("a", 0, 1), 0), leaf("NN", Token("dog", 6, 9), 2)
-    with pytest.raises(ValueError, match="do not follow each other"):
+    with pytest.raises(ValueError, match="adjacent"):
         phrase("NP", [first, second])

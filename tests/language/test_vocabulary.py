@@ -15,7 +15,7 @@ from deixis.language.vocabulary import Vocabulary
 SENTENCES = st.lists(st.lists(st.sampled_from(["a", "dog", "cat", "runs", "é", "'s"]), max_size=6), max_size=8)
 
 
-def test_words_seen_less_than_the_threshold_are_unknown() -> None:
+def test_words_below_the_minimum_count_are_unknown() -> None:
     vocabulary = Vocabulary.fit([["a", "dog"], ["a", "cat"], ["dog"]], min_count=2)
     assert vocabulary.words == ("a", "dog")
     assert vocabulary.counts == (2, 2)
@@ -31,14 +31,14 @@ def test_ids_do_not_depend_on_the_order_of_the_sentences(sentences: list[list[st
 
 
 @given(SENTENCES)
-def test_known_words_come_back_from_their_ids(sentences: list[list[str]]) -> None:
+def test_known_words_survive_encoding_and_decoding(sentences: list[list[str]]) -> None:
     vocabulary = Vocabulary.fit(sentences)
     for sentence in sentences:
         assert vocabulary.decode(vocabulary.encode(sentence)) == sentence
     assert vocabulary.unknown_rate(sentences) == 0
 
 
-def test_an_unknown_word_gets_the_id_asked_for_or_is_left_out() -> None:
+def test_an_unknown_word_gets_the_passed_id_or_is_left_out() -> None:
     vocabulary = Vocabulary.fit([["a", "dog"]])
     assert vocabulary.encode(["a", "cat", "dog"], unknown=7) == [0, 7, 1]
     assert vocabulary.encode(["a", "cat", "dog"]) == [0, 1]
@@ -49,7 +49,7 @@ def test_the_unknown_rate_counts_running_words() -> None:
     assert Vocabulary.fit([["a"]]).unknown_rate([]) == 0
 
 
-def test_a_saved_vocabulary_is_read_back_whole(tmp_path: Path) -> None:
+def test_a_vocabulary_survives_saving_and_loading(tmp_path: Path) -> None:
     vocabulary = Vocabulary.fit([["café", "dog", "dog"]], min_count=1)
     vocabulary.save(tmp_path / "words.json")
     assert Vocabulary.load(tmp_path / "words.json") == vocabulary
@@ -65,7 +65,7 @@ def test_a_saved_vocabulary_is_read_back_whole(tmp_path: Path) -> None:
         '{"words": 3, "counts": [], "min_count": 1}',
     ],
 )
-def test_a_damaged_file_is_one_line_with_its_name(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "words.json"
     file.write_text(content)
     with pytest.raises(DeixisError, match="words.json") as caught:
@@ -73,11 +73,11 @@ def test_a_damaged_file_is_one_line_with_its_name(tmp_path: Path, content: str) 
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_one_line_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="nowhere.json: No such file"):
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="nowhere.json"):
         Vocabulary.load(tmp_path / "nowhere.json")
 
 
-def test_an_id_outside_the_vocabulary_is_refused() -> None:
-    with pytest.raises(DeixisError, match="5 is no id of a vocabulary of 1 words"):
+def test_an_id_outside_the_vocabulary_is_an_error() -> None:
+    with pytest.raises(DeixisError, match="5"):
         Vocabulary.fit([["a"]]).decode([5])

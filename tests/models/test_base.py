@@ -23,6 +23,6 @@ def test_an_embedder_scores_by_the_dot_product() -> None:
     np.testing.assert_array_equal(Plain().scores(visual, text), plain)
 
 
-def test_a_scorer_must_say_how_it_scores() -> None:
+def test_a_scorer_must_define_its_scores() -> None:
     with pytest.raises(TypeError, match="abstract"):
         Scorer()  # type: ignore[abstract]

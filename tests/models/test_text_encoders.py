@@ -9,7 +9,7 @@ from torch import nn
 
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.text_encoders import LONGEST, EncoderShape, Kind, make_encoder, word_ids
+from deixis.models.text_encoders import MAX_WORDS, Kind, TextEncoderShape, make_text_encoder, word_ids
 
 WORDS = Vocabulary(("a", "dog", "cat", "runs"), (4, 3, 2, 1))
 KINDS: tuple[Kind, ...] = ("lstm", "gru", "transformer")
@@ -17,11 +17,11 @@ KINDS: tuple[Kind, ...] = ("lstm", "gru", "transformer")
 
 def encoder_of(kind: Kind, **changes: float) -> nn.Module:
     torch.manual_seed(0)
-    return make_encoder(EncoderShape(kind, len(WORDS), word_size=6, hidden=8, **changes)).eval()  # type: ignore[arg-type]
+    return make_text_encoder(TextEncoderShape(kind, len(WORDS), word_dim=6, hidden_size=8, **changes)).eval()  # type: ignore[arg-type]
 
 
 def test_the_lstm_has_the_sizes_of_the_paper() -> None:
-    encoder = make_encoder(EncoderShape("lstm", 8569))
+    encoder = make_text_encoder(TextEncoderShape("lstm", 8569))
     assert encoder.size == 512
     assert encoder.words.weight.shape == (8569 + 2, 256)
     recurrent = encoder.recurrent
@@ -31,7 +31,7 @@ def test_the_lstm_has_the_sizes_of_the_paper() -> None:
 
 
 def test_the_gru_reads_in_both_directions() -> None:
-    encoder = make_encoder(EncoderShape("gru", 10, word_size=300, hidden=512, dropout=0.3))
+    encoder = make_text_encoder(TextEncoderShape("gru", 10, word_dim=300, hidden_size=512, dropout=0.3))
     assert encoder.size == 1024
     assert isinstance(encoder.recurrent, nn.GRU)
     assert encoder.recurrent.bidirectional
@@ -61,14 +61,14 @@ def test_the_lstm_gives_its_state_after_the_last_word() -> None:
 
 
 @torch.no_grad()
-def test_the_gru_gives_the_greatest_of_its_states() -> None:
+def test_the_gru_gives_the_maximum_of_its_states() -> None:
     encoder = encoder_of("gru")
     states, _ = encoder.recurrent(encoder.words(torch.tensor([[0, 1, 3]])))  # type: ignore[operator]
     torch.testing.assert_close(encoder(*word_ids(["a dog runs", "a"], WORDS))[0], states[0].max(dim=0).values)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_learn_but_what_stands_after_the_end_does_not(kind: Kind) -> None:
+def test_word_embeddings_are_trained_but_padding_is_not(kind: Kind) -> None:
     encoder = encoder_of(kind)
     encoder(*word_ids(["a dog", "cat"], WORDS)).square().sum().backward()
     gradient = encoder.words.weight.grad  # type: ignore[union-attr]
@@ -76,10 +76,10 @@ def test_words_learn_but_what_stands_after_the_end_does_not(kind: Kind) -> None:
     assert gradient.abs().sum(dim=1).bool().tolist() == [True, True, True, False, False, False]
 
 
-def test_words_begin_with_the_vectors_they_have() -> None:
-    encoder = make_encoder(EncoderShape("gru", len(WORDS), word_size=2, hidden=4))
+def test_word_embeddings_are_initialized_with_word_vectors() -> None:
+    encoder = make_text_encoder(TextEncoderShape("gru", len(WORDS), word_dim=2, hidden_size=4))
     before = encoder.words.weight.detach().clone()
-    encoder.start_from(WORDS, WordVectors(np.array([[1, 2], [3, 4]], dtype=np.float32), ["cat", "a"]))
+    encoder.init_words(WORDS, WordVectors(np.array([[1, 2], [3, 4]], dtype=np.float32), ["cat", "a"]))
     after = encoder.words.weight.detach()
     assert after[[0, 2]].tolist() == [[3, 4], [1, 2]]
     assert torch.equal(after[[1, 3, 4, 5]], before[[1, 3, 4, 5]])
@@ -95,5 +95,5 @@ def test_dropout_is_for_training_only() -> None:
 
 def test_very_long_texts_are_cut() -> None:
     ids, lengths = word_ids(["dog " * 5000, "a"], WORDS)
-    assert ids.shape == (2, LONGEST)
-    assert lengths.tolist() == [LONGEST, 1]
+    assert ids.shape == (2, MAX_WORDS)
+    assert lengths.tolist() == [MAX_WORDS, 1]

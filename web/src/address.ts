@@ -1,49 +1,49 @@
-// What the page shows is in its address, so that back, forward and bookmarks do what people expect.
+// The state of the page is in its address, so that back, forward and bookmarks work.
 import { useEffect, useState } from "preact/hooks";
 
-export interface Place {
-  q: string; // what is searched for
+export interface PageState {
+  q: string; // the query
   like: string; // the id of a photo to search by
-  all: boolean; // also what is unlikely
+  all: boolean; // include improbable photos
   photo: string; // the id of the photo that is open
 }
 
-export const HOME: Place = { q: "", like: "", all: false, photo: "" };
+export const HOME: PageState = { q: "", like: "", all: false, photo: "" };
 
-export function addressOf(place: Place): string {
-  const said = new URLSearchParams();
-  if (place.q) said.set("q", place.q);
-  if (place.like) said.set("like", place.like);
-  if (place.all) said.set("all", "1");
-  if (place.photo) said.set("photo", place.photo);
-  const query = said.toString();
+export function addressOf(state: PageState): string {
+  const params = new URLSearchParams();
+  if (state.q) params.set("q", state.q);
+  if (state.like) params.set("like", state.like);
+  if (state.all) params.set("all", "1");
+  if (state.photo) params.set("photo", state.photo);
+  const query = params.toString();
   return query ? `/?${query}` : "/";
 }
 
-function placeNow(): Place {
-  const said = new URLSearchParams(location.search);
+function currentState(): PageState {
+  const params = new URLSearchParams(location.search);
   return {
-    q: said.get("q") ?? "",
-    like: said.get("like") ?? "",
-    all: said.has("all"),
-    photo: said.get("photo") ?? "",
+    q: params.get("q") ?? "",
+    like: params.get("like") ?? "",
+    all: params.has("all"),
+    photo: params.get("photo") ?? "",
   };
 }
 
-export type Go = (to: Partial<Place>, how?: "push" | "replace") => void;
+export type Navigate = (to: Partial<PageState>, how?: "push" | "replace") => void;
 
-export function usePlace(): [Place, Go] {
-  const [place, setPlace] = useState(placeNow);
+export function usePageState(): [PageState, Navigate] {
+  const [state, setState] = useState(currentState);
   useEffect(() => {
-    const follow = () => setPlace(placeNow());
+    const follow = () => setState(currentState());
     addEventListener("popstate", follow);
     return () => removeEventListener("popstate", follow);
   }, []);
-  const go: Go = (to, how = "push") => {
-    const next = { ...placeNow(), ...to };
+  const go: Navigate = (to, how = "push") => {
+    const next = { ...currentState(), ...to };
     if (how === "push") history.pushState(null, "", addressOf(next));
     else history.replaceState(history.state, "", addressOf(next));
-    setPlace(next);
+    setState(next);
   };
-  return [place, go];
+  return [state, go];
 }

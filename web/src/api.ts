@@ -1,4 +1,4 @@
-// What the server says; its own description of itself is at /api/openapi.json.
+// The HTTP API, as described at /api/openapi.json.
 export type Box = [number, number, number, number];
 
 export interface PhotoEntry {
@@ -24,7 +24,7 @@ export interface Hit extends PhotoEntry {
   duplicates: PhotoEntry[];
 }
 
-export interface Found {
+export interface SearchResponse {
   query: string | null;
   unknown_words: string[];
   photos: number;
@@ -68,47 +68,47 @@ export const thumbnail = (id: string) => `/api/photos/${id}/thumbnail`;
 export const image = (id: string, side = 1600) => `/api/photos/${id}/image?side=${side}`;
 
 export const photos = (offset: number, limit: number, signal?: AbortSignal) =>
-  ask<PhotoPage>(`/api/photos?offset=${offset}&limit=${limit}`, { signal });
+  request<PhotoPage>(`/api/photos?offset=${offset}&limit=${limit}`, { signal });
 
-export const photo = (id: string, signal?: AbortSignal) => ask<PhotoDetails>(`/api/photos/${id}`, { signal });
+export const photo = (id: string, signal?: AbortSignal) => request<PhotoDetails>(`/api/photos/${id}`, { signal });
 
-export function search(about: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
-  const asked = new URLSearchParams({ top: about.all ? "200" : "100", all: String(about.all) });
-  if (about.q) {
-    asked.set("q", about.q);
-    asked.set("explain", "true");
+export function search(query: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
+  const params = new URLSearchParams({ top: query.all ? "200" : "100", all: String(query.all) });
+  if (query.q) {
+    params.set("q", query.q);
+    params.set("explain", "true");
   }
-  if (about.like) asked.set("like", about.like);
-  return ask<Found>(`/api/search?${asked}`, { signal });
+  if (query.like) params.set("like", query.like);
+  return request<SearchResponse>(`/api/search?${params}`, { signal });
 }
 
 export function searchByFile(file: Blob, all: boolean, signal?: AbortSignal) {
   const form = new FormData();
   form.set("photo", file);
-  return ask<Found>(`/api/search/like?top=100&all=${all}`, { method: "POST", body: form, signal });
+  return request<SearchResponse>(`/api/search/like?top=100&all=${all}`, { method: "POST", body: form, signal });
 }
 
 export const ground = (photo: string, sentence: string, signal?: AbortSignal) =>
-  ask<Grounding>("/api/ground", posted({ photo, sentence }, signal));
+  request<Grounding>("/api/ground", postJson({ photo, sentence }, signal));
 
 export const caption = (photo: string, signal?: AbortSignal) =>
-  ask<{ captions: { text: string }[] }>("/api/caption", posted({ photo }, signal));
+  request<{ captions: { text: string }[] }>("/api/caption", postJson({ photo }, signal));
 
 export const describe = (photo: string, signal?: AbortSignal) =>
-  ask<{ regions: DescribedRegion[] }>("/api/describe", posted({ photo }, signal));
+  request<{ regions: DescribedRegion[] }>("/api/describe", postJson({ photo }, signal));
 
-export const wasStopped = (error: unknown) => error instanceof DOMException && error.name === "AbortError";
+export const wasAborted = (error: unknown) => error instanceof DOMException && error.name === "AbortError";
 
-export const lineOf = (error: unknown) =>
-  error instanceof ApiError ? error.message : "The server cannot be reached. Is deixis still running?";
+export const errorMessage = (error: unknown) =>
+  error instanceof ApiError ? error.message : "The server cannot be reached. Is deixis running?";
 
-function posted(body: object, signal?: AbortSignal): RequestInit {
+function postJson(body: object, signal?: AbortSignal): RequestInit {
   return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
 }
 
-async function ask<Answer>(address: string, how?: RequestInit): Promise<Answer> {
-  const response = await fetch(address, how);
-  if (response.ok) return (await response.json()) as Answer;
-  const said = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new ApiError(said.error ?? `The server answered ${response.status}.`);
+async function request<Response>(address: string, options?: RequestInit): Promise<Response> {
+  const response = await fetch(address, options);
+  if (response.ok) return (await response.json()) as Response;
+  const body = (await response.json().catch(() => ({}))) as { error?: string };
+  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`);
 }

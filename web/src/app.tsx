@@ -1,26 +1,26 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { addressOf, HOME, usePlace, type Place } from "./address";
+import { addressOf, HOME, usePageState, type PageState } from "./address";
 import * as api from "./api";
 import { useDrop } from "./drop";
 import { Grid, type Start } from "./grid";
 import { PhotoView } from "./photo";
 import { SearchBox } from "./search";
-import { useFound, useLibrary } from "./lists";
-import type { Spanned } from "./sentence";
+import { useSearch, usePhotos } from "./lists";
+import type { MarkedPhrase } from "./sentence";
 
 export function App() {
-  const [place, go] = usePlace();
+  const [state, go] = usePageState();
   const [dropped, setDropped] = useState<File | null>(null);
   const [activePhrase, setActivePhrase] = useState<number | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const cameFrom = useRef<Start | null>(null);
 
-  const sent = place.q || place.like ? null : dropped; // the address of a search goes before
-  const isSearch = Boolean(place.q || place.like || sent);
-  const library = useLibrary(!isSearch);
-  const found = useFound(place, sent);
+  const sent = state.q || state.like ? null : dropped; // a search in the address takes precedence
+  const isSearch = Boolean(state.q || state.like || sent);
+  const library = usePhotos(!isSearch);
+  const found = useSearch(state, sent);
   const photos = isSearch ? (found.answer?.hits ?? NONE) : library.photos;
-  const phrases = useMemo(() => phrasesOf(found.answer), [found.answer]);
+  const phrases = useMemo(() => phrasesInOrder(found.answer), [found.answer]);
 
   const searchFor = (file: File) => {
     cameFrom.current = null;
@@ -30,21 +30,21 @@ export function App() {
   const isOver = useDrop(searchFor);
 
   useEffect(() => {
-    document.title = place.q ? `${place.q} – deixis` : "deixis";
-  }, [place.q]);
+    document.title = state.q ? `${state.q} – deixis` : "deixis";
+  }, [state.q]);
 
   const open = (index: number) => {
     const photo = photos[index];
     if (!photo) return;
-    cameFrom.current = { id: photo.id, scroll: place.photo ? (cameFrom.current?.scroll ?? 0) : scrollY };
-    go({ photo: photo.id }, place.photo ? "replace" : "push");
-    if (!place.photo) scrollTo({ top: 0 });
+    cameFrom.current = { id: photo.id, scroll: state.photo ? (cameFrom.current?.scroll ?? 0) : scrollY };
+    go({ photo: photo.id }, state.photo ? "replace" : "push");
+    if (!state.photo) scrollTo({ top: 0 });
   };
   const close = () => go({ photo: "" }, "replace");
-  const step = (by: number) => open(photos.findIndex(({ id }) => id === place.photo) + by);
+  const step = (by: number) => open(photos.findIndex(({ id }) => id === state.photo) + by);
 
   useEffect(() => {
-    const keyed = (event: KeyboardEvent) => {
+    const onKeyDown = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
       if (event.metaKey || event.ctrlKey || event.altKey) return;
       if (event.key === "/" && !isTyping) {
@@ -52,13 +52,13 @@ export function App() {
         field.current?.focus();
         field.current?.select();
       } else if (event.key === "Escape" && !isTyping) {
-        if (place.photo) close();
+        if (state.photo) close();
         else if (isSearch) clear();
-      } else if (place.photo && !isTyping && event.key === "ArrowLeft") step(-1);
-      else if (place.photo && !isTyping && event.key === "ArrowRight") step(1);
+      } else if (state.photo && !isTyping && event.key === "ArrowLeft") step(-1);
+      else if (state.photo && !isTyping && event.key === "ArrowRight") step(1);
     };
-    addEventListener("keydown", keyed);
-    return () => removeEventListener("keydown", keyed);
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
   });
 
   const clear = () => {
@@ -72,7 +72,7 @@ export function App() {
     setActivePhrase(null);
     go({ ...HOME, q }, how);
   }, []);
-  const index = photos.findIndex(({ id }) => id === place.photo);
+  const index = photos.findIndex(({ id }) => id === state.photo);
   const shown = photos[index];
 
   return (
@@ -91,20 +91,20 @@ export function App() {
         </a>
         <SearchBox
           field={field}
-          q={place.q}
+          q={state.q}
           dropped={sent}
-          likeId={place.like}
-          phrases={place.photo ? [] : phrases}
+          likeId={state.like}
+          phrases={state.photo ? [] : phrases}
           active={activePhrase}
           onActive={setActivePhrase}
           onType={type}
           onFile={searchFor}
         />
       </header>
-      {place.photo ? (
+      {state.photo ? (
         <PhotoView
-          id={place.photo}
-          query={place.q}
+          id={state.photo}
+          query={state.q}
           position={index >= 0 && photos.length > 1 ? `${index + 1} of ${photos.length}` : ""}
           alike={shown && "duplicates" in shown ? shown.duplicates : []}
           onOpen={(photo) => go({ photo })}
@@ -120,7 +120,7 @@ export function App() {
         <main class="browse">
           <p class="reading" aria-live="polite">
             {isSearch ? (
-              <Reading found={found} all={place.all} onAll={(all) => go({ all }, "replace")} />
+              <ResultSummary found={found} all={state.all} onAll={(all) => go({ all }, "replace")} />
             ) : (
               library.total !== null && counted(library.total)
             )}
@@ -129,15 +129,15 @@ export function App() {
             isSearch={isSearch}
             found={found}
             library={library}
-            place={place}
+            state={state}
             onAll={() => go({ all: true }, "replace")}
           />
           <Grid
-            key={isSearch ? `${place.q} ${place.like} ${sent?.name ?? ""}` : "all"}
+            key={isSearch ? `${state.q} ${state.like} ${sent?.name ?? ""}` : "all"}
             photos={photos}
             activePhrase={activePhrase}
-            placeOfSpan={(span) => phrases.findIndex((each) => each.span.join() === span.join())}
-            addressOf={(id) => addressOf({ ...place, photo: id })}
+            phraseIndex={(span) => phrases.findIndex((each) => each.span.join() === span.join())}
+            addressOf={(id) => addressOf({ ...state, photo: id })}
             start={cameFrom.current}
             onOpen={open}
             onNearEnd={isSearch ? undefined : library.more}
@@ -152,16 +152,16 @@ export function App() {
 
 const NONE: readonly api.Hit[] = [];
 
-/** How much was found, and what was not understood. */
-function Reading(props: { found: ReturnType<typeof useFound>; all: boolean; onAll: (all: boolean) => void }) {
+/** The number of results, and the unknown words. */
+function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolean; onAll: (all: boolean) => void }) {
   const { answer } = props.found;
   if (!answer || !answer.hits.length) return null;
-  const canTell = answer.hits[0]!.probability !== null; // which ones are likely
+  const hasProbabilities = answer.hits[0]!.probability !== null; 
   return (
     <>
       {props.all ? `The ${answer.hits.length} closest` : counted(answer.hits.length)}
-      {canTell && " · "}
-      {canTell && (
+      {hasProbabilities && " · "}
+      {hasProbabilities && (
         <button class="link" onClick={() => props.onAll(!props.all)}>
           {props.all ? "only likely ones" : "show all"}
         </button>
@@ -173,33 +173,33 @@ function Reading(props: { found: ReturnType<typeof useFound>; all: boolean; onAl
 
 interface NoticeProps {
   isSearch: boolean;
-  found: ReturnType<typeof useFound>;
-  library: ReturnType<typeof useLibrary>;
-  place: Place;
+  found: ReturnType<typeof useSearch>;
+  library: ReturnType<typeof usePhotos>;
+  state: PageState;
   onAll: () => void;
 }
 
-function Notice({ isSearch, found, library, place, onAll }: NoticeProps) {
+function Notice({ isSearch, found, library, state, onAll }: NoticeProps) {
   const failure = isSearch ? found.failure : library.failure;
-  if (failure) return <Said title="That did not work." line={failure} />;
+  if (failure) return <Message title="Something went wrong." line={failure} />;
   if (isSearch && found.answer && !found.answer.hits.length)
     return (
-      <Said title="Nothing found." line={whyNothing(found.answer, place.q)}>
-        {found.answer.searched > 0 && !place.all && <button onClick={onAll}>Show the closest anyway</button>}
-      </Said>
+      <Message title="Nothing found." line={emptyReason(found.answer, state.q)}>
+        {found.answer.searched > 0 && !state.all && <button onClick={onAll}>Show the closest anyway</button>}
+      </Message>
     );
   if (!isSearch && library.total !== null && !library.photos.length)
     return (
-      <Said title="No photos yet.">
+      <Message title="No photos yet.">
         <p>
-          Fill the index with <code>deixis index PHOTOS</code>; they appear here as it goes.
+          Add photos with <code>deixis index PHOTOS</code>; they appear here while it runs.
         </p>
-      </Said>
+      </Message>
     );
   return null;
 }
 
-function Said(props: { title: string; line?: string; children?: preact.ComponentChildren }) {
+function Message(props: { title: string; line?: string; children?: preact.ComponentChildren }) {
   return (
     <div class="notice">
       <h1>{props.title}</h1>
@@ -209,19 +209,19 @@ function Said(props: { title: string; line?: string; children?: preact.Component
   );
 }
 
-function whyNothing({ photos, searched, unknown_words: unknown }: api.Found, q: string): string {
-  if (!photos) return "There are no photos here yet.";
+function emptyReason({ photos, searched, unknown_words: unknown }: api.SearchResponse, q: string): string {
+  if (!photos) return "There are no photos yet.";
   if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”.`;
-  if (unknown.length) return `The models do not know ${quoted(unknown)}, so they cannot look for that. They read English.`;
-  return q ? `No photo here seems to show “${q}”.` : "No photo here looks like it.";
+  if (unknown.length) return `The models do not know ${quoted(unknown)}. They understand English only.`;
+  return q ? `No photo matches “${q}”.` : "No similar photo.";
 }
 
 const quoted = (words: readonly string[]) => words.map((word) => `“${word}”`).join(", ");
 
 const counted = (count: number) => (count === 1 ? "1 photo" : `${count.toLocaleString("en")} photos`);
 
-/** The phrases that any hit has, in the order of the sentence: their places give their colours. */
-function phrasesOf(answer: api.Found | null): Spanned[] {
+/** The phrases of all hits, in the order of the sentence; their index gives their colour. */
+function phrasesInOrder(answer: api.SearchResponse | null): MarkedPhrase[] {
   const found = new Map<string, api.FoundPhrase>();
   for (const hit of answer?.hits ?? []) for (const phrase of hit.phrases) found.set(phrase.span.join(), phrase);
   const inOrder = [...found.values()].sort((one, other) => one.span[0] - other.span[0]);

@@ -1,28 +1,28 @@
 import { markOf } from "./colours";
 import type { Box } from "./api";
 
-export interface Shown {
+export interface ShownBox {
   box: Box;
-  place: number; // of its phrase, from 0; -1 where it belongs to none
+  place: number; // index of its phrase; -1 for none
   label?: string;
 }
 
 interface Props {
-  boxes: readonly Shown[];
+  boxes: readonly ShownBox[];
   width: number;
   height: number;
   active: number | null;
   line?: number;
   tags?: boolean;
-  isCropped?: boolean; // the photo fills its frame and more
+  isCropped?: boolean; // the photo is cropped to its frame
   onActive?: (place: number | null) => void;
 }
 
-/** Boxes over a photo, in its own pixels, however large it is shown. */
+/** Boxes over a photo, in pixels of the photo. */
 export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, isCropped = false, onActive }: Props) {
-  // The smallest lie on top, or the pointer would never reach them.
+  // The smallest are on top, so that the pointer can reach them.
   const inOrder = [...boxes].sort((one, other) => area(other.box) - area(one.box));
-  const strength = ({ place }: Shown) => (active === null ? "" : active === place ? " is-active" : " is-faint");
+  const strength = ({ place }: ShownBox) => (active === null ? "" : active === place ? " is-active" : " is-faint");
   return (
     <div class="boxes">
       <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio={isCropped ? "xMidYMid slice" : "none"} aria-hidden="true">

@@ -1,4 +1,4 @@
-// The colours and strokes of deixis' pictures (src/deixis/tasks/pictures/style.py; a test holds them equal).
+// The colours and strokes of src/deixis/pictures/style.py; a test checks that they are equal.
 type Colour = readonly [number, number, number];
 
 export const PALETTE: readonly Colour[] = [
@@ -24,7 +24,7 @@ export interface Mark {
   dash: readonly number[];
 }
 
-/** How the phrase at a place, counted from 0, and its boxes look. */
+/** The colour, stroke and number of the phrase with an index, from 0, and of its boxes. */
 export function markOf(place: number): Mark {
   const colour = PALETTE[place % PALETTE.length]!;
   const dash = DASHES[Math.floor(place / PALETTE.length) % DASHES.length]!;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Whether a file hovers over the page; one that is dropped is handed on. */
+/** Whether a file is dragged over the page; calls `onFile` when one is dropped. */
 export function useDrop(onFile: (file: File) => void): boolean {
   const [depth, setDepth] = useState(0);
   useEffect(() => {

@@ -1,12 +1,12 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { image, thumbnail, type FoundPhrase, type Hit, type PhotoEntry } from "./api";
 import { Boxes } from "./boxes";
-import { layoutOf, leftOf, neighbour, rowOf, rowsBetween, type Layout } from "./rows";
+import { layOut, leftEdge, neighbour, rowOf, rowsBetween, type Layout } from "./rows";
 
 interface Props {
   photos: readonly (PhotoEntry | Hit)[];
   activePhrase: number | null;
-  placeOfSpan: (span: FoundPhrase["span"]) => number;
+  phraseIndex: (span: FoundPhrase["span"]) => number;
   addressOf: (id: string) => string;
   onOpen: (place: number) => void;
   onNearEnd?: () => void;
@@ -14,7 +14,7 @@ interface Props {
   start?: Start | null;
 }
 
-/** Where somebody was who comes back. */
+/** The tile and scroll position to restore. */
 export interface Start {
   id: string;
   scroll: number;
@@ -26,7 +26,7 @@ const FEW = 6;
 const LARGE = 400;
 const UNLIKELY = 0.25;
 
-/** All photos of the list, of which only those near the window are in the page. */
+/** A grid of photos; only tiles near the viewport are in the page. */
 export function Grid(props: Props) {
   const { photos, onNearEnd, onOpen, onLeaveTop, start } = props;
   const frame = useRef<HTMLDivElement>(null);
@@ -39,7 +39,7 @@ export function Grid(props: Props) {
   const hasLabels = photos.some((photo) => "score" in photo && (photo.probability !== null || photo.duplicates.length));
   const wanted = width < 560 ? 150 : !isHits ? 200 : photos.length <= FEW ? 330 : 230;
   const layout = useMemo(
-    () => (width ? layoutOf(photos, width, wanted, hasLabels ? LABEL : 0) : { rows: [], height: 0 }),
+    () => (width ? layOut(photos, width, wanted, hasLabels ? LABEL : 0) : { rows: [], height: 0 }),
     [photos, width, wanted, hasLabels],
   );
   const rows = rowsBetween(layout, view.top - ABOVE_AND_BELOW, view.bottom + ABOVE_AND_BELOW);
@@ -70,7 +70,7 @@ export function Grid(props: Props) {
     if (next === place && event.key === "ArrowUp") return onLeaveTop();
     wantsFocus.current = true;
     setCurrent(next);
-    if (frame.current) bringIntoView(frame.current, layout, next);
+    if (frame.current) scrollToTile(frame.current, layout, next);
   };
 
   return (
@@ -86,7 +86,7 @@ export function Grid(props: Props) {
               photo={photo}
               index={index}
               isCurrent={index === place}
-              at={{ left: leftOf(row, column), top: row.top, width: tileWidth, height: row.height }}
+              at={{ left: leftEdge(row, column), top: row.top, width: tileWidth, height: row.height }}
               onOpen={() => onOpen(index)}
               onFocus={() => setCurrent(index)}
             />
@@ -107,14 +107,14 @@ interface TileProps extends Omit<Props, "onOpen"> {
 }
 
 function Tile(props: TileProps) {
-  const { photo, at, index, activePhrase, placeOfSpan } = props;
-  // A large tile shows the photo itself, or where that is gone the thumbnail, or nothing.
+  const { photo, at, index, activePhrase, phraseIndex } = props;
+  // A large tile shows the photo, or the thumbnail if its file is missing.
   const [lost, setLost] = useState(0);
   const pictures = [...(at.width > LARGE ? [image(photo.id, 800)] : []), thumbnail(photo.id)];
   const picture = pictures[lost];
   const hit = "score" in photo ? photo : null;
-  const phrases = hit?.phrases.map((phrase) => ({ ...phrase, place: placeOfSpan(phrase.span) })) ?? [];
-  // What is probably not there has a box only when it is asked for.
+  const phrases = hit?.phrases.map((phrase) => ({ ...phrase, place: phraseIndex(phrase.span) })) ?? [];
+  // Absent phrases have a box only while they are active.
   const boxes = phrases.filter(({ place, absent }) => !absent || place === activePhrase);
   const open = (event: MouseEvent) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
@@ -164,7 +164,7 @@ function Tile(props: TileProps) {
 const percent = (share: number) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 const likely = (hit: Hit) => (hit.probability === null ? "found" : `${percent(hit.probability)} likely`);
 
-function bringIntoView(frame: HTMLElement, layout: Layout, place: number) {
+function scrollToTile(frame: HTMLElement, layout: Layout, place: number) {
   const row = rowOf(layout, place);
   if (!row) return;
   const top = frame.getBoundingClientRect().top + scrollY + row.top;
@@ -184,7 +184,7 @@ function useWidth(frame: { current: HTMLElement | null }): number {
   return width;
 }
 
-/** The part of the grid that the window shows, known anew once a frame. */
+/** The visible part of the grid, updated once per frame. */
 function useView(frame: { current: HTMLElement | null }): { top: number; bottom: number } {
   const [view, setView] = useState({ top: 0, bottom: innerHeight });
   useEffect(() => {

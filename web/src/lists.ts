@@ -1,23 +1,23 @@
-// The photos that the grid shows: all of them, page by page, or what a search finds.
+// The photos in the grid: all photos, page by page, or the results of a search.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { Place } from "./address";
+import type { PageState } from "./address";
 import * as api from "./api";
 
 const PAGE = 1000;
-// So many are known before anybody scrolls to them, so that the scroll bar tells the truth.
-const KNOWN_AHEAD = 20_000;
-// An empty index may be one that is being filled.
+// Loaded before anyone scrolls to them, so that the scroll bar has the right length.
+const LOAD_AHEAD = 20_000;
+// An empty index may just be being filled.
 const WAIT_FOR_FIRST_MS = 3000;
 
-export function useLibrary(isWanted: boolean) {
+export function usePhotos(isActive: boolean) {
   const [photos, setPhotos] = useState<api.PhotoEntry[]>([]);
   const [total, setTotal] = useState<number | null>(null);
   const [failure, setFailure] = useState("");
-  const isAsking = useRef(false);
+  const isLoading = useRef(false);
 
   const more = useCallback(async () => {
-    if (isAsking.current || (total !== null && photos.length >= total)) return;
-    isAsking.current = true;
+    if (isLoading.current || (total !== null && photos.length >= total)) return;
+    isLoading.current = true;
     try {
       const page = await api.photos(photos.length, PAGE);
       const known = new Set(photos.map(({ id }) => id)); // the index may have grown between two pages
@@ -26,40 +26,40 @@ export function useLibrary(isWanted: boolean) {
       setTotal(page.photos.length ? page.total : photos.length);
       setFailure("");
     } catch (error) {
-      setFailure(api.lineOf(error));
+      setFailure(api.errorMessage(error));
       setTotal(photos.length);
     } finally {
-      isAsking.current = false;
+      isLoading.current = false;
     }
   }, [photos, total]);
 
   useEffect(() => {
-    if (isWanted && !failure && photos.length < Math.min(total ?? 1, KNOWN_AHEAD)) void more();
-  }, [isWanted, failure, photos, total, more]);
+    if (isActive && !failure && photos.length < Math.min(total ?? 1, LOAD_AHEAD)) void more();
+  }, [isActive, failure, photos, total, more]);
 
   useEffect(() => {
-    if (!isWanted || total !== 0 || failure) return;
+    if (!isActive || total !== 0 || failure) return;
     const again = setTimeout(() => setTotal(null), WAIT_FOR_FIRST_MS);
     return () => clearTimeout(again);
-  }, [isWanted, total, failure]);
+  }, [isActive, total, failure]);
 
   return { photos, total, failure, more };
 }
 
-export function useFound(place: Place, dropped: File | null) {
-  const [answer, setAnswer] = useState<api.Found | null>(null);
+export function useSearch(state: PageState, dropped: File | null) {
+  const [answer, setAnswer] = useState<api.SearchResponse | null>(null);
   const [failure, setFailure] = useState("");
-  const { q, like, all } = place;
+  const { q, like, all } = state;
 
   useEffect(() => {
     setFailure("");
     if (!q.trim() && !like && !dropped) return setAnswer(null);
     const stop = new AbortController();
-    const asked = dropped ? api.searchByFile(dropped, all, stop.signal) : api.search({ q, like, all }, stop.signal);
-    asked.then(setAnswer, (error) => {
-      if (api.wasStopped(error)) return;
+    const response = dropped ? api.searchByFile(dropped, all, stop.signal) : api.search({ q, like, all }, stop.signal);
+    response.then(setAnswer, (error) => {
+      if (api.wasAborted(error)) return;
       setAnswer(null);
-      setFailure(api.lineOf(error));
+      setFailure(api.errorMessage(error));
     });
     return () => stop.abort();
   }, [q, like, all, dropped]);

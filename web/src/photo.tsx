@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
-import { Boxes, type Shown } from "./boxes";
+import { Boxes, type ShownBox } from "./boxes";
 import { markOf } from "./colours";
 import { MarkedField } from "./sentence";
 
@@ -15,11 +15,11 @@ interface Props {
   onLike: (id: string) => void;
 }
 
-// Of how likely a photo shows a phrase if half of all photos did. Whoever writes about a photo rather names what is there.
+// Below this presence a phrase is shown as uncertain.
 const UNSURE = 0.4;
 const WAIT_MS = 300;
 
-/** One photo: what it shows, and where the phrases of any sentence are. */
+/** One photo: its caption, its regions, and the phrases of any sentence. */
 export function PhotoView(props: Props) {
   const { id } = props;
   const [details, setDetails] = useState<api.PhotoDetails | null>(null);
@@ -30,7 +30,7 @@ export function PhotoView(props: Props) {
   const field = useRef<HTMLTextAreaElement>(null);
   const caption = useCaption(id);
   const regions = useRegions(id);
-  const pointed = usePointed(id, sentence);
+  const grounding = useGrounding(id, sentence);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -38,7 +38,7 @@ export function PhotoView(props: Props) {
     setFailure("");
     setActive(null);
     setRegion(null);
-    api.photo(id, stop.signal).then(setDetails, (error) => api.wasStopped(error) || setFailure(api.lineOf(error)));
+    api.photo(id, stop.signal).then(setDetails, (error) => api.wasAborted(error) || setFailure(api.errorMessage(error)));
     return () => stop.abort();
   }, [id]);
 
@@ -51,8 +51,8 @@ export function PhotoView(props: Props) {
       </main>
     );
 
-  const phrases = pointed.phrases.map((phrase, place) => ({ ...phrase, place }));
-  const shown: Shown[] = phrases
+  const phrases = grounding.phrases.map((phrase, place) => ({ ...phrase, place }));
+  const shown: ShownBox[] = phrases
     .filter((phrase) => !phrase.absent || active === phrase.place)
     .flatMap((phrase) => phrase.boxes.slice(0, 1).map(({ box }) => ({ box, place: phrase.place })));
   const one = region === null ? null : regions[region];
@@ -99,7 +99,7 @@ export function PhotoView(props: Props) {
             ))}
           </ol>
           <p class="hint" aria-live="polite">
-            {pointed.note}
+            {grounding.note}
           </p>
         </section>
         {regions.length > 0 && (
@@ -148,7 +148,7 @@ export function PhotoView(props: Props) {
             <p class="photo-actions">
               <button onClick={() => props.onLike(id)}>More like this</button>
               <span class="steps">
-                <button class="quiet" onClick={() => props.onStep(-1)} aria-label="Photo before">
+                <button class="quiet" onClick={() => props.onStep(-1)} aria-label="Previous photo">
                   ←
                 </button>
                 <button class="quiet" onClick={() => props.onStep(1)} aria-label="Next photo">
@@ -221,7 +221,7 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
 
 const CROP = 56;
 
-/** The middle of a part of a photo, cut out of its thumbnail. */
+/** A region of a photo, cropped from its thumbnail. */
 function Crop({ id, photo, box }: { id: string; photo: api.PhotoDetails; box: api.Box }) {
   const [x1, y1, x2, y2] = box;
   const scale = CROP / Math.max(1, Math.min(x2 - x1, y2 - y1));
@@ -241,8 +241,8 @@ function useCaption(id: string) {
     setSaid({ text: "", note: "" });
     const stop = new AbortController();
     api.caption(id, stop.signal).then(
-      ({ captions }) => setSaid({ text: sentenceCase(captions[0]?.text ?? ""), note: "" }),
-      (error) => api.wasStopped(error) || setSaid({ text: "", note: api.lineOf(error) }),
+      ({ captions }) => setSaid({ text: capitalize(captions[0]?.text ?? ""), note: "" }),
+      (error) => api.wasAborted(error) || setSaid({ text: "", note: api.errorMessage(error) }),
     );
     return () => stop.abort();
   }, [id]);
@@ -262,7 +262,7 @@ function useRegions(id: string): api.DescribedRegion[] {
   return inDifferentWords(described).slice(0, MOST_REGIONS);
 }
 
-/** Of several regions with the same name, the first. */
+/** The first of several regions with the same phrase. */
 function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[] {
   const said = new Set<string>();
   return regions.filter(({ phrases }) => {
@@ -271,28 +271,28 @@ function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[]
   });
 }
 
-interface Pointed {
+interface GroundingState {
   id: string;
   sentence: string;
   phrases: api.GroundedPhrase[];
   note: string;
 }
 
-/** Where the phrases of a sentence are, asked once its writer pauses. */
-function usePointed(id: string, sentence: string): Pointed {
+/** The boxes of the phrases of a sentence, requested when the user stops typing. */
+function useGrounding(id: string, sentence: string): GroundingState {
   const none = { id, sentence, phrases: [], note: "" };
-  const [pointed, setPointed] = useState<Pointed>(none);
+  const [grounding, setGrounding] = useState<GroundingState>(none);
   useEffect(() => {
-    if (!sentence.trim()) return setPointed(none);
+    if (!sentence.trim()) return setGrounding(none);
     const stop = new AbortController();
     const asking = setTimeout(async () => {
-      setPointed((old) => (old.id === id ? { ...old, note: "Looking …" } : { ...none, note: "Looking …" }));
+      setGrounding((old) => (old.id === id ? { ...old, note: "Searching …" } : { ...none, note: "Searching …" }));
       try {
         const { phrases, unknown_words: unknown } = await api.ground(id, sentence, stop.signal);
-        const guessed = unknown.length ? `Not understood: ${unknown.map((word) => `“${word}”`).join(", ")}.` : "";
-        setPointed({ id, sentence, phrases, note: phrases.length ? guessed : "No noun phrase here yet. deixis reads English." });
+        const guessed = unknown.length ? `Unknown words: ${unknown.map((word) => `“${word}”`).join(", ")}.` : "";
+        setGrounding({ id, sentence, phrases, note: phrases.length ? guessed : "No noun phrase found yet. deixis understands English only." });
       } catch (error) {
-        if (!api.wasStopped(error)) setPointed({ ...none, note: api.lineOf(error) });
+        if (!api.wasAborted(error)) setGrounding({ ...none, note: api.errorMessage(error) });
       }
     }, WAIT_MS);
     return () => {
@@ -300,10 +300,10 @@ function usePointed(id: string, sentence: string): Pointed {
       stop.abort();
     };
   }, [id, sentence]);
-  return pointed.id === id ? pointed : none;
+  return grounding.id === id ? grounding : none;
 }
 
-const sentenceCase = (text: string) => (text ? `${text[0]!.toUpperCase()}${text.slice(1).replace(/[.\s]*$/, "")}.` : "");
+const capitalize = (text: string) => (text ? `${text[0]!.toUpperCase()}${text.slice(1).replace(/[.\s]*$/, "")}.` : "");
 
 const day = (taken: string | null) =>
   taken &&

@@ -1,4 +1,4 @@
-// Photos in rows of one height, each row as wide as the page: what is needed to show any part of many thousands.
+// A justified layout: photos in rows of equal height that fill the width of the page.
 export interface Sized {
   width: number;
   height: number;
@@ -7,7 +7,7 @@ export interface Sized {
 export interface Row {
   top: number;
   height: number; // of its pictures
-  first: number; // place of its first photo
+  first: number; // index of its first photo
   widths: number[];
 }
 
@@ -17,64 +17,64 @@ export interface Layout {
 }
 
 const GAP = 10;
-// A panorama or a tower would leave no room for others.
-const WIDEST = 2.6;
-const NARROWEST = 0.55;
+// Limits the share of a row that one photo takes.
+const MAX_RATIO = 2.6;
+const MIN_RATIO = 0.55;
 
-export function layoutOf(photos: readonly Sized[], width: number, wanted: number, below: number): Layout {
+export function layOut(photos: readonly Sized[], width: number, wanted: number, below: number): Layout {
   const rows: Row[] = [];
   let [top, first, ratios] = [0, 0, 0];
   const close = (end: number, isLast: boolean) => {
     const free = width - GAP * (end - first - 1);
     const height = isLast ? Math.min(wanted, free / ratios) : free / ratios;
-    const widths = photos.slice(first, end).map((photo) => ratioOf(photo) * height);
+    const widths = photos.slice(first, end).map((photo) => aspectRatio(photo) * height);
     rows.push({ top, height, first, widths });
     top += height + below + GAP;
     [first, ratios] = [end, 0];
   };
   photos.forEach((photo, place) => {
-    ratios += ratioOf(photo);
+    ratios += aspectRatio(photo);
     if ((width - GAP * (place - first)) / ratios <= wanted) close(place + 1, false);
   });
   if (first < photos.length) close(photos.length, true);
   return { rows, height: Math.max(0, top - GAP) };
 }
 
-/** The rows that touch a part of the page. */
+/** The rows that overlap a part of the page. */
 export function rowsBetween(layout: Layout, from: number, to: number): Row[] {
-  const begin = firstWith(layout.rows, (row) => row.top + row.height + 40 >= from);
-  const end = firstWith(layout.rows, (row) => row.top > to);
+  const begin = lowerBound(layout.rows, (row) => row.top + row.height + 40 >= from);
+  const end = lowerBound(layout.rows, (row) => row.top > to);
   return layout.rows.slice(begin, end);
 }
 
 export const rowOf = (layout: Layout, place: number) =>
-  layout.rows[firstWith(layout.rows, (row) => row.first > place) - 1];
+  layout.rows[lowerBound(layout.rows, (row) => row.first > place) - 1];
 
-/** Where an arrow leads from a photo. */
+/** The photo that an arrow key leads to. */
 export function neighbour(layout: Layout, place: number, key: string, count: number): number {
   if (key === "ArrowLeft") return Math.max(0, place - 1);
   if (key === "ArrowRight") return Math.min(count - 1, place + 1);
-  const here = firstWith(layout.rows, (row) => row.first > place) - 1;
+  const here = lowerBound(layout.rows, (row) => row.first > place) - 1;
   const there = layout.rows[here + (key === "ArrowUp" ? -1 : 1)];
   const row = layout.rows[here];
   if (!row || !there) return place;
-  return there.first + nearest(there, middleOf(row, place - row.first));
+  return there.first + nearest(there, centre(row, place - row.first));
 }
 
-export const leftOf = (row: Row, column: number) =>
+export const leftEdge = (row: Row, column: number) =>
   row.widths.slice(0, column).reduce((left, width) => left + width + GAP, 0);
 
-const middleOf = (row: Row, column: number) => leftOf(row, column) + row.widths[column]! / 2;
+const centre = (row: Row, column: number) => leftEdge(row, column) + row.widths[column]! / 2;
 
 function nearest(row: Row, x: number): number {
-  const distances = row.widths.map((_, column) => Math.abs(middleOf(row, column) - x));
+  const distances = row.widths.map((_, column) => Math.abs(centre(row, column) - x));
   return distances.indexOf(Math.min(...distances));
 }
 
-const ratioOf = (photo: Sized) =>
-  Math.min(WIDEST, Math.max(NARROWEST, photo.width > 0 && photo.height > 0 ? photo.width / photo.height : 1));
+const aspectRatio = (photo: Sized) =>
+  Math.min(MAX_RATIO, Math.max(MIN_RATIO, photo.width > 0 && photo.height > 0 ? photo.width / photo.height : 1));
 
-function firstWith(rows: readonly Row[], holds: (row: Row) => boolean): number {
+function lowerBound(rows: readonly Row[], holds: (row: Row) => boolean): number {
   let [low, high] = [0, rows.length];
   while (low < high) {
     const middle = (low + high) >> 1;

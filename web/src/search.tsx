@@ -1,14 +1,14 @@
 import type { RefObject } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { thumbnail } from "./api";
-import { MarkedField, type Spanned } from "./sentence";
+import { MarkedField, type MarkedPhrase } from "./sentence";
 
 interface Props {
   field: RefObject<HTMLTextAreaElement | null>;
   q: string;
   dropped: File | null;
   likeId: string;
-  phrases: readonly Spanned[];
+  phrases: readonly MarkedPhrase[];
   active: number | null;
   onActive: (place: number | null) => void;
   onType: (q: string, how: "push" | "replace") => void;
@@ -17,7 +17,7 @@ interface Props {
 
 const WAIT_MS = 220;
 
-/** Searches while somebody types; Enter does not wait. */
+/** Searches while the user types; Enter searches at once. */
 export function SearchBox({ field, q, dropped, likeId, onType, onFile, ...props }: Props) {
   const [text, setText] = useState(q);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -35,7 +35,7 @@ export function SearchBox({ field, q, dropped, likeId, onType, onFile, ...props 
     clearTimeout(waiting.current);
     waiting.current = setTimeout(() => search(words, q ? "replace" : "push"), WAIT_MS);
   };
-  const keyed = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Enter") search(text, q ? "replace" : "push");
     if (event.key === "ArrowDown") {
       event.preventDefault();
@@ -53,7 +53,7 @@ export function SearchBox({ field, q, dropped, likeId, onType, onFile, ...props 
         label="Search photos by a sentence"
         placeholder={picture ? "or in words" : "Two dogs in the snow"}
         onText={typed}
-        onKey={keyed}
+        onKey={onKeyDown}
       />
       <kbd aria-hidden="true">/</kbd>
       <button type="button" class="quiet by-photo" onClick={() => files.current?.click()} title="Or drop one anywhere">

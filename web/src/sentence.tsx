@@ -1,7 +1,7 @@
 import type { ComponentChildren, RefObject } from "preact";
 import { markOf } from "./colours";
 
-export interface Spanned {
+export interface MarkedPhrase {
   text: string;
   span: [number, number];
   place: number;
@@ -10,7 +10,7 @@ export interface Spanned {
 
 interface MarkedProps {
   text: string;
-  phrases: readonly Spanned[];
+  phrases: readonly MarkedPhrase[];
   active: number | null;
 }
 
@@ -21,7 +21,7 @@ function MarkedSentence({ text, phrases, active }: MarkedProps) {
   let at = 0;
   for (const { text: words, span, place, absent } of [...phrases].sort((one, other) => one.span[0] - other.span[0])) {
     const [begin, end] = span;
-    // Lies in the one before, or somebody has typed on since it was found.
+    // Overlaps the previous phrase, or the text has changed since.
     if (begin < at || letters.slice(begin, end).join("") !== words) continue;
     parts.push(letters.slice(at, begin).join(""));
     const mark = markOf(place);
@@ -51,14 +51,14 @@ interface FieldProps extends MarkedProps {
   onKey?: (event: KeyboardEvent) => void;
 }
 
-/** A field whose text is drawn behind it, so that its phrases can have colours while somebody types. */
+/** A text field with coloured phrases: the marked text is drawn behind it. */
 export function MarkedField({ text, phrases, active, ...props }: FieldProps) {
   const point = (event: PointerEvent) => {
     const below = document.elementsFromPoint(event.clientX, event.clientY);
     const phrase = below.find((each): each is HTMLElement => each instanceof HTMLElement && each.matches("mark.phrase"));
     props.onActive(phrase ? Number(phrase.dataset.place) : null);
   };
-  const keyed = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Enter") event.preventDefault();
     if (event.key === "Escape") props.field?.current?.blur();
     props.onKey?.(event);
@@ -79,7 +79,7 @@ export function MarkedField({ text, phrases, active, ...props }: FieldProps) {
         aria-label={props.label}
         placeholder={props.placeholder}
         onInput={(event) => props.onText(event.currentTarget.value.replaceAll("\n", " "))}
-        onKeyDown={keyed}
+        onKeyDown={onKeyDown}
         onPointerMove={point}
         onPointerLeave={() => props.onActive(null)}
       />

@@ -1,6 +1,7 @@
-"""Making grounded data: people answer small questions about photos and captions, and chains with boxes come of it.
+"""The annotation workbench: workers answer small questions about captioned photos, which give chains and boxes.
 
-Photos with captions come in; `events` are the truth, `state` is a fold over them by the table in `workflow`, questions
-come from state. `store` keeps it all in SQLite or PostgreSQL; what comes out is `deixis.data.records` again. Imports
-everything below it in the house, and neither the server nor the command.
+The paper's tasks are the transition table in `workflow`. Everything that people do is an event (`events`); the state of
+a photo is derived from its events (`state`), and the open questions from its state (`queue`). A judgement is one
+transaction (`judgements`, `transactions`) on SQLite or PostgreSQL (`database`, `schema`). `quality` checks the workers,
+`review` holds decisions, `help` the proposals of models, and `web` the server. `export` makes a data set again.
 """

@@ -1,33 +1,22 @@
-"""Everything that people do, as events that are never changed.
+"""Immutable events: everything that people and models do to a photo.
 
-An event is about one photo and has a number; those of a photo are in the order of their numbers. A judgement says what
-was asked (its `subject` names what was shown) and what was answered. An undo, and the discounting of a worker who was
-suspended, are events too: `in_force` says which events count at the end.
+The events of a photo are ordered by number. A judgement records its question (task and subject) and the answer. An
+undo, and the exclusion of a suspended worker's judgements, are events too; `effective_events` says which events count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from deixis.annotate.walks import XYXY, Answer, Task
+from deixis.annotate.workflow import XYXY, Answer, Task
 from deixis.errors import DeixisError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What all events have.
-
-    Attributes
-    ----------
-    number
-        Later events have larger ones.
-    worker
-        Who did it: an opaque id.
-    at
-        When, in seconds since 1970.
-    """
+    """Fields of all events: the running number, the opaque id of the worker, and the Unix time."""
 
     kind: ClassVar[str] = ""
 
@@ -35,27 +24,10 @@ class Event:
     worker: str
     at: float = 0.0
 
-    def body(self) -> dict[str, Any]:
-        """What this kind of event has beyond the others, for JSON."""
-        mine = [field.name for field in fields(self) if field.name not in ("number", "worker", "at")]
-        return {name: value for name in mine if (value := getattr(self, name)) is not None}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged(Event):
-    """An answer to a question.
-
-    Attributes
-    ----------
-    task, subject
-        What was asked; `deixis.annotate.questions.Question.subject`.
-    answer
-        One of the task's answers.
-    box
-        For the answer "drawn".
-    seconds
-        How long it took.
-    """
+    """An answer to a question; `subject` is that of `deixis.annotate.workflow.Question`."""
 
     kind: ClassVar[str] = "judged"
 
@@ -68,10 +40,9 @@ class Judged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped(Event):
-    """A worker gave a question back.
+    """A question returned without an answer; `bad_phrase` names a mention reported as not being a phrase.
 
-    `bad_phrase` names a mention that the worker says is none. What a worker wrote is kept apart, where it can be
-    forgotten.
+    The worker's remark is stored separately, because remarks can be deleted and events cannot.
     """
 
     kind: ClassVar[str] = "skipped"
@@ -83,8 +54,8 @@ class Skipped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ruled(Event):
-    """A reviewer's decision on a chain; `subject` is what its next question would be about."""
+class ChainDecision(Event):
+    """A reviewer's decision on a chain; `subject` is that of its next question."""
 
     kind: ClassVar[str] = "ruled"
 
@@ -93,8 +64,8 @@ class Ruled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marking(Event):
-    """A reviewer's decision on a phrase: `keep` it, `drop` it, or `add` a new one."""
+class PhraseDecision(Event):
+    """A decision on a phrase: one of `PHRASE_DECISIONS`."""
 
     kind: ClassVar[str] = "marking"
 
@@ -105,7 +76,7 @@ class Marking(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(Event):
-    """Takes back the event of that number."""
+    """Cancels the event with the number `event`."""
 
     kind: ClassVar[str] = "undone"
 
@@ -114,7 +85,7 @@ class Undone(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discounted(Event):
-    """What a worker said before this event in a task counts no more."""
+    """Excludes all earlier judgements of the worker `whom` in a task."""
 
     kind: ClassVar[str] = "discounted"
 
@@ -124,16 +95,12 @@ class Discounted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedLinks(Event):
-    """A model's word on which mentions of the photo are the same.
+    """A model's coreference probabilities for a photo.
 
-    Attributes
-    ----------
-    model, fingerprint
-        Which one.
     links
-        How likely each pair of mentions is the same, by the subject of the question about them.
+        Probability that two mentions name the same, by the subject of the link question.
     yes_from, no_below
-        It answers on its own from this probability on, and below that one; people are asked about the rest.
+        The model answers the question itself from the first probability on, and below the second.
     """
 
     kind: ClassVar[str] = "proposed links"
@@ -147,16 +114,12 @@ class ProposedLinks(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedBoxes(Event):
-    """A model's word on where things are.
+    """A model's boxes for a photo.
 
-    Attributes
-    ----------
-    model, fingerprint
-        Which one.
     boxes
-        For each mention its boxes, the best first: x1, y1, x2, y2, and how likely people find it good.
+        By mention id, best first: x1, y1, x2, y2 and the probability that workers accept the box.
     show_from
-        A box that is less likely good is not shown.
+        Lowest probability at which a box is shown.
     """
 
     kind: ClassVar[str] = "proposed boxes"
@@ -167,46 +130,46 @@ class ProposedBoxes(Event):
     show_from: float
 
 
-MARKINGS = ("keep", "drop", "add")
-_ALL = (Judged, Skipped, Ruled, Marking, Undone, Discounted, ProposedLinks, ProposedBoxes)
+PHRASE_DECISIONS = ("keep", "drop", "add")
+_ALL = (Judged, Skipped, ChainDecision, PhraseDecision, Undone, Discounted, ProposedLinks, ProposedBoxes)
 KINDS: dict[str, type[Event]] = {each.kind: each for each in _ALL}
 
 
-def event_from(kind: str, number: int, worker: str, at: float, body: dict[str, Any]) -> Event:
-    """An event from what a store kept of it.
+def make_event(kind: str, number: int, worker: str, at: float, body: dict[str, Any]) -> Event:
+    """Build an event from its database columns.
 
     Examples
     --------
-    >>> event_from("undone", 7, "ann", 0.0, {"event": 3})
+    >>> make_event("undone", 7, "ann", 0.0, {"event": 3})
     Undone(number=7, worker='ann', at=0.0, event=3)
     """
     if kind not in KINDS:
-        raise DeixisError(f"event {number}: this deixis knows no event of the kind {kind!r}; use a newer one")
+        raise DeixisError(f"event {number}: unknown event kind {kind!r}; install a newer version of deixis")
     typed = dict(body)
-    for name, make in (("task", Task), ("answer", Answer), ("box", tuple), ("types", tuple)):
+    for name, convert in (("task", Task), ("answer", Answer), ("box", tuple), ("types", tuple)):
         if name in typed:
-            typed[name] = make(typed[name])
+            typed[name] = convert(typed[name])
     return KINDS[kind](number=number, worker=worker, at=at, **typed)
 
 
-def in_force(events: Sequence[Event]) -> list[Event]:
-    """The events that count: not undone, and not of a worker who was discounted later.
+def effective_events(events: Sequence[Event]) -> list[Event]:
+    """Select the events that count: not undone, and not excluded by a later `Discounted`.
 
-    An undo can itself be undone, and so can a discounting.
+    An undo can be undone itself, and so can a `Discounted`.
 
     Examples
     --------
-    >>> said = Skipped(number=1, worker="ann", task=Task.LINK, subject="")
-    >>> [event.number for event in in_force([said, Undone(number=2, worker="ann", event=1)])]
+    >>> skipped = Skipped(number=1, worker="ann", task=Task.LINK, subject="")
+    >>> undo = Undone(number=2, worker="ann", event=1)
+    >>> effective_events([skipped, undo])
     []
-    >>> again = Undone(number=3, worker="ann", event=2)
-    >>> [event.number for event in in_force([said, Undone(number=2, worker="ann", event=1), again])]
+    >>> [event.number for event in effective_events([skipped, undo, Undone(number=3, worker="ann", event=2)])]
     [1]
     """
-    undone = undone_now(events)
+    undone = undone_events(events)
     discounted: set[tuple[str, Task]] = set()
     counted: list[Event] = []
-    for event in reversed(events):  # a discounting comes after what it takes back
+    for event in reversed(events):  # an exclusion comes after the judgements it excludes
         if event.number in undone or isinstance(event, Undone):
             continue
         if isinstance(event, Discounted):
@@ -216,16 +179,16 @@ def in_force(events: Sequence[Event]) -> list[Event]:
     return counted[::-1]
 
 
-def undone_now(events: Sequence[Event]) -> set[int]:
-    """The numbers of the events that are taken back, by an undo that is not taken back itself.
+def undone_events(events: Sequence[Event]) -> set[int]:
+    """Return the numbers of the events that are undone.
 
     Examples
     --------
-    >>> undone_now([Undone(number=2, worker="ann", event=1), Undone(number=3, worker="ann", event=2)])
+    >>> undone_events([Undone(number=2, worker="ann", event=1), Undone(number=3, worker="ann", event=2)])
     {2}
     """
     undone: set[int] = set()
-    for event in reversed(events):  # an undo comes after what it takes back
+    for event in reversed(events):  # an undo comes after the event it cancels
         if isinstance(event, Undone) and event.number not in undone:
             undone.add(event.event)
     return undone

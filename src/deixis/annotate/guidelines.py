@@ -1,6 +1,6 @@
-"""What workers are told about each task, with examples: ours at first, then as the project's owner edits them.
+"""The guidelines of each task, with examples. Owners can edit them.
 
-They are plain text. A blank line begins a paragraph, a line that begins with "- " is a point of a list.
+They are plain text: a blank line starts a paragraph, and a line that starts with "- " is a list item.
 """
 
 from __future__ import annotations
@@ -8,23 +8,23 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import select
 
-from deixis.annotate.changing import RefusedError
+from deixis.annotate.database import write_property
 from deixis.annotate.project import Project
-from deixis.annotate.store.schema import about
-from deixis.annotate.walks import Task
-from deixis.annotate.workflow import answers_to
+from deixis.annotate.schema import properties
+from deixis.annotate.transactions import RefusedError
+from deixis.annotate.workflow import Task, allowed_answers
 
-LONGEST_TEXT = 10_000
-LONGEST_EXAMPLE = 500
-MOST_EXAMPLES = 20
+MAX_TEXT_LENGTH = 10_000
+MAX_EXAMPLE_LENGTH = 500
+MAX_EXAMPLES = 20
 _KEY = "guidelines:"
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What is shown, the right answer, and why it is right."""
+    """An example: the shown phrase or box, the correct answer and the reason."""
 
     shown: str
     answer: str
@@ -33,7 +33,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Guideline:
-    """What workers are told about a task."""
+    """The guideline of a task."""
 
     text: str
     examples: tuple[Example, ...] = ()
@@ -72,7 +72,7 @@ DEFAULTS: dict[Task, Guideline] = {
     Task.DRAWING: Guideline(
         "Draw one box around something that the marked phrase names and that has no box yet.\n\n"
         "- As small as possible, with every visible part inside.\n"
-        "- One box for each thing, if they can be told apart: two dogs, two boxes. One box for a crowd.\n"
+        "- One box for each thing, if they can be distinguished: two dogs, two boxes. One box for a crowd.\n"
         "- If everything has a box already, or nothing can be drawn, say so.",
         (
             Example("“two dogs”, one has a box", "drawn", "The other dog needs a box of its own."),
@@ -101,35 +101,26 @@ DEFAULTS: dict[Task, Guideline] = {
 
 
 def read_guidelines(project: Project) -> dict[Task, Guideline]:
-    """What workers are told, for all tasks."""
     with project.database.reading() as connection:
-        rows = connection.execute(select(about.c.key, about.c.value).where(about.c.key.startswith(_KEY))).all()
+        rows = connection.execute(select(properties).where(properties.c.key.startswith(_KEY))).all()
     edited = {key.removeprefix(_KEY): _from_json(value) for key, value in rows}
     return {task: edited.get(task.value, DEFAULTS[task]) for task in Task}
 
 
 def write_guideline(project: Project, task: Task, guideline: Guideline) -> None:
-    """Keep what the owner wrote about a task.
-
-    Raises
-    ------
-    RefusedError
-        Where it is too long, or an example's answer is none of the task's.
-    """
-    if len(guideline.text) > LONGEST_TEXT or len(guideline.examples) > MOST_EXAMPLES:
-        raise RefusedError(f"guidelines have at most {LONGEST_TEXT:,} characters and {MOST_EXAMPLES} examples")
-    answers = [answer.value for answer in answers_to(task)]
+    if len(guideline.text) > MAX_TEXT_LENGTH or len(guideline.examples) > MAX_EXAMPLES:
+        raise RefusedError(f"a guideline has at most {MAX_TEXT_LENGTH:,} characters and {MAX_EXAMPLES} examples")
+    answers = [answer.value for answer in allowed_answers(task)]
     for example in guideline.examples:
         if example.answer not in answers:
             raise RefusedError(
-                f"{example.answer[:40]!r} is no answer in {task.value}; choose from: {', '.join(answers)}"
+                f"{example.answer[:40]!r} is not an answer of the task {task.value}; choose from: {', '.join(answers)}"
             )
-        if max(len(example.shown), len(example.why)) > LONGEST_EXAMPLE:
-            raise RefusedError(f"an example has at most {LONGEST_EXAMPLE} characters")
+        if max(len(example.shown), len(example.why)) > MAX_EXAMPLE_LENGTH:
+            raise RefusedError(f"an example has at most {MAX_EXAMPLE_LENGTH} characters")
     text = json.dumps(asdict(guideline)).replace("\\u0000", "")
     with project.database.writing() as connection:
-        connection.execute(delete(about).where(about.c.key == _KEY + task.value))
-        connection.execute(insert(about), {"key": _KEY + task.value, "value": text})
+        write_property(connection, _KEY + task.value, text)
 
 
 def _from_json(text: str) -> Guideline:

@@ -1,130 +1,237 @@
-"""Coreference links (§2.1): which mention is asked against which chain, and the chains that come of it.
+"""Coreference links (section 2.1 of the paper): which mention is compared with which chain, and the resulting chains.
 
-Mentions are placed one after the other, each asked against one mention of each chain that may hold it: at most |M|·|C|
-questions, not |M|². Never asked: a chain that holds a mention of the same caption, and mentions with no type in common.
-The likeliest chain, one with the same head noun, comes first, and the first "yes" ends the asking. Mentions whose types
-are not connected with each other at all cannot meet, so each such group goes its own way at the same time.
+Mentions are placed one after another. Each is compared with one mention of each chain that may hold it: at most |M|·|C|
+questions instead of |M|². Two mentions of the same caption, or without a common type, are never compared. The most
+probable chain, one with the same head noun, comes first, and the first "yes" ends the comparison. Mentions whose types
+are not connected form separate groups, which are linked independently.
 
-Where a model has proposed links, the chain that it finds likeliest comes first, and where it is sure, nobody is asked.
+If a model has proposed links, the chain with the highest probability comes first, and no worker is asked where the
+model is sure.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from deixis.annotate.events import Judged
-from deixis.annotate.help.proposals import LinkHelp
-from deixis.annotate.material import Marked
-from deixis.annotate.questions import subject
-from deixis.annotate.walks import Answer, Rules, Said, Stop, Task, Walk
-from deixis.annotate.workflow import Edge, begin, step
+from deixis.annotate.events import Judged, ProposedBoxes, ProposedLinks
+from deixis.annotate.material import CaptionMention
+from deixis.annotate.workflow import (
+    XYXY,
+    Answer,
+    DrawnBox,
+    ProposalSource,
+    Rules,
+    Status,
+    Task,
+    Transition,
+    WorkerAnswer,
+    WorkflowState,
+    apply_answer,
+    apply_automatic,
+    format_subject,
+)
 
-AnswerTo = Callable[[tuple[str, str]], Judged | None]
-"""What was said of a pair of mentions, the earlier one first, if anything was."""
+SAME_BOX_IOU = 0.5
+"""Boxes of two mentions of one chain with at least this IoU are one proposal."""
 
-Taken = tuple[int, Edge]
-"""The number of a judgement, and the row of the table that it led along."""
+_EPSILON = 1e-6
+
+Chain = tuple[CaptionMention, ...]
+
+FindAnswer = Callable[[tuple[str, str]], Judged | None]
+"""Finds the judgement on a pair of mention ids, the earlier mention first."""
+
+AppliedTransition = tuple[int, Transition]
+"""The number of an event and the transition it caused."""
+
+
+@dataclass(frozen=True)
+class LinkProposals:
+    """A model's answers to link questions.
+
+    withdrawn
+        Ids of mentions whose proposed links were rejected: the model may only answer "no" about them.
+    """
+
+    event: ProposedLinks
+    withdrawn: frozenset[str] = frozenset()
+
+    def withdraw(self, mentions: Iterable[CaptionMention]) -> LinkProposals:
+        return replace(self, withdrawn=self.withdrawn | {mention.id for mention in mentions})
+
+    def probability(self, mention: CaptionMention, chain: Sequence[CaptionMention]) -> float | None:
+        """Return the probability that a mention belongs to a chain, from the mean log odds of its pairs.
+
+        None if the model knows none of the pairs, such as those with a phrase added later.
+        """
+        links = self.event.links
+        pairs = (_pair_subject(other, mention) for other in chain)
+        found = [min(max(links[pair], _EPSILON), 1 - _EPSILON) for pair in pairs if pair in links]
+        if not found:
+            return None
+        mean = sum(math.log(probability / (1 - probability)) for probability in found) / len(found)
+        return 1 / (1 + math.exp(-mean))
+
+    def answer(self, mention: CaptionMention, chain: Sequence[CaptionMention], subject: str) -> Judged | None:
+        """Return the model's judgement; None if a worker has to be asked."""
+        probability = self.probability(mention, chain)
+        if probability is None or self.event.no_below <= probability < self.event.yes_from:
+            return None
+        answer = Answer.YES if probability >= self.event.yes_from else Answer.NO
+        if answer is Answer.YES and mention.id in self.withdrawn:
+            return None
+        number, worker = self.event.number, self.event.worker
+        return Judged(number=number, worker=worker, task=Task.LINK, subject=subject, answer=answer)
+
+
+def _pair_subject(one: CaptionMention, other: CaptionMention) -> str:
+    first, second = sorted((one, other), key=mention_order)
+    return f"{first.id} {second.id}"
+
+
+def mention_order(mention: CaptionMention) -> tuple[int, int]:
+    """Sort key: the order in which mentions are read."""
+    return mention.caption, mention.start
+
+
+def proposed_boxes_for(event: ProposedBoxes, mentions: Sequence[CaptionMention]) -> tuple[DrawnBox, ...]:
+    """Merge the boxes that a model proposes for the mentions of a chain, most probable first.
+
+    The probability of a box is the mean over the mentions with proposals of the probability of their same box.
+    """
+    proposing = sum(mention.id in event.boxes for mention in mentions)
+    listed = [
+        (mention.id, rank, (x1, y1, x2, y2), probability)
+        for mention in mentions
+        for rank, (x1, y1, x2, y2, probability) in enumerate(event.boxes.get(mention.id, ()))
+    ]
+    rated = []
+    for mention_id, rank, box, probability in listed:
+        best: dict[str, float] = {}
+        for other_id, _, other, other_probability in listed:
+            if _iou(box, other) >= SAME_BOX_IOU:
+                best[other_id] = max(best.get(other_id, 0.0), other_probability)
+        rated.append((sum(best.values()) / proposing, probability, f"p{event.number}:{mention_id}:{rank}", box))
+    kept: list[DrawnBox] = []
+    for mean, _, name, box in sorted(rated, key=lambda each: each[:2], reverse=True):
+        if mean >= event.show_from and all(_iou(box, other.xyxy) < SAME_BOX_IOU for other in kept):
+            kept.append(DrawnBox(name, box, event.worker, ProposalSource(event.model, round(mean, 3))))
+    return tuple(kept)
+
+
+def _iou(one: XYXY, other: XYXY) -> float:
+    """IoU of two boxes in plain Python: it runs for every answer, where NumPy's overhead would dominate."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    areas = ((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
+    return width * height / (sum(areas) - width * height)
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
-    """The chains of one group of mentions, as far as they are.
+class LinkingResult:
+    """The chains of one group of mentions so far.
 
-    Attributes
-    ----------
     chains
         Each as its mentions, in order.
-    asked
-        The pair to ask next; None when all mentions are placed.
-    taken
-        For each mention, the steps that placed it.
+    next_pair
+        The mention ids to compare next; None if all mentions are placed.
+    transitions
+        By mention id, the transitions that placed the mention.
     """
 
-    chains: tuple[tuple[Marked, ...], ...]
-    asked: tuple[str, str] | None
-    taken: dict[str, tuple[Taken, ...]]
+    chains: tuple[Chain, ...]
+    next_pair: tuple[str, str] | None
+    transitions: dict[str, tuple[AppliedTransition, ...]]
 
-    def linked_by(self, event: int, chain: Iterable[Marked], until: int | None = None) -> int:
-        """How many mentions of a chain a model put there, by the event of its proposals; `until` a later event.
+    def count_linked_by(self, event: int, chain: Iterable[CaptionMention], until: int | None = None) -> int:
+        """Count the mentions of a chain that the proposals of an event placed there.
 
-        Those that people have put there since were the model's at that time.
+        Links that workers confirmed after the event `until` were still the model's at that time and count too.
         """
-        joined = [self.taken[mention.id][-1] for mention in chain if self.taken[mention.id]]
+        last = [self.transitions[mention.id][-1] for mention in chain if self.transitions[mention.id]]
         return sum(
-            Answer.YES in edge.answers and (number == event or (until is not None and number > until))
-            for number, edge in joined
+            Answer.YES in transition.answers and (number == event or (until is not None and number > until))
+            for number, transition in last
         )
 
 
-def groups_by_type(mentions: Iterable[Marked]) -> list[list[Marked]]:
-    """Mentions that could end up in one chain, directly or through others, by their types.
+def groups_by_type(mentions: Iterable[CaptionMention]) -> list[list[CaptionMention]]:
+    """Group the mentions that could end up in one chain, directly or through others, by their types.
 
     Examples
     --------
-    >>> def mention(place, *types):
-    ...     return Marked(place, 0, 0, 1, types, "", "")
+    >>> def mention(name, *types):
+    ...     return CaptionMention(name, 0, 0, 1, types, "", "")
     >>> groups = groups_by_type([mention("a", "people"), mention("b", "scene"), mention("c", "scene", "vehicles")])
     >>> [[mention.id for mention in group] for group in groups]
     [['a'], ['b', 'c']]
     """
-    groups: list[tuple[set[str], list[Marked]]] = []
+    groups: list[tuple[set[str], list[CaptionMention]]] = []
     for mention in mentions:
         types, members = set(mention.types), [mention]
-        apart = []
-        for their_types, theirs in groups:
-            if types & their_types:
-                types |= their_types
-                members = theirs + members
+        separate = []
+        for other_types, others in groups:
+            if types & other_types:
+                types |= other_types
+                members = others + members
             else:
-                apart.append((their_types, theirs))
-        groups = [*apart, (types, members)]
-    ordered = [sorted(members, key=lambda mention: (mention.caption, mention.start)) for _, members in groups]
-    return sorted(ordered, key=lambda members: (members[0].caption, members[0].start))
+                separate.append((other_types, others))
+        groups = [*separate, (types, members)]
+    ordered = [sorted(members, key=mention_order) for _, members in groups]
+    return sorted(ordered, key=lambda members: mention_order(members[0]))
 
 
-def link(mentions: Sequence[Marked], answer_to: AnswerTo, rules: Rules, help_: LinkHelp | None = None) -> Linked:
-    """Place the mentions of one group, as far as answers reach, those of people before those of a model."""
-    chains: list[list[Marked]] = []
-    taken: dict[str, tuple[Taken, ...]] = {}
+def link_mentions(
+    mentions: Sequence[CaptionMention],
+    find_answer: FindAnswer,
+    rules: Rules,
+    proposals: LinkProposals | None = None,
+) -> LinkingResult:
+    """Place the mentions of one group as far as there are answers; workers' answers override the model's."""
+    chains: list[list[CaptionMention]] = []
+    transitions: dict[str, tuple[AppliedTransition, ...]] = {}
     for mention in mentions:
-        shown = _candidates(mention, chains, help_)
-        walk = begin(Walk(Stop.NEW, chains_left=tuple(shown)), rules)
-        steps: list[Taken] = []
-        while walk.at is Task.LINK:
-            name = walk.chains_left[0]
-            pair = (shown[name].id, mention.id)
-            said = answer_to(pair)
-            if said is None and help_ is not None:
-                said = help_.answer(mention, _named(name, chains), subject(pair))
-            if said is None:
-                return Linked(tuple(map(tuple, chains)), pair, taken | {mention.id: tuple(steps)})
-            walk, edge = step(walk, Said(said.answer, said.worker), rules)
-            if edge is None:
-                return Linked(tuple(map(tuple, chains)), pair, taken | {mention.id: tuple(steps)})
-            steps.append((said.number, edge))
-        taken[mention.id] = tuple(steps)
-        if walk.chain is None:
+        candidates = _candidate_chains(mention, chains, proposals)
+        state = apply_automatic(WorkflowState(Status.NEW, chains_left=tuple(candidates)), rules)
+        taken: list[AppliedTransition] = []
+        while state.stage is Task.LINK:
+            name = state.chains_left[0]
+            pair = (candidates[name].id, mention.id)
+            judged = find_answer(pair)
+            if judged is None and proposals is not None:
+                judged = proposals.answer(mention, _find_chain(name, chains), format_subject(pair))
+            transition = None
+            if judged is not None:
+                state, transition = apply_answer(state, WorkerAnswer(judged.answer, judged.worker), rules)
+            if judged is None or transition is None:
+                return LinkingResult(tuple(map(tuple, chains)), pair, transitions | {mention.id: tuple(taken)})
+            taken.append((judged.number, transition))
+        transitions[mention.id] = tuple(taken)
+        if state.chain is None:
             chains.append([mention])
         else:
-            _named(walk.chain, chains).append(mention)
-    return Linked(tuple(map(tuple, chains)), None, taken)
+            _find_chain(state.chain, chains).append(mention)
+    return LinkingResult(tuple(map(tuple, chains)), None, transitions)
 
 
-def _named(name: str, chains: Sequence[list[Marked]]) -> list[Marked]:
-    """The chain whose first mention has this id."""
+def _find_chain(name: str, chains: Sequence[list[CaptionMention]]) -> list[CaptionMention]:
+    """Chains are named by the id of their first mention."""
     return next(chain for chain in chains if chain[0].id == name)
 
 
-def _candidates(
-    mention: Marked, chains: Sequence[Sequence[Marked]], help_: LinkHelp | None = None
-) -> dict[str, Marked]:
-    """The mention to ask against, by the name of each chain that may hold this one; the likeliest chain first."""
+def _candidate_chains(
+    mention: CaptionMention, chains: Sequence[Sequence[CaptionMention]], proposals: LinkProposals | None = None
+) -> dict[str, CaptionMention]:
+    """Map the chains that may hold a mention to the mention to compare it with, most probable chain first."""
     found = []
     for chain in chains:
-        fitting = [other for other in chain if set(other.types) & set(mention.types)]
-        if fitting and all(other.caption != mention.caption for other in chain):
-            likely = help_.probability(mention, chain) if help_ else None
+        same_type = [other for other in chain if set(other.types) & set(mention.types)]
+        if same_type and all(other.caption != mention.caption for other in chain):
+            probability = proposals.probability(mention, chain) if proposals else None
             other_head = mention.head not in {other.head for other in chain}
-            found.append(((-likely if likely is not None else 0.0, other_head), chain[0].id, fitting[0]))
+            found.append(((-probability if probability is not None else 0.0, other_head), chain[0].id, same_type[0]))
     return {chain: shown for _, chain, shown in sorted(found, key=lambda each: each[0])}

@@ -1,4 +1,7 @@
-"""Who works in a project: invited by name, known to events by an opaque id only, and forgotten on request."""
+"""The workers of a project and their sessions.
+
+Workers are invited by name; events refer to them by an opaque id only, and their personal data can be deleted.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,36 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from deixis.annotate.project import Project
-from deixis.annotate.store import statements
-from deixis.annotate.store.schema import remarks, sessions, workers
+from deixis.annotate import schema
+from deixis.annotate.schema import remarks, sessions, workers
 from deixis.errors import DeixisError
 
-LONGEST_NAME = 100
-MODEL = "model"
-"""The role of what only proposes: nobody can have it, and it is in no list of people."""
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
 
-_UNKNOWN = "this invitation is not known, or was used; ask the project's owner for a new one"
+MAX_NAME_LENGTH = 100
+SESSION_SECONDS = 30 * 86400.0
+MODEL_ROLE = "model"
+"""The role of models that make proposals; they appear in no list of workers."""
 
 
 class NameTakenError(DeixisError):
-    """A name that somebody has already."""
+    """The name belongs to another worker."""
+
+
+class InvitationError(DeixisError):
+    """The invitation is unknown or was used."""
+
+    def __init__(self) -> None:
+        super().__init__("this invitation is unknown or was used already; ask the project's owner for a new one")
 
 
 class Role(StrEnum):
-    """What somebody may do: work; review too; or everything."""
+    """Rights: workers answer questions, reviewers also decide, owners may do everything."""
 
     WORKER = "worker"
     REVIEWER = "reviewer"
@@ -36,7 +47,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Somebody who works in a project; `name` is None once forgotten."""
+    """A member of a project, of any role; `name` is None after `forget_worker`."""
 
     id: str
     name: str | None
@@ -47,9 +58,17 @@ class Worker:
     forgotten: bool
 
     @property
-    def reviews(self) -> bool:
-        """Whether they may decide on their own."""
+    def can_review(self) -> bool:
         return self.role in (Role.REVIEWER, Role.OWNER)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A login; `assignment` is set for workers of an external workforce."""
+
+    worker: Worker
+    until: float
+    assignment: str | None = None
 
 
 def invite(
@@ -61,162 +80,167 @@ def invite(
     history_items: int = 0,
     history_accuracy: float = 0.0,
 ) -> tuple[str, str]:
-    """Invite somebody.
+    """Invite a worker and return their id and the token of the invitation, of which only a hash is stored.
 
-    Parameters
-    ----------
-    project
-        To which.
-    name
-        How they are called in it; no two have the same name.
-    role
-        What they may do.
-    vouched
-        The owner knows them, so that no history is asked for.
-    history_items, history_accuracy
-        What they have done elsewhere.
-
-    Returns
-    -------
-    tuple of str
-        Their id, and the token of their invitation, of which only a hash is kept.
+    A worker needs a record of work elsewhere (`history_items`, `history_accuracy`), unless the owner vouches for them.
     """
     name = name.strip()
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise DeixisError(f"{name[:LONGEST_NAME]!r} cannot be a name; give up to {LONGEST_NAME} printable characters")
-    worker, token = f"w{secrets.token_hex(6)}", secrets.token_urlsafe(24)
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
+    token = secrets.token_urlsafe(24)
     with project.database.writing() as connection:
         if connection.scalar(select(workers.c.id).where(workers.c.name == name)):
-            raise NameTakenError(f"{name}: there is somebody of that name already")
-        connection.execute(
-            insert(workers),
-            {
-                "id": worker,
-                "name": name,
-                "invitation": _hash(token),
-                "role": role.value,
-                "invited_at": project.clock(),
-                "vouched": vouched,
-                "history_items": history_items,
-                "history_accuracy": history_accuracy,
-                "forgotten": False,
-            },
+            raise NameTakenError(f"{name}: this name is taken; choose another one")
+        worker = add_worker(
+            connection,
+            name,
+            role=role,
+            vouched=vouched,
+            invited_at=project.clock(),
+            invitation=_hash(token),
+            history_items=history_items,
+            history_accuracy=history_accuracy,
         )
     return worker, token
 
 
-def invited(project: Project, token: str) -> Worker:
-    """Who holds an invitation."""
+def add_worker(connection: Connection, name: str, *, role: Role, vouched: bool, **values: Any) -> str:
+    """Insert a worker and return the new id."""
+    worker = f"w{secrets.token_hex(6)}"
+    row = {"id": worker, "name": name, "role": role.value, "vouched": vouched, "forgotten": False}
+    connection.execute(insert(workers), row | {"history_items": 0, "history_accuracy": 0.0} | values)
+    return worker
+
+
+def find_invitation(project: Project, token: str) -> Worker:
+    """Find the worker whom an invitation is for."""
     with project.database.reading() as connection:
         found = connection.scalar(select(workers.c.id).where(workers.c.invitation == _hash(token)))
         if found is None:
-            raise DeixisError(_UNKNOWN)
+            raise InvitationError
         return read_worker(connection, found)
 
 
-def accept(project: Project, token: str, password: str) -> Worker:
-    """Take an invitation, which is used up with it.
-
-    Parameters
-    ----------
-    project
-        To which they were invited.
-    token
-        That of the invitation.
-    password
-        The hash of the one they chose.
-    """
-    mine = workers.c.invitation == _hash(token)
+def accept_invitation(project: Project, token: str, password_hash: str) -> Worker:
+    """Accept an invitation, which cannot be used again."""
+    values = {"invitation": None, "password": password_hash, "joined_at": project.clock()}
     with project.database.writing() as connection:
-        taken = connection.execute(
-            update(workers)
-            .where(mine)
-            .values(invitation=None, password=password, joined_at=project.clock())
-            .returning(workers.c.id)
-        ).scalar()
-        if taken is None:
-            raise DeixisError(_UNKNOWN)
-        return read_worker(connection, taken)
+        invited = workers.c.invitation == _hash(token)
+        accepted = connection.scalar(update(workers).where(invited).values(**values).returning(workers.c.id))
+        if accepted is None:
+            raise InvitationError
+        return read_worker(connection, accepted)
 
 
-def invite_again(project: Project, worker: str) -> str:
-    """A new invitation for somebody, whose password and sessions end; its token."""
+def renew_invitation(project: Project, worker: str) -> str:
+    """Return the token of a new invitation; the worker's password and sessions become invalid."""
     token = secrets.token_urlsafe(24)
     with project.database.writing() as connection:
-        who = read_worker(connection, worker)
-        if who.forgotten:
-            raise DeixisError(f"{worker}: was forgotten; invite them under a name")
+        if read_worker(connection, worker).forgotten:
+            raise DeixisError(f"{worker}: the worker was forgotten; invite them under a new name")
         connection.execute(delete(sessions).where(sessions.c.worker == worker))
         values = {"invitation": _hash(token), "password": None}
         connection.execute(update(workers).where(workers.c.id == worker).values(**values))
     return token
 
 
-def change(project: Project, worker: str, *, role: Role | None = None, vouched: bool | None = None) -> Worker:
-    """Give somebody another role, or vouch for them."""
+def change_worker(project: Project, worker: str, *, role: Role | None = None, vouched: bool | None = None) -> None:
     values = ({"role": role.value} if role else {}) | ({"vouched": vouched} if vouched is not None else {})
     with project.database.writing() as connection:
         read_worker(connection, worker)
         if values:
             connection.execute(update(workers).where(workers.c.id == worker).values(**values))
-        return read_worker(connection, worker)
 
 
-def password_of(project: Project, name: str) -> tuple[str, str] | None:
-    """The id of somebody, by name, and the hash of their password; None where there is none."""
+def find_password(project: Project, name: str) -> tuple[str, str] | None:
+    """Return the id and the password hash of a worker, by name."""
     with project.database.reading() as connection:
         row = connection.execute(select(workers.c.id, workers.c.password).where(workers.c.name == name.strip())).first()
     return (row.id, row.password) if row is not None and row.password else None
 
 
-def set_password(project: Project, worker: str, password: str) -> None:
-    """Keep the hash of a new password; all sessions end."""
+def set_password(project: Project, worker: str, password_hash: str) -> None:
+    """Store a new password hash and end all sessions of the worker."""
     with project.database.writing() as connection:
         connection.execute(delete(sessions).where(sessions.c.worker == worker))
-        connection.execute(update(workers).where(workers.c.id == worker).values(password=password))
+        connection.execute(update(workers).where(workers.c.id == worker).values(password=password_hash))
 
 
-def forget(project: Project, name: str) -> Worker:
-    """Remove a person's name, invitation, password and remarks; what they judged stays, under an id without meaning."""
+def forget_worker(project: Project, name: str) -> Worker:
+    """Delete the personal data of a worker; their judgements stay under the opaque id."""
     with project.database.writing() as connection:
         worker = find_worker(connection, name)
         connection.execute(delete(remarks).where(remarks.c.worker == worker.id))
         connection.execute(delete(sessions).where(sessions.c.worker == worker.id))
-        connection.execute(
-            update(workers)
-            .where(workers.c.id == worker.id)
-            .values(name=None, invitation=None, password=None, forgotten=True)
-        )
+        values = {"name": None, "invitation": None, "password": None, "forgotten": True}
+        connection.execute(update(workers).where(workers.c.id == worker.id).values(**values))
     return worker
 
 
 def find_worker(connection: Connection, name_or_id: str) -> Worker:
-    """Somebody by name or id."""
     rows = select(workers.c.id).where((workers.c.name == name_or_id) | (workers.c.id == name_or_id))
-    found = connection.scalar(rows.where(workers.c.role != MODEL))
+    found = connection.scalar(rows.where(workers.c.role != MODEL_ROLE))
     if found is None:
-        raise DeixisError(f"{name_or_id}: nobody of that name is in this project")
+        raise DeixisError(f"{name_or_id}: no such worker in this project; deixis annotate status lists them")
     return read_worker(connection, found)
 
 
 def read_worker(connection: Connection, worker: str) -> Worker:
-    """Somebody by id."""
-    row = connection.execute(statements.WORKER, {"its_worker": worker}).first()
+    row = connection.execute(schema.WORKER, {"p_worker": worker}).first()
     if row is None:
-        raise DeixisError(f"there is no worker {worker!r} in this project")
-    return _worker(row)
+        raise DeixisError(f"no worker {worker!r} in this project")
+    return _make_worker(row)
 
 
-def worker_and_levels(connection: Connection, worker: str) -> tuple[Worker, dict[str, str]]:
-    """Somebody by id with the standings that are written down; other transactions that want the same wait."""
-    rows = connection.execute(statements.WORKER_AND_LEVELS, {"its_worker": worker}).all()
+def lock_worker(connection: Connection, worker: str) -> tuple[Worker, dict[str, str]]:
+    """Lock a worker and read them with their stored qualification levels by task."""
+    rows = connection.execute(schema.LOCK_WORKER_AND_LEVELS, {"p_worker": worker}).all()
     if not rows:
-        raise DeixisError(f"there is no worker {worker!r} in this project")
-    return _worker(rows[0]), {row.task: row.level for row in rows if row.task is not None}
+        raise DeixisError(f"no worker {worker!r} in this project")
+    return _make_worker(rows[0]), {row.task: row.level for row in rows if row.task is not None}
 
 
-def _worker(row: Any) -> Worker:
+def _make_worker(row: Any) -> Worker:
     return Worker(row.id, row.name, Role(row.role), row.vouched, row.history_items, row.history_accuracy, row.forgotten)
+
+
+def start_session(
+    project: Project, worker: str, *, seconds: float = SESSION_SECONDS, assignment: str | None = None
+) -> str:
+    """Log a worker in and return the session token, of which only a hash is stored."""
+    token = secrets.token_urlsafe(32)
+    now = project.clock()
+    row = {"hash": _hash(token), "worker": worker, "until": now + seconds, "assignment": assignment}
+    with project.database.writing() as connection:
+        connection.execute(delete(sessions).where(sessions.c.until <= now))
+        connection.execute(insert(sessions), row)
+    return token
+
+
+def find_session(project: Project, token: str) -> Session | None:
+    """Find the session of a token, unless it has expired."""
+    with project.database.reading() as connection:
+        row = connection.execute(select(sessions).where(sessions.c.hash == _hash(token))).first()
+        if row is None or row.until <= project.clock():
+            return None
+        worker = read_worker(connection, row.worker)
+        return None if worker.forgotten else Session(worker, row.until, row.assignment)
+
+
+def end_session(project: Project, token: str) -> None:
+    with project.database.writing() as connection:
+        connection.execute(delete(sessions).where(sessions.c.hash == _hash(token)))
+
+
+def csrf_token(token: str) -> str:
+    """Derive the CSRF token of a session, which pages send in a header that other sites cannot set.
+
+    Examples
+    --------
+    >>> csrf_token("a") == csrf_token("a"), csrf_token("a") == csrf_token("b")
+    (True, False)
+    """
+    return hashlib.sha256(f"csrf {token}".encode(errors="replace")).hexdigest()[:32]
 
 
 def _hash(token: str) -> str:

@@ -1,4 +1,4 @@
-"""How far a project is, how fast it goes, what it costs, and how good everybody's work is."""
+"""Progress of a project: finished photos, pace, cost, agreement, and the accuracy of the workers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from deixis.annotate.people import MODEL
+from deixis.annotate.people import MODEL_ROLE, lock_worker
 from deixis.annotate.project import Project
-from deixis.annotate.store.schema import checks, events, known, photos, questions, standings, workers
-from deixis.annotate.walks import Task
+from deixis.annotate.quality import Level, Qualification, read_levels, update_qualification
+from deixis.annotate.schema import checks, events, known_questions, photos, qualifications, questions, workers
+from deixis.annotate.workflow import Task
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
 
-_VOTED = (Task.REQUIREMENT, Task.COVERAGE)
-"""The tasks that several people are asked about the same thing."""
+_VOTING_TASKS = (Task.REQUIREMENT, Task.COVERAGE)
+"""Tasks in which several workers answer the same question."""
 
 _HOUR = 3600.0
-_LAST_S = 24 * _HOUR
+_RECENT_S = 24 * _HOUR
 
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """A task: open questions, judgements, mean seconds, questions with known answers, and agreement beyond chance."""
+    """A task: open questions, judgements, mean seconds, known questions, and Krippendorff's alpha."""
 
     task: Task
     open: int
@@ -37,7 +38,7 @@ class TaskProgress:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress:
-    """Somebody: what they did, how long it took, what it is worth, and how often they were right where it is known."""
+    """A worker: judgements, hours, pay, checked answers and their accuracy, and the level in each task."""
 
     worker: str
     name: str | None
@@ -51,10 +52,12 @@ class WorkerProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All of it.
+    """Progress of a project. The fields are JSON keys.
 
-    `hours_left` is what the unfinished photos take if they are like the finished ones; None where none is finished.
-    `per_hour` counts judgements over the last day on which there were any.
+    per_hour
+        Judgements per hour, over the last 24 hours with judgements.
+    hours_left
+        Estimate from the finished photos; None if there are none.
     """
 
     photos: int
@@ -70,8 +73,7 @@ class Progress:
     workers: tuple[WorkerProgress, ...]
 
 
-def progress(project: Project) -> Progress:
-    """Look at a project."""
+def read_progress(project: Project) -> Progress:
     settings = project.settings
     with project.database.reading() as connection:
         total, finished, waiting = connection.execute(
@@ -101,9 +103,9 @@ def progress(project: Project) -> Progress:
 
 
 def counted_seconds(project: Project) -> ColumnElement[float]:
-    """A question that somebody left open over lunch counts as the longest that is paid."""
-    most = project.settings.longest_item_s
-    return case((events.c.seconds > most, most), else_=events.c.seconds)
+    """Limit the time of an item, because workers leave pages open."""
+    longest = project.settings.longest_item_s
+    return case((events.c.seconds > longest, longest), else_=events.c.seconds)
 
 
 def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, ...]:
@@ -116,31 +118,31 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
             .group_by(events.c.worker)
         )
     }
-    right = {
+    checked = {
         row.worker: row
         for row in connection.execute(
-            select(checks.c.worker, func.count().label("n"), func.count().filter(checks.c.right).label("right"))
+            select(checks.c.worker, func.count().label("answers"), func.count().filter(checks.c.right).label("correct"))
             .where(checks.c.right.is_not(None))
             .group_by(checks.c.worker)
         )
     }
     levels: dict[str, dict[str, str]] = {}
-    for row in connection.execute(select(standings)):
+    for row in connection.execute(select(qualifications)):
         levels.setdefault(row.worker, {})[row.task] = row.level
     found = []
-    people = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL)
+    people = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL_ROLE)
     for row in connection.execute(people.order_by(workers.c.invited_at, workers.c.id)):
-        mine, known_ = done.get(row.id), right.get(row.id)
-        hours = float(mine.seconds or 0) / _HOUR if mine else 0.0
+        work, check = done.get(row.id), checked.get(row.id)
+        hours = float(work.seconds or 0) / _HOUR if work else 0.0
         found.append(
             WorkerProgress(
                 row.id,
                 row.name,
-                mine.judged if mine else 0,
+                work.judged if work else 0,
                 hours,
                 hours * project.settings.pay_per_hour,
-                known_.n if known_ else 0,
-                known_.right / known_.n if known_ else None,
+                check.answers if check else 0,
+                check.correct / check.answers if check else None,
                 levels.get(row.id, {}),
             )
         )
@@ -148,17 +150,17 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
 
 
 def _task(connection: Connection, task: Task) -> TaskProgress:
-    mine = events.c.task == task.value
-    judged = (events.c.kind == "judged") & mine & events.c.known.is_(None)
+    judged = (events.c.kind == "judged") & (events.c.task == task.value) & events.c.known.is_(None)
     count, mean = connection.execute(select(func.count(), func.avg(events.c.seconds)).where(judged)).one()
     waiting = connection.scalar(select(func.count()).select_from(questions).where(questions.c.task == task.value)) or 0
-    hidden = connection.scalar(select(func.count()).select_from(known).where(known.c.task == task.value)) or 0
-    agreement = _agreement(connection, task) if task in _VOTED else None
-    return TaskProgress(task, waiting, count, float(mean or 0.0), hidden, agreement)
+    same_task = known_questions.c.task == task.value
+    known = connection.scalar(select(func.count()).select_from(known_questions).where(same_task)) or 0
+    agreement = _agreement(connection, task) if task in _VOTING_TASKS else None
+    return TaskProgress(task, waiting, count, float(mean or 0.0), known, agreement)
 
 
 def _agreement(connection: Connection, task: Task) -> float | None:
-    """Krippendorff's alpha over what several people were asked; None where nothing tells agreement from chance."""
+    """Krippendorff's alpha; None where it is undefined."""
     rows = connection.execute(
         select(events.c.photo, events.c.worker, events.c.body)
         .where(events.c.kind == "judged", events.c.task == task.value, events.c.known.is_(None))
@@ -178,30 +180,30 @@ def _per_hour(connection: Connection) -> float:
     newest = connection.scalar(select(func.max(events.c.at)).where(events.c.kind == "judged"))
     if newest is None:
         return 0.0
-    recent = (events.c.kind == "judged") & (events.c.at > newest - _LAST_S)
+    recent = (events.c.kind == "judged") & (events.c.at > newest - _RECENT_S)
     count, oldest = connection.execute(select(func.count(), func.min(events.c.at)).where(recent)).one()
     return float(count / max((newest - oldest) / _HOUR, 1 / 60))
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """When an hour began, and how many judgements it brought."""
+    """Start of an hour, and the number of judgements in it."""
 
     at: float
     judged: int
 
 
-def pace(project: Project, most: int = 48) -> list[Hour]:
-    """The last hours in which anybody worked, the earliest first."""
-    began = func.round(events.c.at / _HOUR - 0.5).label("began")  # not every SQLite has a floor
-    chosen = select(began, func.count()).where(events.c.kind == "judged").group_by(began).order_by(began.desc())
+def read_pace(project: Project, limit: int = 48) -> list[Hour]:
+    """Count the judgements of the last hours with any, earliest first."""
+    hour = func.round(events.c.at / _HOUR - 0.5).label("hour")  # some SQLite builds have no floor()
+    chosen = select(hour, func.count()).where(events.c.kind == "judged").group_by(hour).order_by(hour.desc())
     with project.database.reading() as connection:
-        rows = connection.execute(chosen.limit(most)).all()
-    return [Hour(float(hour) * _HOUR, count) for hour, count in reversed(rows)]
+        rows = connection.execute(chosen.limit(limit)).all()
+    return [Hour(float(start) * _HOUR, count) for start, count in reversed(rows)]
 
 
 def _hours_left(project: Project, connection: Connection, total: int, finished: int) -> float | None:
-    """The hours of work on unfinished photos, from the mean of the finished ones less what was done on the others."""
+    """Estimate the hours left from the mean time of finished photos and the time already spent on the others."""
     if not finished:
         return None
     spent = func.coalesce(func.sum(counted_seconds(project)), 0.0)
@@ -216,26 +218,71 @@ def _hours_left(project: Project, connection: Connection, total: int, finished: 
     return max(each * (total - finished) - found.get(False, 0.0), 0.0) / _HOUR
 
 
-def pay_table(people: Sequence[WorkerProgress], currency: str) -> str:
-    """Hours and pay as CSV, for the accounts.
+def format_pay(workers: Sequence[WorkerProgress], currency: str) -> str:
+    """Format hours and pay as CSV.
 
     Examples
     --------
     >>> ann = WorkerProgress("w1", "Ann", 20, 0.5, 7.5, 4, 1.0, {})
-    >>> print(pay_table([ann], "EUR"), end="")
+    >>> print(format_pay([ann], "EUR"), end="")
     worker,name,judgements,hours,pay_EUR,known_answers,accuracy
     w1,Ann,20,0.5000,7.50,4,1.0000
     """
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["worker", "name", "judgements", "hours", f"pay_{currency}", "known_answers", "accuracy"])
-    for each in people:
+    for each in workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.4f}"
-        name = _no_formula(each.name or "")
+        name = _escape_formula(each.name or "")
         rows.writerow([each.worker, name, each.judged, f"{each.hours:.4f}", f"{each.pay:.2f}", each.checked, accuracy])
     return text.getvalue()
 
 
-def _no_formula(text: str) -> str:
-    """Spreadsheets run what begins with these."""
+def _escape_formula(text: str) -> str:
+    """Keep spreadsheets from evaluating a name as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSummary:
+    """The work of one worker."""
+
+    qualifications: tuple[Qualification, ...]
+    judged: dict[Task, int]
+    hours: float
+    pay: float
+    photos: int
+    finished: int
+
+
+def summarize_worker(project: Project, worker: str) -> WorkerSummary:
+    """Summarize the work of a worker; missing qualifications are computed and stored."""
+
+    def work(connection: Connection) -> WorkerSummary:
+        found, stored_levels = lock_worker(connection, worker)
+        levels = read_levels(project, connection, found, stored_levels)
+        judged = (events.c.worker == worker) & (events.c.kind == "judged")
+        rows = connection.execute(
+            select(events.c.task, func.count(), func.sum(counted_seconds(project)))
+            .where(judged)
+            .group_by(events.c.task)
+        ).all()
+        hours = sum(float(seconds or 0) for _, _, seconds in rows) / _HOUR
+        total, finished = connection.execute(
+            select(func.count(), func.count().filter(photos.c.finished)).where(photos.c.known.is_(False))
+        ).one()
+        return WorkerSummary(
+            tuple(
+                update_qualification(project, connection, worker, task)
+                if level is Level.TEST
+                else Qualification(task, level)
+                for task, level in levels.items()
+            ),
+            {Task(task): count for task, count, _ in rows},
+            hours,
+            hours * project.settings.pay_per_hour,
+            total,
+            finished,
+        )
+
+    return project.database.run(work)

@@ -1,48 +1,52 @@
-"""A project: a directory with a database, settings, and the photos that are annotated."""
+"""A project: a directory with a database, settings and the path of its photos."""
 
 from __future__ import annotations
 
 import json
 import random
+import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
+from deixis.annotate import schema
+from deixis.annotate.database import Database, read_property, write_property
 from deixis.annotate.material import Material
+from deixis.annotate.queue import rebuild_questions
+from deixis.annotate.schema import photos
 from deixis.annotate.settings import Settings, read_settings, write_settings
-from deixis.annotate.store.engine import Database
-from deixis.annotate.store.folds import Folds
-from deixis.annotate.store.schema import photos
-from deixis.annotate.waiting import summary, update_questions
+from deixis.annotate.transactions import SnapshotCache, photo_columns
 from deixis.errors import DeixisError
-from deixis.files.atomic import new_directory
+from deixis.storage.atomic import new_directory
 
-ABOUT = "project.json"
-SETTINGS = "settings.json"
-SQLITE = "annotations.sqlite"
-_AT_ONCE = 200
+PROJECT_FILE = "project.json"
+SETTINGS_FILE = "settings.json"
+SQLITE_FILE = "annotations.sqlite"
+_PHOTOS_PER_TRANSACTION = 200
+_ROWS_PER_BATCH = 1000
 
 
 @dataclass
 class Project:
-    """A project that is open. May be used by several threads, and by several processes at once.
+    """An open project. Several threads and several processes can use it at the same time.
 
     Attributes
     ----------
     folder
-        Its directory.
-    database, settings, folds
-        Where it is kept, what its owner decided, and the states of its photos.
+        The directory of the project.
+    database, settings, snapshots
+        Its database, its settings, and the cached states of its photos.
     images
-        The folder of its photos, where there is one.
-    clock, chance
-        For tests: the time in seconds, and the dice.
-    following
-        Whether settings were edited that not all photos follow yet.
+        The folder of its photos, if there are any.
+    clock, random
+        The time in seconds and the random generator; tests replace them.
+    settings_changing
+        Whether edited settings are not applied to all photos yet.
     """
 
     folder: Path
@@ -50,34 +54,21 @@ class Project:
     settings: Settings
     images: Path | None = None
     clock: Callable[[], float] = time.time
-    chance: random.Random = field(default_factory=random.SystemRandom)
-    following: bool = False
-    folds: Folds = field(init=False)
+    random: random.Random = field(default_factory=random.SystemRandom)
+    settings_changing: bool = False
+    snapshots: SnapshotCache = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin without any state."""
-        self.folds = Folds(self.settings)
+        self.snapshots = SnapshotCache(self.settings)
 
     def close(self) -> None:
-        """Close the database."""
         self.database.close()
 
 
 def make_project(
     folder: Path, *, url: str | None = None, images: Path | None = None, settings: Settings | None = None
 ) -> Project:
-    """Make a project without photos.
-
-    Parameters
-    ----------
-    folder
-        The directory to make.
-    url
-        Of a PostgreSQL database; a SQLite file in the directory otherwise.
-    images
-        The folder of the photos.
-    settings
-        What the owner decides; ``settings.json`` can be edited later.
+    """Create a project without photos; without `url` (PostgreSQL), its database is an SQLite file in the directory.
 
     Examples
     --------
@@ -88,96 +79,115 @@ def make_project(
     ...     (project.folder / "settings.json").is_file()
     True
     """
-    settings = settings or Settings()
-    about = {"format": "deixis-annotate", "database": url, "images": str(images.absolute()) if images else None}
+    about = {"format": schema.FORMAT, "database": url, "images": str(images.absolute()) if images else None}
     with new_directory(folder) as unfinished:
-        database = Database(url or _sqlite(unfinished))
+        database = Database(url or _sqlite_url(unfinished))
         try:
-            database.make()
+            database.create_tables()
         finally:
             database.close()
-        (unfinished / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-        write_settings(settings, unfinished / SETTINGS)
+        (unfinished / PROJECT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        write_settings(settings or Settings(), unfinished / SETTINGS_FILE)
     return open_project(folder)
 
 
 def open_project(folder: Path) -> Project:
-    """Open a project."""
+    """Open a project; `deixis.annotate.maintenance.open_for_work` also applies edited settings."""
+    path = folder / PROJECT_FILE
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        hint = "make one with: deixis annotate init PROJECT --data DATA"
+        hint = "create one with: deixis annotate init PROJECT --data DATA"
         raise DeixisError(f"{folder}: not an annotation project; {hint}") from None
     except OSError as error:
-        raise DeixisError(f"{folder / ABOUT}: cannot be read ({error.strerror or error})") from None
+        raise DeixisError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError) as error:
-        raise DeixisError(f"{folder / ABOUT}: damaged ({error})") from None
-    if not isinstance(about, dict) or about.get("format") != "deixis-annotate":
-        raise DeixisError(f"{folder / ABOUT}: does not say that it is an annotation project")
-    database = Database(about.get("database") or _sqlite(folder))
-    database.check()
+        raise DeixisError(f"{path}: damaged ({error})") from None
+    if not isinstance(about, dict) or about.get("format") != schema.FORMAT:
+        raise DeixisError(f"{path}: does not describe an annotation project")
+    database = Database(about.get("database") or _sqlite_url(folder))
+    database.check_version()
     images = about.get("images")
-    return Project(folder, database, read_settings(folder / SETTINGS), Path(images) if images else None)
+    return Project(folder, database, read_settings(folder / SETTINGS_FILE), Path(images) if images else None)
 
 
-def _sqlite(folder: Path) -> str:
-    return f"sqlite:///{folder.absolute() / SQLITE}"
+def _sqlite_url(folder: Path) -> str:
+    return f"sqlite:///{folder.absolute() / SQLITE_FILE}"
 
 
 def add_photos(project: Project, materials: Iterable[Material], *, known: bool = False) -> tuple[int, int]:
-    """Add photos, while others may be working; those that are there already stay as they are.
+    """Add photos, also while workers are active, and return how many were added and how many existed already.
 
-    Parameters
-    ----------
-    project
-        Where to.
-    materials
-        The photos.
-    known
-        They are only there for questions with known answers, and are not annotated.
-
-    Returns
-    -------
-    tuple of int
-        How many were added, and how many were there.
+    Existing photos stay unchanged. `known` photos are only a source of known questions and are not annotated.
     """
-    added = there = 0
-    block: list[Material] = []
-
-    def flush() -> None:
-        nonlocal added, there
-        if block:
-            with project.database.writing() as connection:
-                new = _add(project, connection, block, known)
-            added, there = added + new, there + len(block) - new
-            block.clear()
-
-    for material in materials:
-        block.append(material)
-        if len(block) == _AT_ONCE:
-            flush()
-    flush()
-    return added, there
+    added = existing = 0
+    remaining = iter(materials)
+    while block := list(islice(remaining, _PHOTOS_PER_TRANSACTION)):
+        with project.database.writing() as connection:
+            new = _insert_photos(project, connection, block, known)
+        added, existing = added + new, existing + len(block) - new
+    return added, existing
 
 
-def _add(project: Project, connection: Connection, materials: Sequence[Material], known: bool) -> int:
+def _insert_photos(project: Project, connection: Connection, materials: Sequence[Material], known: bool) -> int:
     ids = [material.photo for material in materials]
-    there = set(connection.scalars(select(photos.c.id).where(photos.c.id.in_(ids))))
-    place = connection.scalar(select(func.coalesce(func.max(photos.c.place), 0))) or 0
+    existing = set(connection.scalars(select(photos.c.id).where(photos.c.id.in_(ids))))
+    last = connection.scalar(select(func.coalesce(func.max(photos.c.place), 0))) or 0
     count = 0
     for material in materials:
-        if material.photo in there:
+        if material.photo in existing:
             continue
-        there.add(material.photo)
+        existing.add(material.photo)
         count += 1
-        connection.execute(insert(photos), _row(material, place + count, known))
+        row = {"id": material.photo, "place": last + count, "known": known, "material": material.as_json()}
+        row |= {"last_event": 0, "chains": 0, "waiting": 0, "finished": known}
+        connection.execute(insert(photos), row)
         if not known:
-            folded = project.folds.fold(material, ())
-            update_questions(connection, material.photo, place + count, folded.state)
-            connection.execute(update(photos).where(photos.c.id == material.photo).values(**summary(folded.state)))
+            state = project.snapshots.build(material, ()).state
+            rebuild_questions(connection, material.photo, last + count, state)
+            connection.execute(update(photos).where(photos.c.id == material.photo).values(**photo_columns(state)))
     return count
 
 
-def _row(material: Material, place: int, known: bool) -> dict[str, Any]:
-    row = {"id": material.photo, "place": place, "known": known, "material": material.as_json()}
-    return row | {"last_event": 0, "chains": 0, "waiting": 0, "finished": known}
+def backup_project(project: Project, out: Path) -> int:
+    """Copy a project, also while workers are active, and return the number of events in the copy.
+
+    The copy always uses SQLite, so no server is needed to open it.
+    """
+    with new_directory(out, inputs=[project.folder]) as folder:
+        copy = Database(_sqlite_url(folder))
+        copy.create_tables()
+        count = 0
+        with project.database.reading() as source, copy.writing() as target:
+            target.execute(delete(schema.properties))
+            for table in schema.metadata.sorted_tables:
+                rows = source.execution_options(yield_per=_ROWS_PER_BATCH).execute(select(table)).mappings()
+                for block in rows.partitions(_ROWS_PER_BATCH):
+                    target.execute(insert(table), [dict(row) for row in block])
+                    count += len(block) if table is schema.events else 0
+        copy.close()
+        about = json.loads((project.folder / PROJECT_FILE).read_text(encoding="utf-8"))
+        (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": None}, indent=2) + "\n", encoding="utf-8")
+        shutil.copyfile(project.folder / SETTINGS_FILE, folder / SETTINGS_FILE)
+    return count
+
+
+def read_secret(project: Project) -> bytes:
+    """Return the key that signs the ids and links of a project; it is created on first use."""
+    with project.database.writing() as connection:
+        found = read_property(connection, "secret")
+        if found is None:
+            found = secrets.token_hex(32)
+            write_property(connection, "secret", found)
+    return bytes.fromhex(found)
+
+
+def read_link(project: Project) -> str | None:
+    """Return the address at which the project was last served."""
+    with project.database.reading() as connection:
+        return read_property(connection, "link")
+
+
+def write_link(project: Project, link: str) -> None:
+    with project.database.writing() as connection:
+        write_property(connection, "link", link)

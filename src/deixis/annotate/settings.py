@@ -1,4 +1,4 @@
-"""Every threshold of a project in one place. A project keeps them in ``settings.json``, for its owner to edit."""
+"""The settings of a project, which its owner edits in ``settings.json``."""
 
 from __future__ import annotations
 
@@ -6,58 +6,57 @@ import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from deixis.annotate.walks import Rules
+from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
-from deixis.files.atomic import new_file
+from deixis.storage.atomic import new_file
 
 ORDERS = ("added", "uncertain")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a project's owner decides. The defaults are the paper's, where it states a number.
+    """Settings of a project. The defaults are the values of the Flickr30k Entities paper, where it states them.
 
     Attributes
     ----------
     judgements_to_end
-        How many must agree before a chain ends without a box, or with those it has (§2.2: two).
+        Equal answers needed to end a chain without a box, or with the boxes it has (§2.2: two).
     votes_to_review, bad_boxes_to_review
-        A vote still open with so many voices, or so many bad boxes in a row, go to the reviewers.
+        An undecided vote with this many answers, or this many bad boxes in a row, go to a reviewer.
     flags_to_hold
-        So many workers must call a phrase bad before it waits for a reviewer.
+        Number of workers who must report a phrase before it is held back for a reviewer.
     independent
-        Votes on one thing come from different people, and nobody judges a box of their own. False, with
+        Votes on one thing come from different workers, and no worker judges their own box. False, with
         `judgements_to_end` 1, for a person who works alone.
     history_items, history_accuracy
-        What a worker must have done elsewhere (§2.3: 500 items at 95 %), unless the owner vouches for them.
+        Record elsewhere that a worker needs (§2.3: 500 items at 95 %), unless the owner vouches for them.
     test_questions, test_accuracy, test_attempts
-        The qualification test of each task, and how often it may be tried.
+        Length of the qualification test of each task, accuracy to pass it, and number of attempts.
     first_items, first_accuracy, first_boxes_good
-        The first items after the test (§2.3: 30): for Drawing the share of boxes that pass Quality, for the other
-        tasks the accuracy on questions with known answers.
+        The first items after the test (§2.3: 30) and the accuracy on known questions that they need; in the drawing
+        task, the share of boxes that pass the quality task.
     hidden_share
-        Of later questions, how many have a known answer (§2.3: 2 %).
+        Share of known questions among later questions (§2.3: 2 %).
     rolling_items, rolling_accuracy
-        Over so many of the last known answers, or judged boxes, a worker must stay at least this good: in each task,
-        and in all hidden questions together.
+        Accuracy that a worker must keep over the last known questions or judged boxes: in each task, and in all hidden
+        questions together.
     good_box_iou
-        A drawn box is right, where the answer is known, from this IoU on.
+        Lowest IoU at which a drawn box is correct, where the answer is known.
     lease_s, held_at_once
-        How long a question waits for its worker, and how many one worker may hold.
+        Seconds for which a question is reserved for a worker, and how many questions a worker can hold.
     pay_per_hour, currency, longest_item_s
-        For the cost; a question that took longer counts as so many seconds.
+        For the cost; longer items count as `longest_item_s` seconds.
     merge_iou, merge_iou_other, never_merged
-        §2.3: boxes that overlap so far become one, those of type "other" at the second figure, and never boxes of
-        these types with each other.
+        §2.3: lowest IoU at which boxes are merged, the same for type "other", and pairs of types never merged.
     propose_links, propose_boxes
-        Let models propose which mentions are the same, and boxes: for people to accept or correct, and always marked.
+        Whether models propose links and boxes for workers to accept or correct. Proposals are always marked.
     links_yes_from, links_no_below
-        The model answers about a link on its own from this probability on, and below that one; people verify the chains
-        that come of it. 1 and 0 ask people about everything.
+        Probabilities from which on, and below which, the model answers a link question itself; workers verify the
+        resulting chains. 1 and 0 ask workers about everything.
     boxes_show_from
-        A box is proposed from this probability to be found good on.
+        Lowest probability of being accepted at which a box is proposed.
     order
-        "added": photos in the order in which they came; "uncertain": those first that models know least about.
+        "added": photos in the order in which they were added; "uncertain": the least certain proposals first.
     """
 
     judgements_to_end: int = 2
@@ -93,58 +92,55 @@ class Settings:
     order: str = "added"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
         shares = ("history_accuracy", "test_accuracy", "first_accuracy", "first_boxes_good", "hidden_share")
         bounds = ("links_yes_from", "links_no_below", "boxes_show_from")
         for name in (*shares, *bounds, "rolling_accuracy", "good_box_iou", "merge_iou", "merge_iou_other"):
             if not 0 <= getattr(self, name) <= 1:
-                raise DeixisError(f"{name} is {getattr(self, name)}; it is a share, from 0 to 1")
+                raise DeixisError(f"{name} is {getattr(self, name)}; use a value from 0 to 1")
         for name in ("judgements_to_end", "votes_to_review", "bad_boxes_to_review", "held_at_once", "rolling_items"):
             if getattr(self, name) < 1:
-                raise DeixisError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise DeixisError(f"{name} is {getattr(self, name)}; use at least 1")
         if self.links_no_below > self.links_yes_from:
             raise DeixisError(
-                f"links_no_below is {self.links_no_below}, links_yes_from {self.links_yes_from}; it cannot be above it"
+                f"links_no_below is {self.links_no_below}, links_yes_from {self.links_yes_from}; use a lower value"
             )
         if self.order not in ORDERS:
             raise DeixisError(f"order is {self.order!r}; choose one of: {', '.join(ORDERS)}")
         if self.lease_s <= 0:
-            raise DeixisError(f"lease_s is {self.lease_s}; a question must wait for its worker for some seconds")
+            raise DeixisError(f"lease_s is {self.lease_s}; use a positive number of seconds")
 
     @property
     def rules(self) -> Rules:
-        """The numbers of the table."""
         return Rules(self.judgements_to_end, self.votes_to_review, self.bad_boxes_to_review, self.flags_to_hold)
 
 
 def read_settings(path: Path) -> Settings:
-    """Settings from JSON; what is not there is as by default."""
+    """Read settings from a JSON file; missing ones have their defaults."""
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DeixisError(f"{path}: cannot be read as JSON ({error})") from None
-    if not isinstance(given, dict):
-        raise DeixisError(f"{path}: expected one JSON object with a project's settings")
+    if not isinstance(values, dict):
+        raise DeixisError(f"{path}: expected a JSON object with settings")
     known = {field.name: field for field in fields(Settings)}
-    for name, value in given.items():
+    for name, value in values.items():
         if name not in known:
-            raise DeixisError(f"{path}: there is no setting {name!r}; there are: {', '.join(known)}")
+            raise DeixisError(f"{path}: unknown setting {name!r}; choose from: {', '.join(known)}")
         default = known[name].default
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-            given[name] = float(value)
+            values[name] = float(value)
         elif name == "never_merged":
             if not isinstance(value, list) or not all(isinstance(pair, list) for pair in value):
                 raise DeixisError(f"{path}: {name} is {value!r}; expected pairs such as {json.dumps(default)}")
-            given[name] = tuple(tuple(pair) for pair in value)
+            values[name] = tuple(tuple(pair) for pair in value)
         elif type(value) is not type(default):
-            raise DeixisError(f"{path}: {name} is {value!r}; expected something like {default!r}")
+            raise DeixisError(f"{path}: {name} is {value!r}; expected a value like {default!r}")
     try:
-        return Settings(**given)
+        return Settings(**values)
     except DeixisError as error:
         raise DeixisError(f"{path}: {error}") from None
 
 
 def write_settings(settings: Settings, path: Path) -> None:
-    """All settings as JSON, for people to edit."""
     with new_file(path) as unfinished:
         unfinished.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")

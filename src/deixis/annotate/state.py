@@ -1,7 +1,7 @@
-"""The state of a photo: a fold over its events.
+"""The state of a photo, derived from its events.
 
-A judgement counts if, at its turn, it answers exactly the question that the state asks. So a judgement about something
-that an undo has taken away counts for nothing, and one about something that is still there keeps counting.
+A judgement counts if it answers exactly the question that the state asks at that point. So a judgement about something
+that an undo removed has no effect, and one about something that is still there keeps counting.
 """
 
 from __future__ import annotations
@@ -12,27 +12,57 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from deixis.annotate.events import Event, Judged, Marking, ProposedBoxes, ProposedLinks, Ruled, Skipped, in_force
-from deixis.annotate.help.proposals import LinkHelp, boxes_for
-from deixis.annotate.linking import Linked, Taken, groups_by_type, link
-from deixis.annotate.material import Marked, Material
-from deixis.annotate.questions import Question, subject
-from deixis.annotate.walks import DRAWN_AT_ONCE, DrawnBox, Rules, Said, Stop, Task, Vote, Walk
-from deixis.annotate.workflow import begin, step
+from deixis.annotate.events import (
+    ChainDecision,
+    Event,
+    Judged,
+    PhraseDecision,
+    ProposedBoxes,
+    ProposedLinks,
+    Skipped,
+    effective_events,
+)
+from deixis.annotate.linking import (
+    AppliedTransition,
+    Chain,
+    LinkingResult,
+    LinkProposals,
+    groups_by_type,
+    link_mentions,
+    mention_order,
+    proposed_boxes_for,
+)
+from deixis.annotate.material import CaptionMention, Material
+from deixis.annotate.workflow import (
+    TYPES_WITH_BOXES,
+    DrawnBox,
+    Question,
+    Rules,
+    Status,
+    Task,
+    WorkerAnswer,
+    WorkflowState,
+    apply_answer,
+    apply_automatic,
+    format_subject,
+)
 
 
 class Reason(StrEnum):
     """Why something waits for a reviewer."""
 
-    CYCLES = "people disagree again and again"
-    SAME_HEADS = "said to be several things, but all its head nouns are the same"
-    BAD_PHRASE = "said to be no phrase"
-    GIVEN_BACK = "given back by several"
+    UNDECIDED = "workers keep disagreeing"
+    SAME_HEADS = "names several things, but all head nouns are the same"
+    BAD_PHRASE = "reported as not being a phrase"
+    SKIPPED = "skipped by several workers"
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Something for a reviewer: the mention it is about, why, and the event that brought it."""
+    """Something for a reviewer: the mention, the reason and the event that caused it.
+
+    `holds_up` says whether the photo cannot be finished before the decision.
+    """
 
     reason: Reason
     mention: str
@@ -42,52 +72,36 @@ class ReviewItem:
 
 @dataclass(frozen=True, slots=True)
 class ChainState:
-    """A chain, its way through the tasks, and the judgements that led it there.
+    """A chain and its position in the workflow.
 
-    Attributes
-    ----------
-    mentions
-        In the order of the captions.
-    walk
-        Where it is; None while mentions may still join it.
-    taken
-        The judgements that counted, with the rows of the table that they led along.
-    undivided
-        Whether somebody said that it is not one thing, and its head nouns could not part it.
+    workflow
+        None while mentions may still join the chain.
+    transitions
+        The events that counted, with the transitions they caused.
+    unsplit
+        Whether a worker said that the chain names several things, but its head nouns are all the same.
     """
 
-    mentions: tuple[Marked, ...]
-    walk: Walk | None = None
-    taken: tuple[Taken, ...] = ()
-    undivided: bool = False
+    mentions: Chain
+    workflow: WorkflowState | None = None
+    transitions: tuple[AppliedTransition, ...] = ()
+    unsplit: bool = False
 
     @property
-    def shown(self) -> Marked:
-        """The mention that stands for the chain in the box tasks: the longest, the first of equals."""
+    def shown(self) -> CaptionMention:
+        """The mention shown in the box tasks: the longest, the first of equals."""
         return max(self.mentions, key=lambda mention: len(mention.text))
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of all its mentions."""
         return tuple(dict.fromkeys(name for mention in self.mentions for name in mention.types))
 
 
 @dataclass(frozen=True, slots=True)
 class PhotoState:
-    """What is known about a photo, and what is to be asked next.
+    """The chains of a photo in the order of their first mentions, the open questions and the open reviews.
 
-    Attributes
-    ----------
-    chains
-        In the order of their first mentions.
-    questions
-        All that can be asked now; different people can answer them at the same time.
-    review
-        What waits for a reviewer.
-    finished
-        Whether nothing is left to ask or to review.
-    counted
-        The numbers of the judgements that count.
+    `finished` says that nothing is left to ask or to review; `counted` holds the numbers of the judgements that count.
     """
 
     chains: tuple[ChainState, ...]
@@ -98,138 +112,128 @@ class PhotoState:
 
 
 @dataclass(slots=True)
-class _Heard:
-    """The events of a photo that are in force, sorted for looking up."""
+class _EventIndex:
+    """The effective events of a photo, by what they are about."""
 
-    linked: dict[str, Judged] = field(default_factory=dict)
-    verified: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
-    about_boxes: dict[str, list[Judged | Ruled]] = field(default_factory=lambda: defaultdict(list))
-    skipped: dict[tuple[Task, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    links: dict[str, Judged] = field(default_factory=dict)
+    verifications: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
+    box_events: dict[str, list[Judged | ChainDecision]] = field(default_factory=lambda: defaultdict(list))
+    skipped_by: dict[tuple[Task, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     skips: list[Skipped] = field(default_factory=list)
-    markings: dict[str, Marking] = field(default_factory=dict)
+    phrase_decisions: dict[str, PhraseDecision] = field(default_factory=dict)
     proposed_links: ProposedLinks | None = None
     proposed_boxes: ProposedBoxes | None = None
 
-    @classmethod
-    def of(cls, events: Sequence[Event]) -> _Heard:
-        heard = cls()
-        for event in in_force(events):
-            if isinstance(event, Judged) and event.task is Task.LINK:
-                heard.linked.setdefault(event.subject, event)
-            elif isinstance(event, Judged) and event.task is Task.VERIFY:
-                heard.verified[event.subject].append(event)
-            elif isinstance(event, Judged | Ruled):
-                heard.about_boxes[event.subject.partition(" ")[0]].append(event)
-            elif isinstance(event, Skipped):
-                heard.skipped[event.task, event.subject].add(event.worker)
-                heard.skips.append(event)
-            elif isinstance(event, Marking):
-                heard.markings[event.mention] = event
-            elif isinstance(event, ProposedLinks):
-                heard.proposed_links = event
-            elif isinstance(event, ProposedBoxes):
-                heard.proposed_boxes = event
-        return heard
+
+def _index_events(events: Sequence[Event]) -> _EventIndex:
+    index = _EventIndex()
+    for event in effective_events(events):
+        if isinstance(event, Judged) and event.task is Task.LINK:
+            index.links.setdefault(event.subject, event)
+        elif isinstance(event, Judged) and event.task is Task.VERIFY:
+            index.verifications[event.subject].append(event)
+        elif isinstance(event, Judged | ChainDecision):
+            index.box_events[event.subject.partition(" ")[0]].append(event)
+        elif isinstance(event, Skipped):
+            index.skipped_by[event.task, event.subject].add(event.worker)
+            index.skips.append(event)
+        elif isinstance(event, PhraseDecision):
+            index.phrase_decisions[event.mention] = event
+        elif isinstance(event, ProposedLinks):
+            index.proposed_links = event
+        elif isinstance(event, ProposedBoxes):
+            index.proposed_boxes = event
+    return index
 
 
-def photo_state(
+def derive_state(
     material: Material, events: Sequence[Event], rules: Rules | None = None, *, independent: bool = True
 ) -> PhotoState:
-    """Fold the events of a photo.
+    """Derive the state of a photo from all its events, in the order of their numbers.
 
-    Parameters
-    ----------
-    material
-        The photo.
-    events
-        All of its events, in the order of their numbers.
-    rules
-        The numbers in the rules.
-    independent
-        Whether votes on one thing come from different people, who did not draw it; False for a person alone.
+    `independent` says whether votes on one thing must come from different workers, none of whom drew it.
 
     Examples
     --------
     >>> from deixis.data.records import Caption, Photo
-    >>> from deixis.annotate.material import material_of
-    >>> from deixis.annotate.walks import Answer
-    >>> said = (Caption.from_text("A dog runs."), Caption.from_text("The dog jumps."))
-    >>> material = material_of(Photo("7", said, width=4, height=3))
-    >>> question = photo_state(material, []).questions[0]
+    >>> from deixis.annotate.material import prepare_photo
+    >>> from deixis.annotate.workflow import Answer
+    >>> captions = (Caption.from_text("A dog runs."), Caption.from_text("The dog jumps."))
+    >>> material = prepare_photo(Photo("7", captions, width=4, height=3))
+    >>> question = derive_state(material, []).questions[0]
     >>> question.task.value, question.mentions
     ('link', ('0:0-5', '1:0-7'))
     >>> yes = Judged(number=1, worker="ann", task=Task.LINK, subject=question.subject, answer=Answer.YES)
-    >>> photo_state(material, [yes]).questions[0].task.value
+    >>> derive_state(material, [yes]).questions[0].task.value
     'verify'
     """
     rules = rules or Rules()
-    heard = _Heard.of(events)
-    review = _flagged(heard, rules)
+    index = _index_events(events)
+    review = _reported_phrases(index, rules)
     held = {item.mention for item in review if item.holds_up}
-    mentions = _mentions(material, heard, held)
     counted: set[int] = set()
     chains: list[ChainState] = []
     questions: list[Question] = []
-    for group in groups_by_type(mentions):
-        linked, refusals = _linked(group, heard, rules)
-        counted.update(number for steps in linked.taken.values() for number, _ in steps)
-        counted.update(refusal.number for refusal in refusals)
-        if independent:  # who has refused what a model proposed is not asked about it again
-            for refusal in refusals:
-                heard.skipped[refusal.task, refusal.subject].add(refusal.worker)
-        if linked.asked:
-            questions.append(Question(material.photo, Task.LINK, linked.asked))
-            chains += [ChainState(chain, None, _steps_of(chain, linked.taken)) for chain in linked.chains]
+    for group in groups_by_type(_select_mentions(material, index, held)):
+        linking, rejections = _link_group(group, index, rules)
+        counted.update(number for taken in linking.transitions.values() for number, _ in taken)
+        counted.update(rejection.number for rejection in rejections)
+        if independent:  # a worker who rejected a chain of the model gets no question about it
+            for rejection in rejections:
+                index.skipped_by[rejection.task, rejection.subject].add(rejection.worker)
+        if linking.next_pair:
+            questions.append(Question(material.photo, Task.LINK, linking.next_pair))
+            chains += [ChainState(chain, None, _link_transitions(chain, linking)) for chain in linking.chains]
             continue
-        for chain in linked.chains:
-            whole = ChainState(chain, _whole(chain, linked, heard, rules), _steps_of(chain, linked.taken))
-            for part in _verified(whole, heard, refusals, rules):
-                part = _walked(part, heard, rules)
+        for chain in linking.chains:
+            linked = ChainState(chain, _start_chain(chain, linking, index, rules), _link_transitions(chain, linking))
+            for part in _verify_chain(linked, index, rejections, rules):
+                for event in index.box_events.get(part.shown.id, []):
+                    part = apply_box_event(part, event, rules)
                 chains.append(part)
-                if (question := question_of(material.photo, part, independent)) is not None:
+                if (question := next_question_about(material.photo, part, independent)) is not None:
                     questions.append(question)
-                review += _troubles(part, heard)
-    chains.sort(key=lambda chain: (chain.mentions[0].caption, chain.mentions[0].start))
-    counted.update(number for chain in chains for number, _ in chain.taken)
-    asked = tuple(_with_skips(question, heard) for question in questions)
-    finished = is_finished(chains, asked, review)
-    return PhotoState(tuple(chains), asked, tuple(review), finished, frozenset(counted))
+                review += _chain_reviews(part, index)
+    chains.sort(key=lambda chain: mention_order(chain.mentions[0]))
+    counted.update(number for chain in chains for number, _ in chain.transitions)
+    open_questions = tuple(_bar_skippers(question, index) for question in questions)
+    finished = _is_finished(chains, open_questions, review)
+    return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted))
 
 
-def is_finished(chains: Sequence[ChainState], questions: Sequence[Question], review: Sequence[ReviewItem]) -> bool:
-    """Whether nothing is left to ask, and nothing waits."""
+def _is_finished(chains: Sequence[ChainState], questions: Sequence[Question], review: Sequence[ReviewItem]) -> bool:
     waits = bool(questions) or any(item.holds_up for item in review)
-    return not waits and all(chain.walk is not None and chain.walk.ended for chain in chains)
+    return not waits and all(chain.workflow is not None and chain.workflow.ended for chain in chains)
 
 
-def phrases_in(material: Material, events: Sequence[Event]) -> list[Marked]:
-    """The mentions of a photo that were not dropped, also those that wait for a reviewer or for their chain."""
-    return _mentions(material, _Heard.of(events), set())
+def current_mentions(material: Material, events: Sequence[Event]) -> list[CaptionMention]:
+    """List the mentions that were not dropped, including those held back for a reviewer."""
+    return _select_mentions(material, _index_events(events), set())
 
 
-def _mentions(material: Material, heard: _Heard, held: set[str]) -> list[Marked]:
-    """The material's mentions, less those dropped or held back, with those that a reviewer has added."""
-    decided = {name: marking.decision for name, marking in heard.markings.items()}
-    out = held | {name for name, decision in decided.items() if decision == "drop"}
-    mentions = [mention for mention in material.mentions if mention.id not in out]
-    known = {mention.id for mention in material.mentions}
-    for name, marking in heard.markings.items():
-        if marking.decision == "add" and name not in known:
-            mentions.append(material.marked(name, marking.types))
-    return sorted(mentions, key=lambda mention: (mention.caption, mention.start))
+def _select_mentions(material: Material, index: _EventIndex, held: set[str]) -> list[CaptionMention]:
+    """Return the mentions of the material without dropped and held ones, and with those that a reviewer added."""
+    decisions = index.phrase_decisions
+    excluded = held | {name for name, decision in decisions.items() if decision.decision == "drop"}
+    mentions = [mention for mention in material.mentions if mention.id not in excluded]
+    original = {mention.id for mention in material.mentions}
+    for name, decision in decisions.items():
+        if decision.decision == "add" and name not in original:
+            mentions.append(material.mention_at(name, decision.types))
+    return sorted(mentions, key=mention_order)
 
 
-def _flagged(heard: _Heard, rules: Rules) -> list[ReviewItem]:
-    """Phrases that workers called bad and questions that several gave back, unless a reviewer has looked since."""
-    blamed: dict[tuple[Reason, str], dict[str, int]] = defaultdict(dict)
-    for skip in heard.skips:
+def _reported_phrases(index: _EventIndex, rules: Rules) -> list[ReviewItem]:
+    """List reported phrases and repeatedly skipped questions, unless a reviewer has decided since."""
+    reports: dict[tuple[Reason, str], dict[str, int]] = defaultdict(dict)
+    for skip in index.skips:
         name = skip.bad_phrase or skip.subject.partition(" ")[0]
-        marking = heard.markings.get(name)
-        if marking is None or marking.number < skip.number:
-            reason = Reason.BAD_PHRASE if skip.bad_phrase else Reason.GIVEN_BACK
-            blamed[reason, name].setdefault(skip.worker, skip.number)
+        decision = index.phrase_decisions.get(name)
+        if decision is None or decision.number < skip.number:
+            reason = Reason.BAD_PHRASE if skip.bad_phrase else Reason.SKIPPED
+            reports[reason, name].setdefault(skip.worker, skip.number)
     items = []
-    for (reason, name), workers in blamed.items():
+    for (reason, name), workers in reports.items():
         several = len(workers) >= rules.flags_to_hold
         if several or reason is Reason.BAD_PHRASE:
             holds_up = several and reason is Reason.BAD_PHRASE
@@ -237,129 +241,178 @@ def _flagged(heard: _Heard, rules: Rules) -> list[ReviewItem]:
     return sorted(items, key=lambda item: item.event)
 
 
-def _steps_of(chain: Iterable[Marked], taken: dict[str, tuple[Taken, ...]]) -> tuple[Taken, ...]:
-    return tuple(sorted((step for mention in chain for step in taken[mention.id]), key=lambda step: step[0]))
+def _link_transitions(chain: Chain, linking: LinkingResult) -> tuple[AppliedTransition, ...]:
+    taken = (applied for mention in chain for applied in linking.transitions[mention.id])
+    return tuple(sorted(taken, key=lambda applied: applied[0]))
 
 
-def _linked(group: Sequence[Marked], heard: _Heard, rules: Rules) -> tuple[Linked, list[Judged]]:
-    """Place the mentions of a group; what a model has put together and a person has refused is placed by people."""
-    help_ = LinkHelp(heard.proposed_links) if heard.proposed_links else None
-    refusals: list[Judged] = []
+def _link_group(
+    group: Sequence[CaptionMention], index: _EventIndex, rules: Rules
+) -> tuple[LinkingResult, list[Judged]]:
+    """Link a group without the proposals of chains that workers rejected; also return the rejections."""
+    proposals = LinkProposals(index.proposed_links) if index.proposed_links else None
+    rejections: list[Judged] = []
     while True:
-        linked = link(group, lambda pair: heard.linked.get(subject(pair)), rules, help_)
-        if help_ is None or linked.asked:
-            return linked, refusals
-        refused = []
-        for chain in linked.chains:
-            said = _verdict(chain, heard, refusals)
-            walk = _whole(chain, linked, heard, rules, said)
-            if said and step(walk, Said(said.answer, said.worker), rules)[0].at is Task.LINK:
-                refused.append(said)
-                help_ = help_.without(chain)
-        if not refused:
-            return linked, refusals
-        refusals += refused
+        linking = link_mentions(group, lambda pair: index.links.get(format_subject(pair)), rules, proposals)
+        if proposals is None or linking.next_pair:
+            return linking, rejections
+        rejected = []
+        for chain in linking.chains:
+            judged = _find_verification(chain, index, rejections)
+            if judged is None:
+                continue
+            workflow = _start_chain(chain, linking, index, rules, until=judged.number)
+            workflow, _ = apply_answer(workflow, WorkerAnswer(judged.answer, judged.worker), rules)
+            if workflow.stage is Task.LINK:
+                rejected.append(judged)
+                proposals = proposals.withdraw(chain)
+        if not rejected:
+            return linking, rejections
+        rejections += rejected
 
 
-def _whole(chain: tuple[Marked, ...], linked: Linked, heard: _Heard, rules: Rules, said: Judged | None = None) -> Walk:
-    """A chain that no mention may join any more, as it was when something was said of it."""
-    walk = _walk(chain, Stop.CHAIN, heard)
-    if event := heard.proposed_links:
-        proposed = linked.linked_by(event.number, chain, said.number if said else None)
-        walk = replace(walk, proposed_links=proposed, proposed_by=event.model)
-    return begin(walk, rules)
+def _start_chain(
+    chain: Chain, linking: LinkingResult, index: _EventIndex, rules: Rules, until: int | None = None
+) -> WorkflowState:
+    """Return the workflow state of a chain that no mention can join any more, as of the event `until`."""
+    workflow = _new_workflow(chain, Status.CHAIN, index)
+    if proposed := index.proposed_links:
+        linked = linking.count_linked_by(proposed.number, chain, until)
+        workflow = replace(workflow, proposed_by=proposed.model, proposed_links=linked)
+    return apply_automatic(workflow, rules)
 
 
-def _verdict(mentions: tuple[Marked, ...], heard: _Heard, refusals: Sequence[Judged]) -> Judged | None:
-    """What was said of a chain; a judgement that has refused what a model proposed is used up by that."""
-    about = subject(tuple(mention.id for mention in mentions))
-    return next((said for said in heard.verified.get(about, ()) if said not in refusals), None)
+def _find_verification(mentions: Chain, index: _EventIndex, rejections: Sequence[Judged]) -> Judged | None:
+    """Find the verification of a chain; one that rejected a model's chain counts only for that."""
+    subject = format_subject(tuple(mention.id for mention in mentions))
+    return next((judged for judged in index.verifications.get(subject, ()) if judged not in rejections), None)
 
 
-def _verified(chain: ChainState, heard: _Heard, refusals: Sequence[Judged], rules: Rules) -> Iterable[ChainState]:
-    """The chain after verification: itself, or its parts by head noun."""
-    walk, said = chain.walk, _verdict(chain.mentions, heard, refusals)
-    if walk is None or walk.at is not Task.VERIFY or said is None:
+def _verify_chain(
+    chain: ChainState, index: _EventIndex, rejections: Sequence[Judged], rules: Rules
+) -> Iterable[ChainState]:
+    """Yield the chain after verification: itself, or its parts by head noun."""
+    workflow, judged = chain.workflow, _find_verification(chain.mentions, index, rejections)
+    if workflow is None or workflow.stage is not Task.VERIFY or judged is None:
         yield chain
         return
-    walk, edge = step(walk, Said(said.answer, said.worker), rules)
-    steps = (*chain.taken, (said.number, edge)) if edge else chain.taken
-    parts: dict[str, list[Marked]] = defaultdict(list)
+    workflow, transition = apply_answer(workflow, WorkerAnswer(judged.answer, judged.worker), rules)
+    transitions = (*chain.transitions, (judged.number, transition)) if transition else chain.transitions
+    parts: dict[str, list[CaptionMention]] = defaultdict(list)
     for mention in chain.mentions:
-        parts[mention.head if walk.split else ""].append(mention)
+        parts[mention.head if workflow.split else ""].append(mention)
     for part in map(tuple, parts.values()):
-        yield ChainState(part, begin(_walk(part, Stop.READY, heard), rules), steps, walk.split and len(parts) == 1)
+        started = apply_automatic(_new_workflow(part, Status.READY, index), rules)
+        yield ChainState(part, started, transitions, workflow.split and len(parts) == 1)
 
 
-def _walk(mentions: tuple[Marked, ...], at: Stop, heard: _Heard) -> Walk:
-    at_once = any(DRAWN_AT_ONCE.intersection(mention.types) for mention in mentions)
-    boxes = boxes_for(heard.proposed_boxes, mentions) if heard.proposed_boxes else ()
-    return Walk(at, mentions=len(mentions), drawn_at_once=at_once, proposed_boxes=boxes)
+def _new_workflow(mentions: Chain, status: Status, index: _EventIndex) -> WorkflowState:
+    needs_boxes = any(TYPES_WITH_BOXES.intersection(mention.types) for mention in mentions)
+    boxes = proposed_boxes_for(index.proposed_boxes, mentions) if index.proposed_boxes else ()
+    return WorkflowState(status, mentions=len(mentions), needs_boxes=needs_boxes, proposed_boxes=boxes)
 
 
-def _walked(chain: ChainState, heard: _Heard, rules: Rules) -> ChainState:
-    """The chain after all judgements about its boxes, and all rulings."""
-    for said in heard.about_boxes.get(chain.shown.id, []):
-        chain = walk_on(chain, said, rules)
-    return chain
-
-
-def walk_on(chain: ChainState, said: Judged | Ruled, rules: Rules) -> ChainState:
-    """The chain after one more judgement about its boxes; the chain as it was where that is not what is asked."""
-    walk = chain.walk
-    if walk is None or said.subject != subject((chain.shown.id,), walk.boxes, walk.new_box):
+def apply_box_event(chain: ChainState, event: Judged | ChainDecision, rules: Rules) -> ChainState:
+    """Apply a judgement or decision about boxes; the chain is unchanged if that is not what is asked."""
+    workflow = chain.workflow
+    if workflow is None or event.subject != format_subject((chain.shown.id,), workflow.boxes, workflow.new_box):
         return chain
-    if isinstance(said, Ruled):
-        after, edge = step(replace(walk, at=Stop.REVIEW), Said(said.answer, said.worker), rules)
-    elif said.task is walk.at:
-        box = DrawnBox(f"b{said.number}", said.box, said.worker) if said.box else None
-        after, edge = step(walk, Said(said.answer, said.worker, box), rules)
+    if isinstance(event, ChainDecision):
+        workflow = replace(workflow, stage=Status.REVIEW)
+        answer = WorkerAnswer(event.answer, event.worker)
+    elif event.task is workflow.stage:
+        box = DrawnBox(f"b{event.number}", event.box, event.worker) if event.box else None
+        answer = WorkerAnswer(event.answer, event.worker, box)
     else:
         return chain
-    return replace(chain, walk=after, taken=(*chain.taken, (said.number, edge))) if edge is not None else chain
+    workflow, transition = apply_answer(workflow, answer, rules)
+    if transition is None:
+        return chain
+    return replace(chain, workflow=workflow, transitions=(*chain.transitions, (event.number, transition)))
 
 
-def question_of(photo: str, chain: ChainState, independent: bool) -> Question | None:
-    """What to ask about a chain, and whom not to ask."""
-    walk = chain.walk
-    if walk is None or not isinstance(walk.at, Task):
+def next_question_about(photo: str, chain: ChainState, independent: bool) -> Question | None:
+    """Return the open question about a chain, with the workers who must not answer it."""
+    workflow = chain.workflow
+    if workflow is None or not isinstance(workflow.stage, Task):
         return None
-    if walk.at is Task.VERIFY:
-        return Question(photo, walk.at, tuple(mention.id for mention in chain.mentions), proposal=_proposal(walk))
-    barred = _barred(walk) if independent else frozenset()
-    return Question(photo, walk.at, (chain.shown.id,), walk.boxes, walk.new_box, barred, _proposal(walk))
+    proposal = _describe_proposal(workflow)
+    if workflow.stage is Task.VERIFY:
+        return Question(photo, workflow.stage, tuple(mention.id for mention in chain.mentions), proposal=proposal)
+    barred = _barred_workers(workflow) if independent else frozenset()
+    shown = (chain.shown.id,)
+    return Question(photo, workflow.stage, shown, workflow.boxes, workflow.new_box, barred, proposal)
 
 
-def _proposal(walk: Walk) -> dict[str, Any] | None:
-    """What a model had to do with what is asked, for the page to say so."""
-    if walk.at is Task.VERIFY and walk.proposed_links:
-        return {"model": walk.proposed_by, "links": walk.proposed_links}
-    if walk.at is Task.QUALITY and walk.new_box and (by := walk.new_box.proposed):
-        return {"model": by.model, "probability": by.probability}
-    if walk.at is Task.DRAWING and walk.set_aside and (by := walk.set_aside.proposed):
-        return {"model": by.model, "box": list(walk.set_aside.xyxy)}
+def _describe_proposal(workflow: WorkflowState) -> dict[str, Any] | None:
+    """Describe what a model contributed to a question, for the page."""
+    if workflow.stage is Task.VERIFY and workflow.proposed_links:
+        return {"model": workflow.proposed_by, "links": workflow.proposed_links}
+    if workflow.stage is Task.QUALITY and workflow.new_box and (source := workflow.new_box.proposed):
+        return {"model": source.model, "probability": source.probability}
+    if workflow.stage is Task.DRAWING and (rejected := workflow.rejected_proposal) and rejected.proposed:
+        return {"model": rejected.proposed.model, "box": list(rejected.xyxy)}
     return None
 
 
-def _barred(walk: Walk) -> frozenset[str]:
-    """Who has answered already, or drew what is judged: drawing may end in a vote, so voters do not draw."""
-    if walk.new_box:
-        return frozenset({walk.new_box.worker})
-    votes: tuple[Vote, ...] = walk.covered if walk.boxes else walk.wanted
+def _barred_workers(workflow: WorkflowState) -> frozenset[str]:
+    """Return who drew the box to judge, or who has voted; voters do not draw, because drawing can end in a vote."""
+    if workflow.new_box:
+        return frozenset({workflow.new_box.worker})
+    votes = workflow.coverage_votes if workflow.boxes else workflow.requirement_votes
     return frozenset(vote.worker for vote in votes)
 
 
-def _with_skips(question: Question, heard: _Heard) -> Question:
-    skipped = heard.skipped.get((question.task, question.subject), set())
+def _bar_skippers(question: Question, index: _EventIndex) -> Question:
+    skipped = index.skipped_by.get((question.task, question.subject), set())
     return replace(question, barred=question.barred | skipped) if skipped else question
 
 
-def _troubles(chain: ChainState, heard: _Heard) -> Iterable[ReviewItem]:
-    walk = chain.walk
-    if walk is not None and walk.at is Stop.REVIEW:
-        yield ReviewItem(Reason.CYCLES, chain.shown.id, chain.taken[-1][0], holds_up=True)
-    if chain.undivided:
-        marking = heard.markings.get(chain.shown.id)
-        verified = next(number for number, edge in chain.taken if edge.at is Task.VERIFY)
-        if marking is None or marking.number < verified:
+def _chain_reviews(chain: ChainState, index: _EventIndex) -> Iterable[ReviewItem]:
+    workflow = chain.workflow
+    if workflow is not None and workflow.stage is Status.REVIEW:
+        yield ReviewItem(Reason.UNDECIDED, chain.shown.id, chain.transitions[-1][0], holds_up=True)
+    if chain.unsplit:
+        decision = index.phrase_decisions.get(chain.shown.id)
+        verified = next(number for number, transition in chain.transitions if transition.stage is Task.VERIFY)
+        if decision is None or decision.number < verified:
             yield ReviewItem(Reason.SAME_HEADS, chain.shown.id, verified)
+
+
+def extend_state(
+    state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules, *, independent: bool
+) -> PhotoState | None:
+    """Update the state of `events` by one judgement about boxes, which changes one chain only.
+
+    Returns None for all other events: `derive_state` has to derive the state from the beginning.
+    """
+    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.VERIFY):
+        return None
+    if any(isinstance(event, Skipped) for event in events):  # the state does not say who skipped a question
+        return None
+    shown = new.subject.partition(" ")[0]
+    position = next(
+        (i for i, chain in enumerate(state.chains) if chain.workflow is not None and chain.shown.id == shown), None
+    )
+    if position is None:
+        return None
+    before = state.chains[position]
+    chain = apply_box_event(before, new, rules)
+    if chain is before:
+        return state
+    if chain.workflow is None or chain.workflow.stage is Status.REVIEW:
+        return None
+    question = next_question_about(photo, chain, independent)
+    questions = tuple(
+        other
+        for old in state.questions
+        if (other := question if old.mentions == (chain.shown.id,) else old) is not None
+    )
+    chains = (*state.chains[:position], chain, *state.chains[position + 1 :])
+    return replace(
+        state,
+        chains=chains,
+        questions=questions,
+        finished=_is_finished(chains, questions, state.review),
+        counted=state.counted | {new.number},
+    )

@@ -1,178 +1,511 @@
-"""The six tasks as one table, to be read beside §2.1 and §2.2 of the Flickr30k Entities paper.
+"""The six annotation tasks as one transition table (Flickr30k Entities paper, sections 2.1 and 2.2).
 
-A mention walks through the coreference task until it is in a chain; the chain then walks through verification and the
-four box tasks until it is complete or not visual. `WORKFLOW` holds every step: in this place, after this answer, do
-that; the first row whose condition then holds says where to go. A row without answers is taken at once. Nothing here
-reads a clock, a file or a database.
+A mention passes through the link task until it is in a chain. The chain then passes through verification and the four
+box tasks until it is complete or not visual. `WORKFLOW` lists every transition: at this stage, after this answer,
+perform this action; the first row whose condition holds then gives the next stage. Rows without answers are taken
+automatically. This module reads no clock, file or database.
 
-Both votes of the paper follow one rule. The answer that leads to Drawing acts as soon as it is ahead, so at once when
-it is the first. The answer that ends the work needs two who gave it, and to be ahead. On a tie one more is asked.
+Both votes of the paper follow one rule. The answer that leads to drawing takes effect as soon as it is ahead, so at
+once if it comes first. The answer that ends the work needs two votes and a majority. A tie needs one more worker.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
 
-from deixis.annotate.steps import (
-    a_box_is_proposed,
-    a_box_is_wanted,
-    a_chain_is_left,
-    all_are_drawn,
-    always,
-    begin_votes_anew,
-    boxes_keep_failing,
-    coverage_cycles,
-    discard_the_box,
-    it_has_several_mentions,
-    its_type_needs_boxes,
-    join_the_chain,
-    keep_the_box,
-    links_were_proposed,
-    more_are_needed,
-    no_box_is_wanted,
-    nothing,
-    pass_the_chain_by,
-    requirement_cycles,
-    show_the_new_box,
-    show_the_proposed_box,
-    split_by_head_noun,
-    start_a_chain,
-    take_the_boxes_away,
-    take_the_proposals_back,
-    there_are_boxes,
-    vote_on_coverage,
-    vote_on_requirement,
-)
-from deixis.annotate.walks import Answer, Place, Rules, Said, Stop, Task, Walk
+XYXY = tuple[float, float, float, float]
+
+
+class Task(StrEnum):
+    """The tasks, in the order of the paper."""
+
+    LINK = "link"
+    VERIFY = "verify"
+    REQUIREMENT = "requirement"
+    DRAWING = "drawing"
+    QUALITY = "quality"
+    COVERAGE = "coverage"
+
+
+class Status(StrEnum):
+    """Stages at which no worker is asked."""
+
+    NEW = "new mention"
+    PLACED = "in a chain"
+    CHAIN = "whole chain"
+    READY = "ready for boxes"
+    COMPLETE = "complete"
+    NOT_VISUAL = "not visual"
+    REVIEW = "review"
+
+
+Stage = Task | Status
+
+
+class Answer(StrEnum):
+    """All answers; `allowed_answers` lists those of one task."""
+
+    YES = "yes"
+    NO = "no"
+    BOX = "box"
+    SCENE = "scene"
+    NO_BOX = "no box"
+    DRAWN = "drawn"
+    NO_MORE = "no more"
+    GOOD = "good"
+    BAD = "bad"
+    ALL = "all"
+    MORE = "more"
+
+
+TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
+"""Entity types whose chains skip the requirement task because they almost always need boxes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """One row of the table: where, which answers, what is done, on which condition, and where to."""
+class Rules:
+    """Thresholds used by the conditions of the table.
 
-    at: Place
+    judgements_to_end
+        Equal answers needed to end a chain without a box, or with the boxes it has: two in the paper, one for a person
+        who works alone.
+    votes_to_review
+        An undecided vote with this many answers goes to a reviewer.
+    bad_boxes_to_review
+        So does a chain with this many bad boxes in a row.
+    flags_to_hold
+        Number of workers who must report a phrase before it is held back for a reviewer.
+    """
+
+    judgements_to_end: int = 2
+    votes_to_review: int = 5
+    bad_boxes_to_review: int = 5
+    flags_to_hold: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalSource:
+    """The model that proposed something, and its probability."""
+
+    model: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnBox:
+    """A box drawn by a worker or proposed by a model. Its id never changes."""
+
+    id: str
+    xyxy: XYXY
+    worker: str
+    proposed: ProposalSource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question to one worker.
+
+    mentions
+        Mention ids: two for a link, all of a chain for verification, the longest of the chain for the box tasks.
+    boxes, new_box
+        The accepted boxes, and the box to judge.
+    barred
+        Workers who must not answer it: they drew the box, voted already or skipped the question.
+    proposal
+        What a model contributed, shown to the worker; None in projects without model help.
+    """
+
+    photo: str
+    task: Task
+    mentions: tuple[str, ...]
+    boxes: tuple[DrawnBox, ...] = ()
+    new_box: DrawnBox | None = None
+    barred: frozenset[str] = frozenset()
+    proposal: dict[str, Any] | None = None
+
+    @property
+    def subject(self) -> str:
+        """What is shown, as one line. A judgement counts only for the question with the same task and subject.
+
+        Examples
+        --------
+        >>> Question("7", Task.LINK, ("0:0-5", "1:2-9")).subject
+        '0:0-5 1:2-9'
+        """
+        return format_subject(self.mentions, self.boxes, self.new_box)
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON for the page, without the workers involved, whom the page must not reveal."""
+        return {
+            "task": self.task.value,
+            "photo": self.photo,
+            "mentions": list(self.mentions),
+            "boxes": [list(box.xyxy) for box in self.boxes],
+            "new_box": list(self.new_box.xyxy) if self.new_box else None,
+        } | ({"proposal": self.proposal} if self.proposal else {})
+
+
+def format_subject(mentions: tuple[str, ...], boxes: tuple[DrawnBox, ...] = (), new_box: DrawnBox | None = None) -> str:
+    """See `Question.subject`."""
+    return " ".join([*mentions, *(box.id for box in boxes), *([f"?{new_box.id}"] if new_box else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """One answer, as the table sees it."""
+
+    answer: Answer
+    worker: str
+    box: DrawnBox | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One vote of a worker."""
+
+    worker: str
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowState:
+    """The position of a mention, or later of its chain, in the workflow.
+
+    stage
+        The current stage.
+    chains_left
+        Of a mention: the chains it was not compared with yet, the next one first.
+    chain
+        Of a mention: the chain it joined; None if it starts one.
+    mentions, needs_boxes
+        Of a chain: the number of mentions, and whether one of them has a type in `TYPES_WITH_BOXES`.
+    split
+        Whether a worker said that the chain names several things.
+    requirement_votes, coverage_votes
+        Votes on whether a box is needed, and on whether the present boxes are all.
+    boxes, new_box
+        The boxes that passed the quality task, and the one waiting for it.
+    bad_boxes
+        Bad boxes since the last good one.
+    proposed_by, proposed_links
+        Of a chain: the model that added unconfirmed mentions, and how many.
+    proposed_boxes, rejected_proposal
+        A model's boxes not judged yet, and the one just found bad, which the drawing page offers as a start.
+    """
+
+    stage: Stage
+    chains_left: tuple[str, ...] = ()
+    chain: str | None = None
+    mentions: int = 1
+    needs_boxes: bool = False
+    split: bool = False
+    requirement_votes: tuple[Vote, ...] = ()
+    coverage_votes: tuple[Vote, ...] = ()
+    boxes: tuple[DrawnBox, ...] = ()
+    new_box: DrawnBox | None = None
+    bad_boxes: int = 0
+    proposed_by: str = ""
+    proposed_links: int = 0
+    proposed_boxes: tuple[DrawnBox, ...] = ()
+    rejected_proposal: DrawnBox | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.stage in (Status.COMPLETE, Status.NOT_VISUAL)
+
+    @property
+    def is_scene(self) -> bool:
+        """Whether most votes for no box called it a scene; the earlier answer wins a tie."""
+        kinds = Counter(vote.answer for vote in self.requirement_votes if vote.answer is not Answer.BOX)
+        return bool(kinds) and max(kinds, key=lambda kind: kinds[kind]) is Answer.SCENE
+
+
+# Actions. Their names are printed by `deixis annotate workflow` and in the history of a chain.
+
+
+def nothing(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return state
+
+
+def join_the_chain(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, chain=state.chains_left[0], chains_left=())
+
+
+def skip_the_chain(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, chains_left=state.chains_left[1:])
+
+
+def start_a_chain(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, chains_left=())
+
+
+def split_by_head_noun(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Each part with the same head noun continues as a chain of its own and is not verified again."""
+    return replace(state, split=True)
+
+
+def withdraw_the_proposals(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Workers are asked about the links that the model proposed; `deixis.annotate.state` links the mentions again."""
+    return state
+
+
+def vote_on_requirement(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Answering "no more" instead of drawing the first box is a vote for no box."""
+    vote = Answer.NO_BOX if answer.answer is Answer.NO_MORE else answer.answer
+    return replace(state, requirement_votes=(*state.requirement_votes, Vote(answer.worker, vote)))
+
+
+def vote_on_coverage(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Answering "no more" instead of drawing another box is a vote that all are drawn."""
+    vote = Answer.ALL if answer.answer is Answer.NO_MORE else answer.answer
+    return replace(state, coverage_votes=(*state.coverage_votes, Vote(answer.worker, vote)))
+
+
+def show_the_new_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, new_box=answer.box, rejected_proposal=None)
+
+
+def show_the_proposed_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """A model's box is judged like any other, before a worker draws."""
+    proposed = state.proposed_boxes
+    return replace(state, new_box=proposed[0], proposed_boxes=proposed[1:], rejected_proposal=None)
+
+
+def keep_the_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """The boxes have changed, so the vote on coverage starts again."""
+    assert state.new_box is not None  # noqa: S101 - only the quality task leads here
+    return replace(state, boxes=(*state.boxes, state.new_box), new_box=None, coverage_votes=(), bad_boxes=0)
+
+
+def discard_the_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """The other boxes and the votes about them stay. A model's box does not count as a failure of the workers."""
+    box = state.new_box
+    if box is not None and box.proposed:
+        return replace(state, new_box=None, rejected_proposal=box)
+    return replace(state, new_box=None, bad_boxes=state.bad_boxes + 1)
+
+
+def restart_the_votes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """A reviewer decided that something has to be drawn."""
+    return replace(state, requirement_votes=(), coverage_votes=(), new_box=None, bad_boxes=0)
+
+
+def remove_the_boxes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """A reviewer decided that there is nothing to draw."""
+    return replace(state, requirement_votes=(Vote(answer.worker, answer.answer),), boxes=(), new_box=None)
+
+
+# Conditions. Their names are printed too.
+
+
+def always(state: WorkflowState, rules: Rules) -> bool:
+    return True
+
+
+def a_chain_is_left(state: WorkflowState, rules: Rules) -> bool:
+    return bool(state.chains_left)
+
+
+def it_has_several_mentions(state: WorkflowState, rules: Rules) -> bool:
+    return state.mentions > 1
+
+
+def links_were_proposed(state: WorkflowState, rules: Rules) -> bool:
+    return state.proposed_links > 0
+
+
+def a_box_is_proposed(state: WorkflowState, rules: Rules) -> bool:
+    return bool(state.proposed_boxes)
+
+
+def its_type_needs_boxes(state: WorkflowState, rules: Rules) -> bool:
+    return state.needs_boxes
+
+
+def a_box_is_needed(state: WorkflowState, rules: Rules) -> bool:
+    return 2 * _count(state.requirement_votes, Answer.BOX) > len(state.requirement_votes)
+
+
+def no_box_is_needed(state: WorkflowState, rules: Rules) -> bool:
+    """A majority says scene or no box, and two agree on which; after a third judgement the majority is enough."""
+    votes = state.requirement_votes
+    kinds = Counter(vote.answer for vote in votes if vote.answer is not Answer.BOX)
+    agreed = max(kinds.values(), default=0) >= rules.judgements_to_end or len(votes) > rules.judgements_to_end
+    return 2 * kinds.total() > len(votes) and agreed
+
+
+def need_is_undecided(state: WorkflowState, rules: Rules) -> bool:
+    return len(state.requirement_votes) >= rules.votes_to_review
+
+
+def there_are_boxes(state: WorkflowState, rules: Rules) -> bool:
+    return bool(state.boxes)
+
+
+def all_are_drawn(state: WorkflowState, rules: Rules) -> bool:
+    votes = _count(state.coverage_votes, Answer.ALL)
+    return votes >= rules.judgements_to_end and 2 * votes > len(state.coverage_votes)
+
+
+def more_are_needed(state: WorkflowState, rules: Rules) -> bool:
+    return 2 * _count(state.coverage_votes, Answer.MORE) > len(state.coverage_votes)
+
+
+def coverage_is_undecided(state: WorkflowState, rules: Rules) -> bool:
+    return len(state.coverage_votes) >= rules.votes_to_review
+
+
+def boxes_keep_failing(state: WorkflowState, rules: Rules) -> bool:
+    return state.bad_boxes >= rules.bad_boxes_to_review
+
+
+def _count(votes: tuple[Vote, ...], answer: Answer) -> int:
+    return sum(vote.answer is answer for vote in votes)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One row of the table."""
+
+    stage: Stage
     answers: tuple[Answer, ...]
-    does: Callable[[Walk, Said], Walk]
-    when: Callable[[Walk, Rules], bool]
-    to: Place
+    action: Callable[[WorkflowState, WorkerAnswer], WorkflowState]
+    condition: Callable[[WorkflowState, Rules], bool]
+    target: Stage
 
     @property
-    def deed(self) -> str:
-        """What is done, in words."""
-        return self.does.__name__.replace("_", " ")
+    def action_text(self) -> str:
+        return self.action.__name__.replace("_", " ")
 
     @property
-    def condition(self) -> str:
-        """On which condition, in words."""
-        return self.when.__name__.replace("_", " ")
+    def condition_text(self) -> str:
+        return self.condition.__name__.replace("_", " ")
 
 
-_ANY_NEED = (Answer.BOX, Answer.SCENE, Answer.NO_BOX)
-_ANY_COVERAGE = (Answer.ALL, Answer.MORE)
+_NEED = (Answer.BOX, Answer.SCENE, Answer.NO_BOX)
+_COVERAGE = (Answer.ALL, Answer.MORE)
 
 # fmt: off
-WORKFLOW: tuple[Edge, ...] = (
+WORKFLOW: tuple[Transition, ...] = (
     # §2.1 Binary Coreference Link Annotation: "do these two mentions, of two captions, name the same?"
-    Edge(Stop.NEW,         (),                 nothing,             a_chain_is_left,         Task.LINK),
-    Edge(Stop.NEW,         (),                 start_a_chain,       always,                  Stop.PLACED),
-    Edge(Task.LINK,        (Answer.YES,),      join_the_chain,      always,                  Stop.PLACED),
-    Edge(Task.LINK,        (Answer.NO,),       pass_the_chain_by,   a_chain_is_left,         Task.LINK),
-    Edge(Task.LINK,        (Answer.NO,),       start_a_chain,       always,                  Stop.PLACED),
+    Transition(Status.NEW,       (),                nothing,                a_chain_is_left,         Task.LINK),
+    Transition(Status.NEW,       (),                start_a_chain,          always,                  Status.PLACED),
+    Transition(Task.LINK,        (Answer.YES,),     join_the_chain,         always,                  Status.PLACED),
+    Transition(Task.LINK,        (Answer.NO,),      skip_the_chain,         a_chain_is_left,         Task.LINK),
+    Transition(Task.LINK,        (Answer.NO,),      start_a_chain,          always,                  Status.PLACED),
     # §2.1 Coreference Chain Verification, once no mention is left that may join: "do all these mentions name the same?"
-    Edge(Stop.CHAIN,       (),                 nothing,             it_has_several_mentions, Task.VERIFY),
-    Edge(Stop.CHAIN,       (),                 nothing,             always,                  Stop.READY),
-    Edge(Task.VERIFY,      (Answer.YES,),      nothing,             always,                  Stop.READY),
-    Edge(Task.VERIFY,      (Answer.NO,),       take_the_proposals_back, links_were_proposed, Task.LINK),
-    Edge(Task.VERIFY,      (Answer.NO,),       split_by_head_noun,  always,                  Stop.READY),
+    Transition(Status.CHAIN,     (),                nothing,                it_has_several_mentions, Task.VERIFY),
+    Transition(Status.CHAIN,     (),                nothing,                always,                  Status.READY),
+    Transition(Task.VERIFY,      (Answer.YES,),     nothing,                always,                  Status.READY),
+    Transition(Task.VERIFY,      (Answer.NO,),      withdraw_the_proposals, links_were_proposed,     Task.LINK),
+    Transition(Task.VERIFY,      (Answer.NO,),      split_by_head_noun,     always,                  Status.READY),
     # §2.2 Box Requirement: "can a box be drawn, is it a scene or place, or can no box be drawn?"
-    Edge(Stop.READY,       (),                 nothing,             its_type_needs_boxes,    Task.DRAWING),
-    Edge(Stop.READY,       (),                 nothing,             always,                  Task.REQUIREMENT),
-    Edge(Task.REQUIREMENT, _ANY_NEED,          vote_on_requirement, no_box_is_wanted,        Stop.NOT_VISUAL),
-    Edge(Task.REQUIREMENT, _ANY_NEED,          vote_on_requirement, requirement_cycles,      Stop.REVIEW),
-    Edge(Task.REQUIREMENT, _ANY_NEED,          vote_on_requirement, a_box_is_wanted,         Task.DRAWING),
-    Edge(Task.REQUIREMENT, _ANY_NEED,          vote_on_requirement, always,                  Task.REQUIREMENT),
+    Transition(Status.READY,     (),                nothing,                its_type_needs_boxes,    Task.DRAWING),
+    Transition(Status.READY,     (),                nothing,                always,                  Task.REQUIREMENT),
+    Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    no_box_is_needed,        Status.NOT_VISUAL),
+    Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    need_is_undecided,       Status.REVIEW),
+    Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    a_box_is_needed,         Task.DRAWING),
+    Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    always,                  Task.REQUIREMENT),
     # §2.2 Box Drawing: "draw one new box, or say that no (further) box is needed"
-    Edge(Task.DRAWING,     (),                 show_the_proposed_box, a_box_is_proposed,     Task.QUALITY),
-    Edge(Task.DRAWING,     (Answer.DRAWN,),    show_the_new_box,    always,                  Task.QUALITY),
-    Edge(Task.DRAWING,     (Answer.NO_MORE,),  vote_on_coverage,    there_are_boxes,         Task.COVERAGE),
-    Edge(Task.DRAWING,     (Answer.NO_MORE,),  vote_on_requirement, always,                  Task.REQUIREMENT),
+    Transition(Task.DRAWING,     (),                show_the_proposed_box,  a_box_is_proposed,       Task.QUALITY),
+    Transition(Task.DRAWING,     (Answer.DRAWN,),   show_the_new_box,       always,                  Task.QUALITY),
+    Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_coverage,       there_are_boxes,         Task.COVERAGE),
+    Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_requirement,    always,                  Task.REQUIREMENT),
     # §2.2 Box Quality: "is the highlighted box good?"
-    Edge(Task.QUALITY,     (Answer.GOOD,),     keep_the_box,        always,                  Task.COVERAGE),
-    Edge(Task.QUALITY,     (Answer.BAD,),      discard_the_box,     boxes_keep_failing,      Stop.REVIEW),
-    Edge(Task.QUALITY,     (Answer.BAD,),      discard_the_box,     always,                  Task.DRAWING),
+    Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           always,                  Task.COVERAGE),
+    Transition(Task.QUALITY,     (Answer.BAD,),     discard_the_box,        boxes_keep_failing,      Status.REVIEW),
+    Transition(Task.QUALITY,     (Answer.BAD,),     discard_the_box,        always,                  Task.DRAWING),
     # §2.2 Box Coverage: "are all boxes drawn?"
-    Edge(Task.COVERAGE,    _ANY_COVERAGE,      vote_on_coverage,    all_are_drawn,           Stop.COMPLETE),
-    Edge(Task.COVERAGE,    _ANY_COVERAGE,      vote_on_coverage,    coverage_cycles,         Stop.REVIEW),
-    Edge(Task.COVERAGE,    _ANY_COVERAGE,      vote_on_coverage,    more_are_needed,         Task.DRAWING),
-    Edge(Task.COVERAGE,    _ANY_COVERAGE,      vote_on_coverage,    always,                  Task.COVERAGE),
-    # §2.3 Additional Review: a reviewer's word counts alone
-    Edge(Stop.REVIEW,      (Answer.ALL,),      nothing,             there_are_boxes,         Stop.COMPLETE),
-    Edge(Stop.REVIEW,      (Answer.BOX, Answer.MORE),     begin_votes_anew,    always,       Task.DRAWING),
-    Edge(Stop.REVIEW,      (Answer.SCENE, Answer.NO_BOX), take_the_boxes_away, always,       Stop.NOT_VISUAL),
+    Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       all_are_drawn,           Status.COMPLETE),
+    Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       coverage_is_undecided,   Status.REVIEW),
+    Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       more_are_needed,         Task.DRAWING),
+    Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       always,                  Task.COVERAGE),
+    # §2.3 Additional Review: the decision of one reviewer is final
+    Transition(Status.REVIEW,    (Answer.ALL,),     nothing,                there_are_boxes,         Status.COMPLETE),
+    Transition(Status.REVIEW,    (Answer.BOX, Answer.MORE),     restart_the_votes, always,           Task.DRAWING),
+    Transition(Status.REVIEW,    (Answer.SCENE, Answer.NO_BOX), remove_the_boxes, always,            Status.NOT_VISUAL),
 )
 # fmt: on
 
-
-# The same rows, found quickly.
-_AFTER_ANSWER: dict[tuple[Place, Answer], tuple[Edge, ...]] = {
-    (edge.at, answer): tuple(other for other in WORKFLOW if other.at is edge.at and answer in other.answers)
-    for edge in WORKFLOW
-    for answer in edge.answers
+_AFTER_ANSWER: dict[tuple[Stage, Answer], tuple[Transition, ...]] = {
+    (row.stage, answer): tuple(other for other in WORKFLOW if other.stage is row.stage and answer in other.answers)
+    for row in WORKFLOW
+    for answer in row.answers
 }
-_AT_ONCE: dict[Place, tuple[Edge, ...]] = {
-    edge.at: tuple(other for other in WORKFLOW if other.at is edge.at and not other.answers)
-    for edge in WORKFLOW
-    if not edge.answers
+_AUTOMATIC: dict[Stage, tuple[Transition, ...]] = {
+    row.stage: tuple(other for other in WORKFLOW if other.stage is row.stage and not other.answers)
+    for row in WORKFLOW
+    if not row.answers
 }
-_NOBODY = Said(Answer.YES, "")
-"""For steps that look at no answer."""
+_NO_ANSWER = WorkerAnswer(Answer.YES, "")
+"""Passed to actions of automatic transitions, which ignore it."""
 
 
-def answers_to(place: Place) -> tuple[Answer, ...]:
-    """The answers that a task, or a reviewer, may give.
+def allowed_answers(stage: Stage) -> tuple[Answer, ...]:
+    """List the answers that a task, or a reviewer, accepts.
 
     Examples
     --------
-    >>> [answer.value for answer in answers_to(Task.QUALITY)]
+    >>> [answer.value for answer in allowed_answers(Task.QUALITY)]
     ['good', 'bad']
     """
-    return tuple(dict.fromkeys(answer for edge in WORKFLOW if edge.at is place for answer in edge.answers))
+    return tuple(dict.fromkeys(answer for row in WORKFLOW if row.stage is stage for answer in row.answers))
 
 
-def step(walk: Walk, said: Said, rules: Rules) -> tuple[Walk, Edge | None]:
-    """Take the step that an answer leads to, and those after it that need none.
+def apply_answer(state: WorkflowState, answer: WorkerAnswer, rules: Rules) -> tuple[WorkflowState, Transition | None]:
+    """Take the transition of an answer and the automatic ones after it.
 
-    Returns
-    -------
-    tuple of Walk and Edge
-        Where it is now, and the row of the table; the walk as it was, and None, where no row fits the answer.
+    Returns the unchanged state and None if no row fits the answer.
 
     Examples
     --------
-    >>> walk, _ = step(Walk(Task.REQUIREMENT), Said(Answer.BOX, "ann"), Rules())
-    >>> walk.at.value
+    >>> state, _ = apply_answer(WorkflowState(Task.REQUIREMENT), WorkerAnswer(Answer.BOX, "ann"), Rules())
+    >>> state.stage.value
     'drawing'
-    >>> walk, edge = step(walk, Said(Answer.NO_MORE, "bob"), Rules())
-    >>> walk.at.value, edge.deed
+    >>> state, transition = apply_answer(state, WorkerAnswer(Answer.NO_MORE, "bob"), Rules())
+    >>> state.stage.value, transition.action_text
     ('requirement', 'vote on requirement')
     """
-    for edge in _AFTER_ANSWER.get((walk.at, said.answer), ()):
-        after = edge.does(walk, said)
-        if edge.when(after, rules):
-            return begin(replace(after, at=edge.to), rules), edge
-    return walk, None
+    for row in _AFTER_ANSWER.get((state.stage, answer.answer), ()):
+        after = row.action(state, answer)
+        if row.condition(after, rules):
+            return apply_automatic(replace(after, stage=row.target), rules), row
+    return state, None
 
 
-def begin(walk: Walk, rules: Rules) -> Walk:
-    """Take the steps that need no answer.
+def apply_automatic(state: WorkflowState, rules: Rules) -> WorkflowState:
+    """Take the transitions that need no answer.
 
     Examples
     --------
-    >>> begin(Walk(Stop.READY, drawn_at_once=True), Rules()).at.value
+    >>> apply_automatic(WorkflowState(Status.READY, needs_boxes=True), Rules()).stage.value
     'drawing'
     """
-    for edge in _AT_ONCE.get(walk.at, ()):
-        if edge.when(walk, rules):
-            return begin(replace(edge.does(walk, _NOBODY), at=edge.to), rules)
-    return walk
+    for row in _AUTOMATIC.get(state.stage, ()):
+        if row.condition(state, rules):
+            return apply_automatic(replace(row.action(state, _NO_ANSWER), stage=row.target), rules)
+    return state
+
+
+def workflow_rows() -> list[tuple[str, str, str, str, str]]:
+    """Describe the table in words: stage, answers, action, condition and next stage.
+
+    Examples
+    --------
+    >>> workflow_rows()[2]
+    ('link', 'yes', 'join the chain', '', 'in a chain')
+    """
+    return [
+        (
+            row.stage.value,
+            ", ".join(answer.value for answer in row.answers),
+            "" if row.action is nothing else row.action_text,
+            "" if row.condition is always else row.condition_text,
+            row.target.value,
+        )
+        for row in WORKFLOW
+    ]

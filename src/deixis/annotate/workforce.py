@@ -1,17 +1,16 @@
-"""Assignments of an outside workforce: who was sent, for how many questions, and how many are answered."""
+"""Assignments of an external workforce, such as Mechanical Turk."""
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from deixis.annotate.changing import RefusedError
-from deixis.annotate.people import Role, read_worker
+from deixis.annotate.people import Role, add_worker, read_worker
 from deixis.annotate.project import Project
-from deixis.annotate.store.schema import assignments, workers
+from deixis.annotate.schema import assignments, workers
+from deixis.annotate.transactions import RefusedError
 
 OPEN, APPROVED = "open", "approved"
 _PREFIX = "outside "
@@ -19,20 +18,10 @@ _PREFIX = "outside "
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What somebody from outside has taken on.
+    """A batch of `items` questions that one worker accepted; `done` counts the answered ones.
 
-    Attributes
-    ----------
-    id, hit
-        As the workforce names them.
-    worker
-        Who, as the project names them.
-    items, done
-        How many questions are asked for, and how many are answered.
-    submit_to
-        Where to send the form that hands it in.
-    state
-        Open, until the workforce was told that it is approved.
+    `id` and `hit` are the names used by the workforce, `worker` the id in the project, and `submit_to` the address to
+    which the page submits the finished assignment.
     """
 
     id: str
@@ -45,35 +34,24 @@ class Assignment:
 
     @property
     def is_done(self) -> bool:
-        """Whether it can be handed in."""
+        """Whether it can be submitted."""
         return self.done >= self.items or self.state != OPEN
 
 
-def begin_assignment(
-    project: Project, assignment: str, hit: str, outside: str, items: int, submit_to: str
+def start_assignment(
+    project: Project, assignment: str, hit: str, external_worker: str, items: int, submit_to: str
 ) -> Assignment:
-    """Somebody from outside begins, or comes back to, an assignment.
+    """Start an assignment, or continue one, under the names used by the workforce.
 
-    Whoever comes for the first time is added as a worker. The workforce has asked for their history, so the project
-    vouches for them; tests and hidden questions are the same for all.
-
-    Parameters
-    ----------
-    project
-        Where.
-    assignment, hit, outside
-        The assignment, its HIT, and the worker, as the workforce names them.
-    items
-        How many questions are asked for.
-    submit_to
-        Where to send the form that hands it in.
+    New workers are added. The workforce has checked their history, so the project vouches for them; tests and hidden
+    questions are the same as for other workers.
     """
     with project.database.writing() as connection:
-        worker = _worker(project, connection, outside)
+        worker = _find_or_add_worker(project, connection, external_worker)
         found = find_assignment(connection, assignment)
         if found is not None:
             if found.worker != worker or found.hit != hit:
-                raise RefusedError("this assignment is somebody else's")
+                raise RefusedError("this assignment belongs to another worker")
             return found
         row = {"id": assignment, "hit": hit, "worker": worker, "items": items, "done": 0}
         row |= {"submit_to": submit_to, "begun_at": project.clock(), "state": OPEN}
@@ -81,57 +59,52 @@ def begin_assignment(
         return Assignment(assignment, hit, worker, items, 0, submit_to)
 
 
-def _worker(project: Project, connection: Connection, outside: str) -> str:
-    name = f"{_PREFIX}{outside}"
+def _find_or_add_worker(project: Project, connection: Connection, external_worker: str) -> str:
+    name = f"{_PREFIX}{external_worker}"
     columns = (workers.c.id, workers.c.role, workers.c.password, workers.c.invitation)
     found = connection.execute(select(*columns).where(workers.c.name == name)).first()
     if found is not None:
-        if found.role != Role.WORKER or found.password or found.invitation:  # was invited under such a name
-            raise RefusedError("this name is somebody else's")
+        if found.role != Role.WORKER or found.password or found.invitation:  # an invited worker has this name
+            raise RefusedError("this name belongs to another worker")
         return str(found.id)
-    worker = f"w{secrets.token_hex(6)}"
-    row = {"id": worker, "name": name, "role": Role.WORKER.value, "invited_at": project.clock(), "vouched": True}
-    row |= {"joined_at": project.clock(), "history_items": 0, "history_accuracy": 0.0, "forgotten": False}
-    connection.execute(insert(workers), row)
-    return worker
+    now = project.clock()
+    return add_worker(connection, name, role=Role.WORKER, vouched=True, invited_at=now, joined_at=now)
 
 
 def find_assignment(connection: Connection, assignment: str) -> Assignment | None:
-    """An assignment by the workforce's name."""
     row = connection.execute(select(assignments).where(assignments.c.id == assignment)).first()
-    return _from(row) if row is not None else None
+    return _make_assignment(row) if row is not None else None
 
 
-def count_item(connection: Connection, assignment: str, more: int = 1) -> Assignment:
-    """One more question of an assignment is answered, or one less."""
-    mine = assignments.c.id == assignment
-    connection.execute(update(assignments).where(mine).values(done=assignments.c.done + more))
+def count_item(connection: Connection, assignment: str, change: int = 1) -> Assignment:
+    """Change the number of answered questions."""
+    same = assignments.c.id == assignment
+    connection.execute(update(assignments).where(same).values(done=assignments.c.done + change))
     found = find_assignment(connection, assignment)
     if found is None:
-        raise RefusedError("this assignment is not known")
+        raise RefusedError("unknown assignment")
     return found
 
 
-def all_assignments(project: Project, hit: str | None = None) -> list[Assignment]:
-    """All assignments, or those of a HIT, in the order in which they began."""
+def list_assignments(project: Project, hit: str | None = None) -> list[Assignment]:
+    """List all assignments, or those of one HIT, oldest first."""
     chosen = select(assignments).order_by(assignments.c.begun_at, assignments.c.id)
     with project.database.reading() as connection:
         rows = connection.execute(chosen.where(assignments.c.hit == hit) if hit else chosen).all()
-    return [_from(row) for row in rows]
+    return [_make_assignment(row) for row in rows]
 
 
-def outside_name(project: Project, worker: str) -> str | None:
-    """How the workforce names somebody; None for those who were invited, or forgotten."""
+def external_name(project: Project, worker: str) -> str | None:
+    """Return the name used by the workforce; None for workers who were invited or forgotten."""
     with project.database.reading() as connection:
         name = read_worker(connection, worker).name or ""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
-def note_approval(project: Project, assignment: str) -> None:
-    """Note that the workforce was told to pay for an assignment."""
+def mark_approved(project: Project, assignment: str) -> None:
     with project.database.writing() as connection:
         connection.execute(update(assignments).where(assignments.c.id == assignment).values(state=APPROVED))
 
 
-def _from(row: Any) -> Assignment:
+def _make_assignment(row: Any) -> Assignment:
     return Assignment(row.id, row.hit, row.worker, row.items, row.done, row.submit_to, row.state)

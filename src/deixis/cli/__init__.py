@@ -1,5 +1,5 @@
-"""The command `deixis`: one module a verb, thin over the rooms below.
+"""The command `deixis`: one module per verb.
 
-Words typed by people come in; one clear answer goes out, as text or as JSON. Nothing imports this room, and a verb
-imports what it needs only when it runs, so that ``--help`` is quick.
+Verbs parse options, call the packages below and print text or JSON. They import what they need when they run, so that
+``--help`` is fast. No other package imports this one.
 """

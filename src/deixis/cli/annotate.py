@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.annotate_help import Order, Propose, propose, tell_proposed
-from deixis.cli.annotate_serve import hire, serve, settle
 from deixis.cli.output import Json, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from deixis.annotate.help.proposals import ProposalCounts
     from deixis.annotate.material import Material
     from deixis.annotate.progress import Progress
+    from deixis.annotate.project import Project
+    from deixis.annotate.review import HistoryEntry
     from deixis.data.dataset import Photos
-    from deixis.files.progress import OnProgress
+    from deixis.storage.progress import OnProgress
 
-app = typer.Typer(help="Make grounded data with people: chains and boxes for captioned photos.", no_args_is_help=True)
-app.command()(propose)
+app = typer.Typer(help="Annotate captioned photos with coreference chains and boxes.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="A project's directory.", show_default=False)]
-Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)]
-Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only the photos of this split.")]
-Find = Annotated[
-    bool, typer.Option("--find-mentions", help="Find the phrases in all captions, also where the data has them.")
+Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Project directory.", show_default=False)]
+Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)]
+Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")]
+FindMentions = Annotated[
+    bool, typer.Option("--find-mentions", help="Find phrases in all captions, even if the data set has mentions.")
 ]
-_TOLD = 5
-"""So many photos that are left out are named."""
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
+Live = Annotated[bool, typer.Option("--live", help="Use the paid service instead of the sandbox.")]
 
-Reviewer = Annotated[
-    str | None, typer.Option("--as", metavar="NAME", help="The reviewer who decides; needed to decide anything.")
-]
+_MAX_LISTED = 5
+"""Number of skipped photos that are listed."""
+
+
+@contextmanager
+def _open(folder: Path) -> Iterator[Project]:
+    from deixis.annotate.maintenance import open_for_work
+
+    project = open_for_work(folder)
+    try:
+        yield project
+    finally:
+        project.close()
 
 
 @app.command()
@@ -43,151 +53,193 @@ def init(
     project: Folder,
     data: Data,
     split: Split = None,
-    find_mentions: Find = False,
+    find_mentions: FindMentions = False,
     known: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Annotated photos, for tests and for questions whose answer is known."),
+        typer.Option(metavar="DATA", help="Annotated photos for qualification tests and hidden checks."),
     ] = None,
-    known_split: Annotated[str | None, typer.Option(metavar="NAME", help="Only this split of --known.")] = None,
+    known_split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only photos of this split of --known.")
+    ] = None,
     database: Annotated[
-        str | None, typer.Option(metavar="URL", help="PostgreSQL; otherwise a file in the project's directory.")
+        str | None, typer.Option(metavar="URL", help="PostgreSQL database; by default, an SQLite file in the project.")
     ] = None,
-    propose: Propose = None,
-    order: Order = None,
+    propose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="links,boxes", help="Let models propose links, boxes or both; workers accept or correct them."
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="ORDER", help="Order of the photos: added, or uncertain (least certain proposals first)."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Make a project of captioned photos."""
-    from deixis.annotate.help.helping import asking_for, is_asked_for
-    from deixis.annotate.known import add_known
+    """Create a project from captioned photos."""
+    from deixis.annotate.help.proposals import wants_proposals, with_proposals
+    from deixis.annotate.known_answers import add_known_photos
     from deixis.annotate.project import add_photos, make_project
     from deixis.annotate.settings import Settings
     from deixis.data.dataset import Dataset
+    from deixis.storage.progress import track
 
     source = Dataset(data)
     chosen = source.split(split) if split else source.photos
     gold = Dataset(known) if known else None
-    checked = (gold.split(known_split) if known_split else gold.photos) if gold else []
-    settings = asking_for(Settings(), propose, order)
+    known_photos = (gold.split(known_split) if known_split else gold.photos) if gold else []
+    settings = with_proposals(Settings(), propose, order)
     made = make_project(project, url=database, images=source.images, settings=settings)
     with progress("photos") as on_progress:
-        questions = 0
-        for done, photo in enumerate(checked, start=1):
-            on_progress("known answers", done, len(checked))
-            questions += add_known(made, [photo])
-        added, there = add_photos(made, _materials(chosen, find_mentions, on_progress))
-    if is_asked_for(settings):
-        tell_proposed(made)
+        tracked = track(known_photos, "known answers", len(known_photos), on_progress)
+        questions = add_known_photos(made, tracked)
+        added, existing = add_photos(made, _prepare_photos(chosen, find_mentions, on_progress))
+    if wants_proposals(settings):
+        _report_proposals(_run_proposals(made))
     made.close()
     if json:
-        print_json({"project": str(project), "photos": added, "left_out": there, "known_questions": questions})
+        print_json({"project": str(project), "photos": added, "left_out": existing, "known_questions": questions})
         return
     print(f"{project}: {plural(added, 'photo')}, {plural(questions, 'question')} with known answers")
-    if there:
-        note(f"left out: {plural(there, 'photo')} that the known answers come from")
+    if existing:
+        note(f"skipped: {plural(existing, 'photo')} used for known questions")
     if not questions:
-        note("without --known nobody can be tested, and only drawn boxes tell good workers from bad ones")
-    print(f'next: edit {project}/settings.json, then: deixis annotate invite {project} "NAME"')
+        note("without --known, workers cannot be tested, and only drawn boxes are checked")
+    print(f'next: edit {project}/settings.json, then: deixis annotate invite {project} "NAME" --vouch')
 
 
-def _materials(photos: Photos, find: bool, on_progress: OnProgress) -> Iterator[Material]:
-    """The photos that can be annotated; of the others it is said why."""
-    from deixis.annotate.material import material_of
-    from deixis.files.progress import told
+def _prepare_photos(photos: Photos, find_mentions: bool, on_progress: OnProgress) -> Iterator[Material]:
+    """Prepare the photos that can be annotated, and report the others."""
+    from deixis.annotate.material import prepare_photo
+    from deixis.storage.progress import track
 
-    refused: list[DeixisError] = []
-    for photo in told(photos, "captions", len(photos), on_progress):
+    skipped: list[DeixisError] = []
+    for photo in track(photos, "captions", len(photos), on_progress):
         if not photo.sentences:
-            refused.append(DeixisError(f"photo {photo.id}: it has no caption"))
+            skipped.append(DeixisError(f"photo {photo.id}: no caption"))
             continue
         try:
-            yield material_of(photo, given=not find)
+            yield prepare_photo(photo, keep_mentions=not find_mentions)
         except DeixisError as error:
-            refused.append(error)
-    for reason in refused[:_TOLD]:
-        note(f"left out: {reason}")
-    if len(refused) > _TOLD:
-        note(f"… and {len(refused) - _TOLD:,} more")
+            skipped.append(error)
+    for reason in skipped[:_MAX_LISTED]:
+        note(f"skipped: {reason}")
+    if len(skipped) > _MAX_LISTED:
+        note(f"… and {len(skipped) - _MAX_LISTED:,} more")
 
 
 @app.command()
-def add(project: Folder, data: Data, split: Split = None, find_mentions: Find = False, json: Json = False) -> None:
-    """Add photos, also while people work; those that are there stay as they are."""
-    from deixis.annotate.help.helping import is_asked_for
-    from deixis.annotate.opening import open_to_work
+def add(
+    project: Folder, data: Data, split: Split = None, find_mentions: FindMentions = False, json: Json = False
+) -> None:
+    """Add photos to a project.
+
+    Existing photos stay unchanged. Workers may be active meanwhile.
+    """
+    from deixis.annotate.help.proposals import wants_proposals
     from deixis.annotate.project import add_photos
     from deixis.data.dataset import Dataset
 
     source = Dataset(data)
-    opened = open_to_work(project)
-    if opened.images and source.images and opened.images.resolve() != source.images.resolve():
-        raise DeixisError(f"{data}: its photos are in {source.images}, those of the project in {opened.images}")
-    with progress("photos") as on_progress:
-        chosen = source.split(split) if split else source.photos
-        added, there = add_photos(opened, _materials(chosen, find_mentions, on_progress))
-    if is_asked_for(opened.settings):
-        tell_proposed(opened)
-    opened.close()
+    with _open(project) as opened:
+        if opened.images and source.images and opened.images.resolve() != source.images.resolve():
+            folders = f"its photos are in {source.images}, but those of the project in {opened.images}"
+            raise DeixisError(f"{data}: {folders}; use one folder")
+        with progress("photos") as on_progress:
+            chosen = source.split(split) if split else source.photos
+            added, existing = add_photos(opened, _prepare_photos(chosen, find_mentions, on_progress))
+        if wants_proposals(opened.settings):
+            _report_proposals(_run_proposals(opened))
     if json:
-        print_json({"project": str(project), "photos": added, "there_already": there})
+        print_json({"project": str(project), "photos": added, "there_already": existing})
     else:
-        print(f"{project}: {plural(added, 'photo')} added, {there:,} there already")
+        print(f"{project}: {plural(added, 'photo')} added, {existing:,} existed already")
 
 
 @app.command()
 def invite(
     project: Folder,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="How they are called in the project.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the worker in the project.")],
     role: Annotated[str, typer.Option(help="worker, reviewer or owner.")] = "worker",
-    vouch: Annotated[bool, typer.Option("--vouch", help="You know them: no history is asked for.")] = False,
-    items: Annotated[int, typer.Option(min=0, help="How many items they did elsewhere.")] = 0,
-    accuracy: Annotated[float, typer.Option(min=0, max=1, help="And how many of those were right, as a share.")] = 0.0,
+    vouch: Annotated[bool, typer.Option("--vouch", help="Accept the worker without a history of work.")] = False,
+    items: Annotated[int, typer.Option(min=0, help="Number of items the worker has done before.")] = 0,
+    accuracy: Annotated[float, typer.Option(min=0, max=1, help="Accuracy of that work, from 0 to 1.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """Invite somebody; prints the link that lets them in, once."""
-    from deixis.annotate.opening import open_to_work, served_at
+    """Invite a worker and print the link."""
     from deixis.annotate.people import Role, invite
+    from deixis.annotate.project import read_link
 
     if role not in set(Role):
         raise DeixisError(f"--role {role}: choose one of: {', '.join(Role)}")
-    opened = open_to_work(project)
-    worker, token = invite(opened, name, role=Role(role), vouched=vouch, history_items=items, history_accuracy=accuracy)
-    settings, link = opened.settings, served_at(opened)
-    opened.close()
+    with _open(project) as opened:
+        worker, token = invite(
+            opened, name, role=Role(role), vouched=vouch, history_items=items, history_accuracy=accuracy
+        )
+        settings, link = opened.settings, read_link(opened)
     if json:
         print_json({"worker": worker, "name": name.strip(), "role": role, "token": token})
         return
-    print(f"{name.strip()} ({worker}): {link}#/join/{token}")
-    if link.startswith("…"):
-        note(f"… is where the project is served: deixis annotate serve {project}")
+    print(f"{name.strip()} ({worker}): {link or '…/'}#/join/{token}")
+    if link is None:
+        note(f"… is the address of the server; start it with: deixis annotate serve {project}")
     if role == "worker" and not vouch and (items < settings.history_items or accuracy < settings.history_accuracy):
         note(
-            f"they get no questions yet: {settings.history_items} items at {settings.history_accuracy:.0%} are asked "
-            "for; --vouch, or --items and --accuracy, or settings.json"
+            f"no questions yet: the project requires {settings.history_items} items at "
+            f"{settings.history_accuracy:.0%}; use --vouch, --items and --accuracy, or edit settings.json"
         )
 
 
-for verb in (serve, hire, settle):
-    app.command()(verb)
+@app.command()
+def serve(
+    project: Folder,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. Links to other addresses than this machine's own contain a token.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT", min=0, max=65535, help="Port (default: 7861, or a free one if that is in use; 0: any)."
+        ),
+    ] = None,
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Public address, if an HTTPS reverse proxy forwards requests.")
+    ] = "",
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+) -> None:
+    """Start the web server of a project; Ctrl-C stops it.
+
+    The first start prints an invitation for the owner.
+    """
+    from deixis.annotate.web.app import serve_project
+    from deixis.web.address import ServerAddress
+
+    with _open(project) as opened:
+        address = ServerAddress(host, port)
+        serve_project(opened, address, url=url, on_start=lambda link: print(link, flush=True), open_browser=not no_open)
 
 
 @app.command()
 def status(
     project: Folder,
-    pay: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write hours and pay of everybody.")] = None,
+    pay: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Write the hours and pay of all workers.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show how far it is, what it costs, and how good everybody's work is."""
-    from deixis.annotate.opening import open_to_work
-    from deixis.annotate.progress import pay_table
-    from deixis.annotate.progress import progress as look
-    from deixis.files.atomic import new_file
+    """Show progress, cost, agreement and accuracy of workers."""
+    from deixis.annotate.progress import format_pay, read_progress
+    from deixis.storage.atomic import new_file
 
-    opened = open_to_work(project)
-    found = look(opened)
-    opened.close()
+    with _open(project) as opened:
+        found = read_progress(opened)
     if pay:
         with new_file(pay) as unfinished:
-            unfinished.write_text(pay_table(found.workers, found.currency), encoding="utf-8")
+            unfinished.write_text(format_pay(found.workers, found.currency), encoding="utf-8")
     if json:
         print_json(asdict(found))
     else:
@@ -199,11 +251,11 @@ def status(
 def _print_status(found: Progress) -> None:
     from rich.table import Table
 
-    left = "not known yet" if found.hours_left is None else f"about {found.hours_left:,.1f} h of work"
+    left = "unknown" if found.hours_left is None else f"about {found.hours_left:,.1f} h of work"
     print(
         f"{found.finished:,} of {plural(found.photos, 'photo')} finished, {found.waiting:,} for review; "
         f"{plural(found.judged, 'judgement')} in {found.hours:,.1f} h, {found.cost:,.2f} {found.currency}; "
-        f"{found.per_hour:,.0f} an hour; left: {left}"
+        f"{found.per_hour:,.0f} per hour; left: {left}"
     )
     table = Table("task")
     for heading in ("open", "judged", "mean s", "known answers", "agreement α"):
@@ -216,105 +268,190 @@ def _print_status(found: Progress) -> None:
     if not found.workers:
         return
     table = Table("worker")
-    for heading in ("judged", "hours", found.currency, "checked", "right"):
+    for heading in ("judged", "hours", found.currency, "checked", "accuracy"):
         table.add_column(heading, justify="right")
-    table.add_column("standing")
+    table.add_column("level")
     for each in found.workers:
-        right = "" if each.accuracy is None else f"{each.accuracy:.0%}"
-        worth = (f"{each.judged:,}", f"{each.hours:.1f}", f"{each.pay:,.2f}", f"{each.checked:,}", right)
+        accuracy = "" if each.accuracy is None else f"{each.accuracy:.0%}"
+        work = (f"{each.judged:,}", f"{each.hours:.1f}", f"{each.pay:,.2f}", f"{each.checked:,}", accuracy)
         by_level: dict[str, list[str]] = {}
         for name, level in each.levels.items():
             by_level.setdefault(level, []).append(name)
-        standing = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
-        table.add_row(each.name or f"({each.worker})", *worth, standing)
+        levels = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
+        table.add_row(each.name or f"({each.worker})", *work, levels)
     print_table(table)
 
 
 @app.command()
 def review(
     project: Folder,
-    photo: Annotated[str | None, typer.Argument(metavar="PHOTO", help="Explain this photo.")] = None,
-    reviewer: Reviewer = None,
+    photo: Annotated[str | None, typer.Argument(metavar="PHOTO", help="Show the history of this photo.")] = None,
+    reviewer: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Name of the reviewer; required for decisions.")
+    ] = None,
     mention: Annotated[
-        str | None, typer.Option(metavar="C:S-E", help="A mention, as the explanation names it: 0:2-7.")
+        str | None, typer.Option(metavar="C:S-E", help="A mention as in the history, such as 0:2-7.")
     ] = None,
     decide: Annotated[
         str | None,
-        typer.Option(help="Of a chain: all, more, box, scene or 'no box'; of a phrase: keep, drop or add."),
+        typer.Option(help="For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add."),
     ] = None,
-    undo: Annotated[int | None, typer.Option(metavar="EVENT", help="Take an event back.")] = None,
+    undo: Annotated[int | None, typer.Option(metavar="EVENT", help="Undo this event.")] = None,
     reinstate: Annotated[
         str | None, typer.Option(metavar="NAME:TASK", help="Let a suspended worker try again.")
     ] = None,
-    until: Annotated[int | None, typer.Option(metavar="EVENT", help="As it was after this event.")] = None,
+    until: Annotated[
+        int | None, typer.Option(metavar="EVENT", help="Show the photo as it was after this event.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """List what waits for a reviewer; explain a photo; decide; undo."""
-    from deixis.annotate.opening import open_to_work
-    from deixis.cli.annotate_review import decide_on, explain_photo, list_queue
+    """Review photos.
 
-    opened = open_to_work(project)
-    try:
+    Without options, list the review queue. With PHOTO, show its history. With --decide, --undo or --reinstate, record
+    a decision of a reviewer.
+    """
+    with _open(project) as opened:
         if decide or undo is not None or reinstate:
-            decide_on(opened, reviewer, photo, mention, decide, undo, reinstate, json)
+            _decide_review(opened, reviewer, photo, mention, decide, undo, reinstate, json)
         elif photo:
-            explain_photo(opened, photo, until, json)
+            _print_history(opened, photo, until, json)
         else:
-            list_queue(opened, project, json)
-    finally:
-        opened.close()
+            _print_queue(opened, project, json)
+
+
+def _decide_review(
+    opened: Project,
+    reviewer: str | None,
+    photo: str | None,
+    mention: str | None,
+    decision: str | None,
+    event: int | None,
+    reinstated: str | None,
+    json: bool,
+) -> None:
+    """Record and print a decision, an undo or a reinstatement."""
+    from deixis.annotate.events import PHRASE_DECISIONS
+    from deixis.annotate.judgements import JudgementResult, undo_event
+    from deixis.annotate.people import find_worker
+    from deixis.annotate.quality import reinstate
+    from deixis.annotate.review import decide_chain, decide_phrase
+    from deixis.annotate.workflow import Task
+
+    if reviewer is None:
+        raise DeixisError("--as NAME: name the reviewer; add one with: deixis annotate invite --role reviewer")
+    with opened.database.reading() as connection:
+        who = find_worker(connection, reviewer)
+    if reinstated:
+        name, _, task = reinstated.rpartition(":")
+        if task not in set(Task) or not who.can_review:
+            raise DeixisError(f"--reinstate {reinstated}: use NAME:TASK with one of the tasks {', '.join(Task)}")
+        with opened.database.writing() as connection:
+            level = reinstate(opened, connection, find_worker(connection, name).id, Task(task))
+        answer: dict[str, object] = {"worker": name, "task": task, "level": level.value}
+    elif event is not None:
+        result = opened.database.run(
+            lambda connection: undo_event(opened, connection, who.id, event), JudgementResult.cache
+        )
+        answer = {"event": result.recorded.event if result.recorded else None, "undone": event}
+    elif photo is None or mention is None or decision is None:
+        raise DeixisError("--decide: also give the photo and --mention")
+    else:
+        decided = (decide_phrase if decision in PHRASE_DECISIONS else decide_chain)(
+            opened, who.id, photo, mention, decision
+        )
+        answer = {"event": decided.event, "photo": photo, "mention": mention, "decision": decision}
+    if json:
+        print_json(answer)
+    else:
+        print(", ".join(f"{key} {value}" for key, value in answer.items()))
+
+
+def _print_history(opened: Project, photo: str, until: int | None, json: bool) -> None:
+    """Print the history of every chain of a photo."""
+    from deixis.annotate.review import explain_photo
+
+    chains, not_counted = explain_photo(opened, photo, until=until)
+    if json:
+        excluded = [asdict(entry) for entry in not_counted]
+        print_json({"photo": photo, "chains": [asdict(chain) for chain in chains], "not_counted": excluded})
+        return
+    for chain in chains:
+        named = ", ".join(f"{text} [{mention}]" for text, mention in zip(chain.phrases, chain.mentions, strict=True))
+        boxes = f", {plural(len(chain.boxes), 'box', 'boxes')}" if chain.boxes else ""
+        print(f"{named} ({', '.join(chain.types)}): {chain.place}{boxes}")
+        _print_entries(chain.told)
+    if not_counted:
+        print("not counted:")
+        _print_entries(not_counted)
+
+
+def _print_entries(entries: Iterable[HistoryEntry]) -> None:
+    for entry in entries:
+        print(f"  #{entry.event} {entry.who}, {entry.said} → {entry.led_to}")
+
+
+def _print_queue(opened: Project, project: Path, json: bool) -> None:
+    """Print the cases that wait for a reviewer."""
+    from deixis.annotate.review import review_queue
+
+    queue = review_queue(opened)
+    if json:
+        print_json([asdict(case) for case in queue])
+        return
+    for case in queue:
+        held = "holds up work; " if case.holds_up else ""
+        print(f"{case.photo} [{case.mention}] {case.phrase}: {held}{case.reason} (#{case.event})")
+    if not queue:
+        print("the review queue is empty")
+    else:
+        print(f"next: deixis annotate review {project} {queue[0].photo}")
 
 
 @app.command()
 def export(
     project: Folder,
     to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="entities, coco, odvg, label-studio, jsonl or another.")
+        str,
+        typer.Option("--to", metavar="FORMAT", help="entities, coco, karpathy, jsonl, odvg, label-studio or parquet."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to make.", show_default=False)],
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Take photos along that are not finished.")] = False,
-    with_photos: Annotated[bool, typer.Option("--with-photos", help="Take the photos along.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the directory if it is there.")] = False,
+    out: Out,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Include unfinished photos.")] = False,
+    with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing directory.")] = False,
     json: Json = False,
 ) -> None:
-    """Write what was annotated, merged, with where each chain comes from."""
-    from deixis.annotate.exporting import PROVENANCE
-    from deixis.annotate.exporting import export as write
-    from deixis.annotate.opening import open_to_work
+    """Export the annotations with the provenance of each chain."""
+    from deixis.annotate.export import PROVENANCE_FILE, export_project
 
-    opened = open_to_work(project)
-    with progress("photos") as on_progress:
-        written, left_out = write(
+    with _open(project) as opened, progress("photos") as on_progress:
+        written, left_out = export_project(
             opened,
             to,
             out,
             unfinished=unfinished,
             with_photos=with_photos,
-            replace_old=force,
+            replace=force,
             on_progress=on_progress,
         )
-    opened.close()
     if json:
         print_json({"out": str(out), "format": to, "photos": written, "left_out": left_out})
         return
-    print(f"{out}: {plural(written, 'photo')} as {to}; {PROVENANCE} says how each chain was made")
+    print(f"{out}: {plural(written, 'photo')} as {to}; the provenance of each chain is in {PROVENANCE_FILE}")
     if left_out:
-        note(f"left out: {plural(left_out, 'photo')} not finished")
+        note(f"skipped: {plural(left_out, 'unfinished photo')}")
 
 
 @app.command()
 def backup(
     project: Folder,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to make.", show_default=False)],
+    out: Out,
     json: Json = False,
 ) -> None:
-    """Copy a whole project while people work; the copy opens like any other."""
-    from deixis.annotate.keeping import backup as copy
-    from deixis.annotate.opening import open_to_work
+    """Copy a project. Workers may be active meanwhile."""
+    from deixis.annotate.project import backup_project
 
-    opened = open_to_work(project)
-    events = copy(opened, out)
-    opened.close()
+    with _open(project) as opened:
+        events = backup_project(opened, out)
     if json:
         print_json({"out": str(out), "events": events})
     else:
@@ -323,44 +460,140 @@ def backup(
 
 @app.command()
 def forget(
-    project: Folder, name: Annotated[str, typer.Argument(metavar="NAME", help="Whom.")], json: Json = False
+    project: Folder,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the worker.")],
+    json: Json = False,
 ) -> None:
-    """Remove a person's name, invitation, password and remarks; their judgements stay, under an id without meaning."""
-    from deixis.annotate.opening import open_to_work
-    from deixis.annotate.people import forget as remove
+    """Delete the personal data of a worker.
 
-    opened = open_to_work(project)
-    worker = remove(opened, name)
-    opened.close()
+    Name, invitation, password and remarks are deleted; judgements stay under an opaque id.
+    """
+    from deixis.annotate.people import forget_worker
+
+    with _open(project) as opened:
+        worker = forget_worker(opened, name)
     if json:
         print_json({"worker": worker.id, "forgotten": True})
     else:
-        print(f"{name}: forgotten; what they judged stays under {worker.id}")
-        note("backups made before still hold the name")
+        print(f"{name}: forgotten; judgements stay under {worker.id}")
+        note("earlier backups still contain the name")
+
+
+@app.command()
+def propose(project: Folder, json: Json = False) -> None:
+    """Let models propose links and boxes.
+
+    The settings of the project choose the models. Photos with judgements are skipped.
+    """
+    with _open(project) as opened:
+        counts = _run_proposals(opened)
+    if json:
+        print_json(
+            {"project": str(project), "photos": counts.photos, "begun": counts.begun, "known_questions": counts.known}
+        )
+    else:
+        _report_proposals(counts)
+
+
+def _run_proposals(project: Project) -> ProposalCounts:
+    """Make the proposals of the project's settings and show progress."""
+    from deixis.annotate.help.proposals import propose_by_settings
+
+    with progress("photos") as on_progress:
+        return propose_by_settings(project, on_progress)
+
+
+def _report_proposals(counts: ProposalCounts) -> None:
+    note(f"proposals for {plural(counts.photos, 'photo')}, marks on {plural(counts.known, 'known question')}")
+    if counts.begun:
+        note(f"skipped: {plural(counts.begun, 'photo')} with judgements")
+
+
+@app.command()
+def hire(
+    project: Folder,
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Public address of the server: https://…", show_default=False)
+    ],
+    people: Annotated[
+        int, typer.Option(metavar="N", help="Number of workers; each does one assignment.", show_default=False)
+    ],
+    reward: Annotated[
+        float, typer.Option(metavar="DOLLARS", help="Payment per assignment, in US dollars.", show_default=False)
+    ],
+    items: Annotated[int, typer.Option(metavar="N", help="Questions per assignment.")] = 20,
+    minutes: Annotated[int, typer.Option(metavar="N", help="Time per assignment, in minutes.")] = 60,
+    days: Annotated[int, typer.Option(metavar="N", help="Number of days the HIT is available.")] = 7,
+    live: Live = False,
+    json: Json = False,
+) -> None:
+    """Create a HIT on Mechanical Turk.
+
+    Requires boto3 and AWS credentials.
+    """
+    from deixis.annotate.mturk import Hit, create_hit, turk_client
+
+    hit = Hit(url, people, reward, items, minutes, days)
+    with _open(project) as opened:
+        hit_id = create_hit(opened, turk_client(live=live), hit)
+    if json:
+        print_json({"hit": hit_id, "live": live, "people": people, "items": items})
+        return
+    print(f"HIT {hit_id}: {plural(people, 'person', 'people')}, {plural(items, 'question')} each")
+    note(
+        "created in the sandbox; use --live for the paid service"
+        if not live
+        else f"costs up to ${people * reward:,.2f} plus fees"
+    )
+    print(f"next: keep deixis annotate serve {project} --url {url} running; later: deixis annotate settle {project}")
+
+
+@app.command()
+def settle(project: Folder, live: Live = False, json: Json = False) -> None:
+    """Approve complete assignments on Mechanical Turk.
+
+    Incomplete and unknown assignments are listed.
+    """
+    from deixis.annotate.mturk import approve_assignments, turk_client
+
+    with _open(project) as opened:
+        done = approve_assignments(opened, turk_client(live=live))
+    if json:
+        print_json(asdict(done))
+        return
+    print(f"{plural(len(done.approved), 'assignment')} approved")
+    for name in done.not_done:
+        print(f"{name}: not complete; approve or reject it yourself")
+    for name in done.unknown:
+        print(f"{name}: not done in this project by the worker who submitted it; approve or reject it yourself")
 
 
 @app.command()
 def workflow(
-    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it (png, svg or pdf).")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the table as a PNG, SVG or PDF file.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show the six tasks as the table that runs them: every answer, vote and way."""
-    from deixis.annotate.workflow_picture import draw_workflow, rows
+    """Show the transition table of the six tasks."""
+    from deixis.annotate.workflow import workflow_rows
 
     if picture:
+        from deixis.annotate.workflow_diagram import draw_workflow
+
         draw_workflow(picture)
     if json:
-        print_json([dict(zip(("in", "told", "does", "if", "to"), row, strict=True)) for row in rows()])
+        print_json([dict(zip(("in", "told", "does", "if", "to"), row, strict=True)) for row in workflow_rows()])
         return
     from rich.table import Table
 
-    table = Table("in", "told", "does", "if", "goes to")
+    table = Table("stage", "answers", "action", "condition", "next stage")
     before = ""
-    for row in rows():
+    for row in workflow_rows():
         if before and row[0] != before:
             table.add_section()
         table.add_row(row[0] if row[0] != before else "", *row[1:])
         before = row[0]
     print_table(table)
     if picture:
-        note(f"drawn: {picture}")
+        note(f"written: {picture}")

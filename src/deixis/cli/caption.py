@@ -1,4 +1,4 @@
-"""`deixis caption`: sentences for photos."""
+"""``deixis caption``: captions of photos."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from deixis.cli.options import Scheduler, open_scheduler
 from deixis.cli.output import Json, note, plural, print_json, progress
-from deixis.cli.scheduler import Scheduler, workers_at
 from deixis.errors import DeixisError, PhotoError
-from deixis.files.remote import is_remote, photo_path
+from deixis.storage.remote import is_remote, photo_path
 
 if TYPE_CHECKING:
-    from deixis.tasks.captions.captioning import CaptionResult
-    from deixis.tasks.captions.unfinished import CaptionAll
+    from deixis.cli.caption_files import CaptionAll
+    from deixis.models.m_rnn.captioning import CaptionResult
 
 Rerank = Literal["none", "bleu", "cider"]
 
@@ -26,118 +26,123 @@ def caption(
     photos: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PHOTO…", parser=photo_path, help="Photos, and folders of photos; or s3://…", show_default=False
+            metavar="PHOTO…", parser=photo_path, help="Photos, folders, or s3:// addresses.", show_default=False
         ),
     ],
-    model: Annotated[str, typer.Option(metavar="DIR", help="A model that deixis train m-rnn made.")] = "m-rnn",
-    beam: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many unfinished sentences are kept at each word; 5, or 10 to rerank."),
-    ] = None,
+    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model that writes captions.")] = "m-rnn",
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam width (default: 5, or 10 with --rerank).")] = None,
     rerank: Annotated[
-        Rerank,
-        typer.Option(help="Order the beam's sentences by how like they are to captions of like training photos."),
-    ] = "none",
+        Rerank | None,
+        typer.Option(
+            help="Rerank captions by their similarity to captions of similar training photos (default: none, or "
+            "cider for a model of deixis train consensus)."
+        ),
+    ] = None,
     neighbours: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="With --rerank: what deixis train consensus made, unless kept with the model."
+            metavar="DIR", help="With --rerank: output of deixis train consensus, if not stored with the model."
         ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Sentences for each photo.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="Number of captions per photo.")] = 1,
     length_power: Annotated[
-        float, typer.Option(min=0, help="Compare sentences by log-probability / words^N; 0 favours short ones.")
+        float, typer.Option(min=0, help="Rank captions by log-probability / length^N; 0 favours short ones.")
     ] = 0.0,
-    start: Annotated[str, typer.Option(metavar="WORDS", help="Words to begin with.")] = "",
-    sample: Annotated[bool, typer.Option("--sample", help="Draw words by chance instead of the likeliest.")] = False,
-    temperature: Annotated[float, typer.Option(help="With --sample: less than 1 is more careful.")] = 1.0,
-    top_k: Annotated[int, typer.Option(min=0, help="With --sample: only the N likeliest words; 0 for all.")] = 0,
+    start: Annotated[str, typer.Option(metavar="WORDS", help="First words of each caption.")] = "",
+    sample: Annotated[bool, typer.Option("--sample", help="Sample words instead of beam search.")] = False,
+    temperature: Annotated[float, typer.Option(help="With --sample: sampling temperature.")] = 1.0,
+    top_k: Annotated[int, typer.Option(min=0, help="With --sample: only the N most probable words; 0 for all.")] = 0,
     nucleus: Annotated[
-        float, typer.Option(help="With --sample: only the likeliest words that together have this probability.")
+        float, typer.Option(help="With --sample: only the most probable words with this total probability (top-p).")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="With --sample: the same gives the same.")] = 0,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a row for each sentence into FILE.")] = None,
-    xmp: Annotated[
-        bool, typer.Option("--xmp", help="Write the best into PHOTO.xmp beside each photo, for photo programs.")
-    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="With --sample: random seed.")] = 0,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the captions to a CSV file.")] = None,
+    xmp: Annotated[bool, typer.Option("--xmp", help="Write the best caption to PHOTO.xmp beside each photo.")] = False,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
-    """Write sentences about photos.
+    """Write captions of photos.
 
-    With --csv, a run that was stopped goes on where it was when the same is asked again.
+    With --csv, an interrupted run is continued by the same command.
     """
-    from deixis.models.decoding import Decoding
-    from deixis.tasks.bulk.captions import CaptionPlan, captions_by
-    from deixis.tasks.captions.captioning import RERANKED_BEAM, USUAL_BEAM, beam_of, load_captioner
-    from deixis.tasks.captions.reranking import open_reranker
-    from deixis.tasks.captions.unfinished import unfinished
+    from deixis.cli.caption_files import caption_journal
+    from deixis.cluster import CaptionJob, caption_photos
+    from deixis.models.consensus.reranking import open_reranker
+    from deixis.models.m_rnn.captioning import BEAM, RERANK_BEAM, load_captioner
+    from deixis.models.m_rnn.decoding import Decoding
 
-    if sample and rerank != "none":
-        raise DeixisError("--rerank: orders the sentences of a beam; leave out --sample")
+    if sample and rerank not in (None, "none"):
+        raise DeixisError("--rerank: needs beam search; leave out --sample")
     if not sample and (temperature, top_k, nucleus) != (1.0, 0, 1.0):
-        raise DeixisError("--temperature, --top-k and --nucleus: say how words are drawn by chance; add --sample")
-    width = beam or (RERANKED_BEAM if rerank != "none" else USUAL_BEAM)
-    if not sample and top > width:
-        raise DeixisError(f"--top {top}: a beam of {width} has no more than {width} sentences; give --beam {top}")
+        raise DeixisError("--temperature, --top-k and --nucleus: only for sampling; add --sample")
     if csv is not None and not csv.absolute().parent.is_dir():
         raise DeixisError(f"--csv {csv}: the folder {csv.parent} does not exist")
     paths = _photo_files(photos)
-    if xmp and (elsewhere := next(filter(is_remote, paths), None)):
-        raise DeixisError(f"--xmp: writes beside photos of this machine, and {elsewhere} lies elsewhere")
-    bundle = load_captioner(model)
-    reranker = None if rerank == "none" else open_reranker(rerank, model, bundle, neighbours)
+    if xmp and (remote := next(filter(is_remote, paths), None)):
+        raise DeixisError(f"--xmp: writes beside photos on this machine, and {remote} is not")
+    pipeline = load_captioner(model)
+    rerank = "none" if sample else rerank or pipeline.default_rerank
+    width = beam or (RERANK_BEAM if rerank != "none" else BEAM)
+    if not sample and top > width:
+        raise DeixisError(f"--top {top}: a beam of {width} gives at most {width} captions; give --beam {top}")
+    reranker = None if rerank == "none" else open_reranker(rerank, model, pipeline, neighbours)
     if sample:
-        longest = bundle.model.settings.longest
-        how = Decoding(
-            "sample", count=top, temperature=temperature, top_k=top_k, nucleus=nucleus, seed=seed, longest=longest
+        decoding = Decoding(
+            "sample",
+            count=top,
+            temperature=temperature,
+            top_k=top_k,
+            nucleus=nucleus,
+            seed=seed,
+            max_length=pipeline.model.settings.max_length,
         )
     else:
-        how = beam_of(bundle, beam, top, length_power=length_power, reranked=reranker is not None)
-    bundle.refuse_unknown(start)
-    caption_all: CaptionAll = partial(bundle.caption_files, how=how, start=start, reranker=reranker)
-    plan = CaptionPlan.of(model, how, start, None if rerank == "none" else rerank, neighbours)
+        decoding = pipeline.beam_search(beam, top, length_power=length_power, rerank=reranker is not None)
+    pipeline.check_start(start)
+    caption_all: CaptionAll = partial(pipeline.caption_files, decoding=decoding, start=start, ranker=reranker)
+    job = CaptionJob.for_model(model, decoding, start, None if rerank == "none" else rerank, neighbours)
+    # Samples of a photo depend on the photos before it, so an interrupted run with --sample starts again.
+    journal = caption_journal(csv, repr(job)) if csv and not sample else nullcontext()
     results = []
-    # What is drawn for a photo depends on the photos that it is looked at with: a run by chance begins anew.
-    with workers_at(scheduler) as workers, unfinished(csv, repr(plan)) if csv and not sample else nullcontext() as kept:
+    with open_scheduler(scheduler) as workers, journal as opened:
         if workers:
-            caption_all = partial(captions_by, workers, plan)
-        if kept:
-            if before := kept.known(paths):
-                note(f"{csv}: goes on after {plural(len(before), 'photo')} of a run that was stopped")
-            caption_all = partial(kept.going_on, caption_all)
-        for path, found in _captioned(caption_all, paths):
+            caption_all = partial(caption_photos, workers, job)
+        if opened:
+            if known := opened.known(paths):
+                note(f"{csv}: continues an interrupted run after {plural(len(known), 'photo')}")
+            caption_all = partial(opened.resume, caption_all)
+        for path, found in _readable(caption_all, paths):
             result = found.first(top)
             results.append((path, result))
             if xmp:
                 _write_xmp(path, result.text)
             if not json:
-                for written in result.captions:
-                    print(f"{path}: {written.text}")
+                for sentence in result.captions:
+                    print(f"{path}: {sentence.text}")
         if csv is not None:
             _write_csv(csv, results)
     if json:
         print_json([{"photo": str(path), **result.as_json()} for path, result in results])
     elif csv is not None:
-        note(f"{csv}: {plural(len(results) * top, 'sentence')} about {plural(len(results), 'photo')}")
+        note(f"{csv}: {plural(len(results) * top, 'caption')} of {plural(len(results), 'photo')}")
 
 
-def _photo_files(places: Sequence[Path]) -> list[Path]:
-    """The files that are named, and all photos below the folders; each once, in this order."""
+def _photo_files(paths: Sequence[Path]) -> list[Path]:
+    """Return files, and all photos below folders, without repetitions."""
     from deixis.data.images import find_photos
 
-    below = {place: find_photos(place) if place.is_dir() else [place] for place in places}
-    found = list(dict.fromkeys(path for paths in below.values() for path in paths))
-    empty = [f"{place}: no photo in this folder" for place, paths in below.items() if not paths]
+    below = {path: find_photos(path) if path.is_dir() else [path] for path in paths}
+    found = list(dict.fromkeys(each for some in below.values() for each in some))
+    empty = [f"{path}: no photo in this folder" for path, some in below.items() if not some]
     if not found:
-        raise DeixisError(empty[0] if empty else "there is no photo to write about")
+        raise DeixisError(empty[0] if empty else "there is no photo to caption")
     for line in empty:
-        note(f"left out: {line}")
+        note(f"skipped: {line}")
     return found
 
 
-def _captioned(caption_all: CaptionAll, paths: Sequence[Path]) -> Iterator[tuple[Path, CaptionResult]]:
-    """What is written about the photos that can be read; the others are named, and refused where there are no more."""
+def _readable(caption_all: CaptionAll, paths: Sequence[Path]) -> Iterator[tuple[Path, CaptionResult]]:
+    """Yield captions of readable photos; report the others at the end, and raise an error if no photo is readable."""
     failed: list[PhotoError] = []
     with progress("photos") as on_progress:
         for path, result in caption_all(paths, on_progress=on_progress):
@@ -149,22 +154,22 @@ def _captioned(caption_all: CaptionAll, paths: Sequence[Path]) -> Iterator[tuple
         more = f"; {plural(len(failed) - 1, 'other photo')} cannot be read either" if len(failed) > 1 else ""
         raise DeixisError(f"{failed[0]}{more}")
     for error in failed:
-        note(f"left out: {error}")
+        note(f"skipped: {error}")
 
 
 def _write_xmp(photo: Path, text: str) -> None:
-    from deixis.tasks.captions.sidecars import write_sidecar
+    from deixis.cli.caption_files import write_sidecar
 
     try:
         write_sidecar(photo, text)
-    except DeixisError as error:  # the other photos have theirs
+    except DeixisError as error:  # the other photos are still written
         note(f"not written: {error}")
 
 
 def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> None:
     from csv import writer
 
-    from deixis.files.atomic import new_file
+    from deixis.storage.atomic import new_file
 
     with (
         new_file(path) as unfinished,
@@ -173,5 +178,5 @@ def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> Non
         rows = writer(file)
         rows.writerow(["photo", "caption", "logprob", "perplexity"])
         for photo, result in results:
-            for written in result.as_json()["captions"]:
-                rows.writerow([photo, written["text"], written["logprob"], written["perplexity"]])
+            for document in result.as_json()["captions"]:
+                rows.writerow([photo, document["text"], document["logprob"], document["perplexity"]])

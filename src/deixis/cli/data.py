@@ -1,4 +1,4 @@
-"""`deixis data`: data sets in and out of every format."""
+"""``deixis data``: import, check, convert and count data sets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import typer
 
 from deixis.cli.output import Json, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
-from deixis.files.remote import photo_path
+from deixis.storage.remote import photo_path
 
 if TYPE_CHECKING:
-    from deixis.data.importing import CaptionFile, ImportReport
-    from deixis.data.stats import Statistics
+    from deixis.data.imports import CaptionFile, ImportReport
+    from deixis.data.statistics import Statistics
 
-app = typer.Typer(help="Read, measure, check and convert data sets.", no_args_is_help=True)
+app = typer.Typer(help="Import, check, convert and count data sets.", no_args_is_help=True)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A data set directory.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to make.", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Replace the directory if it is there.")]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing directory.")]
 
 
 @app.command("import")
@@ -27,14 +27,18 @@ def import_(
     out: Out,
     images: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", parser=photo_path, help="A folder of photos, or s3://…; they decide what is in."),
+        typer.Option(
+            metavar="DIR",
+            parser=photo_path,
+            help="Photo folder or s3:// address. Annotations without a photo are skipped.",
+        ),
     ] = None,
     captions: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[SPLIT=]FILE",
             help="Captions: Flickr8k or Flickr30k tokens, results.csv, Karpathy's JSON, COCO, IAPR TC-12, "
-            "region phrases, JSON Lines or CSV; told apart by content. May be given again.",
+            "region phrases, JSON Lines or CSV. The format is detected from the content. Repeatable.",
         ),
     ] = None,
     entities: Annotated[
@@ -42,19 +46,19 @@ def import_(
     ] = None,
     instances: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="COCO's instances_*.json: boxes, one file for each of COCO's captions."),
+        typer.Option(metavar="FILE", help="COCO instances_*.json with boxes, one for each --captions."),
     ] = None,
     split: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="A list of photos, one name a line; may be given again."),
+        typer.Option(metavar="NAME=FILE", help="List of photos, one name per line. Repeatable."),
     ] = None,
-    licence: Annotated[str | None, typer.Option(help="What the makers of the data allow.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Licence of the data.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Make a data set directory from photos, captions and boxes."""
-    from deixis.data.importing import import_dataset
-    from deixis.data.making import UNKNOWN_LICENCE
+    """Create a data set directory from photos, captions and boxes."""
+    from deixis.data.creation import UNKNOWN_LICENCE
+    from deixis.data.imports import import_dataset
 
     with progress() as on_progress:
         report = import_dataset(
@@ -74,15 +78,15 @@ def import_(
 
 
 def _caption_files(captions: list[str], instances: list[Path]) -> list[CaptionFile]:
-    from deixis.data.importing import CaptionFile
+    from deixis.data.imports import CaptionFile
 
     if instances and len(instances) != len(captions):
-        raise DeixisError("--instances: give one for each --captions, in the same order")
+        raise DeixisError("--instances: use one for each --captions, in the same order")
     files = []
-    for place, text in enumerate(captions):
+    for index, text in enumerate(captions):
         split, equals, file = text.partition("=")
-        named = bool(equals and file) and not Path(text).exists()  # a file's own name may hold an =
-        boxes = instances[place] if instances else None
+        named = bool(equals and file) and not Path(text).exists()  # a file name may contain =
+        boxes = instances[index] if instances else None
         files.append(CaptionFile(Path(file if named else text), boxes, split if named else None))
     return files
 
@@ -94,7 +98,7 @@ def _split_files(texts: list[str]) -> dict[str, Path]:
         if not (name and equals and file):
             raise DeixisError(f"--split {text}: expected NAME=FILE, such as --split dev=devImages.txt")
         if name in files:
-            raise DeixisError(f"--split {name} is given twice; join the two lists in one file")
+            raise DeixisError(f"--split {name} is used twice; merge the two lists into one file")
         files[name] = Path(file)
     return files
 
@@ -124,14 +128,14 @@ def _print_report(report: ImportReport, out: Path) -> None:
     if report.splits:
         print("splits: " + ", ".join(f"{name} {count:,}" for name, count in report.splits.items()))
     if report.without_photo:
-        note(f"left out: {plural(report.without_photo, 'annotation')} without a photo")
+        note(f"skipped: {plural(report.without_photo, 'annotation')} without a photo")
     if report.photos_without_caption:
-        note(f"left out: {plural(report.photos_without_caption, 'photo')} without an annotation")
+        note(f"skipped: {plural(report.photos_without_caption, 'photo')} without an annotation")
     for split, count in report.not_in_data.items():
         if count:
-            note(f"split {split}: {plural(count, 'name')} of its list not in the data")
+            note(f"split {split}: {plural(count, 'name')} of its list not found in the data")
     for name in report.same_name:
-        note(f"left out: {name}, another photo has the same name")
+        note(f"skipped: {name}; another photo has the same name")
     for error in report.unreadable:
         note(f"skipped: {error}")
     print(f"next: deixis data stats {out}")
@@ -140,15 +144,20 @@ def _print_report(report: ImportReport, out: Path) -> None:
 @app.command()
 def stats(
     data: Data,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Count one split only.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw Figure 2 (png, svg or pdf).")] = None,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw Figure 2 to a file (.png, .svg or .pdf).")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Count what a data set holds: Table 1, Figure 2 and §2.4 of the Flickr30k Entities paper."""
-    from deixis.data.dataset import Dataset
-    from deixis.data.stats import plot_types, statistics
+    """Print statistics of a data set.
 
-    found = statistics(Dataset(data), split)
+    They are those of Table 1, Figure 2 and section 2.4 of the Flickr30k Entities paper.
+    """
+    from deixis.data.dataset import Dataset
+    from deixis.data.statistics import compute_statistics, plot_types
+
+    found = compute_statistics(Dataset(data), split)
     if plot:
         plot_types(found, plot)
     if json:
@@ -156,11 +165,11 @@ def stats(
     else:
         print_statistics(found)
         if plot:
-            note(f"drawn: {plot}")
+            note(f"figure: {plot}")
 
 
 def print_statistics(found: Statistics) -> None:
-    """Print the statistics as the paper does: sentences, then a table."""
+    """Print sentences and a table as in the paper."""
     from rich.table import Table
 
     ratios = found.as_json()
@@ -201,12 +210,12 @@ def print_statistics(found: Statistics) -> None:
 @app.command()
 def check(
     data: Data,
-    decode: Annotated[bool, typer.Option("--decode", help="Decode every photo to its last pixel; slower.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 when a problem is found.")] = False,
+    decode: Annotated[bool, typer.Option("--decode", help="Decode every photo in full; slower.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 2 if a problem is found.")] = False,
     json: Json = False,
 ) -> None:
-    """Look for problems in a data set and say how to mend each."""
-    from deixis.data.check import check_dataset
+    """Find problems in a data set, and print how to fix them."""
+    from deixis.data.checks import check_dataset
     from deixis.data.dataset import Dataset
 
     with progress() as on_progress:
@@ -217,7 +226,7 @@ def check(
         print(f"{data}: no problems found")
     else:
         for problem in problems:
-            print(f"{problem.count:,} × {problem.kind}\n  mend: {problem.mend}")
+            print(f"{problem.count:,} × {problem.kind}\n  fix: {problem.remedy}")
             for example in problem.examples:
                 print(f"  - {example}")
             if problem.count > len(problem.examples):
@@ -240,14 +249,14 @@ def convert(
         ),
     ],
     out: Out,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Convert one split only.")] = None,
-    with_photos: Annotated[bool, typer.Option("--with-photos", help="Take the photos along.")] = False,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
+    with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a data set in a format that other tools read."""
-    from deixis.data.converting import convert_dataset
+    """Convert a data set to the format of another tool."""
     from deixis.data.dataset import Dataset
+    from deixis.data.writers import convert_dataset
 
     with progress() as on_progress:
         count = convert_dataset(
@@ -268,14 +277,17 @@ def convert(
 @app.command()
 def scenes(
     out: Out,
-    photos: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many scenes.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed makes other scenes.")] = 0,
+    photos: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of scenes.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Make small synthetic scenes with captions, phrases, boxes and trees, for trying out models."""
+    """Create synthetic scenes for trying out models.
+
+    They have captions, phrases, boxes and trees.
+    """
     from deixis.data.scenes import write_scenes
-    from deixis.files.atomic import new_directory
+    from deixis.storage.atomic import new_directory
 
     with progress() as on_progress, new_directory(out, replace=force) as folder:
         write_scenes(folder, photos, seed=seed, on_progress=on_progress)

@@ -11,45 +11,51 @@ from deixis.cli.output import Json, note, print_json, working
 
 
 def describe(
-    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="A photo.", show_default=False)],
+    photo: Annotated[Path, typer.Argument(metavar="PHOTO", help="Photo file.", show_default=False)],
     region: Annotated[
-        str | None, typer.Option(metavar="x1,y1,x2,y2", help="One region in pixels; those that stand out unless said.")
+        str | None, typer.Option(metavar="x1,y1,x2,y2", help="Region in pixels (default: the most salient regions).")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="At most so many phrases for a region.")] = 5,
-    regions: Annotated[int, typer.Option(min=1, help="At most so many regions.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="Maximum number of phrases per region.")] = 5,
+    regions: Annotated[int, typer.Option(min=1, help="Maximum number of regions.")] = 10,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw regions and phrases in matching colours into FILE.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the regions and phrases, and write the picture to FILE."),
     ] = None,
     bank: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Other phrases: one a line, with a count after a tab or none.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File of phrases: one per line, optionally with a tab and a count."),
     ] = None,
-    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Another model.")] = "describer",
+    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model trained on phrases.")] = "describer",
     json: Json = False,
 ) -> None:
-    """Describe a region of a photo, or all that stand out, each with several different phrases."""
+    """Describe regions of a photo with phrases."""
     from deixis.data.images import open_photo
-    from deixis.tasks.describe.describing import Describer, draw_descriptions
-    from deixis.tasks.describe.salient import parsed_region
-    from deixis.tasks.pictures.saving import check_picture_name, save_picture
+    from deixis.models.describer.description import draw_descriptions
+    from deixis.models.describer.salience import parse_region
+    from deixis.models.pipeline import load
+    from deixis.pictures.grounded import check_picture_name, save_picture
 
-    box = None if region is None else parsed_region(region)
+    box = None if region is None else parse_region(region)
     if picture is not None:
         check_picture_name(picture)
-    with working("looking"):
+    with working("describing"):
         opened = open_photo(photo)
-        found = Describer.open(model, bank).describe(opened, box, top=top, regions=regions)
+        pipeline = load(model)
+        pipeline.require("describe")
+        describer = pipeline.describer if bank is None else pipeline.describer.with_phrases(bank)
+        found = describer.describe(opened, box, top=top, regions=regions)
     if picture is not None:
         save_picture(draw_descriptions(opened, found), picture)
     if json:
         print_json({"photo": str(photo), "regions": [described.as_json() for described in found]})
         return
     if not found:
-        note("nothing in this photo stands out; name a region with --region x1,y1,x2,y2")
+        note("no salient region found in this photo; give one with --region x1,y1,x2,y2")
     for described in found:
         sides = ", ".join(f"{side:.0f}" for side in described.box)
-        said = ", ".join(f"{phrase.text} ({phrase.score:.0%})" for phrase in described.phrases)
-        print(f"[{sides}]: {said}")
+        phrases = ", ".join(f"{phrase.text} ({phrase.score:.0%})" for phrase in described.phrases)
+        print(f"[{sides}]: {phrases}")
     if picture is not None:
         print(f"picture: {picture}")
     elif found:
-        note("next: --picture FILE draws them")
+        note("next: --picture FILE draws the regions")

@@ -1,76 +1,46 @@
-"""`deixis evaluate`: scores of a model, or of anybody's system from its matrix of scores or its predictions."""
+"""`deixis evaluate`: scores of a model, or of any system by its score matrix or its predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deixis.cli.captioners import (
-    Rerank,
-    WritingAsked,
-    captioner_regions,
-    captioner_retrieval,
-    captioner_scores,
-    kept,
-    shortlists,
-)
-from deixis.cli.output import Json, note, progress, working
-from deixis.cli.scores import answer, with_all_photos
-from deixis.cli.systems import OfModel, System, answer_from_matrices, systems_asked
+from deixis.cli.output import Json, note, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from deixis.data.dataset import Dataset, Photos
-    from deixis.evaluation.localization_items import Item
-    from deixis.evaluation.predictions import PhraseElsewhere, Prediction
-    from deixis.evaluation.scores import Scores as Matrix
-    from deixis.files.progress import OnProgress
-    from deixis.tasks.captions.scoring import CaptionerScores
-    from deixis.tasks.pointing import OverAllPhotos
+    from collections.abc import Callable, Mapping
 
-app = typer.Typer(help="Score a system: retrieval, sentences, regions, grounding or captions.", no_args_is_help=True)
+    from deixis.evaluation.intervals import Comparison
+    from deixis.models.evaluation import Evaluation, EvaluationData, System
 
-Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)]
-Split = Annotated[str | None, typer.Option("--split", metavar="NAME", help="Score one split; all photos unless said.")]
+app = typer.Typer(help="Evaluate a model, or the output of any system.", no_args_is_help=True)
+
+Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)]
+Split = Annotated[str | None, typer.Option("--split", metavar="NAME", help="Only photos of this split.")]
 Scores = Annotated[
     Path | None,
-    typer.Option("--scores", metavar="FILE.npy", help="A matrix of scores, higher is better."),
+    typer.Option("--scores", metavar="FILE.npy", help="Score matrix; higher is better."),
 ]
 Model = Annotated[
     Path | None,
-    typer.Option("--model", metavar="NAME|DIR", help="A model of deixis models or deixis train, instead of --scores."),
+    typer.Option("--model", metavar="NAME|DIR", help="Model to score, instead of --scores."),
 ]
 Against = Annotated[
     Path | None,
-    typer.Option("--against", metavar="FILE|DIR", help="Another system's file, or a model: is the difference real?"),
+    typer.Option("--against", metavar="FILE|DIR", help="Compare with another system: its file, or a model."),
 ]
 
-Images = Annotated[Path | None, typer.Option("--images", metavar="DIR", help="For a model: where the photos are now.")]
-FeaturesElsewhere = Annotated[
+Images = Annotated[
+    Path | None, typer.Option("--images", metavar="DIR", help="With --model: photo folder, if it has moved.")
+]
+Features = Annotated[
     Path | None,
-    typer.Option("--features", metavar="DIR", help="For a model: features that lie elsewhere than in DATA."),
+    typer.Option("--features", metavar="DIR", help="With --model: feature directory outside of DATA."),
 ]
-
-
-def _opened(data: Path, split: str | None, images: Path | None = None) -> tuple[Dataset, Photos]:
-    """The data set, and the photos that are asked for."""
-    from deixis.data.dataset import Dataset
-
-    dataset = Dataset(data, images=images)
-    return dataset, dataset.split(split) if split else dataset.photos
-
-
-def _also(features: Path | None) -> Sequence[Path]:
-    """Where to look for features besides the data set."""
-    if features is None:
-        return []
-    from deixis.vision.store.manifest import read_manifest
-
-    read_manifest(features)  # a wrong name is said here, and not passed over
-    return [features]
 
 
 @app.command()
@@ -78,7 +48,7 @@ def retrieval(
     scores: Scores = None,
     model: Model = None,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DATA", help="A data set directory.", show_default=False)
+        Path | None, typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)
     ] = None,
     split: Split = None,
     captions_per_photo: Annotated[
@@ -87,70 +57,45 @@ def retrieval(
     against: Against = None,
     curve: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write recall by percentage of the ranking: a .csv, or a drawing (.png, .svg)."
-        ),
+        typer.Option(metavar="FILE", help="Write recall curves to a .csv, .png or .svg file."),
     ] = None,
     shortlist: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Of a model: a photo ranks the sentences of the N photos nearest to it, no others."
-        ),
+        typer.Option(min=1, metavar="N", help="With --model: rank only the sentences of the N nearest photos."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="Of a model: keep its matrix, for --scores another time.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.npy", help="With --model: write the score matrix.")] = None,
     images: Images = None,
-    features: FeaturesElsewhere = None,
+    features: Features = None,
     json: Json = False,
 ) -> None:
-    """Image→sentence and sentence→image: a matrix is photos × sentences, in the order of the data."""
-    from deixis.evaluation.retrieval import recall_at_k
+    """Image–sentence retrieval in both directions.
 
-    owners, of_model, lists = None, None, None
+    A score matrix is photos × sentences, in the order of the data set.
+    """
+    from deixis.evaluation.curves import check_curve_path, write_curves
+    from deixis.models.evaluation import evaluate_matrix, evaluate_retrieval
+
     if (data is None) == (captions_per_photo is None):
-        raise DeixisError("give --data DATA, or --captions-per-photo N for a matrix of no data set")
-    if data is not None:
-        owners, of_model = _photos_and_sentences(data, split, images, _also(features))
+        raise DeixisError("give --data DATA, or --captions-per-photo N for a matrix without a data set")
+    if shortlist and (data is None or model is None):
+        raise DeixisError("--shortlist: needs --model and --data")
     if curve:
-        from deixis.tasks.scores.curves import refuse_other_endings, write_curves
-
-        refuse_other_endings(curve)
-    if shortlist:
-        if data is None or model is None or owners is None:
-            raise DeixisError("--shortlist: needs --model and --data, whose photos say which are near to each other")
-        lists = shortlists(model, *_opened(data, split, images), owners, shortlist, _also(features))
-    results = answer_from_matrices(
-        "retrieval",
-        lambda matrix: recall_at_k(matrix, owners, captions_per_photo=captions_per_photo, i2t_shortlists=lists),
-        systems_asked(scores, model, against),
-        kept(of_model, out),
-        (data, split, json),
-    )
+        check_curve_path(curve)
+    systems = _systems(scores, model, against)
+    if data is None:
+        with progress() as on_progress:
+            found = evaluate_matrix(systems, captions_per_photo or 1, on_progress)
+        _print(found, None, json)
+    else:
+        found = _evaluate(
+            lambda on: evaluate_retrieval(
+                on, systems, split=split, shortlist=shortlist or 0, out=out if model else None
+            ),
+            (data, split, images, features),
+            json,
+        )
     if curve:
-        note(write_curves(curve, results[0].rankings))
-
-
-def _photos_and_sentences(
-    data: Path, split: str | None, images: Path | None, also: Sequence[Path]
-) -> tuple[Sequence[int], OfModel]:
-    """The photo of each sentence, and how a model scores them all."""
-    from deixis.evaluation.of_data import sentences_of
-
-    dataset, photos = _opened(data, split, images)
-    gold = sentences_of(photos)
-
-    def of_model(model: Path, on_progress: OnProgress) -> Matrix:
-        from deixis.tasks.bundle import load, writes_captions
-        from deixis.tasks.scores.scoring import retrieval_scores, seen_photos
-
-        if writes_captions(model):
-            return captioner_retrieval(model, dataset, photos, gold.texts, also, on_progress)
-        bundle = load(model)
-        seen = seen_photos(bundle, dataset, photos, also=also, on_progress=on_progress)
-        return retrieval_scores(bundle, seen.require_all(), gold.texts)
-
-    return gold.photo_of_sentence, of_model
+        note(write_curves(curve, found.rankings))
 
 
 @app.command()
@@ -162,25 +107,14 @@ def sentences(
     against: Against = None,
     json: Json = False,
 ) -> None:
-    """Sentence→sentence: a matrix is sentences × sentences; each asks for the others of its photo."""
-    from deixis.evaluation.of_data import sentences_of
-    from deixis.evaluation.retrieval import sentence_retrieval
+    """Sentence–sentence retrieval.
 
-    gold = sentences_of(_opened(data, split)[1])
+    Each sentence is a query for the other sentences of its photo. A score matrix is sentences × sentences.
+    """
+    from deixis.models.evaluation import evaluate_sentences
 
-    def of_model(model: Path, on_progress: OnProgress) -> Matrix:
-        from deixis.tasks.bundle import load
-        from deixis.tasks.scores.scoring import sentence_scores
-
-        return sentence_scores(load(model), gold.texts)
-
-    answer_from_matrices(
-        "sentences",
-        lambda matrix: sentence_retrieval(matrix, gold.photo_of_sentence),
-        systems_asked(scores, model, against),
-        of_model,
-        (data, split, json),
-    )
+    systems = _systems(scores, model, against)
+    _evaluate(lambda on: evaluate_sentences(on, systems, split=split), (data, split, None, None), json)
 
 
 @app.command()
@@ -191,54 +125,36 @@ def regions(
     split: Split = None,
     against: Against = None,
     images: Images = None,
-    features: FeaturesElsewhere = None,
+    features: Features = None,
     json: Json = False,
 ) -> None:
-    """Region→phrase: a matrix is gold regions × all phrases, in the order of the data."""
-    from deixis.evaluation.of_data import regions_of
-    from deixis.evaluation.retrieval import region_retrieval
+    """Region–phrase retrieval.
 
-    dataset, photos = _opened(data, split, images)
-    gold = regions_of(photos)
+    A score matrix is gold regions × all phrases, in the order of the data set.
+    """
+    from deixis.models.evaluation import evaluate_regions
 
-    def of_model(model: Path, on_progress: OnProgress) -> Matrix:
-        from deixis.tasks.bundle import load, writes_captions
-        from deixis.tasks.pointing import gold_region_scores
-        from deixis.tasks.scores.scoring import seen_photos
-
-        if writes_captions(model):
-            return captioner_regions(model, dataset, photos, gold, _also(features), on_progress)
-        bundle = load(model)
-        seen = seen_photos(bundle, dataset, photos, also=_also(features), on_progress=on_progress)
-        return gold_region_scores(bundle, seen.require_all(), gold)
-
-    answer_from_matrices(
-        "regions",
-        lambda matrix: region_retrieval(
-            matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
-        ),
-        systems_asked(scores, model, against),
-        of_model,
-        (data, split, json),
-    )
+    systems = _systems(scores, model, against)
+    _evaluate(lambda on: evaluate_regions(on, systems, split=split), (data, split, images, features), json)
 
 
 @app.command()
 def grounding(
     data: Data,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="JSON Lines, one phrase a line.")
+        Path | None, typer.Option("--predictions", metavar="FILE", help="Predictions: JSON Lines, one phrase per line.")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", metavar="NAME|DIR", help="A model, instead of --predictions."),
+        typer.Option("--model", metavar="NAME|DIR", help="Model to score, instead of --predictions."),
     ] = None,
     split: Split = None,
     protocol: Annotated[
-        Literal["union", "any"], typer.Option(help="The union of the chain's boxes, as the papers, or any of them.")
+        Literal["union", "any"],
+        typer.Option(help="Gold box: the union of the boxes of the chain, as in the papers, or any."),
     ] = "union",
     blind_split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Where to learn the fixed boxes; train, if there is one.")
+        str | None, typer.Option(metavar="NAME", help="Split for the fixed boxes (default: train, if it exists).")
     ] = None,
     missing_as_wrong: Annotated[
         bool, typer.Option("--missing-as-wrong", help="Count phrases without a prediction as wrong.")
@@ -247,150 +163,196 @@ def grounding(
         bool,
         typer.Option(
             "--all-photos",
-            help="For a model: AP with each phrase ranked over the regions of all photos, as in Flickr30k Entities, "
-            "and presence: is it in the photo at all? A minute or two for 1,000 photos, most of it for ap_nms; a "
-            "similarity network takes an hour of CPU.",
+            help="With --model: rank each phrase over the regions of all photos, as in Flickr30k Entities, and score "
+            "its presence in the photo. Takes minutes for 1,000 photos, with a similarity network an hour.",
         ),
     ] = False,
     against: Against = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For a model: write its predictions, as JSON Lines.")
+        Path | None, typer.Option(metavar="FILE", help="With --model: write the predictions as JSON Lines.")
     ] = None,
     images: Images = None,
-    features: FeaturesElsewhere = None,
+    features: Features = None,
     json: Json = False,
 ) -> None:
-    """Phrase localisation: a box for each phrase, beside the best box that never looks at the photo."""
-    from deixis.evaluation.fixed_boxes import best_fixed_boxes
-    from deixis.evaluation.grounding import compare_localization, localization
-    from deixis.evaluation.localization_items import localization_items
-    from deixis.evaluation.predictions import write_predictions
+    """Phrase localization.
 
-    systems = systems_asked(predictions, model, against, "--predictions FILE")
+    The baseline blind_r1 is the best fixed box of each entity type.
+    """
+    from deixis.models.evaluation import evaluate_grounding
+
+    systems = _systems(predictions, model, against, "--predictions FILE")
     if out and not model:
-        raise DeixisError("--out: there is nothing to write without --model")
+        raise DeixisError("--out: requires --model")
     if all_photos and (not model or against):
-        raise DeixisError("--all-photos: scores one model; give --model DIR, and no --against")
-    dataset, photos = _opened(data, split, images)
-    items = localization_items(photos)
-    blind_split = blind_split or ("train" if "train" in dataset.manifest.splits else None)
-    blind = None
-    if blind_split:
-        with working(f"finding the best fixed boxes on {blind_split}"):
-            blind = best_fixed_boxes(localization_items(dataset.split(blind_split)), protocol=protocol)
-    given = [_predictions(system, dataset, photos, items, _also(features)) for system in systems]
-    if out:
-        write_predictions(out, given[0])
-    missing: Literal["miss", "error"] = "miss" if missing_as_wrong else "error"
-    with working(f"scoring {len(items):,} phrases"):
-        result = localization(given[0], items, protocol=protocol, blind=blind, missing=missing)
-        compared = (
-            compare_localization(given[0], given[1], items, protocol=protocol, missing=missing) if against else {}
-        )
-    scores = result.as_json()
-    if all_photos:
-        found = _over_all_photos(systems[0], dataset, photos, items, protocol, _also(features))
-        scores = with_all_photos(scores, found.precision.as_json(), found.presence.as_json())
-    answer("grounding", systems[0].path, (data, split, json), scores, compared)
-
-
-def _predictions(
-    system: System, dataset: Dataset, photos: Photos, items: Sequence[Item], also: Sequence[Path]
-) -> Sequence[Prediction | PhraseElsewhere]:
-    """The boxes of a system for all items: from its file, or from a model."""
-    if not system.is_model:
-        from deixis.evaluation.predictions import read_predictions
-
-        return read_predictions(system.path)
-    from deixis.tasks.bundle import load
-    from deixis.tasks.pointing import predictions_of
-    from deixis.tasks.scores.scoring import seen_photos
-
-    bundle = load(system.path)
-    with progress() as on_progress:
-        seen = seen_photos(bundle, dataset, photos, regions=True, also=also, on_progress=on_progress)
-        return predictions_of(bundle, seen.require_all(), items, on_progress=on_progress)
-
-
-def _over_all_photos(
-    system: System,
-    dataset: Dataset,
-    photos: Photos,
-    items: Sequence[Item],
-    protocol: Literal["union", "any"],
-    also: Sequence[Path],
-) -> OverAllPhotos:
-    """How well a model looks for phrases in photos that do not mention them, too."""
-    from deixis.tasks.bundle import load
-    from deixis.tasks.pointing import score_over_all_photos
-    from deixis.tasks.scores.scoring import seen_photos
-
-    bundle = load(system.path)
-    with progress() as on_progress:
-        seen = seen_photos(bundle, dataset, photos, regions=True, also=also, on_progress=on_progress)
-        return score_over_all_photos(bundle, seen.require_all(), items, protocol=protocol, on_progress=on_progress)
+        raise DeixisError("--all-photos: use it with --model and without --against")
+    _evaluate(
+        lambda on: evaluate_grounding(
+            on,
+            systems,
+            split=split,
+            protocol=protocol,
+            blind_split=blind_split,
+            missing_as_wrong=missing_as_wrong,
+            all_photos=all_photos,
+            out=out,
+        ),
+        (data, split, images, features),
+        json,
+    )
 
 
 @app.command()
 def captions(
     data: Data,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="COCO's result format.", show_default=False)
+        Path | None,
+        typer.Option("--predictions", metavar="FILE", help="Captions in the COCO results format.", show_default=False),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", metavar="DIR", help="A model that deixis train m-rnn made, instead of --predictions."),
+        typer.Option("--model", metavar="DIR", help="Model of deixis train m-rnn, instead of --predictions."),
     ] = None,
     split: Split = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, help="For a model: unfinished sentences kept at each word; 5, or 10 to rerank.")
+        int | None, typer.Option(min=1, help="With --model: beam width (default: 5, or 10 with --rerank).")
     ] = None,
     length_power: Annotated[
-        float, typer.Option(min=0, help="For a model: compare sentences by log-probability / words^N.")
+        float, typer.Option(min=0, help="With --model: rank captions by log-probability / length^N.")
     ] = 0.0,
     rerank: Annotated[
-        Rerank,
-        typer.Option(help="For a model: order its sentences by captions of like photos, or of the photo itself."),
+        Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"],
+        typer.Option(help="With --model: rerank captions by those of similar photos, or of the photo itself (oracle)."),
     ] = "none",
     neighbours: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="With --rerank: what deixis train consensus made, unless kept with the model."
+            metavar="DIR", help="With --rerank: output of deixis train consensus, if not stored with the model."
         ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="For a model: show 40 photos with captions, neighbours and scores."),
+        typer.Option(
+            metavar="FILE.html", help="With --model: write a page of 40 photos with captions, neighbours and scores."
+        ),
     ] = None,
     train_split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose captions are not novel; train, if there is one.")
+        str | None,
+        typer.Option(metavar="NAME", help="Split whose captions are not novel (default: train, if it exists)."),
     ] = None,
     against: Against = None,
     images: Images = None,
-    features: FeaturesElsewhere = None,
+    features: Features = None,
     json: Json = False,
 ) -> None:
-    """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity, without Java; perplexity too for a model."""
-    from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
-    from deixis.evaluation.captions.results_file import match_results, read_results
-    from deixis.evaluation.of_data import sentences_of
+    """Caption scores: BLEU, CIDEr, ROUGE-L, METEOR and others.
 
-    systems = systems_asked(predictions, model, against, "--predictions FILE")
-    if model is None and (page or rerank != "none"):
-        raise DeixisError(f"{'--page' if page else '--rerank'}: needs a model that writes; give --model DIR")
-    dataset, photos = _opened(data, split, images)
-    train_split = train_split or ("train" if "train" in dataset.manifest.splits else None)
-    training = sentences_of(dataset.split(train_split)).texts if train_split else None
-    references = {photo.id: [caption.text for caption in photo.sentences] for photo in photos}
+    Also novelty and diversity, and perplexity with --model.
+    """
+    from deixis.models.evaluation import evaluate_captions
 
-    def scored(system: System) -> CaptionScores | CaptionerScores:
-        if system.is_model:
-            writing = WritingAsked(beam, length_power, rerank, neighbours, page if system is systems[0] else None)
-            return captioner_scores(system.path, dataset, photos, writing, training, _also(features))
-        with working(f"scoring {len(references):,} photos"):
-            return caption_scores(match_results(read_results(system.path), photos), references, training=training)
+    systems = _systems(predictions, model, against, "--predictions FILE")
+    _evaluate(
+        lambda on: evaluate_captions(
+            on,
+            systems,
+            split=split,
+            train_split=train_split,
+            beam=beam,
+            length_power=length_power,
+            rerank=rerank,
+            neighbours=neighbours,
+            page=page,
+        ),
+        (data, split, images, features),
+        json,
+    )
 
-    results = [scored(system) for system in systems]
-    own = [found if isinstance(found, CaptionScores) else found.captions for found in results]
-    compared = compare_captions(*own) if against else {}
-    answer("captions", systems[0].path, (data, split, json), results[0].as_json(), compared)
+
+def _systems(
+    file: Path | None, model: Path | None, against: Path | None, option: str = "--scores FILE.npy"
+) -> list[System]:
+    from deixis.models.evaluation import open_systems
+
+    if (file is None) == (model is None):
+        raise DeixisError(f"give one of {option} and --model DIR")
+    return open_systems(model, file, against)
+
+
+def _evaluate(
+    evaluate: Callable[[EvaluationData], Evaluation],
+    data: tuple[Path, str | None, Path | None, Path | None],
+    json: bool,
+) -> Evaluation:
+    """Evaluate on a data set, given as directory, split, photo folder and feature store, and print the scores."""
+    from deixis.models.evaluation import EvaluationData
+
+    folder, split, images, features = data
+    with progress() as on_progress:
+        on = EvaluationData.open(folder, split, images=images, features=features, on_progress=on_progress)
+        found = evaluate(on)
+    _print(found, folder, json)
+    return found
+
+
+def _print(found: Evaluation, data: Path | None, json: bool) -> None:
+    for text in found.notes:
+        note(text)
+    if json:
+        print_json(replace(found, data=str(data) if data else None).as_json())
+    else:
+        _print_scores(found.task, found.scores, found.comparison)
+
+
+def _print_scores(task: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
+    _print_totals(task, result, compared)
+    if "presence" in result:
+        _print_totals("presence in all photos", result["presence"], {})
+    _print_groups(result)
+    print(f"n = {result['n']:,}; {result['protocol']}" + (f"; ties: {result['ties']}" if "ties" in result else ""))
+
+
+def _print_totals(title: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
+    from rich.table import Table
+
+    table = Table(title)
+    for heading in ("score", "95 % interval", *(["difference", "95 % interval", "p"] if compared else [])):
+        table.add_column(heading, justify="right")
+    for name, value in result.items():
+        if isinstance(value, float):
+            row = [name, f"{value:.2f}", _bounds(result["interval"].get(name))]
+            if found := compared.get(name):
+                row += [f"{found.difference:+.2f}", _bounds((found.low, found.high)), f"{found.p:.4f}"]
+            table.add_row(*row)
+    print_table(table)
+
+
+def _print_groups(result: Mapping[str, Any]) -> None:
+    """Print the tables by type and by phrase, if there are any."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    for heading in ("by_type", "by_phrase"):
+        groups: Mapping[str, Mapping[str, Any]] = result.get(heading) or {}
+        if groups:
+            table = Table()
+            table.add_column(heading.replace("_", " "), max_width=28)  # so that the table fits into 120 columns
+            for column in ("n", "photos", "r1 [95 %]", "r5", "r10", "upper_bound", "ap", "ap_nms"):
+                table.add_column(column, justify="right")
+            for name, scores in groups.items():
+                table.add_row(escape(name), *_group_cells(scores))
+            print_table(table)
+            for reason in dict.fromkeys(scores["no_interval"] for scores in groups.values() if scores["no_interval"]):
+                print(f"[–] no interval: {reason}")
+
+
+def _group_cells(scores: Mapping[str, Any]) -> list[str]:
+    """Return the row of a group; only r1 has an interval, for lack of space."""
+    bounds = scores["interval"]["r1"]
+    between = f"[{bounds[0]:.1f}, {bounds[1]:.1f}]" if bounds else "[–]"
+    others = (f"{scores[name]:.1f}" for name in ("r5", "r10", "upper_bound", "ap", "ap_nms"))
+    return [str(scores["n"]), str(scores["photos"]), f"{scores['r1']:.1f} {between}", *others]
+
+
+def _bounds(interval: Any) -> str:
+    return f"{interval[0]:.2f} – {interval[1]:.2f}" if interval else ""

@@ -1,4 +1,4 @@
-"""`deixis features`: image, region and text features, computed once and kept."""
+"""``deixis features``: compute or import image, region and text features of a data set."""
 
 from __future__ import annotations
 
@@ -8,77 +8,81 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deixis.cli.options import Scheduler, open_scheduler
 from deixis.cli.output import Json, note, plural, print_json, progress
-from deixis.cli.scheduler import Scheduler, workers_at
 from deixis.errors import DeixisError
-from deixis.files.remote import photo_path
+from deixis.storage.remote import photo_path
 
 if TYPE_CHECKING:
+    from deixis.cluster import ClusterWorkers
     from deixis.data.dataset import Dataset
-    from deixis.tasks.bulk.workers import Workers
-    from deixis.vision.store import Extras, FillReport
-    from deixis.vision.store.computing import Compute
+    from deixis.vision.feature_store import FeatureOptions, UpdateReport
+    from deixis.vision.feature_store.updates import ComputeFeatures
 
 _SKIPPED_SHOWN = 10
 _TOP = 100
 
 
 def features(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data set directory.", show_default=False)],
-    encoder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encode the photos with this, such as deixis, our own.")
-    ] = None,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)],
+    encoder: Annotated[str | None, typer.Option(metavar="NAME", help="Image encoder, such as deixis.")] = None,
     import_: Annotated[
         Path | None,
         typer.Option(
-            "--import", metavar="FILE", help="Take whole-photo vectors from a file: npy, npz, h5, mat, safetensors."
+            "--import", metavar="FILE", help="Import global vectors from a file: npy, npz, h5, mat, safetensors."
         ),
     ] = None,
     ids: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --import: the photo of each row, one name a line, or JSON."),
+        typer.Option(metavar="FILE", help="With --import: the photo of each row, one name per line, or JSON."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Turn the captions into vectors: mean, tfidf, fisher or hglmm.")
+        str | None, typer.Option(metavar="KIND", help="Text features of the captions: mean, tfidf, fisher or hglmm.")
     ] = None,
     vectors: Annotated[
-        str | None, typer.Option(metavar="PATH", help="With --text: word vectors, a path or an installed package.")
+        str | None, typer.Option(metavar="PATH", help="With --text: path or package of word vectors.")
     ] = None,
-    train_split: Annotated[str, typer.Option(metavar="NAME", help="With --text: the split to learn from.")] = "train",
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="With --encoder: this split only.")] = None,
-    crops: Annotated[int, typer.Option(metavar="10", help="With --encoder: the mean over ten crops too.")] = 0,
+    train_split: Annotated[str, typer.Option(metavar="NAME", help="With --text: the training split.")] = "train",
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --encoder: only photos of this split.")
+    ] = None,
+    crops: Annotated[int, typer.Option(metavar="10", help="With --encoder: add the mean over ten crops.")] = 0,
     proposals: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --encoder: keep boxes and their vectors, from head, edge-boxes, …"),
+        typer.Option(metavar="NAME", help="With --encoder: add region proposals of head, edge-boxes, …"),
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="With --proposals: at most so many a photo; 100 unless given."),
+        typer.Option(min=1, metavar="N", help="With --proposals: maximum per photo (default 100)."),
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", parser=photo_path, help="Where the photos are now; or s3://…")
+        Path | None,
+        typer.Option(metavar="DIR", parser=photo_path, help="Photo folder or s3:// address, if it has moved."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --encoder: cpu, cuda, …; a GPU, where there is one.")
+        str | None, typer.Option(metavar="NAME", help="With --encoder: cpu, cuda, … (default: GPU if available).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to keep them; DATA/features/NAME unless given.")
+        Path | None, typer.Option(metavar="DIR", help="Output directory (default DATA/features/NAME).")
     ] = None,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
-    """Compute the features of a data set once and keep them; run again, it does only what is missing."""
+    """Compute and store the features of a data set.
+
+    A second run computes only missing features.
+    """
     from deixis.data.dataset import Dataset
 
     if [encoder, import_, text].count(None) != 2:
-        raise DeixisError("give one of --encoder NAME, --import FILE and --text KIND")
+        raise DeixisError("use exactly one of --encoder NAME, --import FILE and --text KIND")
     if crops not in (0, 10):
-        raise DeixisError(f"--crops {crops}: the papers' ten crops are the only ones, --crops 10")
-    of_encoder = {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
-    _refuse_alone("--encoder", encoder, {**of_encoder, "--scheduler": scheduler})
-    _refuse_alone("--proposals", proposals, {"--top": top})
-    _refuse_alone("--import", import_, {"--ids": ids})
-    _refuse_alone("--text", text, {"--vectors": vectors})
+        raise DeixisError(f"--crops {crops}: only --crops 10 is supported")
+    encoder_options = {"--split": split, "--crops": crops, "--proposals": proposals, "--device": device}
+    _require("--encoder", encoder, {**encoder_options, "--scheduler": scheduler})
+    _require("--proposals", proposals, {"--top": top})
+    _require("--import", import_, {"--ids": ids})
+    _require("--text", text, {"--vectors": vectors})
     dataset = Dataset(data, images=images)
     if encoder is not None:
         _encode(dataset, encoder, split, (crops, proposals, top or _TOP), device, out, scheduler, json)
@@ -88,111 +92,109 @@ def features(
         _text(dataset, text, vectors, train_split, out, json)
 
 
-def _refuse_alone(owner: str, given: object, options: dict[str, object]) -> None:
-    """An option that would do nothing is a mistake, not a wish."""
-    if given is None:
-        for option, value in options.items():
-            if value:
-                raise DeixisError(f"{option} goes with {owner} only")
+def _require(owner: str, value: object, options: dict[str, object]) -> None:
+    """Refuse options that have no effect without another option."""
+    if value is None:
+        for option, setting in options.items():
+            if setting:
+                raise DeixisError(f"{option} requires {owner}")
 
 
 def _encode(
     dataset: Dataset,
     name: str,
     split: str | None,
-    asked: tuple[int, str | None, int],
+    options: tuple[int, str | None, int],
     device: str | None,
     out: Path | None,
     scheduler: str | None,
     json: bool,
 ) -> None:
     from deixis.vision.encoders import open_encoder
-    from deixis.vision.store import default_place, fill_store
+    from deixis.vision.feature_store import default_store_path, update_store
 
     photos = dataset.split(split) if split else None
     encoder = open_encoder(name, device)
-    extras = _extras(encoder.name, *asked)
+    extras = _extras(encoder.name, *options)
     proposer = extras.proposer.name if extras.proposer else None
-    place = out or default_place(dataset.path, encoder.name, crops=extras.crops, proposer=proposer, top=extras.top)
-    begun = time.monotonic()
-    with workers_at(scheduler) as workers, progress("photos") as on_progress:
-        compute = _by_workers(workers, name, encoder.fingerprint, device, asked) if workers else None
-        report = fill_store(
-            place, dataset, encoder, photos=photos, extras=extras, compute=compute, on_progress=on_progress
+    path = out or default_store_path(dataset.path, encoder.name, crops=extras.crops, proposer=proposer, top=extras.top)
+    start = time.monotonic()
+    with open_scheduler(scheduler) as workers, progress("photos") as on_progress:
+        compute = _compute_on(workers, name, encoder.fingerprint, device, options) if workers else None
+        report = update_store(
+            path, dataset, encoder, photos=photos, options=extras, compute=compute, on_progress=on_progress
         )
     about = {
         "encoder": encoder.name,
         "fingerprint": encoder.fingerprint,
         "dimension": encoder.dimension,
         "channels": encoder.channels,
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - start, 1),
     }
-    _answer(place, report, about, json)
+    _print_report(path, report, about, json)
 
 
-def _by_workers(
-    workers: Workers, encoder: str, fingerprint: str, device: str | None, asked: tuple[int, str | None, int]
-) -> Compute:
-    from deixis.tasks.bulk.features import FeaturesPlan, features_by
+def _compute_on(
+    workers: ClusterWorkers, encoder: str, fingerprint: str, device: str | None, options: tuple[int, str | None, int]
+) -> ComputeFeatures:
+    from deixis.cluster import FeaturesJob, cluster_features
 
-    return features_by(workers, FeaturesPlan(encoder, fingerprint, device, *asked))
+    return cluster_features(workers, FeaturesJob(encoder, fingerprint, device, *options))
 
 
-def _extras(encoder: str, crops: int, proposals: str | None, top: int) -> Extras:
+def _extras(encoder: str, crops: int, proposals: str | None, top: int) -> FeatureOptions:
+    from deixis.vision.feature_store import FeatureOptions
     from deixis.vision.proposals import open_proposer
-    from deixis.vision.store import Extras
 
     if proposals is None:
-        return Extras(crops)
-    return Extras(crops, open_proposer(proposals, encoder), top)
+        return FeatureOptions(crops)
+    return FeatureOptions(crops, open_proposer(proposals, encoder), top)
 
 
 def _import(dataset: Dataset, file: Path, ids: Path | None, out: Path | None, json: bool) -> None:
-    from deixis.vision.store import FeatureStore, default_place, import_features
+    from deixis.vision.feature_store import FeatureStore, default_store_path, import_features
 
-    place = out or default_place(dataset.path, f"imported-{file.stem}")
+    path = out or default_store_path(dataset.path, f"imported-{file.stem}")
     with progress("photos") as on_progress:
-        report = import_features(place, dataset, file, ids=ids, on_progress=on_progress)
-    contents = FeatureStore(place).contents
+        report = import_features(path, dataset, file, ids=ids, on_progress=on_progress)
+    contents = FeatureStore(path).contents
     about = {"encoder": contents.encoder, "fingerprint": contents.fingerprint, "dimension": contents.dimension}
-    _answer(place, report, about, json)
+    _print_report(path, report, about, json)
     if report.unknown and not json:
-        note(f"left out: {plural(report.unknown, 'row')} of {file} with a name that no photo of {dataset.path} has")
+        note(f"skipped: {plural(report.unknown, 'row')} of {file} that match no photo of {dataset.path}")
 
 
-def _answer(place: Path, report: FillReport, about: dict[str, Any], json: bool) -> None:
+def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json: bool) -> None:
     counts = {
         name: getattr(report, name) for name in ("photos", "new", "redone", "kept", "dropped", "damaged", "unknown")
     }
     if json:
         skipped = [{"path": error.path, "reason": error.reason} for error in report.skipped]
-        print_json({"out": str(place), **about, **counts, "skipped": skipped})
+        print_json({"out": str(path), **about, **counts, "skipped": skipped})
         return
     for file in report.damaged:
-        note(f"damaged: {place / file}; its photos were computed again")
+        note(f"damaged: {path / file}; its photos were computed again")
     for error in report.skipped[:_SKIPPED_SHOWN]:
         note(f"skipped: {error}")
     if len(report.skipped) > _SKIPPED_SHOWN:
         note(f"skipped: … and {len(report.skipped) - _SKIPPED_SHOWN:,} more (--json lists all)")
-    done = [f"{report.new:,} new", f"{report.kept:,} there already"]
+    done = [f"{report.new:,} new", f"{report.kept:,} unchanged"]
     done += [f"{count:,} {word}" for word, count in (("changed", report.redone), ("dropped", report.dropped)) if count]
     done += [f"{len(report.skipped):,} skipped"] if report.skipped else []
-    print(f"{place}: {plural(report.photos, 'photo')}, {about['dimension']:,} numbers each ({', '.join(done)})")
+    print(f"{path}: {plural(report.photos, 'photo')}, dimension {about['dimension']:,} ({', '.join(done)})")
 
 
 def _text(dataset: Dataset, kind: str, vectors: str | None, train: str, out: Path | None, json: bool) -> None:
-    from deixis.language.features.of_data import default_place, fill_captions, recipe_of
+    from deixis.language.features.captions import build_caption_features, default_folder, recipe_of
 
-    place = out or default_place(dataset.path, kind)
+    path = out or default_folder(dataset.path, kind)
     with progress("captions") as on_progress:
-        report = fill_captions(place, dataset, recipe_of(kind, vectors), train=train, on_progress=on_progress)
+        report = build_caption_features(path, dataset, recipe_of(kind, vectors), train=train, on_progress=on_progress)
     made = report.manifest
     if json:
         fields = ("kind", "captions", "dimension", "learned")
         about = {field: getattr(made, field) for field in fields}
-        print_json({"out": str(place), **about, "fitted": report.fitted, "transformed": report.transformed})
+        print_json({"out": str(path), **about, "fitted": report.fitted, "transformed": report.transformed})
     else:
-        how = (
-            f"learned from split {train}" if report.fitted else "there already" if not report.transformed else "resumed"
-        )
-        print(f"{place}: {plural(made.captions, 'caption')}, {made.dimension:,} numbers each ({how})")
+        how = f"learned from split {train}" if report.fitted else "unchanged" if not report.transformed else "resumed"
+        print(f"{path}: {plural(made.captions, 'caption')}, dimension {made.dimension:,} ({how})")

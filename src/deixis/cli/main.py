@@ -1,4 +1,4 @@
-"""The command itself: its verbs, and what happens when one fails."""
+"""The command `deixis`: its verbs, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from deixis.cli import (
     annotate,
     caption,
     data,
-    demo,
     describe,
     evaluate,
     features,
@@ -27,6 +26,7 @@ from deixis.cli import (
     table,
     train,
 )
+from deixis.cli import serve as demo
 from deixis.errors import DeixisError
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -36,10 +36,10 @@ _CTRL_C = 130
 
 app = typer.Typer(
     name="deixis",
-    help="Point at pictures with words: find photos by sentence, find phrases in photos, write captions, and train, "
-    "score and feed the models that do so.",
+    help="Search photos by sentence, ground phrases in photos, write captions, annotate data sets, and train and "
+    "evaluate models.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help comes twice as fast
+    rich_markup_mode=None,  # plain help is printed twice as fast
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -61,8 +61,8 @@ app.command()(table.table)
 app.command()(models.models)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         typer.echo(f"deixis {__version__}")
         raise typer.Exit
 
@@ -71,16 +71,16 @@ def _print_version(wanted: bool) -> None:
 def _about(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Options of the command itself."""
 
 
 def main() -> None:
-    """Run the command: exit with 0 on success, 2 on a user's mistake, 1 on a failure of ours."""
+    """Run the command. Exit codes: 0 success, 2 user error, 1 internal error."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # names of files that are no UTF-8 come out as they went in
+        if isinstance(stream, TextIOWrapper):  # file names that are not UTF-8 are printed unchanged
             stream.reconfigure(errors="surrogateescape")
     sys.exit(_run(sys.argv[1:]))
 
@@ -88,43 +88,45 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     try:
         code: int = app(arguments, prog_name="deixis", standalone_mode=False) or 0
-        sys.stdout.flush()  # here, so that a reader who has gone is noticed below and not at the very end
-        return _stopped() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code themselves
+        sys.stdout.flush()  # here, so that a closed pipe is handled below
+        return _interrupted() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code
     except DeixisError as error:
-        _say(f"deixis: {_one_line(str(error))}")
+        _print_error(f"deixis: {_one_line(str(error))}")
         return 2
     except (KeyboardInterrupt, typer.Abort):
-        return _stopped()
-    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+        return _interrupted()
+    except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        _say(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")
+        _print_error(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")
         return 2
     except Exception as error:
         if isinstance(error, _ClickError):
-            return _mistyped(error)
+            return _report_usage_error(error)
         if os.environ.get("DEIXIS_DEBUG"):
             raise
-        _say(f"deixis: a failure of ours, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows where)")
+        _print_error(
+            f"deixis: internal error, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows more)"
+        )
         return 1
 
 
-def _stopped() -> int:
-    _say("deixis: stopped; what was finished is kept, and nothing half-made")
+def _interrupted() -> int:
+    _print_error("deixis: interrupted; completed work was saved")
     return _CTRL_C
 
 
-def _mistyped(error: Any) -> int:
-    """One line about an option or a verb that is not there; typing no verb at all has shown the help already."""
+def _report_usage_error(error: Any) -> int:
+    """Report an unknown option or command in one line. Without any command, the help was printed already."""
     if type(error).__name__ != "NoArgsIsHelpError":
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "deixis"
-        _say(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
+        _print_error(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
     return 2
 
 
-def _say(line: str) -> None:
+def _print_error(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 

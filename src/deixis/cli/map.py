@@ -1,4 +1,4 @@
-"""`deixis map`: photos and their sentences on a plane."""
+"""`deixis map`: a map of photos and their sentences."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ from deixis.errors import DeixisError
 
 
 def map_(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data set directory.", show_default=False)],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="A picture (.png, .jpg, .webp) or a page (.html).", show_default=False)
+        Path,
+        typer.Option(
+            metavar="FILE", help="Output file: a picture (.png, .jpg, .webp) or a page (.html).", show_default=False
+        ),
     ],
-    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Whose space is shown.")] = "two-branch",
-    photos: Annotated[int, typer.Option(min=4, help="So many photos, drawn at random.")] = 60,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Of one split; of all photos unless said.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another one draws other photos.")] = 0,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the photos are now.")] = None,
+    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model that computes the embeddings.")] = "two-branch",
+    photos: Annotated[int, typer.Option(min=4, help="Number of photos, sampled at random.")] = 60,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample and the layout.")] = 0,
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
     json: Json = False,
 ) -> None:
-    """Lay photos and their sentences out by t-SNE: what a model finds alike lies together."""
-    from deixis.data.dataset import Dataset
-    from deixis.files.atomic import new_file
-    from deixis.tasks.bundle import load
-    from deixis.tasks.map.layout import map_of, some_photos
-    from deixis.tasks.pictures.saving import check_picture_name, save_picture
+    """Draw a t-SNE map of photos and their sentences.
 
-    page = out.suffix.lower() in (".html", ".htm")
-    if not page:
+    Photos and sentences whose embeddings are similar are close to each other.
+    """
+    from deixis.data.dataset import Dataset
+    from deixis.models.grounding import load_embedding_model
+    from deixis.pictures.grounded import check_picture_name, save_picture
+    from deixis.search.map import draw_map, make_map, map_page, sample_photos
+    from deixis.storage.atomic import new_file
+
+    is_page = out.suffix.lower() in (".html", ".htm")
+    if not is_page:
         check_picture_name(out)
     elif not out.parent.is_dir():
         raise DeixisError(f"{out}: there is no folder {out.parent}")
     dataset = Dataset(data, images=images)
-    chosen = some_photos(dataset, dataset.split(split) if split else dataset.photos, photos, seed)
+    chosen = sample_photos(dataset, dataset.split(split) if split else dataset.photos, photos, seed)
     with progress("photos") as on_progress:
-        shown = map_of(load(model), dataset, chosen, seed=seed, on_progress=on_progress)
-        if page:
-            from deixis.tasks.map.page import map_page
-
-            with new_file(out) as unfinished:
-                unfinished.write_text(map_page(shown, on_progress=on_progress), encoding="utf-8")
+        semantic_map = make_map(load_embedding_model(model), dataset, chosen, seed=seed, on_progress=on_progress)
+        if is_page:
+            with new_file(out) as partial:
+                partial.write_text(map_page(semantic_map, on_progress=on_progress), encoding="utf-8")
         else:
-            from deixis.tasks.map.picture import draw_map
-
-            save_picture(draw_map(shown, on_progress=on_progress), out)
+            save_picture(draw_map(semantic_map, on_progress=on_progress), out)
     if json:
-        print_json({"file": str(out), "photos": len(shown.files), "sentences": len(shown.sentences)})
+        print_json({"file": str(out), "photos": len(semantic_map.files), "sentences": len(semantic_map.sentences)})
         return
-    print(f"{out}: {plural(len(shown.files), 'photo')} and {plural(len(shown.sentences), 'sentence')}")
+    print(f"{out}: {plural(len(semantic_map.files), 'photo')} and {plural(len(semantic_map.sentences), 'sentence')}")

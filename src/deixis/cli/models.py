@@ -1,41 +1,52 @@
-"""`deixis models`: what comes with the package."""
+"""`deixis models`: models and parts that come with the package."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from deixis.cli.output import Json, print_json, print_table
 
+if TYPE_CHECKING:
+    from deixis.models.pipeline import InstalledModel
+
 
 def models(json: Json = False) -> None:
-    """List the models that come with deixis, with size, licence, training data and scores."""
+    """List installed and trainable models."""
     from deixis.annotate import help as annotators_help
-    from deixis.tasks.shipped_models import parts_in, parts_of_models, shipped_models
+    from deixis.models.pipeline import parts_in, shared_parts, shipped_models
+    from deixis.models.registry import model_names
 
-    helpers = parts_in(Path(annotators_help.__file__).parent / "shipped")
-    found = [*shipped_models(), *parts_of_models(), *helpers]
+    found = shipped_models()
+    parts = [*shared_parts(), *parts_in(Path(annotators_help.__file__).parent / "shipped")]
     if json:
-        print_json(
-            [
-                {
-                    "name": model.name,
-                    "does": model.does,
-                    "bytes": model.size,
-                    "licence": model.licence,
-                    "trained_on": model.trained_on,
-                    "scores": dict(model.scores),
-                    "path": str(model.folder),
-                }
-                for model in found
-            ]
-        )
+        document: dict[str, Any] = {"models": [_document(each) for each in found]}
+        print_json({**document, "parts": [_document(each) for each in parts], "trainable": model_names()})
         return
     from rich.table import Table
 
-    table = Table("model", "does", "size", "scores")
-    for model in found:
-        scores = ", ".join(f"{name} {value}" for name, value in model.scores.items() if name != "of")
-        table.add_row(model.name, model.does, f"{model.size / 1e6:.1f} MB", f"{model.scores.get('of', '')}: {scores}")
-    print_table(table)
-    for model in found:
-        print(f"{model.name}: trained on {model.trained_on}; {model.licence}")
+    for title, listed in (("model", found), ("part", parts)):
+        table = Table(title, "does", "size", "scores")
+        for each in listed:
+            scores = ", ".join(f"{name} {value}" for name, value in each.scores.items() if name != "of")
+            table.add_row(
+                each.name, each.summary, f"{each.size / 1e6:.1f} MB", f"{each.scores.get('of', '')}: {scores}"
+            )
+        print_table(table)
+    for each in [*found, *parts]:
+        print(f"{each.name}: trained on {each.trained_on}; {each.licence}")
+    print(f"deixis train knows: {', '.join(model_names())}")
+
+
+def _document(each: InstalledModel) -> dict[str, Any]:
+    opened = {"capabilities": list(each.capabilities)} if each.capabilities else {"opened_by": each.opened_by}
+    return {
+        "name": each.name,
+        "does": each.summary,
+        **opened,
+        "bytes": each.size,
+        "licence": each.licence,
+        "trained_on": each.trained_on,
+        "scores": dict(each.scores),
+        "path": str(each.folder),
+    }

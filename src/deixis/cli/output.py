@@ -1,4 +1,4 @@
-"""What the command says: answers on standard output, progress on standard error."""
+"""Output of the commands: results on standard output, progress and notes on standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.files.progress import OnProgress
+from deixis.storage.progress import OnProgress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,13 +27,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; bytes of file names that are no UTF-8 stand in it as lone surrogates, escaped."""
+    """Print one JSON document. Bytes of file names that are not UTF-8 are printed as escaped surrogates."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def print_table(table: Table) -> None:
-    """Print a table, as wide as it needs to be."""
+    """Print a table at its full width."""
     from rich.console import Console
 
     console = Console()
@@ -43,40 +43,38 @@ def print_table(table: Table) -> None:
 
 
 def note(text: str) -> None:
-    """Say something beside the answer."""
+    """Print a line on standard error."""
     sys.stderr.write(text + "\n")
 
 
-class Pace:
-    """How fast something goes, from the last half minute, and so how long the rest will take.
-
-    Fewer done than before is another piece of work: the pace begins anew.
+class Rate:
+    """Items per second over the last 30 seconds. Starts again when the count drops, because another job has started.
 
     Examples
     --------
-    >>> pace = Pace()
-    >>> pace.at(0.0, 0), pace.at(10.0, 50), pace.at(11.0, 1)
+    >>> rate = Rate()
+    >>> rate.at(0.0, 0), rate.at(10.0, 50), rate.at(11.0, 1)
     (0.0, 5.0, 0.0)
     """
 
     SECONDS = 30.0
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+        self._samples: deque[tuple[float, int]] = deque()
 
     def at(self, now: float, done: int) -> float:
-        """The number done in a second, now that so many are; 0 where it cannot be told yet."""
-        if self._seen and done < self._seen[-1][1]:
-            self._seen.clear()
-        self._seen.append((now, done))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= self.SECONDS:
-            self._seen.popleft()
-        then, before = self._seen[0]
+        """Return the current rate; 0 while it is unknown."""
+        if self._samples and done < self._samples[-1][1]:
+            self._samples.clear()
+        self._samples.append((now, done))
+        while len(self._samples) > 2 and now - self._samples[1][0] >= self.SECONDS:
+            self._samples.popleft()
+        then, before = self._samples[0]
         return (done - before) / (now - then) if now > then else 0.0
 
 
 def time_left(done: int, total: int, pace: float) -> str:
-    """How long the rest takes, in words that claim no more than is known.
+    """Return an estimate of the remaining time in words.
 
     Examples
     --------
@@ -93,21 +91,15 @@ def time_left(done: int, total: int, pace: float) -> str:
 
 @contextmanager
 def progress(noun: str = "") -> Iterator[OnProgress]:
-    """Show how far a job is, how fast it goes and how long it will take: a bar on a terminal, lines elsewhere.
-
-    Parameters
-    ----------
-    noun
-        What is counted, in the plural: photos.
-    """
-    paces: dict[str, Pace] = {}
+    """Show progress, rate and remaining time of a job that counts `noun`: a bar on a terminal, lines elsewhere."""
+    rates: dict[str, Rate] = {}
 
     def speed(now: float, doing: str, done: int, total: int | None) -> str:
-        pace = paces.setdefault(doing, Pace()).at(now, done)
-        said = [f"{pace:,.1f} {noun}".rstrip() + "/s"] if pace else []
+        pace = rates.setdefault(doing, Rate()).at(now, done)
+        parts = [f"{pace:,.1f} {noun}".rstrip() + "/s"] if pace else []
         if total and done < total:
-            said.append(time_left(done, total, pace))
-        return ", ".join(said)
+            parts.append(time_left(done, total, pace))
+        return ", ".join(parts)
 
     if not sys.stderr.isatty():
         yield _lines(speed)
@@ -120,32 +112,32 @@ def progress(noun: str = "") -> Iterator[OnProgress]:
         tasks: dict[str, Any] = {}
 
         def on_progress(doing: str, done: int, total: int | None) -> None:
-            said = speed(time.monotonic(), doing, done, total)
+            text = speed(time.monotonic(), doing, done, total)
             if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total, speed=said)
-            bars.update(tasks[doing], completed=done, total=total, speed=said)
+                tasks[doing] = bars.add_task(doing, total=total, speed=text)
+            bars.update(tasks[doing], completed=done, total=total, speed=text)
 
         yield on_progress
 
 
 def _lines(speed: Callable[[float, str, int, int | None], str]) -> OnProgress:
-    spoken = time.monotonic()
+    last = time.monotonic()
 
     def on_progress(doing: str, done: int, total: int | None) -> None:
-        nonlocal spoken
+        nonlocal last
         now = time.monotonic()
-        said = speed(now, doing, done, total)
-        if now - spoken >= _SECONDS_BETWEEN_LINES:
-            spoken = now
+        text = speed(now, doing, done, total)
+        if now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
             count = f"{done:,}" + (f" of {total:,}" if total else "")
-            note(", ".join(filter(None, (f"{doing}: {count}", said))) if done else f"{doing} …")
+            note(", ".join(filter(None, (f"{doing}: {count}", text))) if done else f"{doing} …")
 
     return on_progress
 
 
 @contextmanager
 def working(doing: str) -> Iterator[None]:
-    """Show that something goes on whose end cannot be foreseen."""
+    """Show that work of unknown length is going on."""
     if not sys.stderr.isatty():
         note(f"{doing} …")
         yield
@@ -157,7 +149,7 @@ def working(doing: str) -> Iterator[None]:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun.
+    """Return a count with its noun.
 
     Examples
     --------

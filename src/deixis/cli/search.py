@@ -1,4 +1,4 @@
-"""`deixis search`: photos of an index for a sentence, or for another photo."""
+"""`deixis search`: finds photos of an index by a sentence, or by another photo."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.indexes import DEFAULT_INDEX, Index
+from deixis.cli.options import Index
 from deixis.cli.output import Json, note, plural, print_json, working
 from deixis.errors import DeixisError
+from deixis.search import DEFAULT_INDEX
 
 if TYPE_CHECKING:
-    from deixis.tasks.search.hits import Hit
+    from deixis.search.results import Hit, SearchResults
 
 
 def search(
@@ -20,92 +21,85 @@ def search(
         str | None,
         typer.Argument(
             metavar="SENTENCE",
-            help='In English, in quotes. "dog +ball -snow" wants a ball and no snow. Filters: in:FOLDER camera:NAME.',
+            help='English sentence in quotes. +WORD requires and -WORD excludes something: "dog +ball -snow". '
+            "Filters: in:FOLDER camera:NAME after:DATE before:DATE.",
             show_default=False,
         ),
     ] = None,
     index: Index = DEFAULT_INDEX,
-    like: Annotated[
-        Path | None, typer.Option(metavar="PHOTO", help="Look for photos like this one instead of a sentence.")
-    ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most so many hits.")] = 10,
+    like: Annotated[Path | None, typer.Option(metavar="PHOTO", help="Search for photos similar to this one.")] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of results.")] = 10,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the phrases of the sentence and their boxes.")
     ] = False,
-    after: Annotated[str | None, typer.Option(metavar="DATE", help="Taken then or later, such as 2024-06.")] = None,
-    before: Annotated[str | None, typer.Option(metavar="DATE", help="Taken before that.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show unlikely photos too.")] = False,
-    paths: Annotated[bool, typer.Option("--paths", help="Print paths and nothing else, for other programs.")] = False,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the hits into a table.")] = None,
-    links: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Fill a new folder with links to the photos.")
+    after: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Only photos taken on this date or later, such as 2024-06.")
     ] = None,
+    before: Annotated[str | None, typer.Option(metavar="DATE", help="Only photos taken before this date.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Include improbable photos.")] = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Print only paths.")] = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results to a CSV file.")] = None,
+    links: Annotated[Path | None, typer.Option(metavar="DIR", help="Create a folder of links to the photos.")] = None,
     json: Json = False,
 ) -> None:
-    """Find photos by what they show."""
-    from deixis.tasks.search.exporting import all_photos, write_csv, write_links
-    from deixis.tasks.search.searching import open_index
+    """Find photos by a sentence or by another photo."""
+    from deixis.search.collection import open_index
+    from deixis.search.results import all_photos, write_csv, write_links
 
     if (sentence is None) == (like is None):
-        raise DeixisError("give a sentence in quotes, or --like PHOTO, one of the two")
-    with working("looking"), open_index(index) as photos:
+        raise DeixisError("give either a sentence in quotes, or --like PHOTO")
+    with working("searching"), open_index(index) as photos:
         if like is not None:
             hits = photos.like(like, top, after=after, before=before, everything=everything)
         else:
-            asked = sentence or ""
-            hits = photos.search(asked, top, explain=explain, after=after, before=before, everything=everything)
-        unknown = photos.unknown_words(sentence) if sentence else []
-        count, looked_at = len(photos), photos.looked_at(sentence or "", after=after, before=before)
+            hits = photos.search(
+                sentence or "", top, explain=explain, after=after, before=before, everything=everything
+            )
     if csv is not None:
         write_csv(csv, hits)
     if links is not None:
         write_links(links, hits)
-    gone = [photo.path for photo in all_photos(hits) if not photo.path.exists()]
-    if gone:
-        note(f"{plural(len(gone), 'file')} gone since; deixis index forgets what is gone")
+    missing = [photo.path for photo in all_photos(hits) if not photo.path.exists()]
+    if missing:
+        note(f"{plural(len(missing), 'file')} no longer there; run deixis index again to update the index")
     if json:
-        found = [hit.as_json() for hit in hits]
-        print_json({"query": sentence or str(like), "hits": found, "gone": [str(path) for path in gone]})
+        documents = [hit.as_json() for hit in hits]
+        print_json({"query": sentence or str(like), "hits": documents, "gone": [str(path) for path in missing]})
         return
     if paths:
         for photo in all_photos(hits):
-            if photo.path not in gone:
+            if photo.path not in missing:
                 print(photo.path)
         return
-    _print_hits(hits, like, gone)
-    for file, what in ((csv, "table"), (links, "links")):
-        if file is not None:
-            note(f"{what}: {file}")
-    if unknown:
-        note(f"the models do not know {_listed(unknown)}, so they cannot look for that; they read English")
-    if not hits:
-        note(_nothing(count, looked_at, everything))
-
-
-def _print_hits(hits: list[Hit], like: Path | None, gone: list[Path]) -> None:
     for hit in hits:
-        likely = "     " if hit.probability is None else f"{hit.probability:4.0%} "
-        remarks = []
-        if hit.path in gone:
-            remarks.append("the file is gone")
-        elif like is not None and hit.path in (like.absolute(), like.resolve()):
-            remarks.append("the photo itself")
-        if hit.duplicates:
-            remarks.append(f"and {plural(len(hit.duplicates), 'photo')} like it")
-        print(f"{likely} {hit.path}" + (f"  ({'; '.join(remarks)})" if remarks else ""))
-        for phrase in hit.phrases:
-            sides = ", ".join(f"{side:.0f}" for side in phrase.box)
-            where = "not in this photo, it seems" if phrase.absent else f"[{sides}]"
-            print(f"        {phrase.text}: {where}  (there {phrase.score:.0%})")
+        _print_hit(hit, like, missing)
+    for file, kind in ((csv, "table"), (links, "links")):
+        if file is not None:
+            note(f"{kind}: {file}")
+    if hits.unknown_words:
+        note(f"unknown to the models, which read English, and not searched for: {', '.join(hits.unknown_words)}")
+    if not hits:
+        note(_no_hits_message(hits, everything))
 
 
-def _nothing(count: int, looked_at: int, everything: bool) -> str:
-    if count and not looked_at:
-        return f"nothing found: none of {plural(count, 'photo')} passes the filters"
-    looked = f"nothing found in {plural(looked_at, 'photo')}"
-    return looked if everything or not looked_at else f"{looked}; --all shows what comes nearest"
+def _print_hit(hit: Hit, like: Path | None, missing: list[Path]) -> None:
+    probability = "     " if hit.probability is None else f"{hit.probability:4.0%} "
+    remarks = []
+    if hit.path in missing:
+        remarks.append("file missing")
+    elif like is not None and hit.path in (like.absolute(), like.resolve()):
+        remarks.append("the photo itself")
+    if hit.duplicates:
+        remarks.append(f"and {plural(len(hit.duplicates), 'similar photo')}")
+    print(f"{probability} {hit.path}" + (f"  ({'; '.join(remarks)})" if remarks else ""))
+    for phrase in hit.phrases:
+        box = ", ".join(f"{side:.0f}" for side in phrase.box)
+        location = "probably not in this photo" if phrase.absent else f"[{box}]"
+        print(f"        {phrase.text}: {location}  (presence {phrase.presence:.0%})")
 
 
-def _listed(words: list[str]) -> str:
-    quoted = [f"'{word}'" for word in words]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+def _no_hits_message(hits: SearchResults, everything: bool) -> str:
+    if hits.photos and not hits.searched:
+        return f"nothing found: none of {plural(hits.photos, 'photo')} passes the filters"
+    message = f"nothing found in {plural(hits.searched, 'photo')}"
+    return message if everything or not hits.searched else f"{message}; --all shows the nearest photos"

@@ -1,27 +1,36 @@
-"""`deixis serve`: the web app and the HTTP API on an index."""
+"""`deixis serve` and `deixis demo`: the web app and the HTTP API for an index."""
 
 from __future__ import annotations
 
+import os
+import sys
 from os import PathLike
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deixis.cli.indexes import DEFAULT_INDEX, Index, one_thread_a_product
-from deixis.cli.output import note, plural, working
+from deixis.cli.options import Index, use_one_blas_thread
+from deixis.cli.output import note, plural, progress, working
 from deixis.errors import DeixisError
+from deixis.search import DEFAULT_INDEX
 
 Host = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Where to listen. Any but this machine's own needs a token.")
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Address to listen on. Addresses other than this machine's own require a token."
+    ),
 ]
 Port = Annotated[
     int | None,
-    typer.Option(metavar="PORT", min=0, max=65535, help="7860, or a free one where that is taken; 0 for any free one."),
+    typer.Option(
+        metavar="PORT", min=0, max=65535, help="Port (default: 7860, or a free one if that is in use; 0: any)."
+    ),
 ]
 Token = Annotated[
-    str | None, typer.Option(metavar="TOKEN", help="What visitors must show; made up where one is needed.")
+    str | None, typer.Option(metavar="TOKEN", help="Token that clients must send (default: generated if required).")
 ]
-NoOpen = Annotated[bool, typer.Option("--no-open", help="Open no browser.")]
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")]
 
 
 def serve(
@@ -31,8 +40,8 @@ def serve(
     token: Token = None,
     no_open: NoOpen = False,
 ) -> None:
-    """Look at photos, search them and point at them in a browser; Ctrl-C ends it."""
-    one_thread_a_product()
+    """Start the web app and the HTTP API; Ctrl-C stops the server."""
+    use_one_blas_thread()
     serve_index(index, host=host, port=port, token=token, open_browser=not no_open)
 
 
@@ -40,25 +49,62 @@ def serve_index(
     index: str | PathLike[str], *, host: str, port: int | None, token: str | None, open_browser: bool
 ) -> None:
     """Serve an index until Ctrl-C."""
-    from deixis.server.limits import SHORTEST_TOKEN
+    from deixis.web.security import MIN_TOKEN_LENGTH
 
-    if token is not None and len(token) < SHORTEST_TOKEN:
-        raise DeixisError(f"--token: at least {SHORTEST_TOKEN} characters, or it could be guessed")
-    from deixis.index import PhotoIndex
-    from deixis.index.places import shown
+    if token is not None and len(token) < MIN_TOKEN_LENGTH:
+        raise DeixisError(f"--token: needs at least {MIN_TOKEN_LENGTH} characters, so that it cannot be guessed")
+    from deixis.search.index import PhotoIndex
 
-    with PhotoIndex(index):  # says at once that there is none, before models are read
+    with PhotoIndex(index):  # a missing index is reported before the models are loaded
         pass
-    from deixis.server.listening import Address
-    from deixis.server.running import serve
-    from deixis.tasks.search.searching import open_index
+    from deixis.search.collection import open_index
+    from deixis.storage.sql import hide_password
+    from deixis.web.address import ServerAddress
+    from deixis.web.app import serve
 
     with working("opening the index"):
         photos = open_index(index)
     with photos:
-        note(f"{plural(len(photos), 'photo')} in {shown(index)}; Ctrl-C ends this")
-        serve(photos, Address(host, port, token or ""), say=_say, open_browser=open_browser)
+        note(f"{plural(len(photos), 'photo')} in {hide_password(index)}; Ctrl-C stops the server")
+        address = ServerAddress(host, port, token or "")
+        serve(photos, address, on_ready=lambda url: print(url, flush=True), open_browser=open_browser)
 
 
-def _say(link: str) -> None:
-    print(link, flush=True)
+def demo(
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the index (default: in the cache folder of the user).")
+    ] = None,
+    port: Port = None,
+    no_open: NoOpen = False,
+) -> None:
+    """Index the sample photos and open the web app.
+
+    Ctrl-C stops the server.
+    """
+    use_one_blas_thread()
+    from deixis.data.samples import SAMPLES
+    from deixis.search.collection import index_photos
+
+    index, photos = into or cache_folder() / "demo.deixis", SAMPLES / "images"
+    note("indexing the sample photos …")
+    with progress("photos") as on_progress:
+        try:
+            index_photos(photos, index, on_progress=on_progress)
+        except DeixisError:
+            if into is not None:
+                raise
+            # The index in the cache folder belongs to deixis: one of an older version is rebuilt.
+            index_photos(photos, index, rebuild=True, on_progress=on_progress)
+    note("try: two dogs, a bee on a flower, a woman with a camera")
+    serve_index(index, host="127.0.0.1", port=port, token=None, open_browser=not no_open)
+
+
+def cache_folder() -> Path:
+    """Return the folder for caches on this system."""
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        return Path(cache) / "deixis"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "deixis"
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / "deixis" / "Cache"
+    return Path.home() / ".cache" / "deixis"

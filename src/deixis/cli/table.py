@@ -1,4 +1,4 @@
-"""`deixis table`: a whole table of a paper, ours beside the published figures."""
+"""`deixis table`: a table of a paper, our figures beside the published ones."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from rich.table import Table as Drawn
 
     from deixis.data.dataset import Dataset
-    from deixis.experiments.claims import Judged
-    from deixis.experiments.measuring import MeasuredTable
-    from deixis.experiments.outcomes import Measured
-    from deixis.experiments.records import Column, Row, Table
-    from deixis.files.progress import OnProgress
+    from deixis.papers.results import RowResult
+    from deixis.papers.runner import ClaimTest, TableResult
+    from deixis.papers.tables import Column, Row, Table
+    from deixis.storage.progress import OnProgress
 
 _WIDTH = 120
 _LOST = "?"
-_NAMED = 6
+_MAX_LISTED = 6
 
 
 def table(
@@ -34,47 +33,51 @@ def table(
         str,
         typer.Argument(
             metavar="NAME",
-            help="entities-1 … 5, two-branch-1 … 5, m-rnn-1 … 5, 7, 8, 9 or hm-lstm-1 … 4.",
+            help="entities-1 … 5, two-branch-1 … 5, m-rnn-1 … 5, 7, 8, 9, hm-lstm-1 … 4, or a TOML file.",
             show_default=False,
         ),
     ],
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DATA", help="A data set directory; without one, the published figures alone."),
+        typer.Option(
+            "--data", metavar="DATA", help="Data set directory. Without it, only published figures are printed."
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Models of each recipe, where a seed makes a difference.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of models per row, with different seeds.")] = 3,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting for all models that have it; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of all models that have it. Repeatable."),
     ] = None,
     rows: Annotated[
-        list[str] | None, typer.Option(metavar="KEY,…", help="Only these rows, by the keys that --json shows.")
+        list[str] | None, typer.Option(metavar="KEY,…", help="Only these rows, by the keys in --json. Repeatable.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The split to score on: dev, val or test, the first there is.")
+        str | None,
+        typer.Option(metavar="NAME", help="Split to score on (default: the first of dev, val and test)."),
     ] = None,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where models and scores are kept; DATA/experiments unless given."),
+        typer.Option(metavar="DIR", help="Directory of models and scores (default: DATA/experiments)."),
     ] = None,
-    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the photos are now.")] = None,
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
     json: Json = False,
 ) -> None:
-    """Print a table of a paper: what was published, what we measure, and whether the paper's claims hold.
+    """Compute a table of a paper.
 
-    Models are trained where they are not there yet. A table that was stopped goes on where it was.
+    Prints published figures, our figures, and whether the paper's claims hold. Missing models are trained first. An
+    interrupted command continues where it stopped.
     """
-    from deixis.experiments.tables import find_table
+    from deixis.papers.tables import find_table
 
-    wanted = _only(find_table(name), rows or [])
+    wanted = _select_rows(find_table(name), rows or [])
     if data is None:
-        _answer(wanted, None, json)
+        _print_result(wanted, None, json)
         return
     from deixis.data.dataset import Dataset
 
     dataset = Dataset(data, images=images)
-    found = _measured(wanted, dataset, seeds, tuple(set_ or []), split, runs)
-    given: dict[str, Sequence[str | None] | None] = {
+    found = _compute(wanted, dataset, seeds, tuple(set_ or []), split, runs)
+    options: dict[str, Sequence[str | None] | None] = {
         "--data": [str(data)],
         "--seeds": [str(seeds)],
         "--set": set_,
@@ -83,28 +86,28 @@ def table(
         "--runs": [str(runs) if runs else None],
         "--images": [str(images) if images else None],
     }
-    _answer(found.table, _Ours(found, dataset, _command(name, given)), json)
+    _print_result(found.table, _Ours(found, dataset, _command(name, options)), json)
 
 
 @dataclass(frozen=True)
 class _Ours:
-    """What was measured, on what, and the command that does it again."""
+    """Our results, their data set, and the command that repeats them."""
 
-    found: MeasuredTable
+    result: TableResult
     dataset: Dataset
     command: str
 
 
-def _command(name: str, given: Mapping[str, Sequence[str | None] | None]) -> str:
+def _command(name: str, options: Mapping[str, Sequence[str | None] | None]) -> str:
     words = ["deixis", "table", name]
-    for option, values in given.items():
+    for option, values in options.items():
         words += [word for value in values or [] if value is not None for word in (option, value)]
     return shlex.join(words)
 
 
-def _only(table: Table, asked: Sequence[str]) -> Table:
-    """The table with the rows that were asked for, and the claims about them."""
-    keys = [key.strip() for keys in asked for key in keys.split(",") if key.strip()]
+def _select_rows(table: Table, requested: Sequence[str]) -> Table:
+    """Return the table with the requested rows only."""
+    keys = [key.strip() for keys in requested for key in keys.split(",") if key.strip()]
     if not keys:
         return table
     for key in keys:
@@ -113,49 +116,48 @@ def _only(table: Table, asked: Sequence[str]) -> Table:
     return replace(table, rows=kept)
 
 
-def _measured(
+def _compute(
     table: Table, dataset: Dataset, seeds: int, changes: tuple[str, ...], split: str | None, runs: Path | None
-) -> MeasuredTable:
-    from deixis.experiments.data_sets import refuse_without, scored_split
-    from deixis.experiments.measuring import Measuring, trainings_of
-    from deixis.experiments.runs import FOLDER, Runs
-    from deixis.experiments.trained import Workshop, refuse_unknown
+) -> TableResult:
+    from deixis.papers.datasets import check_requirements, choose_split
+    from deixis.papers.runner import TableRunner, required_models
+    from deixis.papers.training import FOLDER, ExperimentFolder, TableModels, check_changes
 
-    features = any(change.startswith("features=") for change in changes)
-    refuse_without(table, dataset, split=split, features=features)
-    trainings = trainings_of(table.rows)
+    features = any(change.startswith("features_dir=") for change in changes)
+    check_requirements(table, dataset, split=split, features=features)
+    trainings = required_models(table.rows)
     if changes and not trainings:
         raise DeixisError(f"--set {changes[0]}: table {table.name} trains no model")
-    refuse_unknown(changes, trainings)
-    scored = scored_split(dataset, split) if "dev" in table.needs else ""
-    workshop = Workshop(dataset, Runs(runs or dataset.path / FOLDER), changes)
-    return Measuring(workshop, scored, seeds, _showing).table(table)
+    check_changes(changes, trainings)
+    scored = choose_split(dataset, split) if "dev" in table.needs else ""
+    models = TableModels(dataset, ExperimentFolder(runs or dataset.path / FOLDER), changes)
+    return TableRunner(models, scored, seeds, _show_progress).run(table)
 
 
 @contextmanager
-def _showing(what: str) -> Iterator[OnProgress]:
-    note(f"{what} …")
+def _show_progress(label: str) -> Iterator[OnProgress]:
+    note(f"{label} …")
     with progress() as on_progress:
         yield on_progress
 
 
-def _answer(table: Table, ours: _Ours | None, json: bool) -> None:
+def _print_result(table: Table, ours: _Ours | None, json: bool) -> None:
     if json:
         print_json(_document(table, ours))
         return
-    found = ours.found if ours else None
+    found = ours.result if ours else None
     print(table.title)
-    print_table(_drawn(table, found))
+    print_table(_draw(table, found))
     if found and found.claims:
         print("\nWhat the paper claims")
-        print_table(_claims(found.claims))
+        print_table(_draw_claims(found.claims))
     print()
     for line in _footer(table, ours):
         print(line)
 
 
-def _drawn(table: Table, found: MeasuredTable | None) -> Drawn:
-    """Two lines for each row that was measured: the paper's figures, and ours below them."""
+def _draw(table: Table, found: TableResult | None) -> Drawn:
+    """Draw the table: two lines per computed row, the paper's figures above ours."""
     from rich import box
     from rich.table import Table as Drawn
 
@@ -173,36 +175,36 @@ def _drawn(table: Table, found: MeasuredTable | None) -> Drawn:
     return drawn
 
 
-def _cells(table: Table, row: Row, measured: Measured | None) -> Iterator[str]:
+def _cells(table: Table, row: Row, result: RowResult | None) -> Iterator[str]:
     from rich.markup import escape
 
-    published = [_published(row, place, column) for place, column in enumerate(table.columns)]
-    ours = [_ours(measured, column) for column in table.columns] if measured else []
+    published = [_published(row, index, column) for index, column in enumerate(table.columns)]
+    ours = [_ours(result, column) for column in table.columns] if result else []
     lines = [("paper", published)] if any(published) or not ours else []
     lines += [("ours", ours)] if ours else []
     yield escape(row.label)
-    yield "\n".join(who for who, _ in lines)
-    for place in range(len(table.columns)):
-        yield "\n".join(figures[place] for _, figures in lines)
+    yield "\n".join(origin for origin, _ in lines)
+    for index in range(len(table.columns)):
+        yield "\n".join(figures[index] for _, figures in lines)
 
 
-def _published(row: Row, place: int, column: Column) -> str:
+def _published(row: Row, index: int, column: Column) -> str:
     if column.name in row.lost:
         return _LOST
-    figure = row.figures[place] if row.figures else None
+    figure = row.figures[index] if row.figures else None
     return "" if figure is None else f"{figure:,.{column.decimals}f}"
 
 
-def _ours(measured: Measured, column: Column) -> str:
-    """The mean over seeds, and half of the width of its interval where it has one."""
-    score = measured.score(column.name)
+def _ours(result: RowResult, column: Column) -> str:
+    """Format the mean over seeds and half the width of its interval."""
+    score = result.score(column.name)
     if score is None:
         return ""
-    bounds = measured.interval(column.name)
+    bounds = result.interval(column.name)
     return f"{score:,.{column.decimals}f}" + (f" ±{(bounds.high - bounds.low) / 2:.1f}" if bounds else "")
 
 
-def _claims(claims: Sequence[Judged]) -> Drawn:
+def _draw_claims(claims: Sequence[ClaimTest]) -> Drawn:
     from rich import box
     from rich.table import Table as Drawn
 
@@ -210,7 +212,7 @@ def _claims(claims: Sequence[Judged]) -> Drawn:
     for heading in ("claim", "score", "difference", "95 % interval", "by seed", "verdict"):
         drawn.add_column(heading, justify="left" if heading in ("claim", "verdict") else "right")
     for each in claims:
-        found = each.found
+        found = each.difference
         seeds = " ".join(f"{difference:+.1f}" for difference in each.by_seed)
         interval = f"{found.low:+.2f} – {found.high:+.2f}"
         drawn.add_row(each.claim.says, each.claim.score, f"{found.difference:+.2f}", interval, seeds, each.verdict)
@@ -218,45 +220,45 @@ def _claims(claims: Sequence[Judged]) -> Drawn:
 
 
 def _footer(table: Table, ours: _Ours | None) -> Iterator[str]:
-    """What readers must know to trust the figures, and to make them again."""
+    """Yield lines about the origin of the figures and how to repeat them."""
     yield f"paper: {table.paper}, on {' and '.join(table.data)}"
     yield from table.notes
     if ours is None:
         return
-    from deixis.experiments.data_sets import known_data
-    from deixis.experiments.measuring import trainings_of
+    from deixis.papers.datasets import identify_dataset
+    from deixis.papers.runner import required_models
 
-    found, data = ours.found, ours.dataset
-    yield f"ours: {data.path} ({known_data(data) or 'none of the papers’ data sets'}; {data.manifest.hash[:19]}…)"
+    found, data = ours.result, ours.dataset
+    yield f"ours: {data.path} ({identify_dataset(data) or 'none of the papers’ data sets'}; {data.manifest.hash[:19]}…)"
     if found.split:
         photos = plural(data.manifest.splits[found.split], "photo")
         models = f"mean of {found.seeds} seeds" if found.seeds > 1 else "one model each"
         yield f"scored on {found.split}: {photos}, {found.split_hash[:19]}…; {models}"
         yield "± is half of the 95 % interval over photos"
-        if any(training.model != "cca" for training in trainings_of(table.rows)):
-            yield "networks keep the epoch that was best on dev or val"
+        if any(training.repeated for training in required_models(table.rows)):
+            yield "networks use the epoch that scored best on dev or val"
         yield "; ".join(f"{name}: {' | '.join(words)}" for name, words in found.about.items())
     if found.claims:
-        yield "a claim is decided where its interval leaves out 0 and all seeds agree; each at 95 %, by itself"
+        yield "a claim is decided if its 95 % interval excludes 0 and all seeds agree; claims are tested one by one"
     yield from _left_out(table, found)
-    yield f"again: {ours.command}"
+    yield f"repeat with: {ours.command}"
 
 
-def _left_out(table: Table, found: MeasuredTable) -> Iterator[str]:
-    """Why rows have no figures of ours, the rows of each reason together; other groups' systems need no reason."""
-    from deixis.experiments.records import NOT_OURS
+def _left_out(table: Table, found: TableResult) -> Iterator[str]:
+    """Yield why rows have no figures of ours, grouped by reason. Other groups' systems need no reason."""
+    from deixis.papers.tables import NOT_OURS
 
     reasons: dict[str, list[str]] = {}
     for row in table.rows:
         if row.key not in found.ours and row.why_not != NOT_OURS:
             reasons.setdefault(row.why_not or "not in this data", []).append(row.key)
     for reason, keys in reasons.items():
-        more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-        yield f"no figures of ours for {', '.join(keys[:_NAMED])}{more}: {reason}"
+        more = f" and {len(keys) - _MAX_LISTED} more" if len(keys) > _MAX_LISTED else ""
+        yield f"no figures of ours for {', '.join(keys[:_MAX_LISTED])}{more}: {reason}"
 
 
 def _document(table: Table, ours: _Ours | None) -> dict[str, Any]:
-    """The table as JSON."""
+    """Return the table as a JSON document."""
     document: dict[str, Any] = {
         "table": table.name,
         "title": table.title,
@@ -264,11 +266,11 @@ def _document(table: Table, ours: _Ours | None) -> dict[str, Any]:
         "published_on": list(table.data),
         "notes": list(table.notes),
         "columns": [column.name for column in table.columns],
-        "rows": [_row_document(table, row, ours.found.ours.get(row.key) if ours else None) for row in table.rows],
+        "rows": [_row_document(table, row, ours.result.ours.get(row.key) if ours else None) for row in table.rows],
     }
     if ours is None:
         return document
-    found, dataset = ours.found, ours.dataset
+    found, dataset = ours.result, ours.dataset
     return {
         **document,
         "data": str(dataset.path),
@@ -282,7 +284,7 @@ def _document(table: Table, ours: _Ours | None) -> dict[str, Any]:
     }
 
 
-def _row_document(table: Table, row: Row, measured: Measured | None) -> dict[str, Any]:
+def _row_document(table: Table, row: Row, result: RowResult | None) -> dict[str, Any]:
     names = [column.name for column in table.columns]
     document: dict[str, Any] = {
         "key": row.key,
@@ -293,19 +295,19 @@ def _row_document(table: Table, row: Row, measured: Measured | None) -> dict[str
         "ours": None,
         "why_not": row.why_not or None,
     }
-    if measured is None:
+    if result is None:
         return document
-    bounds = {name: measured.interval(name) for name in names}
+    bounds = {name: result.interval(name) for name in names}
     return {
         **document,
-        "ours": {name: measured.score(name) for name in names},
+        "ours": {name: result.score(name) for name in names},
         "interval": {name: [found.low, found.high] if found else None for name, found in bounds.items()},
-        "by_seed": {name: list(measured.by_seed(name)) for name in names},
+        "by_seed": {name: list(result.by_seed(name)) for name in names},
     }
 
 
-def _claim_document(judged: Judged) -> dict[str, Any]:
-    claim, found = judged.claim, judged.found
+def _claim_document(test: ClaimTest) -> dict[str, Any]:
+    claim, found = test.claim, test.difference
     return {
         "claim": claim.says,
         "better": claim.better,
@@ -314,6 +316,6 @@ def _claim_document(judged: Judged) -> dict[str, Any]:
         "difference": found.difference,
         "interval": [found.low, found.high],
         "p": found.p,
-        "by_seed": list(judged.by_seed),
-        "verdict": judged.verdict,
+        "by_seed": list(test.by_seed),
+        "verdict": test.verdict,
     }

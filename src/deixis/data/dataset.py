@@ -1,4 +1,4 @@
-"""A data set directory, opened: photos in a fixed order, read when they are asked for."""
+"""Reader of data set directories. Photos have a fixed order and are read on access."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deixis.data.manifest import read_manifest
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
-from deixis.data.store import blocks, open_tables
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.tables import blocks, open_tables
 from deixis.errors import DatasetError
-from deixis.files.remote import photo_path
+from deixis.storage.remote import photo_path
 from deixis.tokens import Token
 
-_AT_ONCE = 512
+_BLOCK = 512
 
 Rows = npt.NDArray[np.int64]
 
 
 class Photos(Sequence[Photo]):
-    """Some photos of a data set, in its order. Each is read from disk when it is asked for."""
+    """A sequence of photos of a data set. Each photo is read from disk on access."""
 
     def __init__(self, dataset: Dataset, rows: Rows) -> None:
         self._dataset = dataset
@@ -36,7 +36,7 @@ class Photos(Sequence[Photo]):
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Photo]:
-        for begin, end in blocks(len(self.rows), _AT_ONCE):
+        for begin, end in blocks(len(self.rows), _BLOCK):
             yield from self._dataset._read(self.rows[begin:end])
 
     @overload
@@ -51,34 +51,39 @@ class Photos(Sequence[Photo]):
 
     @property
     def ids(self) -> list[str]:
-        """Their ids, without reading anything else."""
+        """Ids of the photos."""
         ids: list[str] = self._dataset.tables["photos"]["id"].take(pa.array(self.rows)).to_pylist()
         return ids
 
     def sentence_rows(self) -> tuple[Rows, Rows]:
-        """Where their sentences stand in the table of captions, and the place of each one's photo among these.
+        """Return the row of each sentence in the captions table, and the position of its photo in this sequence.
 
         The order is that of ``[caption for photo in photos for caption in photo.sentences]``.
         """
         begins = self._dataset._begins["captions"]
         starts, counts = begins[self.rows], begins[self.rows + 1] - begins[self.rows]
-        place = np.repeat(np.arange(len(self.rows)), counts)
-        within = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        photo = np.repeat(np.arange(len(self.rows)), counts)
+        within = np.arange(len(photo)) - np.repeat(np.cumsum(counts) - counts, counts)
         rows = np.repeat(starts, counts) + within
         captions = self._dataset.tables["captions"]
         is_sentence = captions["related"].to_numpy() & ~captions["region_phrase"].to_numpy()
-        return rows[is_sentence[rows]], place[is_sentence[rows]]
+        return rows[is_sentence[rows]], photo[is_sentence[rows]]
 
 
 class Dataset:
-    """A data set directory made by ``deixis data import``.
+    """A data set directory, as written by ``deixis data import``.
 
     Parameters
     ----------
     path
         The directory.
     images
-        Where the folder of photos is now, if it has moved since the import; an address such as ``s3://…`` will do.
+        Photo folder or URL such as ``s3://…``, if it has moved since the import.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        Sources, licence, splits and counts.
 
     Examples
     --------
@@ -94,12 +99,12 @@ class Dataset:
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
-        """The columns themselves, memory-mapped, by table: photos, captions, mentions, chains, boxes."""
+        """Memory-mapped Arrow tables: photos, captions, mentions, chains and boxes."""
         return open_tables(self.path, self.manifest.files)
 
     @property
     def images(self) -> Path | None:
-        """The folder of photos."""
+        """The photo folder, or None."""
         return photo_path(self._images) if self._images else None
 
     @property
@@ -108,7 +113,7 @@ class Dataset:
         return Photos(self, np.arange(self.tables["photos"].num_rows))
 
     def split(self, name: str) -> Photos:
-        """The photos of a split."""
+        """Return the photos of a split."""
         if name not in self.manifest.splits:
             known = ", ".join(self.manifest.splits) or "none"
             raise DatasetError(f"{self.path}: no split {name!r}; it has: {known}")
@@ -118,14 +123,14 @@ class Dataset:
         return Photos(self, members)
 
     def photo(self, photo_id: str) -> Photo:
-        """One photo by its id."""
+        """Return a photo by its id."""
         try:
             return self.photos[self._row_of_id[photo_id]]
         except KeyError:
             raise DatasetError(f"{self.path}: no photo {photo_id!r}") from None
 
     def path_of(self, photo: Photo) -> Path:
-        """Where a photo's file is."""
+        """Return the path of a photo file."""
         if self.images is None or photo.file is None:
             raise DatasetError(f"{self.path}: photo {photo.id!r} has no file; the data was imported without --images")
         return self.images / photo.file
@@ -136,7 +141,7 @@ class Dataset:
 
     @cached_property
     def _begins(self) -> dict[str, Rows]:
-        """For each table, where the rows of each photo (for mentions: of each caption) begin, and the end."""
+        """First row of each photo (in mentions: of each caption) in each table, and the end."""
         parents = {"captions": "photos", "chains": "photos", "boxes": "photos", "mentions": "captions"}
         return {
             name: np.searchsorted(
@@ -147,7 +152,7 @@ class Dataset:
         }
 
     def _read(self, rows: Rows) -> Iterator[Photo]:
-        """Build the photos of some rows, reading each unbroken run of rows at once."""
+        """Build the photos of some rows. Each run of consecutive rows is read at once."""
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         for begin, end in pairwise([0, *breaks.tolist(), len(rows)]):
             if begin < end:
@@ -155,7 +160,7 @@ class Dataset:
                     yield from self._read_run(int(rows[begin]), int(rows[end - 1]) + 1)
                 except (IndexError, OverflowError, TypeError, ValueError) as error:
                     raise DatasetError(
-                        f"{self.path}: its tables contradict each other, import the data again ({error})"
+                        f"{self.path}: its tables are inconsistent, import the data again ({error})"
                     ) from error
 
     def _read_run(self, first: int, stop: int) -> Iterator[Photo]:
@@ -179,11 +184,11 @@ class Dataset:
 
         def caption(row: int) -> Caption:
             text = captions["text"][row]
-            places = zip(captions["token_starts"][row], captions["token_ends"][row], strict=True)
+            offsets = zip(captions["token_starts"][row], captions["token_ends"][row], strict=True)
             begin, end = mentions_at[row] - first_mention, mentions_at[row + 1] - first_mention
             return Caption(
                 text,
-                tuple(Token(text[start:stop_], start, stop_) for start, stop_ in places),
+                tuple(Token(text[start:stop_], start, stop_) for start, stop_ in offsets),
                 tuple(mention(m) for m in range(begin, end)),
                 captions["related"][row],
                 captions["tree"][row],
@@ -215,7 +220,7 @@ class Dataset:
             )
 
     def _slice(self, name: str, first: int, stop: int) -> tuple[Rows, dict[str, list[Any]]]:
-        """Where each parent's rows of a table begin, and those rows."""
+        """Return the first row of each parent in a table, and the columns of these rows."""
         begins = self._begins[name][first : stop + 1]
         return begins, _columns(self.tables[name], int(begins[0]), int(begins[-1]))
 
@@ -229,7 +234,7 @@ def _range(begins: Rows, row: int, first: int) -> range:
     return range(int(begins[row] - first), int(begins[row + 1] - first))
 
 
-def _annotated(photos: dict[str, list[Any]], row: int) -> Annotated | None:
+def _annotated(photos: dict[str, list[Any]], row: int) -> AnnotationSource | None:
     if photos["annotated_id"][row] is None:
         return None
-    return Annotated(*(photos[f"annotated_{name}"][row] for name in ("id", "file", "width", "height", "depth")))
+    return AnnotationSource(*(photos[f"annotated_{name}"][row] for name in ("id", "file", "width", "height", "depth")))

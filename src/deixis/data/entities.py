@@ -1,11 +1,11 @@
-r"""The two file forms of Flickr30k Entities, each read and written in one place.
+r"""Parse and format the two file formats of Flickr30k Entities: sentences and annotations.
 
-A sentence marks its mentions as ``[/EN#chain/type words]``; several types are ``/type1/type2`` and chain 0 is not
-visual. The release never has a bracket inside a mention. Where our text has one, a backslash marks it: ``\]`` inside
-a mention is a bracket and not its end, ``\[/EN#…`` is text and not a beginning, and backslashes right before either
-are doubled. Every other backslash and bracket stands for itself, so lines of the release come back byte for byte.
+A sentence marks mentions as ``[/EN#chain/type words]``. Several types are written ``/type1/type2``; chain 0 is not
+visual. The release has no brackets inside mentions. We escape them with a backslash: ``\]`` inside a mention is a
+bracket and not its end, ``\[/EN#…`` is text and not the start of a mention, and backslashes directly before either are
+doubled. All other backslashes and brackets are literal, so lines of the release round-trip byte for byte.
 
-An annotation is a VOC-like XML: objects with one or more chains as ``<name>`` and either a ``<bndbox>`` or the flags
+An annotation is VOC-like XML: objects with one or more chains as ``<name>`` and either a ``<bndbox>`` or the flags
 ``<scene>`` and ``<nobndbox>``.
 """
 
@@ -21,15 +21,15 @@ from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as SafeElementTree
 
 from deixis import geometry
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
 
 _BEGIN = re.compile(r"(\\*)\[/EN#([^\s/\[\]]+)((?:/[^\s/\[\]]+)*) ")
 _END = re.compile(r"(\\*)\]")
 
 
-def parse_sentence(line: str, place: str = "sentence") -> Caption:
-    """Read one line of a ``Sentences`` file.
+def parse_sentence(line: str, source: str = "sentence") -> Caption:
+    """Parse one line of a ``Sentences`` file. Errors name `source`.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def parse_sentence(line: str, place: str = "sentence") -> Caption:
     """
     pieces: list[str] = []
     mentions: list[Mention] = []
-    length = done = 0
+    length = position = 0
 
     def add(text: str) -> None:
         nonlocal length
@@ -49,55 +49,55 @@ def parse_sentence(line: str, place: str = "sentence") -> Caption:
         length += len(text)
 
     for begin in _BEGIN.finditer(line):
-        if begin.start() < done:  # inside the mention before
+        if begin.start() < position:  # inside the previous mention
             continue
         slashes = len(begin[1])
-        add(line[done : begin.start()] + "\\" * (slashes // 2))
+        add(line[position : begin.start()] + "\\" * (slashes // 2))
         if slashes % 2:
             add("[")
-            done = begin.start() + slashes + 1
+            position = begin.start() + slashes + 1
             continue
-        words, done = _words_until_end(line, begin.end(), place)
+        words, position = _read_mention(line, begin.end(), source)
         chain = None if begin[2] == "0" else begin[2]
         types = tuple(begin[3].split("/")[1:])
         mentions.append(Mention(length, length + len(words), chain, types))
         add(words)
-    add(line[done:])
+    add(line[position:])
     return Caption.from_text("".join(pieces), tuple(mentions))
 
 
-def _words_until_end(line: str, start: int, place: str) -> tuple[str, int]:
-    """The words of a mention, and where the text goes on after its bracket."""
-    words, done = "", start
+def _read_mention(line: str, start: int, source: str) -> tuple[str, int]:
+    """Return the words of a mention and the position after its closing bracket."""
+    words, position = "", start
     for end in _END.finditer(line, start):
         slashes = len(end[1])
-        words += line[done : end.start()] + "\\" * (slashes // 2)
-        done = end.end()
+        words += line[position : end.start()] + "\\" * (slashes // 2)
+        position = end.end()
         if slashes % 2 == 0:
             if not words:
-                raise DatasetError(f"{place}: the mention before character {done} holds no words")
-            return words, done
+                raise DatasetError(f"{source}: the mention before character {position} is empty")
+            return words, position
         words += "]"
-    raise DatasetError(f"{place}: the mention whose words begin at character {start + 1} has no closing ]")
+    raise DatasetError(f"{source}: the mention at character {start + 1} has no closing bracket")
 
 
 def format_sentence(caption: Caption, chain_names: dict[str, str] | None = None) -> str:
-    r"""Write one line of a ``Sentences`` file; `chain_names` renames chains on the way.
+    r"""Format one line of a ``Sentences`` file. `chain_names` optionally renames chains.
 
     Examples
     --------
     >>> format_sentence(Caption.from_text("A [big] dog", (Mention(0, 11, "7", ("animals",)),)))
     '[/EN#7/animals A [big\\] dog]'
     """
-    line, done = "", 0
+    line, position = "", 0
     for mention in caption.mentions:
-        line += _escape_outside(caption.text[done : mention.start])
+        line += _escape_outside(caption.text[position : mention.start])
         slashes = len(line) - len(line.rstrip("\\"))
         types = "".join("/" + re.sub(r"[\s/\[\]]", "-", name) for name in mention.types)
         chain = "0" if mention.chain is None else (chain_names or {}).get(mention.chain, mention.chain)
         line += "\\" * slashes + f"[/EN#{chain}{types} {_escape_inside(caption.phrase(mention))}]"
-        done = mention.end
-    return line + _escape_outside(caption.text[done:])
+        position = mention.end
+    return line + _escape_outside(caption.text[position:])
 
 
 def _escape_outside(text: str) -> str:
@@ -112,15 +112,15 @@ def _escape_inside(words: str) -> str:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What one ``Annotations`` file says."""
+    """Content of one ``Annotations`` file."""
 
-    annotated: Annotated
+    source: AnnotationSource
     chains: tuple[Chain, ...]
     boxes: tuple[Box, ...]
 
 
-def parse_annotation(data: bytes, place: str, photo_id: str) -> Annotation:
-    """Read one ``Annotations`` file.
+def parse_annotation(data: bytes, file: str, photo_id: str) -> Annotation:
+    """Parse one ``Annotations`` file. Errors name `file`.
 
     Examples
     --------
@@ -131,37 +131,37 @@ def parse_annotation(data: bytes, place: str, photo_id: str) -> Annotation:
     try:
         root: Element = SafeElementTree.fromstring(data, forbid_dtd=True)
     except DefusedXmlException:
-        raise DatasetError(f"{place}: refused, it declares a DOCTYPE or entities") from None
+        raise DatasetError(f"{file}: refused, because it declares a DOCTYPE or entities") from None
     except (ParseError, ValueError, LookupError) as error:
-        raise DatasetError(f"{place}: not well-formed XML ({error})") from None
+        raise DatasetError(f"{file}: not well-formed XML ({error})") from None
     if root.tag != "annotation":
-        raise DatasetError(f"{place}: expected <annotation>, found <{root.tag}>")
-    annotated = Annotated(
+        raise DatasetError(f"{file}: expected <annotation>, found <{root.tag}>")
+    source = AnnotationSource(
         photo_id,
         root.findtext("filename") or photo_id + ".jpg",
-        *(_whole_number(root.findtext(f"size/{side}"), place, side) for side in ("width", "height", "depth")),
+        *(_parse_size(root.findtext(f"size/{side}"), file, side) for side in ("width", "height", "depth")),
     )
     chains: dict[str, Chain] = {}
     boxes: list[Box] = []
     for number, element in enumerate(root.iterfind("object"), start=1):
         names = tuple(name.text.strip() for name in element.iterfind("name") if name.text)
         if not names:
-            raise DatasetError(f"{place}: object {number} has no <name>")
+            raise DatasetError(f"{file}: object {number} has no <name>")
         scene, no_box = _flag(element, "scene"), _flag(element, "nobndbox")
         for name in names:
             known = chains.get(name, Chain(name))
             chains[name] = Chain(name, known.scene or scene, known.no_box or no_box)
         corners = element.find("bndbox")
         if corners is not None:
-            boxes.append(Box(_corners(corners, place, number), names))
-    return Annotation(annotated, tuple(chains.values()), tuple(boxes))
+            boxes.append(Box(_corners(corners, file, number), names))
+    return Annotation(source, tuple(chains.values()), tuple(boxes))
 
 
 def _flag(element: Element, name: str) -> bool:
     return (element.findtext(name) or "0").strip() == "1"
 
 
-def _whole_number(text: str | None, place: str, name: str) -> int | None:
+def _parse_size(text: str | None, file: str, name: str) -> int | None:
     if text is None:
         return None
     try:
@@ -169,11 +169,11 @@ def _whole_number(text: str | None, place: str, name: str) -> int | None:
     except ValueError:
         number = 0
     if not 0 < number < 2**31:
-        raise DatasetError(f"{place}: <{name}> is not a size: {text[:20]!r}")
+        raise DatasetError(f"{file}: <{name}> is not a size: {text[:20]!r}")
     return number
 
 
-def _corners(element: Element, place: str, number: int) -> tuple[float, float, float, float]:
+def _corners(element: Element, file: str, number: int) -> tuple[float, float, float, float]:
     values = []
     for name in ("xmin", "ymin", "xmax", "ymax"):
         text = element.findtext(name)
@@ -182,17 +182,17 @@ def _corners(element: Element, place: str, number: int) -> tuple[float, float, f
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise DatasetError(f"{place}: object {number}: <{name}> is not a number: {text[:20] if text else text!r}")
+            raise DatasetError(f"{file}: object {number}: <{name}> is not a number: {text[:20] if text else text!r}")
         values.append(value)
     x1, y1, x2, y2 = geometry.from_entities(values).tolist()
     return x1, y1, x2, y2
 
 
 def format_annotation(photo: Photo, chain_names: dict[str, str] | None = None) -> str:
-    """Write one ``Annotations`` file, at the size that the photo was annotated at."""
+    """Format one ``Annotations`` file, at the size at which the photo was annotated."""
     names = chain_names or {}
     photo = photo.as_annotated()
-    annotated = photo.annotated or Annotated(photo.id, photo.id + ".jpg")
+    annotated = photo.annotated or AnnotationSource(photo.id, photo.id + ".jpg")
     depth = annotated.depth or 3
     lines = ["<annotation>", f"\t<filename>{_escape_xml(annotated.file)}</filename>"]
     if photo.width is not None and photo.height is not None:

@@ -1,4 +1,4 @@
-"""Photo files: found, looked at and opened, with limits on what a stranger's file may cost."""
+"""Find, inspect and decode photo files, with limits for untrusted files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from deixis.errors import PhotoError
-from deixis.files.hashes import hash_of_file
-from deixis.files.remote import RemotePath, openable
+from deixis.storage.files import hash_file
+from deixis.storage.remote import RemotePath, path_or_stream
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff", ".bmp", ".gif")
@@ -21,12 +21,12 @@ SUFFIXES = frozenset(
 FORMATS = ("JPEG", "PNG", "WEBP", "HEIF", "TIFF", "BMP", "GIF")
 MAX_BYTES = 256 * 2**20
 MAX_PIXELS = 150_000_000
-# Our own limit stands above, and odd EXIF is no reason to speak. Filters are the process's, so they are set once.
+# MAX_PIXELS replaces Pillow's limit, and odd EXIF is harmless. Warning filters are global, so they are set once.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 _EXIF_ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
-_TURNS = {
+_ROTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -39,7 +39,7 @@ _TURNS = {
 
 @dataclass(frozen=True)
 class PhotoFile:
-    """What a photo's file says without decoding it: its size after EXIF rotation, and a hash of its bytes."""
+    """Size after EXIF rotation and hash of a photo file."""
 
     width: int
     height: int
@@ -47,71 +47,70 @@ class PhotoFile:
 
 
 def find_photos(folder: Path) -> list[Path]:
-    """All photo files below a folder, sorted by path; hidden ones are left out."""
+    """Return all photo files below a folder, sorted by path, without hidden ones."""
     if isinstance(folder, RemotePath):
-        return sorted(_below(folder))
+        return sorted(_find_remote(folder))
     found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     return sorted(path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts))
 
 
-def _below(folder: RemotePath) -> Iterator[Path]:
-    for path, about in folder.listed():
+def _find_remote(folder: RemotePath) -> Iterator[Path]:
+    for path, about in folder.list_folder():
         if path.name.startswith("."):
             continue
         if stat.S_ISDIR(about.st_mode):
-            yield from _below(path)
+            yield from _find_remote(path)
         elif path.suffix.lower() in SUFFIXES:
             yield path
 
 
-def look_at(path: Path) -> PhotoFile:
-    """Read a photo's size and hash.
+def inspect_photo(path: Path) -> PhotoFile:
+    """Return the size and hash of a photo file, without decoding it.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Image.new("RGB", (40, 30)).save(Path(folder) / "a.png")
-    ...     found = look_at(Path(folder) / "a.png")
+    ...     found = inspect_photo(Path(folder) / "a.png")
     >>> found.width, found.height
     (40, 30)
     """
-    width, height = size_of(path)
-    return PhotoFile(width, height, hash_of_file(path))
+    width, height = photo_size(path)
+    return PhotoFile(width, height, hash_file(path))
 
 
-def size_of(path: Path) -> tuple[int, int]:
-    """A photo's width and height after EXIF rotation, read without decoding it.
+def photo_size(path: Path) -> tuple[int, int]:
+    """Return width and height of a photo after EXIF rotation, without decoding it.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     Image.new("RGB", (40, 30)).save(Path(folder) / "a.png")
-    ...     size_of(Path(folder) / "a.png")
+    ...     photo_size(Path(folder) / "a.png")
     (40, 30)
     """
-    with _opened(path) as image:
+    with _open_checked(path) as image:
         width, height = image.size
-        # Pillow turns TIFFs, and pi-heif its photos, when it opens them.
+        # Pillow rotates TIFF files, and pi-heif HEIF files, when it opens them.
         if image.format not in ("TIFF", "HEIF") and image.getexif().get(_EXIF_ORIENTATION) in _SIDEWAYS:
             return height, width
         return width, height
 
 
-def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None = None) -> Image.Image:
-    """Decode a photo to RGB: EXIF rotation applied, the first frame only, transparency on white.
+def open_photo(path: Path, min_side: int | None = None, max_pixels: int | None = None) -> Image.Image:
+    """Decode a photo to RGB, with EXIF rotation. Takes the first frame and puts transparency on white.
 
     Parameters
     ----------
     path
         The file.
-    at_least
-        If given, both sides need only be this many pixels long. A colour JPEG is then decoded to a half, a quarter or
-        an eighth where that is enough, at a fraction of the cost; everything else comes in full. `size_of` tells the
-        full size.
-    most_pixels
-        A photo that says that it has more is not decoded; `MAX_PIXELS` where nothing is said.
+    min_side
+        Required length of both sides in pixels. A colour JPEG is decoded at a half, a quarter or an eighth of its size
+        if that is enough, which is much faster. By default, and in other formats, photos are decoded at full size.
+    max_pixels
+        Larger photos are refused; `MAX_PIXELS` by default.
 
     Examples
     --------
@@ -121,12 +120,12 @@ def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None 
     ...     open_photo(Path(folder) / "a.png").mode
     'RGB'
     """
-    with _opened(path, most_pixels) as image:
-        if at_least is not None and image.mode == "RGB":
-            image.draft("RGB", (at_least, at_least))  # only JPEGs know how
-        upright = _upright(image)
+    with _open_checked(path, max_pixels) as image:
+        if min_side is not None and image.mode == "RGB":
+            image.draft("RGB", (min_side, min_side))  # has an effect on JPEG only
+        upright = _apply_orientation(image)
         if upright.mode in ("I", "F") or upright.mode.startswith("I;16"):
-            return _from_deep_grey(upright)
+            return _convert_deep_grey(upright)
         if upright.has_transparency_data:
             layers = upright.convert("RGBA")
             white = Image.new("RGBA", layers.size, "white")
@@ -134,15 +133,15 @@ def open_photo(path: Path, at_least: int | None = None, most_pixels: int | None 
         return upright.convert("RGB")
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    """As EXIF says that it is held. Pillow's own function writes the EXIF anew, and fails where that is damaged."""
+def _apply_orientation(image: Image.Image) -> Image.Image:
+    """Rotate as EXIF says. `ImageOps.exif_transpose` also rewrites the EXIF data and fails if it is damaged."""
     image.load()
-    turn = _TURNS.get(image.getexif().get(_EXIF_ORIENTATION, 1))
-    return image if turn is None else image.transpose(turn)
+    rotation = _ROTATIONS.get(image.getexif().get(_EXIF_ORIENTATION, 1))
+    return image if rotation is None else image.transpose(rotation)
 
 
-def _from_deep_grey(image: Image.Image) -> Image.Image:
-    """Greys that Pillow's own conversion would clip to white; what is not a number becomes black."""
+def _convert_deep_grey(image: Image.Image) -> Image.Image:
+    """Scale grey values that Pillow would clip to white. NaN becomes black."""
     import numpy as np
 
     values = np.asarray(image, dtype=np.float64)
@@ -154,27 +153,24 @@ def _from_deep_grey(image: Image.Image) -> Image.Image:
 
 
 def _white(mode: str, highest: float) -> float:
-    """The value that is white. A dark 16-bit scan stays dark; other modes do not say how deep they are, so we guess.
-
-    Whole numbers of 32 bits (I) reach 255 or 65535, and fractions (F) also 1, whichever is enough for the highest.
-    """
+    """Return the value of white. It is known for 16-bit images and guessed from the highest value in other modes."""
     if mode.startswith("I;16"):
         return 65535.0
-    enough = (1.0, 255.0, 65535.0) if mode == "F" else (255.0, 65535.0)
-    return next((white for white in enough if highest <= white), enough[-1])
+    candidates = (1.0, 255.0, 65535.0) if mode == "F" else (255.0, 65535.0)
+    return next((white for white in candidates if highest <= white), candidates[-1])
 
 
 @contextmanager
-def _opened(path: Path, most_pixels: int | None = None) -> Iterator[Image.Image]:
-    """Open within the limits; whatever goes wrong, here or in the block, becomes one line about this photo."""
+def _open_checked(path: Path, max_pixels: int | None = None) -> Iterator[Image.Image]:
+    """Open a photo within the limits. Errors, also of the block, become a `PhotoError`."""
     import pi_heif
 
     pi_heif.register_heif_opener()
     try:
         if path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
-        with Image.open(openable(path), formats=FORMATS) as image:
-            if image.width * image.height > (MAX_PIXELS if most_pixels is None else most_pixels):
+        with Image.open(path_or_stream(path), formats=FORMATS) as image:
+            if image.width * image.height > (MAX_PIXELS if max_pixels is None else max_pixels):
                 raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
             yield image
     except PhotoError:

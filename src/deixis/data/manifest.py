@@ -1,4 +1,4 @@
-"""The manifest of a data set directory: where it comes from, what it holds, and what it must hash to."""
+"""The manifest of a data set directory: sources, content and hashes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deixis.data.store import SCHEMAS, file_name
+from deixis.data.tables import SCHEMAS, file_name
 from deixis.errors import DatasetError
-from deixis.files.atomic import explained
-from deixis.files.hashes import hash_of_file
+from deixis.storage.atomic import explain_os_errors
+from deixis.storage.files import hash_file
 from deixis.tokens import TOKENIZER_VERSION
 
 FILE = "manifest.json"
@@ -22,28 +22,28 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a data set directory says of itself.
+    """Metadata of a data set directory.
 
     Attributes
     ----------
     sources
-        The kind and the name of each file or folder it was made from.
+        Format and name of each source file or folder.
     licence
-        What its makers allow, in words.
+        Licence of the data.
     images
-        The folder of photos; None where there are none.
+        Photo folder; None if there are no photos.
     splits
-        Photos in each split.
+        Number of photos in each split.
     counts
-        Rows of each table.
+        Number of rows of each table.
     files
-        The SHA-256 of each table's file.
+        SHA-256 of each table file.
     hash
-        One hash over all of `files`: two data sets with the same hash hold the same data.
+        Hash of all `files`. Data sets with the same hash hold the same data.
     tokenizer
-        The version of the tokenizer that made the tokens.
+        Version of the tokenizer.
     version
-        Of the layout of the directory.
+        Version of the directory layout.
     """
 
     sources: tuple[dict[str, str], ...]
@@ -60,20 +60,19 @@ class Manifest:
 
 
 def hash_tables(folder: Path) -> tuple[dict[str, str], str]:
-    """The SHA-256 of each table's file, and one over all of them."""
+    """Return the SHA-256 of each table file, and one hash of all of them."""
     files = {}
     for name in SCHEMAS:
         try:
-            files[name] = hash_of_file(folder / file_name(name))
+            files[name] = hash_file(folder / file_name(name))
         except OSError as error:
             raise DatasetError(
                 f"{folder}: {file_name(name)} cannot be read ({error.strerror}); import the data again"
             ) from None
-    return files, _together(files)
+    return files, _combine_hashes(files)
 
 
-def _together(files: Mapping[str, str]) -> str:
-    """One hash over those of all tables."""
+def _combine_hashes(files: Mapping[str, str]) -> str:
     return "sha256:" + hashlib.sha256("\n".join(files.values()).encode()).hexdigest()
 
 
@@ -85,10 +84,10 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a data set directory."""
     path = folder / FILE
-    with explained(path):  # somebody else's folder may not be looked into
+    with explain_os_errors(path):  # the folder may not be readable
         there = path.is_file()
     if not there:
-        hint = "is there a typing mistake?" if not folder.exists() else "make one with: deixis data import … --out DATA"
+        hint = "check the path" if not folder.exists() else "create one with: deixis data import … --out DATA"
         raise DatasetError(f"{folder}: not a data set directory; {hint}")
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +97,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(f"{path}: not the manifest of a deixis data set")
     if document.get("version") != VERSION:
         raise DatasetError(
-            f"{path}: written for version {document.get('version')} of the layout, this deixis reads {VERSION}; "
+            f"{path}: layout version {document.get('version')} is not supported (expected {VERSION}); "
             "import the data again"
         )
     kinds = {
@@ -112,14 +111,14 @@ def read_manifest(folder: Path) -> Manifest:
     }
     for name, kind in kinds.items():
         if not isinstance(document.get(name), kind):
-            raise DatasetError(f"{path}: damaged, import the data again ({name} is missing or of another kind)")
-    if document["hash"] != _together({name: str(digest) for name, digest in document["files"].items()}):
-        raise DatasetError(f"{path}: damaged, import the data again (its hashes contradict each other)")
+            raise DatasetError(f"{path}: damaged, import the data again ({name} is missing or has the wrong type)")
+    if document["hash"] != _combine_hashes({name: str(digest) for name, digest in document["files"].items()}):
+        raise DatasetError(f"{path}: damaged, import the data again (its hashes are inconsistent)")
     if not isinstance(document.get("images"), str | None):
         raise DatasetError(f"{path}: images must be the path of a folder, or null")
     if document["tokenizer"] != TOKENIZER_VERSION:
         raise DatasetError(
-            f"{path}: its tokens are of version {document['tokenizer']}, ours are {TOKENIZER_VERSION}; "
+            f"{path}: tokenizer version {document['tokenizer']} does not match {TOKENIZER_VERSION}; "
             "import the data again"
         )
     try:

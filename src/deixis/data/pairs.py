@@ -1,7 +1,7 @@
-"""Regions and the phrases that name them: what region–phrase models learn from.
+"""Region–phrase pairs: the training data of models that match phrases with regions.
 
-Everything that samplers need is here as columns: which phrase goes with which box, and how much every proposal of the
-photo overlaps that box. The features of regions and phrases are kept elsewhere, by the same numbers.
+The columns hold what samplers need: the box of each phrase, and the IoU of each region proposal with that box. Features
+of regions and phrases are stored elsewhere, under the same numbers.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from deixis import geometry
 from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DatasetError
 
-Numbers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 
-class Phrased(Protocol):
-    """A phrase made of mentions, such as a relation between two of them; its box is the union of theirs."""
+class MentionPhrase(Protocol):
+    """A phrase that combines mentions, such as a relation between two. Its box is the union of their boxes."""
 
     @property
     def text(self) -> str:
-        """Its words."""
+        """The phrase."""
         ...
 
     @property
     def mentions(self) -> tuple[Mention, ...]:
-        """Those that it is made of."""
+        """The mentions in it."""
         ...
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Lists of numbers of different lengths, end to end.
+class RaggedArray:
+    """Rows of different lengths in one array.
 
     Examples
     --------
-    >>> lists = Lists(np.array([0, 2, 2, 3]), np.array([7, 8, 9]))
-    >>> lists[0].tolist(), lists[1].tolist(), lists.counts.tolist()
+    >>> rows = RaggedArray(np.array([0, 2, 2, 3]), np.array([7, 8, 9]))
+    >>> rows[0].tolist(), rows[1].tolist(), rows.counts.tolist()
     ([7, 8], [], [2, 0, 1])
     """
 
-    starts: Numbers
+    starts: Integers
     values: npt.NDArray[np.integer]
 
     @classmethod
-    def of(cls, owner: Numbers, values: npt.NDArray[np.integer], count: int) -> Lists:
-        """The values of each owner from 0 to `count` − 1; the owners must be sorted."""
-        return cls(np.searchsorted(owner, np.arange(count + 1)), values)
+    def from_owners(cls, owners: Integers, values: npt.NDArray[np.integer], count: int) -> RaggedArray:
+        """Group values by their owner, 0 to `count` − 1. The owners must be sorted."""
+        return cls(np.searchsorted(owners, np.arange(count + 1)), values)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -61,64 +61,64 @@ class Lists:
         return self.values[self.starts[row] : self.starts[row + 1]]
 
     @cached_property
-    def counts(self) -> Numbers:
-        """How long each list is."""
+    def counts(self) -> Integers:
+        """Length of each row."""
         return np.diff(self.starts)
 
     @cached_property
-    def owners(self) -> Numbers:
-        """The list that each value is in."""
+    def owners(self) -> Integers:
+        """Row of each value."""
         return np.repeat(np.arange(len(self)), self.counts)
 
-    def joined(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """The values of some lists, end to end; and before them, for each, its list's place among `rows`.
+    def gather(self, rows: Integers) -> tuple[Integers, Integers]:
+        """Concatenate some rows. Return the position in `rows` of each value, and the values.
 
         Examples
         --------
-        >>> Lists(np.array([0, 2, 2, 3]), np.array([7, 8, 9])).joined(np.array([2, 0]))
+        >>> RaggedArray(np.array([0, 2, 2, 3]), np.array([7, 8, 9])).gather(np.array([2, 0]))
         (array([0, 1, 1]), array([9, 7, 8]))
         """
         counts = self.counts[rows]
-        places = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return places, self.values[self.starts[rows][places] + within].astype(np.int64)
+        positions = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return positions, self.values[self.starts[rows][positions] + within].astype(np.int64)
 
 
 @dataclass(frozen=True)
 class RegionPhrasePairs:
-    """Pairs of a phrase and the box of what it names, with all regions of the photos that they are in.
+    """Pairs of a phrase and its box, with all regions of their photos.
 
-    A *region* is a row of `boxes`. The regions of a photo stand together: first the gold boxes, one for each chain,
-    then the proposals in the order they were given. Chains of a photo whose boxes have the same union count as one
-    here, for the two-branch paper takes phrases of one region for phrases of one chain.
+    A *region* is a row of `boxes`. The regions of a photo are consecutive: first the gold boxes, one per chain, then
+    the proposals in their order. Chains of a photo whose boxes have the same union are merged, because the two-branch
+    paper treats phrases of one region as phrases of one chain.
 
     Attributes
     ----------
     photos
-        Ids of the photos, in the order of the data set.
+        Photo ids in the order of the data set.
     phrases
-        The different phrases, in lower case with single spaces, by the alphabet.
+        Distinct phrases in lower case with single spaces, sorted.
     photo, caption, span
-        Of each pair: the place of its photo in `photos`, of its caption among all captions of the photo, and the
-        offsets of its first and last code point there (n, 2); of a relation, from its first mention to its last.
+        For each pair: index of its photo in `photos`, index of its caption in the photo, and start and end of the
+        phrase in the caption (n, 2). A relation spans from its first to its last mention.
     phrase, chain
-        Of each pair: the place of its phrase in `phrases`, and the number of its chain over all photos.
+        For each pair: index of its phrase in `phrases`, and number of its chain over all photos.
     boxes : array of float64, (regions, 4)
     region_starts
-        Where the regions of each photo begin, and the end.
+        First region of each photo, and the end.
     gold
-        The region of each chain's own box.
-    overlaps : Lists
-        For each chain, the proposals of its photo that share a pixel with its box.
+        Region of the gold box of each chain.
+    overlaps : RaggedArray
+        For each chain, the proposals that overlap its box.
     ious : array of float32
-        How much, value for value of `overlaps`.
+        IoU of each value of `overlaps`.
 
     Examples
     --------
     >>> from deixis.data.records import Box
     >>> caption = Caption.from_text("A dog chases a ball.", (Mention(0, 5, "1"), Mention(13, 19, "2")))
     >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)), Box((60, 0, 70, 10), ("2",))))
-    >>> pairs = RegionPhrasePairs.of_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
+    >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
     >>> [pairs.phrases[phrase] for phrase in pairs.phrase]
     ['a dog', 'a ball']
     >>> pairs.positives(0.7)[0].tolist(), pairs.negatives(0.3)[0].tolist()
@@ -127,41 +127,41 @@ class RegionPhrasePairs:
 
     photos: tuple[str, ...]
     phrases: tuple[str, ...]
-    photo: Numbers
-    caption: Numbers
-    span: Numbers
-    phrase: Numbers
-    chain: Numbers
+    photo: Integers
+    caption: Integers
+    span: Integers
+    phrase: Integers
+    chain: Integers
     boxes: geometry.Boxes
-    region_starts: Numbers
-    gold: Numbers
-    overlaps: Lists
+    region_starts: Integers
+    gold: Integers
+    overlaps: RaggedArray
     ious: npt.NDArray[np.float32]
 
     @classmethod
-    def of_photos(
+    def from_photos(
         cls,
         photos: Iterable[Photo],
         proposals: Callable[[str], npt.ArrayLike],
         *,
-        more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[Phrased]] | None = None,
+        more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None = None,
         region_phrases: bool = False,
     ) -> RegionPhrasePairs:
-        """All pairs that photos hold, such as those of ``Dataset.split("train")``.
+        """Collect the pairs of photos, such as those of ``Dataset.split("train")``.
 
         Parameters
         ----------
         photos
-            Photos without any pair are left out. Captions about another photo make no pairs, nor do mentions without
-            a chain or whose chain has no box.
+            Photos without pairs are skipped, and so are captions about another photo, mentions without a chain and
+            chains without a box.
         proposals
-            The boxes proposed for a photo, by its id: (k, 4), pixels of the photo; k may be 0.
+            Returns the region proposals of a photo id: (k, 4), in pixels; k may be 0.
         more_phrases
-            Phrases made of mentions, to be added to the mentions themselves. It is given a caption and those of its
-            mentions that have boxes; ``lambda caption, mentions: Sentence.of_caption(caption).relations(mentions)``
-            gives those of Flickr30k Entities.
+            Returns additional phrases for a caption and its mentions that have boxes.
+            ``lambda caption, mentions: Sentence.from_caption(caption).relations(mentions)`` gives the relation phrases
+            of Flickr30k Entities.
         region_phrases
-            Also take captions that describe a single region and were never meant as sentences.
+            Also include captions that describe a single region.
         """
         builder = _Builder(more_phrases, region_phrases)
         for photo in photos:
@@ -169,103 +169,103 @@ class RegionPhrasePairs:
         return builder.finish()
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return len(self.phrase)
 
     @cached_property
-    def region_photo(self) -> Numbers:
-        """The photo of each region."""
+    def region_photo(self) -> Integers:
+        """Photo of each region."""
         return np.repeat(np.arange(len(self.photos)), np.diff(self.region_starts))
 
     @cached_property
-    def first_proposal(self) -> Numbers:
-        """The region of each photo's first proposal: its k-th proposal is that plus k."""
+    def first_proposal(self) -> Integers:
+        """First proposal of each photo."""
         golds = np.bincount(self.region_photo[self.gold], minlength=len(self.photos))
         return np.asarray(self.region_starts[:-1] + golds)
 
-    def positives(self, least: float) -> Lists:
-        """For each chain, the regions that show it: its own box, then the proposals with an IoU of `least` or more."""
-        near = self.ious >= least
+    def positives(self, min_iou: float) -> RaggedArray:
+        """For each chain, the gold box and the proposals with an IoU of at least `min_iou`."""
+        near = self.ious >= min_iou
         owners = np.concatenate([np.arange(len(self.gold)), self.overlaps.owners[near]])
         regions = np.concatenate([self.gold, self.overlaps.values[near]])
         order = np.argsort(owners, kind="stable")
-        return Lists.of(owners[order], regions[order], len(self.gold))
+        return RaggedArray.from_owners(owners[order], regions[order], len(self.gold))
 
-    def negatives(self, below: float) -> Lists:
-        """For each chain, the proposals of its photo with an IoU below `below`."""
+    def negatives(self, max_iou: float) -> RaggedArray:
+        """For each chain, the proposals of its photo with an IoU below `max_iou`."""
         photo = self.region_photo[self.gold]
         first, end = self.first_proposal[photo], self.region_starts[photo + 1]
         starts = np.concatenate([[0], np.cumsum(end - first)])
         far = np.ones(starts[-1], dtype=bool)
-        near = self.ious >= below
+        near = self.ious >= max_iou
         owners = self.overlaps.owners[near]
         far[starts[owners] + self.overlaps.values[near] - first[owners]] = False
         chains = np.repeat(np.arange(len(self.gold)), end - first)
         regions = np.arange(starts[-1]) + np.repeat(first - starts[:-1], end - first)
-        return Lists.of(chains[far], regions[far].astype(np.int32), len(self.gold))
+        return RaggedArray.from_owners(chains[far], regions[far].astype(np.int32), len(self.gold))
 
     @cached_property
-    def phrases_of_chain(self) -> Lists:
-        """The different phrases of each chain."""
+    def phrases_of_chain(self) -> RaggedArray:
+        """Distinct phrases of each chain."""
         both = np.unique(np.stack([self.chain, self.phrase], axis=1), axis=0)
-        return Lists.of(both[:, 0], both[:, 1], len(self.gold))
+        return RaggedArray.from_owners(both[:, 0], both[:, 1], len(self.gold))
 
-    def resampled(self, most: int, seed: int = 0) -> RegionPhrasePairs:
-        """At most so many regions, drawn at random, for each phrase, and one pair for each of them.
+    def resample(self, max_regions: int, seed: int = 0) -> RegionPhrasePairs:
+        """Draw at most `max_regions` regions for each phrase, and keep one pair for each.
 
-        Flickr30k Entities learns from sets with `most` 1 and 10, in which common phrases do not drown the others. The
-        regions and phrases keep their numbers.
+        Flickr30k Entities trains on sets with 1 and 10 regions, so that common phrases do not dominate. Regions and
+        phrases keep their numbers.
 
         Examples
         --------
         >>> from deixis.data.records import Box
         >>> caption = Caption.from_text("a dog, a dog", (Mention(0, 5, "1"), Mention(7, 12, "2")))
         >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 4, 3), ("1",)), Box((6, 0, 7, 10), ("2",))))
-        >>> pairs = RegionPhrasePairs.of_photos([photo], lambda photo_id: np.zeros((0, 4)))
-        >>> len(pairs.resampled(1)), len(pairs.resampled(10))
+        >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.zeros((0, 4)))
+        >>> len(pairs.resample(1)), len(pairs.resample(10))
         (1, 2)
         """
-        if most < 1:
-            raise DatasetError(f"resampling: {most} regions for each phrase leave nothing to learn from")
+        if max_regions < 1:
+            raise DatasetError(f"resampling: {max_regions} regions per phrase; at least 1 is required")
         shuffled = np.random.default_rng(seed).permutation(len(self))
         _, first = np.unique(np.stack([self.phrase, self.chain], axis=1)[shuffled], axis=0, return_index=True)
         different = shuffled[np.sort(first)]
         by_phrase = different[np.argsort(self.phrase[different], kind="stable")]
         phrase = self.phrase[by_phrase]
-        place = np.arange(len(phrase)) - np.searchsorted(phrase, phrase)
-        return self.only(np.sort(by_phrase[place < most]))
+        rank = np.arange(len(phrase)) - np.searchsorted(phrase, phrase)
+        return self.select(np.sort(by_phrase[rank < max_regions]))
 
-    def only(self, rows: Numbers) -> RegionPhrasePairs:
-        """Some of the pairs. The regions and phrases keep their numbers."""
+    def select(self, rows: Integers) -> RegionPhrasePairs:
+        """Return some of the pairs. Regions and phrases keep their numbers."""
         columns = {name: getattr(self, name)[rows] for name in ("photo", "caption", "span", "phrase", "chain")}
         return replace(self, **columns)
 
 
-def set_sizes(chunks: RegionPhrasePairs, augmented: RegionPhrasePairs | None = None) -> list[tuple[str, int]]:
-    """The sizes of the training sets, row by row as in Table 2 of Flickr30k Entities.
+def training_set_sizes(chunks: RegionPhrasePairs, augmented: RegionPhrasePairs | None = None) -> list[tuple[str, int]]:
+    """Return the sizes of the training sets, as in Table 2 of Flickr30k Entities.
 
     Examples
     --------
     >>> from deixis.data.records import Box
     >>> caption = Caption.from_text("a dog, a dog", (Mention(0, 5, "1"), Mention(7, 12, "2")))
     >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 4, 3), ("1",)), Box((6, 0, 7, 10), ("2",))))
-    >>> set_sizes(RegionPhrasePairs.of_photos([photo], lambda photo_id: np.zeros((0, 4))))
+    >>> training_set_sizes(RegionPhrasePairs.from_photos([photo], lambda photo_id: np.zeros((0, 4))))
     [('All NP chunks', 2), ('Resampled, N = 1', 1), ('Resampled, N = 10', 2)]
     """
     rows = []
     for name, pairs in (("All NP chunks", chunks), ("All augmented phrases", augmented)):
         if pairs is not None:
             rows.append((name, len(pairs)))
-            rows += [(f"Resampled, N = {most}", len(pairs.resampled(most))) for most in (1, 10)]
+            rows += [(f"Resampled, N = {count}", len(pairs.resample(count))) for count in (1, 10)]
     return rows
 
 
 class _Builder:
-    """Takes in photos one by one and makes the columns of their pairs."""
+    """Builds the columns photo by photo."""
 
     def __init__(
         self,
-        more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[Phrased]] | None,
+        more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None,
         region_phrases: bool,
     ) -> None:
         self.more_phrases = more_phrases
@@ -275,36 +275,35 @@ class _Builder:
         self.rows: list[tuple[int, int, int, int, int]] = []
         self.boxes: list[geometry.Boxes] = []
         self.gold: list[int] = []
-        self.overlaps: list[tuple[Numbers, Numbers, npt.NDArray[np.float32]]] = []
+        self.overlaps: list[tuple[Integers, Integers, npt.NDArray[np.float32]]] = []
         self.region_starts = [0]
 
     def add(self, photo: Photo, proposals: Callable[[str], npt.ArrayLike]) -> None:
-        """Take in a photo."""
         chain_of_box: dict[tuple[float, ...], int] = {}
         first_chain = len(self.gold)
-        for place, text, start, end, box in self._named_boxes(photo):
+        for caption, text, start, end, box in self._phrases_with_box(photo):
             chain = chain_of_box.setdefault(tuple(box.tolist()), first_chain + len(chain_of_box))
             self.texts.append(" ".join(text.lower().split()))
-            self.rows.append((len(self.photos), place, start, end, chain))
+            self.rows.append((len(self.photos), caption, start, end, chain))
         if chain_of_box:
-            self._add_regions(np.array(list(chain_of_box)), _checked(proposals(photo.id), photo.id))
+            self._add_regions(np.array(list(chain_of_box)), _check_proposals(proposals(photo.id), photo.id))
             self.photos.append(photo.id)
 
-    def _named_boxes(self, photo: Photo) -> Iterator[tuple[int, str, int, int, geometry.Boxes]]:
-        """The caption, the text, its place in the caption, and the box of every phrase that has one."""
+    def _phrases_with_box(self, photo: Photo) -> Iterator[tuple[int, str, int, int, geometry.Boxes]]:
+        """Yield caption index, text, start, end and box of each phrase that has a box."""
         boxes_of = _boxes_of_chains(photo)
-        for place, caption in enumerate(photo.captions):
+        for index, caption in enumerate(photo.captions):
             if not caption.related or (caption.region_phrase and not self.region_phrases):
                 continue
             boxed = [mention for mention in caption.mentions if mention.chain in boxes_of]
-            named: list[tuple[str, tuple[Mention, ...]]] = [(caption.phrase(mention), (mention,)) for mention in boxed]
+            phrases: list[tuple[str, tuple[Mention, ...]]] = [(caption.phrase(each), (each,)) for each in boxed]
             if self.more_phrases is not None:
-                named += [(phrase.text, phrase.mentions) for phrase in self.more_phrases(caption, boxed)]
-            for text, mentions in named:
+                phrases += [(phrase.text, phrase.mentions) for phrase in self.more_phrases(caption, boxed)]
+            for text, mentions in phrases:
                 box = geometry.union(np.concatenate([boxes_of[mention.chain] for mention in mentions]))
                 if geometry.area(box) > 0:
                     start, end = min(m.start for m in mentions), max(m.end for m in mentions)
-                    yield place, text, start, end, box
+                    yield index, text, start, end, box
 
     def _add_regions(self, gold: geometry.Boxes, proposed: geometry.Boxes) -> None:
         first, first_chain = self.region_starts[-1], len(self.gold)
@@ -316,9 +315,8 @@ class _Builder:
         self.region_starts.append(first + len(gold) + len(proposed))
 
     def finish(self) -> RegionPhrasePairs:
-        """The columns of all that was taken in."""
         if not self.rows:
-            raise DatasetError("no phrase has a box: there are no pairs of a region and a phrase")
+            raise DatasetError("no phrase has a box, so there are no region–phrase pairs")
         columns = np.array(self.rows, dtype=np.int64)
         phrases, phrase = np.unique(np.array(self.texts, dtype=object), return_inverse=True)
         owners, regions, ious = (np.concatenate(parts) for parts in zip(*self.overlaps, strict=True))
@@ -333,7 +331,7 @@ class _Builder:
             boxes=np.concatenate(self.boxes),
             region_starts=np.array(self.region_starts),
             gold=np.array(self.gold),
-            overlaps=Lists.of(owners, regions.astype(np.int32), len(self.gold)),
+            overlaps=RaggedArray.from_owners(owners, regions.astype(np.int32), len(self.gold)),
             ious=ious,
         )
 
@@ -346,7 +344,7 @@ def _boxes_of_chains(photo: Photo) -> dict[str | None, geometry.Boxes]:
     return {chain: np.array(boxes, dtype=np.float64) for chain, boxes in found.items()}
 
 
-def _checked(proposals: npt.ArrayLike, photo_id: str) -> geometry.Boxes:
+def _check_proposals(proposals: npt.ArrayLike, photo_id: str) -> geometry.Boxes:
     boxes = np.asarray(proposals, dtype=np.float64)
     if boxes.size == 0:
         return np.zeros((0, 4))

@@ -1,7 +1,7 @@
-"""The records that every room speaks: a photo, its captions, their mentions, the chains and boxes.
+"""Records of a data set: photos, captions, mentions, chains and boxes.
 
-A *mention* is a span of a caption that names something; mentions of the same thing, over all captions
-of a photo, form a *chain*; a *box* shows where the thing of one or more chains is.
+A *mention* is a span of a caption that refers to something in the photo. Mentions of the same entity, in all captions
+of a photo, form a coreference *chain*. A *box* is the location of the entity of one or more chains.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from deixis import geometry
 from deixis.tokens import Token, tokenize
 
 ENTITY_TYPES = ("people", "clothing", "bodyparts", "animals", "vehicles", "instruments", "scene", "other")
-"""The eight types of Flickr30k Entities, in the order of the paper's tables."""
+"""The eight entity types of Flickr30k Entities, in the order of the paper's tables."""
 
 NOT_VISUAL = "notvisual"
-"""The type that Entities gives to mentions of chain 0: words that no picture can show."""
+"""Entity type of mentions that no picture can show (chain 0 of Flickr30k Entities)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A span of a caption that names a thing.
+    """A span of a caption that refers to an entity.
 
     Attributes
     ----------
     start, end
         Offsets in Unicode code points in the caption's text, end exclusive.
     chain
-        The id of the chain, or None for a mention that is not visual (chain 0 of Entities).
+        Id of the chain, or None for a mention that is not visual (chain 0 of Entities).
     types
-        One or more of `ENTITY_TYPES`, as the data has them; other data may have others or none.
+        Entity types. Flickr30k Entities has one or more of `ENTITY_TYPES`; other data may have others or none.
+
+    Examples
+    --------
+    >>> Mention(0, 5, "1", ("animals",))
+    Mention(start=0, end=5, chain='1', types=('animals',))
     """
 
     start: int
@@ -45,16 +50,20 @@ class Caption:
     Attributes
     ----------
     text, tokens
-        The sentence as given, and its tokens with their places in it.
+        The sentence, and its tokens with their offsets.
     mentions
-        In the order of the text, not overlapping.
+        In the order of the text, without overlaps.
     related
-        False where the data says that the sentence is about another photo.
+        False if the data set marks the sentence as being about another photo.
     tree
-        Its constituency tree in brackets, where the data has one.
+        Constituency tree in brackets, if the data set has one.
     region_phrase
-        True for a phrase that describes one region (its only mention is the whole text) and was never
-        meant as a sentence about the photo.
+        True for a phrase that describes one region instead of the photo. Its only mention is the whole text.
+
+    Examples
+    --------
+    >>> Caption.from_text("A dog runs.").tokens[1]
+    Token(text='dog', start=2, end=5)
     """
 
     text: str
@@ -74,7 +83,7 @@ class Caption:
         tree: str | None = None,
         region_phrase: bool = False,
     ) -> Caption:
-        """Tokenise `text` and make a caption of it.
+        """Tokenize `text` and return a caption.
 
         Examples
         --------
@@ -87,22 +96,27 @@ class Caption:
         return cls(text, tuple(tokenize(text)), mentions, related, tree, region_phrase)
 
     def phrase(self, mention: Mention) -> str:
-        """The words of a mention."""
+        """Return the text of a mention."""
         return self.text[mention.start : mention.end]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One thing, or one group of things, that captions mention.
+    """Coreference chain: one entity, or one group of entities, that captions mention.
 
     Attributes
     ----------
     id
         Unique within its photo.
     scene, no_box
-        What annotators said of a chain without boxes: it is the scene or a place; no box can be drawn.
+        Why a chain has no box: it is the scene as a whole; no box can be drawn.
     annotated
-        False where captions mention the chain but the annotation file says nothing about it.
+        False if captions mention the chain but the annotation file does not.
+
+    Examples
+    --------
+    >>> Chain("7", scene=True)
+    Chain(id='7', scene=True, no_box=False, annotated=True)
     """
 
     id: str
@@ -113,9 +127,21 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where the things of some chains are, in pixels of the photo: 0-based, end exclusive.
+    """Bounding box of the entities of some chains.
 
-    `label` is a category of the data set's own (COCO's "dog"), where it has one.
+    Attributes
+    ----------
+    xyxy
+        ``x1, y1, x2, y2`` in pixels of the photo, 0-based, end exclusive.
+    chains
+        Ids of the chains that the box shows.
+    label
+        Category of the data set ("dog" in COCO), if it has one.
+
+    Examples
+    --------
+    >>> Box((0, 0, 40, 30), ("7",)).chains
+    ('7',)
     """
 
     xyxy: tuple[float, float, float, float]
@@ -124,8 +150,8 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Annotated:
-    """What a photo was called, and how large it was, when it was annotated."""
+class AnnotationSource:
+    """File name and size of a photo in the annotation files, which may describe another copy of it."""
 
     id: str
     file: str
@@ -136,24 +162,30 @@ class Annotated:
 
 @dataclass(frozen=True, slots=True)
 class Photo:
-    """A photo and all that was said of it.
+    """A photo with its captions, chains and boxes.
 
     Attributes
     ----------
     id
-        Unique within its data set: the stem of the photo's file name.
+        Unique within the data set: the stem of the file name.
     captions, chains, boxes
-        Boxes are in pixels of a `width` × `height` photo.
+        Annotations. Boxes are in pixels of a `width` × `height` photo.
     width, height
-        The photo as opened, after EXIF rotation; None where there is neither a photo nor a stated size.
+        Size after EXIF rotation; None if unknown.
     file
-        Its path below the data set's folder of photos; None where the data set has text and boxes only.
+        Path below the photo folder of the data set; None if there is no photo folder.
     splits
-        The splits that list it.
+        Names of the splits that contain the photo.
     annotated
-        Name and size in the annotation files, which may be those of another copy of the photo.
+        File name and size in the annotation files.
     sha256
-        Of the photo's file.
+        Hash of the photo file.
+
+    Examples
+    --------
+    >>> photo = Photo("1", (Caption.from_text("A dog runs."),), splits=("train",))
+    >>> photo.sentences[0].text
+    'A dog runs.'
     """
 
     id: str
@@ -164,16 +196,16 @@ class Photo:
     height: int | None = None
     file: str | None = None
     splits: tuple[str, ...] = ()
-    annotated: Annotated | None = None
+    annotated: AnnotationSource | None = None
     sha256: str | None = None
 
     @property
     def sentences(self) -> tuple[Caption, ...]:
-        """The captions that are sentences about this photo: no phrases for regions, none about another photo."""
+        """Captions that describe this photo: without region phrases and captions about other photos."""
         return tuple(caption for caption in self.captions if caption.related and not caption.region_phrase)
 
     def boxes_of(self, chain: str) -> tuple[Box, ...]:
-        """The boxes that show a chain.
+        """Return the boxes of a chain.
 
         Examples
         --------
@@ -184,7 +216,7 @@ class Photo:
         return tuple(box for box in self.boxes if chain in box.chains)
 
     def resized(self, width: int, height: int) -> Photo:
-        """The same photo at another size, its boxes carried along.
+        """Return the photo at another size, with rescaled boxes.
 
         Examples
         --------
@@ -201,7 +233,7 @@ class Photo:
         return replace(self, width=width, height=height, boxes=boxes)
 
     def as_annotated(self) -> Photo:
-        """The photo at the size it was annotated at, for formats that keep that size."""
+        """Return the photo at the size at which it was annotated."""
         if self.annotated is None or self.annotated.width is None or self.annotated.height is None:
             return self
         return self.resized(self.annotated.width, self.annotated.height)

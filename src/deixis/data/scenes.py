@@ -1,10 +1,10 @@
-"""Small made-up scenes: coloured shapes, five captions each, and the exact truth about both.
+"""Synthetic scenes of coloured shapes, with five captions each and exact boxes, mentions, chains and parse trees.
 
-Every model can learn them in seconds, so a test that trains on them tells learning from luck. Each thing of
-a scene has a colour of its own and stands in one of five places; a thing may be a pair ("two green stars").
+Every model learns them in seconds, so tests can train on them. Each object of a scene has a colour of its own and one
+of five locations. An object may be a pair ("two green stars").
 
-Plain shapes are of type `other`; four shapes are pictograms of what other types of Flickr30k Entities name
-(man: people, hat: clothing, fish: animals, boat: vehicles), and the background is a `scene` without a box.
+Plain shapes have the entity type `other`. Four shapes are pictograms of other types of Flickr30k Entities (man: people,
+hat: clothing, fish: animals, boat: vehicles). The background is a `scene` without a box.
 """
 
 from __future__ import annotations
@@ -12,20 +12,276 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from deixis.data.records import Box, Chain, Photo
-from deixis.data.scene_captions import PLACES, TYPES, Thing, captions_of
+from deixis.data.records import NOT_VISUAL, Box, Caption, Chain, Mention, Photo
 from deixis.data.writers import jsonl
 from deixis.errors import DeixisError
-from deixis.files.atomic import explained
-from deixis.files.progress import OnProgress, silent, told
+from deixis.storage.atomic import explain_os_errors
+from deixis.storage.progress import OnProgress, no_progress, track
+
+SHAPE_TYPES = {
+    "circle": "other",
+    "square": "other",
+    "triangle": "other",
+    "star": "other",
+    "man": "people",
+    "hat": "clothing",
+    "fish": "animals",
+    "boat": "vehicles",
+}
+"""Entity type of each shape."""
+
+LOCATIONS = {"left": (-1, 0), "right": (1, 0), "top": (0, -1), "bottom": (0, 1), "middle": (0, 0)}
+"""Steps from the middle to the right and down."""
+
+_PREPOSITIONS = {"left": "on", "right": "on", "top": "at", "bottom": "at", "middle": "in"}
+_SIZE_WORDS = {"large": ("large", "big"), "small": ("small", "little")}
+_PLURALS = {"man": "men", "fish": "fish"}
+
+
+@dataclass(frozen=True)
+class SceneObject:
+    """One shape, or a pair of small ones, at one of the five locations."""
+
+    colour: str
+    shape: str
+    size: str
+    location: str
+    pair: bool
+
+    def steps_to(self, other: SceneObject) -> tuple[int, int]:
+        """Steps to the right and down from this object to another."""
+        (x, y), (other_x, other_y) = LOCATIONS[self.location], LOCATIONS[other.location]
+        return other_x - x, other_y - y
+
+
+@dataclass(frozen=True)
+class _Node:
+    """Node of a constituency tree: a word, or a phrase. A mention is (chain, type)."""
+
+    label: str
+    children: tuple[_Node, ...] = ()
+    word: str = ""
+    mention: tuple[str | None, str] | None = None
+
+
+def describe_objects(
+    objects: Sequence[SceneObject], background: str, rng: np.random.Generator, *, number: int = 5
+) -> tuple[Caption, ...]:
+    """Write captions that mention all objects of a scene, each from a different template (of eight).
+
+    Chains are numbered from 1 in the order of `objects`; the background is the last.
+
+    Examples
+    --------
+    >>> star = SceneObject("green", "star", "small", "left", pair=True)
+    >>> caption = describe_objects([star], "grey", np.random.default_rng(3))[0]
+    >>> caption.text
+    'On the left are two green stars .'
+    >>> caption.mentions
+    (Mention(start=16, end=31, chain='1', types=('other',)),)
+    """
+    chosen = rng.permutation(len(_TEMPLATES))[:number]
+    return tuple(_caption(_TEMPLATES[index](_Describer(objects, background, rng))) for index in chosen)
+
+
+def _caption(sentence: _Node) -> Caption:
+    words: list[str] = []
+    mentions: list[Mention] = []
+    tree = _brackets(replace(sentence, children=(*sentence.children, _Node(".", word="."))), words, mentions)
+    return Caption.from_text(" ".join(words), tuple(mentions), tree=tree)
+
+
+def _brackets(node: _Node, words: list[str], mentions: list[Mention]) -> str:
+    """Return the tree in brackets; append its words and mentions to the lists."""
+    if node.word:
+        words.append(node.word if words else node.word.capitalize())
+        return f"({node.label} {words[-1]})"
+    start = len(" ".join([*words, ""]))
+    inside = " ".join([_brackets(child, words, mentions) for child in node.children])
+    if node.mention:
+        chain, kind = node.mention
+        mentions.append(Mention(start, len(" ".join(words)), chain, (kind,)))
+    return f"({node.label} {inside})"
+
+
+@lru_cache(maxsize=1024)
+def _words(tagged: str) -> tuple[_Node, ...]:
+    """Leaves of tagged words: ``"the/DT left/NN"``."""
+    return tuple(_Node(tag, word=word) for word, tag in (item.split("/") for item in tagged.split()))
+
+
+def _phrase(label: str, tagged: str, *rest: _Node) -> _Node:
+    return _Node(label, (*_words(tagged), *rest))
+
+
+def _joined(label: str, parts: Sequence[_Node], between: str = ",/,", last: str = "and/CC") -> _Node:
+    """``a``, ``a and b``, or ``a , b and c``."""
+    if len(parts) == 1:
+        return parts[0]
+    children = [parts[0]]
+    for part in parts[1:-1]:
+        children += [*_words(between), part]
+    return _Node(label, (*children, *_words(last), parts[-1]))
+
+
+def _clauses(parts: Sequence[_Node]) -> _Node:
+    return _joined("S", parts, last=",/, and/CC")
+
+
+def _location_phrase(item: SceneObject) -> _Node:
+    return _phrase("PP", f"{_PREPOSITIONS[item.location]}/IN", _phrase("NP", f"the/DT {item.location}/NN"))
+
+
+class _Describer:
+    """Phrases for the objects of a scene, in random order."""
+
+    def __init__(self, objects: Sequence[SceneObject], background: str, rng: np.random.Generator) -> None:
+        self._chains = {item: str(number) for number, item in enumerate(objects, start=1)}
+        self._background = background
+        self._rng = rng
+        self.objects = [objects[i] for i in rng.permutation(len(objects))]
+
+    def pick(self, *options: str) -> str:
+        return options[int(self._rng.integers(len(options)))]
+
+    def name(self, item: SceneObject, *, sized: bool = False) -> _Node:
+        """Mention of an object, optionally with its size."""
+        size = f"{self.pick(*_SIZE_WORDS[item.size])}/JJ " if sized else ""
+        described = f"{size}{item.colour}/JJ"
+        mention = (self._chains[item], SHAPE_TYPES[item.shape])
+        if not item.pair:
+            article = self.pick("the", *["an" if described[0] in "aeiou" else "a"] * 3)
+            return replace(_phrase("NP", f"{article}/DT {described} {item.shape}/NN"), mention=mention)
+        described += f" {_PLURALS.get(item.shape, item.shape + 's')}/NNS"
+        if self.pick("two", "two", "a pair") == "two":
+            return replace(_phrase("NP", f"two/CD {described}"), mention=mention)
+        of_them = _phrase("PP", "of/IN", _phrase("NP", described))
+        return replace(_Node("NP", (_phrase("NP", "a/DT pair/NN"), of_them)), mention=mention)
+
+    def located(self, item: SceneObject, *, sized: bool = False) -> _Node:
+        """Mention with location: ``a red circle on the left``."""
+        return _Node("NP", (self.name(item, sized=sized), _location_phrase(item)))
+
+    def near(self, item: SceneObject, other: SceneObject) -> _Node:
+        """Location relative to another object: ``above a blue square``."""
+        right, down = other.steps_to(item)
+        relations = [
+            *(["above/IN"] if down < 0 else []),
+            *(["below/IN"] if down > 0 else []),
+            *(["left"] if right < 0 else []),
+            *(["right"] if right > 0 else []),
+            *(["next/JJ"] if abs(right) == 1 and down == 0 else []),
+        ]
+        relation = self.pick(*relations)
+        name = self.name(other, sized=True)
+        if relation == "next/JJ":
+            return _phrase("ADJP", relation, _phrase("PP", "to/TO", name))
+        if "/" in relation:
+            return _phrase("PP", relation, name)
+        of_it = _Node("NP", (_phrase("NP", f"the/DT {relation}/NN"), _phrase("PP", "of/IN", name)))
+        return _phrase("PP", "to/TO", of_it)
+
+    def background(self) -> _Node:
+        chain = str(len(self.objects) + 1)
+        words = f"{self.pick('a', 'the')}/DT {self._background}/JJ background/NN"
+        return replace(_phrase("NP", words), mention=(chain, "scene"))
+
+
+def _verb(objects: Sequence[SceneObject]) -> str:
+    return "are/VBP" if len(objects) > 1 or objects[0].pair else "is/VBZ"
+
+
+def _not_visual(words: str) -> _Node:
+    return replace(_phrase("NP", words), mention=(None, NOT_VISUAL))
+
+
+def _relation(describer: _Describer) -> _Node:
+    """A large red circle is above a small blue square , and two green stars are on the left ."""
+    first, *others = describer.objects
+    where = describer.near(first, others[0]) if others else _location_phrase(first)
+    clauses = [_Node("S", (describer.name(first, sized=True), _phrase("VP", _verb([first]), where)))]
+    for item in others[1:]:
+        clauses.append(_Node("S", (describer.name(item), _phrase("VP", _verb([item]), _location_phrase(item)))))
+    return _clauses(clauses)
+
+
+def _existence(describer: _Describer) -> _Node:
+    """There is a large red circle above a small blue square and two green stars on the left ."""
+    first, *others = describer.objects
+    where = describer.near(first, others[0]) if others else _location_phrase(first)
+    seen = [_Node("NP", (describer.name(first, sized=True), where))]
+    seen += [describer.located(item) for item in others[1:]]
+    return _Node("S", (_not_visual("there/EX"), _phrase("VP", _verb([first]), _joined("NP", seen))))
+
+
+def _list(describer: _Describer) -> _Node:
+    """The red circle on the left , a blue square at the top and two green stars in the middle ."""
+    return _joined("NP", [describer.located(item) for item in describer.objects])
+
+
+def _on_background(describer: _Describer) -> _Node:
+    """A large red circle and two small green stars are on a grey background ."""
+    names = _joined("NP", [describer.name(item, sized=True) for item in describer.objects])
+    return _Node("S", (names, _phrase("VP", _verb(describer.objects), _phrase("PP", "on/IN", describer.background()))))
+
+
+def _against_background(describer: _Describer) -> _Node:
+    """The red circle on the left and two green stars in the middle against a grey background ."""
+    return _Node("NP", (_list(describer), _phrase("PP", "against/IN", describer.background())))
+
+
+def _picture(describer: _Describer) -> _Node:
+    """The picture shows a large red circle on the left and two small green stars in the middle ."""
+    shown = _joined("NP", [describer.located(item, sized=True) for item in describer.objects])
+    subject = _phrase("NP", f"{describer.pick('the', 'this')}/DT picture/NN")
+    return _Node("S", (subject, _phrase("VP", f"{describer.pick('shows', 'has')}/VBZ", shown)))
+
+
+def _locations_first(describer: _Describer) -> _Node:
+    """On the left is a red circle , and in the middle are two green stars ."""
+    return _clauses(
+        [
+            _Node("SINV", (_location_phrase(item), _phrase("VP", _verb([item])), describer.name(item)))
+            for item in describer.objects
+        ]
+    )
+
+
+def _each_other(describer: _Describer) -> _Node:
+    """The red circle on the left and two green stars in the middle are near each other ."""
+    objects = describer.objects
+    if len(objects) == 1 and not objects[0].pair:
+        return _list(describer)
+    far = any(2 in np.abs(one.steps_to(other)) for one, other in combinations(objects, 2))
+    each_other = _not_visual("each/DT other/JJ")
+    where = (
+        _phrase("ADVP", "apart/RB", _phrase("PP", "from/IN", each_other))
+        if far
+        else _phrase("PP", "near/IN", each_other)
+    )
+    return _Node("S", (_list(describer), _phrase("VP", _verb(objects), where)))
+
+
+_TEMPLATES: tuple[Callable[[_Describer], _Node], ...] = (
+    _relation,
+    _existence,
+    _list,
+    _on_background,
+    _against_background,
+    _picture,
+    _locations_first,
+    _each_other,
+)
+
 
 COLOURS = {
     "red": (214, 39, 40),
@@ -38,45 +294,45 @@ COLOURS = {
     "brown": (110, 60, 30),
 }
 BACKGROUNDS = {"white": (248, 248, 248), "grey": (160, 160, 160), "beige": (232, 216, 184)}
-"""No black: on it the soft edge of an orange shape is brown."""
+"""No black background: the soft edge of an orange shape on it is brown."""
 
-_SMALLEST_SCENE = 48
+_MIN_SIZE = 48
 _TEXTURE = 5
-"""How far a textured background strays from its colour, of 255."""
+"""Amplitude of the background texture, of 255."""
 
 _STEP = 0.32
 _SIDES = {"large": (26 / 96, 30 / 96), "small": (16 / 96, 18 / 96)}
 _PAIR_SIDE = 14 / 96
-_FINER = 4
+_SUPERSAMPLING = 4
 _HALF_COVERED = 120 / 255
-"""Between two of the 17 shades that drawing four times finer can give, so that no pixel is in doubt."""
+"""Between two of the 17 shades that 4 × 4 supersampling gives, so that rounding decides nothing."""
 
 _Polygon = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A made-up photo: its record, whose boxes and captions are exact, and its pixels (height, width, 3)."""
+    """A synthetic photo: its record with exact boxes and captions, and its pixels (height, width, 3)."""
 
     photo: Photo
     pixels: npt.NDArray[np.uint8]
 
 
-def make_scenes(count: int, *, seed: int = 0, size: int = 96, things: tuple[int, int] = (2, 3)) -> Iterator[Scene]:
-    """Make scenes, no two of them with the same things in the same places.
+def make_scenes(count: int, *, seed: int = 0, size: int = 96, objects: tuple[int, int] = (2, 3)) -> Iterator[Scene]:
+    """Generate scenes, no two with the same objects at the same locations.
 
-    Boxes are tight around the pixels that a shape covers by half or more, and never overlap.
+    Boxes enclose the pixels that a shape covers by half or more. They never overlap.
 
     Parameters
     ----------
     count
-        How many; a longer run of the same seed begins with the same scenes.
+        Number of scenes. A longer run with the same seed starts with the same scenes.
     seed
-        The same seed gives the same scenes, pixel for pixel.
+        Random seed. The same seed gives the same pixels.
     size
         Width and height in pixels, at least 48.
-    things
-        The fewest and the most things of a scene, 1 to 4; a pair counts as one.
+    objects
+        Minimum and maximum number of objects per scene, 1 to 4. A pair counts as one.
 
     Examples
     --------
@@ -86,14 +342,14 @@ def make_scenes(count: int, *, seed: int = 0, size: int = 96, things: tuple[int,
     >>> scene.photo.captions[0].text
     'A large green boat and a small pink square are on a grey background .'
     """
-    if size < _SMALLEST_SCENE:
-        raise DeixisError(f"scenes of {size} pixels show no shapes; take {_SMALLEST_SCENE} or more")
-    if not 1 <= things[0] <= things[1] <= 4:
-        raise DeixisError(f"a scene has 1 to 4 things, not {things[0]} to {things[1]}")
+    if size < _MIN_SIZE:
+        raise DeixisError(f"scenes of {size} pixels are too small; use a size of at least {_MIN_SIZE}")
+    if not 1 <= objects[0] <= objects[1] <= 4:
+        raise DeixisError(f"a scene has 1 to 4 objects, not {objects[0]} to {objects[1]}")
     rng = np.random.default_rng(seed)
-    seen: set[frozenset[Thing]] = set()
+    seen: set[frozenset[SceneObject]] = set()
     while len(seen) < count:
-        here = _choose_things(rng, things)
+        here = _choose_objects(rng, objects)
         if frozenset(here) not in seen:
             yield _make_scene(f"scene-{seed}-{len(seen):05d}", here, size, rng)
             seen.add(frozenset(here))
@@ -106,21 +362,21 @@ def write_scenes(
     seed: int = 0,
     size: int = 96,
     splits: Mapping[str, float] | None = None,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = no_progress,
 ) -> None:
     """Write scenes as a data set: ``images/ID.png`` and ``photos.jsonl``.
 
     Parameters
     ----------
     folder
-        Made if need be.
+        Created if missing.
     count, seed, size
         As for `make_scenes`.
     splits
-        The part of the scenes that goes to each split; 0.8 to train, 0.1 to dev and 0.1 to test unless said.
-        What they leave over is in no split.
+        Fraction of the scenes in each split; by default 0.8 train, 0.1 dev, 0.1 test. Remaining scenes are in no
+        split.
     on_progress
-        Called as the work goes on.
+        Progress callback.
 
     Examples
     --------
@@ -131,15 +387,15 @@ def write_scenes(
     ['images', 'photos.jsonl']
     """
     names = _split_names(count, {"train": 0.8, "dev": 0.1, "test": 0.1} if splits is None else splits)
-    with explained(folder):
+    with explain_os_errors(folder):
         (folder / "images").mkdir(parents=True, exist_ok=True)
-        scenes = told(make_scenes(count, seed=seed, size=size), "drawing scenes", count, on_progress)
+        scenes = track(make_scenes(count, seed=seed, size=size), "drawing scenes", count, on_progress)
         photos = (_write_photo(scene, folder, split) for scene, split in zip(scenes, names, strict=True))
         jsonl.write(photos, folder)
 
 
 def _write_photo(scene: Scene, folder: Path, split: str | None) -> Photo:
-    """Write the photo's file, and give its record with what is known of it now."""
+    """Write the image file and return the record with file name, split and hash."""
     file = f"{scene.photo.id}.png"
     data = _png(scene.pixels)
     (folder / "images" / file).write_bytes(data)
@@ -149,7 +405,7 @@ def _write_photo(scene: Scene, folder: Path, split: str | None) -> Photo:
 
 def _split_names(count: int, splits: Mapping[str, float]) -> list[str | None]:
     if min(splits.values(), default=0) < 0 or sum(splits.values()) > 1 + 1e-9:
-        raise DeixisError(f"splits are parts of the whole, not {dict(splits)}")
+        raise DeixisError(f"splits must be fractions that sum to at most 1, not {dict(splits)}")
     names: list[str | None] = []
     total = 0.0
     for name, part in splits.items():
@@ -166,37 +422,37 @@ def _png(pixels: npt.NDArray[np.uint8]) -> bytes:
     return out.getvalue()
 
 
-def _choose_things(rng: np.random.Generator, fewest_most: tuple[int, int]) -> tuple[Thing, ...]:
-    number = int(rng.integers(fewest_most[0], fewest_most[1] + 1))
+def _choose_objects(rng: np.random.Generator, count_range: tuple[int, int]) -> tuple[SceneObject, ...]:
+    number = int(rng.integers(count_range[0], count_range[1] + 1))
     colours = rng.choice(list(COLOURS), number, replace=False).tolist()
-    places = rng.choice(list(PLACES), number, replace=False).tolist()
-    shapes = rng.choice(list(TYPES), number).tolist()
+    locations = rng.choice(list(LOCATIONS), number, replace=False).tolist()
+    shapes = rng.choice(list(SHAPE_TYPES), number).tolist()
     sizes = rng.choice(list(_SIDES), number).tolist()
     pair = int(rng.integers(number)) if rng.random() < 0.4 else None
     return tuple(
-        Thing(colour, shape, "small" if i == pair else size, place, pair=i == pair)
-        for i, (colour, shape, size, place) in enumerate(zip(colours, shapes, sizes, places, strict=True))
+        SceneObject(colour, shape, "small" if i == pair else size, location, pair=i == pair)
+        for i, (colour, shape, size, location) in enumerate(zip(colours, shapes, sizes, locations, strict=True))
     )
 
 
-def _make_scene(name: str, things: Sequence[Thing], size: int, rng: np.random.Generator) -> Scene:
+def _make_scene(name: str, objects: Sequence[SceneObject], size: int, rng: np.random.Generator) -> Scene:
     background = str(rng.choice(list(BACKGROUNDS)))
     canvas = _background(background, size, rng)
     boxes = [
-        Box(_draw(canvas, thing, corner, side), (str(chain),))
-        for chain, thing in enumerate(things, start=1)
-        for corner, side in _stand(thing, size, rng)
+        Box(_draw(canvas, item, corner, side), (str(chain),))
+        for chain, item in enumerate(objects, start=1)
+        for corner, side in _positions(item, size, rng)
     ]
-    captions = captions_of(things, background, rng)
-    chains = [Chain(str(chain)) for chain in range(1, len(things) + 1)]
+    captions = describe_objects(objects, background, rng)
+    chains = [Chain(str(chain)) for chain in range(1, len(objects) + 1)]
     if any("scene" in mention.types for caption in captions for mention in caption.mentions):
-        chains.append(Chain(str(len(things) + 1), scene=True, no_box=True))
+        chains.append(Chain(str(len(objects) + 1), scene=True, no_box=True))
     photo = Photo(name, captions, tuple(chains), tuple(boxes), width=size, height=size)
     return Scene(photo, np.rint(canvas).astype(np.uint8))
 
 
 def _background(colour: str, size: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Plain, or with soft waves."""
+    """Plain background, or one with soft waves."""
     canvas = np.tile(np.array(BACKGROUNDS[colour], dtype=np.float64), (size, size, 1))
     if rng.random() < 0.5:
         right, down, phase = rng.uniform([-40, -40, 0], [40, 40, 2 * np.pi])
@@ -205,30 +461,30 @@ def _background(colour: str, size: int, rng: np.random.Generator) -> npt.NDArray
     return canvas
 
 
-def _stand(thing: Thing, size: int, rng: np.random.Generator) -> list[tuple[tuple[int, int], int]]:
-    """The top left corner and the side, in pixels, of each shape of a thing."""
-    right, down = PLACES[thing.place]
+def _positions(item: SceneObject, size: int, rng: np.random.Generator) -> list[tuple[tuple[int, int], int]]:
+    """Top left corner and side, in pixels, of each shape of an object."""
+    right, down = LOCATIONS[item.location]
     middle = np.array([0.5 + _STEP * right, 0.5 + _STEP * down])
-    if thing.pair:
+    if item.pair:
         side = round(_PAIR_SIDE * size)
         apart = np.array([0.08, rng.uniform(-0.06, 0.06)])
         middles = [middle - apart, middle + apart]
     else:
-        side = round(rng.uniform(*_SIDES[thing.size]) * size)
-        # As far from its place as it can without leaving the room that a large shape takes.
+        side = round(rng.uniform(*_SIDES[item.size]) * size)
+        # As far from the centre of its location as possible within the area of a large shape.
         room = max(_SIDES["large"][1] - side / size, 0) / 2 + 0.005
         middles = [middle + rng.uniform(-room, room, 2)]
     return [((round(x * size - side / 2), round(y * size - side / 2)), side) for x, y in middles]
 
 
 def _draw(
-    canvas: npt.NDArray[np.float64], thing: Thing, corner: tuple[int, int], side: int
+    canvas: npt.NDArray[np.float64], item: SceneObject, corner: tuple[int, int], side: int
 ) -> tuple[float, float, float, float]:
-    """Draw a shape with its top left corner at (x, y), and tell its box."""
+    """Draw a shape with its top left corner at (x, y) and return its box."""
     x, y = corner
-    cover = _coverage(thing.shape, side)
+    cover = _coverage(item.shape, side)
     patch = canvas[y : y + side, x : x + side]
-    patch += cover[..., None] * (np.array(COLOURS[thing.colour]) - patch)
+    patch += cover[..., None] * (np.array(COLOURS[item.colour]) - patch)
     rows, columns = np.nonzero(cover > _HALF_COVERED)
     left, top = x + columns.min(), y + rows.min()
     return float(left), float(top), float(x + columns.max() + 1), float(y + rows.max() + 1)
@@ -236,14 +492,15 @@ def _draw(
 
 @lru_cache(maxsize=1024)
 def _coverage(shape: str, side: int) -> npt.NDArray[np.float64]:
-    """How much of each pixel of a (side, side) square a shape covers."""
+    """Coverage of each pixel of a (side, side) square by a shape."""
     from PIL import Image, ImageDraw
 
-    fine = Image.new("L", (side * _FINER, side * _FINER))
+    scale = side * _SUPERSAMPLING
+    fine = Image.new("L", (scale, scale))
     pen = ImageDraw.Draw(fine)
     for polygon in _OUTLINES[shape]:
-        pen.polygon([(px * side * _FINER - 0.5, py * side * _FINER - 0.5) for px, py in polygon], fill=255)
-    return np.asarray(fine.reduce(_FINER), dtype=np.float64) / 255
+        pen.polygon([(px * side * _SUPERSAMPLING - 0.5, py * side * _SUPERSAMPLING - 0.5) for px, py in polygon], 255)
+    return np.asarray(fine.reduce(_SUPERSAMPLING), dtype=np.float64) / 255
 
 
 def _ellipse(x: float, y: float, width: float, height: float, corners: int = 48) -> _Polygon:
@@ -281,4 +538,4 @@ _OUTLINES: dict[str, tuple[_Polygon, ...]] = {
         _rectangle(0.38, 0, 0.48, 0.7),
     ),
 }
-"""Polygons in the unit square, y downwards; together they are the shape."""
+"""Polygons of each shape in the unit square, y downwards."""

@@ -1,11 +1,11 @@
 """Counting scores in one pass over memory, compiled by numba, which is optional (`pip install deixis[fast]`).
 
-numpy needs a pass each for the check, the comparison and the count; compiled, all happen while a score is in a
-register. Four rows go side by side, which is much quicker than one after another: memory delivers several streams
-better than one, and a column's best score and its count are fetched once for the four.
+numpy needs one pass each for the check, the comparison and the count; the compiled loop does all three while a score is
+in a register. It processes four rows together, which is much faster: memory delivers several streams better than one,
+and the best score and the count of a column are loaded once for the four.
 
-The loop runs on the caller's threads and lets other threads of Python run: numba's own threads end the process when two
-callers use them at once.
+The loop runs in the caller's threads and releases the GIL. numba's own threads are not used, because they abort the
+process when two callers use them at once.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 import numba
 import numpy as np
 
-from deixis.evaluation.scores import AnyArray, IntArray, check_finite
+from deixis.evaluation.score_matrix import AnyArray, IntArray, check_finite
 
 if getattr(numba.config, "DISABLE_JIT", 0):
-    raise ImportError("numba is told not to compile (NUMBA_DISABLE_JIT), and Python's own loop would take minutes")
+    raise ImportError("NUMBA_DISABLE_JIT is set, and the uncompiled loop would take minutes")
 
 ROWS_AT_ONCE = 4
 
 _TYPES = (np.float32, np.float64)
-# Sums may be added up in any order, which is what makes them quick. That nothing is nan or infinite is not promised:
-# the compiler would then drop the very check that the sums are for.
-_FREEDOM = {"reassoc", "nsz"}
+# Additions may be reordered, which makes sums fast. The compiler must not assume finite numbers: it would then drop
+# the check that the sums are for.
+_FAST_MATH = {"reassoc", "nsz"}
 
 
 def can_count(scores: AnyArray, row_best: AnyArray, column_best: AnyArray | None) -> bool:
-    """Whether the loop takes these arrays: of one floating type, as another loop is compiled for every mixture."""
+    """Whether the loop accepts these arrays: all float32 or all float64, to limit the number of compiled versions."""
     types = {each.dtype for each in (scores, row_best, column_best) if each is not None}
     return len(types) == 1 and scores.dtype in _TYPES
 
@@ -38,7 +38,7 @@ def can_count(scores: AnyArray, row_best: AnyArray, column_best: AnyArray | None
 def count_rows(
     scores: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray
 ) -> AnyArray:
-    """Count a number of rows that four divides: into `by_row`, and by column into what is returned.
+    """Count a multiple of four rows into `by_row`, and return the counts by column.
 
     Examples
     --------
@@ -49,26 +49,26 @@ def count_rows(
     """
     by_column = np.zeros(0 if column_best is None else scores.shape[1], dtype=np.int32)
     suspect = _count(scores, row_best, column_best, by_row, by_column)
-    # A sum that overflows is no proof, so each score is looked at then.
+    # The sum may have overflowed, so each score is tested.
     if suspect < len(scores):
         check_finite(scores[suspect:], first_row + suspect, "scores")
     return by_column
 
 
 def _compiled(function: Callable[..., int]) -> Callable[..., int]:
-    """Compile at the first call, and keep the result for the next process where there is a folder to keep it in."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": _FREEDOM}
-    not_kept: Callable[..., int] = numba.njit(**options)(function)
+    """Compile on the first call, and cache the result on disk if there is a writable folder."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST_MATH}
+    uncached: Callable[..., int] = numba.njit(**options)(function)
     try:
-        kept: Callable[..., int] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no folder that it may write
-        return not_kept
+        cached: Callable[..., int] = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # numba found no writable folder
+        return uncached
 
     def call(*arrays: AnyArray | None) -> int:
         try:
-            return kept(*arrays)
-        except Exception:  # what is kept is damaged, or the disk is full: neither may stand in the way of a score
-            return not_kept(*arrays)
+            return cached(*arrays)
+        except Exception:  # a damaged cache or a full disk must not prevent scoring
+            return uncached(*arrays)
 
     return call
 
@@ -77,7 +77,7 @@ def _compiled(function: Callable[..., int]) -> Callable[..., int]:
 def _count(
     scores: AnyArray, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray, by_column: AnyArray
 ) -> int:
-    """Count, and return the first row from which on a score may not be finite; the number of rows if all are."""
+    """Count, and return the first row whose scores may not be finite; the number of rows if all are finite."""
     height, width = scores.shape
     suspect: int = height
     for row in range(0, height, ROWS_AT_ONCE):
@@ -96,7 +96,7 @@ def _count(
                 best = column_best[column]
                 by_column[column] += (a >= best) + (b >= best) + (c >= best) + (d >= best)
         by_row[row], by_row[row + 1], by_row[row + 2], by_row[row + 3] = count_a, count_b, count_c, count_d
-        # Not isfinite: it takes the number from itself, and where sums may be reordered that is always nought.
+        # Not isfinite, which subtracts the number from itself: with reordered sums the compiler makes that 0.
         if suspect == height and not -np.inf < total < np.inf:
             suspect = row
     return suspect

@@ -1,8 +1,8 @@
-"""How sure a score is: bootstrap intervals, and paired comparisons of two systems.
+"""Bootstrap intervals of scores, and paired bootstrap comparisons of two systems.
 
-The unit that is drawn again and again is the photo (or the query), never the caption: five captions of one photo are
-not five independent observations. A drawing is a row of counts, how often each unit was drawn; a *statistic* turns rows
-of counts (rounds, n) into one value per row, so that means, medians and ratios of sums all fit.
+The unit of resampling is the photo, never the caption: five captions of one photo are not five independent
+observations. A bootstrap sample is a row of counts: how often each unit was drawn. A *statistic* maps rows of counts
+(rounds, n) to one value per row, which covers means, medians and ratios of sums.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Counts = npt.NDArray[np.float64]
 Statistic = Callable[[Counts], npt.NDArray[np.float64]]
 Key = TypeVar("Key", bound=Hashable)
 
-_CELLS_AT_ONCE = 4_000_000
+_CELLS_PER_BATCH = 4_000_000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The middle 95 % (or `level`) of what a score would be on other draws of the same size."""
+    """A bootstrap percentile interval of a score."""
 
     low: float
     high: float
@@ -32,9 +32,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """System a less system b on the same units.
+    """The difference a - b of two systems on the same units, with its interval.
 
-    `p` is two-sided: twice the smaller share of drawings on either side of no difference, at least 2 / (rounds + 1).
+    `p` is two-sided: twice the smaller fraction of samples on either side of 0, at least 2 / (rounds + 1).
     """
 
     difference: float
@@ -45,7 +45,7 @@ class Comparison:
 
 
 def mean_of(values: npt.ArrayLike) -> Statistic:
-    """The mean of one value per unit, as a statistic.
+    """Return the mean of one value per unit, as a statistic.
 
     Examples
     --------
@@ -57,9 +57,9 @@ def mean_of(values: npt.ArrayLike) -> Statistic:
 
 
 def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statistic:
-    """The ratio of two sums over units, as a statistic: recall over captions when photos are drawn, say.
+    """Return the ratio of two sums over units, as a statistic, for example recall over captions when photos are drawn.
 
-    A drawing whose denominators are all 0 gives 0.
+    A sample whose denominators are all 0 gives 0.
 
     Examples
     --------
@@ -75,19 +75,19 @@ def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statisti
     return statistic
 
 
-def where_held(statistic: Statistic, amounts: npt.ArrayLike) -> Statistic:
-    """A statistic that is nan for the drawings that hold nothing to score, for `bootstrap_held`.
+def nan_where_empty(statistic: Statistic, amounts: npt.ArrayLike) -> Statistic:
+    """Return a statistic that is nan for samples with nothing to score, for `bootstrap_nonempty`.
 
     Parameters
     ----------
     statistic
-        Any.
+        Any statistic.
     amounts
-        (n,) how much there is to score in each unit.
+        (n,) the number of scored things in each unit.
 
     Examples
     --------
-    >>> where_held(mean_of([1.0, 3.0]), amounts=[0, 1])(np.array([[1, 1], [2, 0]])).tolist()
+    >>> nan_where_empty(mean_of([1.0, 3.0]), amounts=[0, 1])(np.array([[1, 1], [2, 0]])).tolist()
     [2.0, nan]
     """
     column = np.asarray(amounts, dtype=np.float64)
@@ -95,7 +95,7 @@ def where_held(statistic: Statistic, amounts: npt.ArrayLike) -> Statistic:
 
 
 def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
-    """The percentile bootstrap interval of a statistic over `n` units.
+    """Compute the percentile bootstrap interval of a statistic over `n` units.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float 
 def bootstrap_all(
     statistics: Mapping[str, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[str, Interval]:
-    """The intervals of several statistics over the same `n` units, from the same drawings.
+    """Compute the intervals of several statistics over the same `n` units, from the same samples.
 
     Examples
     --------
@@ -117,32 +117,32 @@ def bootstrap_all(
     >>> round(found["a"].low + found["b"].high, 6)
     1.0
     """
-    drawn = _drawn_values(statistics, n, rounds, seed)
-    return {name: _middle(values, level) for name, values in drawn.items()}
+    drawn = _sample_values(statistics, n, rounds, seed)
+    return {name: _percentile_interval(values, level) for name, values in drawn.items()}
 
 
-def bootstrap_held(
+def bootstrap_nonempty(
     statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[Key, Interval | None]:
-    """As `bootstrap_all`, but drawings for which a statistic is nan are left out; None where all are.
+    """Like `bootstrap_all`, but without samples for which the statistic is nan; None if all are.
 
     Examples
     --------
-    >>> second = where_held(ratio_of([0, 7.0], [0, 1]), amounts=[0, 1])
-    >>> bootstrap_held({"second": second}, n=2)["second"]
+    >>> second = nan_where_empty(ratio_of([0, 7.0], [0, 1]), amounts=[0, 1])
+    >>> bootstrap_nonempty({"second": second}, n=2)["second"]
     Interval(low=7.0, high=7.0, level=0.95)
     """
     intervals: dict[Key, Interval | None] = {}
-    for key, values in _drawn_values(statistics, n, rounds, seed).items():
-        held = values[~np.isnan(values)]
-        intervals[key] = _middle(held, level) if len(held) else None
+    for key, values in _sample_values(statistics, n, rounds, seed).items():
+        scored = values[~np.isnan(values)]
+        intervals[key] = _percentile_interval(scored, level) if len(scored) else None
     return intervals
 
 
 def compare(
     a: Statistic, b: Statistic, n: int, *, rounds: int = 10_000, level: float = 0.95, seed: int = 0
 ) -> Comparison:
-    """Compare two systems scored on the same `n` units by the paired bootstrap.
+    """Compare two systems on the same `n` units by the paired bootstrap.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def compare_all(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Comparison]:
-    """Compare two systems by every statistic that both have, from the same drawings of the same `n` units.
+    """Compare two systems by every statistic that both have, from the same samples of `n` units.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def compare_all(
     1.0
     """
     values: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in a if name in b}
-    for counts in _drawings(n, rounds, seed):
+    for counts in _samples(n, rounds, seed):
         for name, drawn in values.items():
             drawn.append(a[name](counts) - b[name](counts))
     once = np.ones((1, n))
@@ -187,29 +187,29 @@ def _comparison(difference: float, drawn: npt.NDArray[np.float64], level: float)
     return Comparison(difference, float(low), float(high), p, level)
 
 
-def _drawn_values(
+def _sample_values(
     statistics: Mapping[Key, Statistic], n: int, rounds: int, seed: int
 ) -> dict[Key, npt.NDArray[np.float64]]:
-    """(rounds,) of each statistic, from the same drawings."""
+    """(rounds,) values of each statistic, from the same samples."""
     values: dict[Key, list[npt.NDArray[np.float64]]] = {key: [] for key in statistics}
-    for counts in _drawings(n, rounds, seed):
+    for counts in _samples(n, rounds, seed):
         for key, statistic in statistics.items():
             values[key].append(statistic(counts))
     return {key: np.concatenate(parts) for key, parts in values.items()}
 
 
-def _middle(values: npt.NDArray[np.float64], level: float) -> Interval:
+def _percentile_interval(values: npt.NDArray[np.float64], level: float) -> Interval:
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)
 
 
-def _drawings(n: int, rounds: int, seed: int) -> Iterator[Counts]:
-    """Rows of counts, a few at a time so that memory stays flat."""
+def _samples(n: int, rounds: int, seed: int) -> Iterator[Counts]:
+    """Rows of counts, in batches that bound memory."""
     if n < 1:
-        raise ValueError("a bootstrap needs at least one unit")
+        raise ValueError("the bootstrap needs at least one unit")
     rng = np.random.default_rng(seed)
-    at_once = max(1, _CELLS_AT_ONCE // n)
-    for begin in range(0, rounds, at_once):
-        rows = min(at_once, rounds - begin)
+    batch_size = max(1, _CELLS_PER_BATCH // n)
+    for begin in range(0, rounds, batch_size):
+        rows = min(batch_size, rounds - begin)
         drawn = rng.integers(0, n, size=(rows, n)) + np.arange(rows)[:, None] * n
         yield np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)

@@ -1,39 +1,236 @@
 """Average precision of phrases over the regions of all photos, as Flickr30k Entities describes it.
 
-The same score as that of `deixis.evaluation.grounding` when every phrase is predicted in every photo, but from blocks
-of scores instead of predictions: for models that score any phrase against any region.
+This equals `localization` with every phrase predicted in every photo, but is computed from blocks of scores instead of
+predictions, for models that score any phrase against any region.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.evaluation.drawn_precision import Finds, PhotoRanking, around, mean_precision, mean_precision_of_finds
-from deixis.evaluation.group_scores import NO_DRAWING, ONE_PHOTO
-from deixis.evaluation.intervals import Interval, Statistic, bootstrap_all, bootstrap_held, where_held
-from deixis.evaluation.localization_items import PROTOCOLS, Item, Protocol, types_in_order
-from deixis.evaluation.phrase_regions import MentionRegions, Regions, Row, distinct_phrases
-from deixis.evaluation.ranked_boxes import ApRule, Flags, Whole
-from deixis.evaluation.scores import ScoreBlocks, Scores, as_blocks, blocks_of, check_finite, comparable
-from deixis.evaluation.shared_suppression import Neighbours
+from deixis.evaluation.average_precision import (
+    ApRule,
+    Hits,
+    PhotoRanking,
+    centre_interval,
+    mean_precision,
+    mean_precision_of_hits,
+)
+from deixis.evaluation.intervals import Interval, Statistic, bootstrap_all, bootstrap_nonempty, nan_where_empty
+from deixis.evaluation.items import PROTOCOLS, Item, Protocol, distinct_phrase, types_in_order
+from deixis.evaluation.phrase_localization import NO_SAMPLE, ONE_PHOTO
+from deixis.evaluation.ranked_boxes import IOU, Flags, Neighbours, Whole
+from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, as_comparable, check_finite, iterate_blocks
+from deixis.geometry import Boxes
+
+Row = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PhotoRegions:
+    """The candidate boxes of all photos.
+
+    Attributes
+    ----------
+    photos
+        Photo ids.
+    boxes
+        (n, 4) boxes, photo by photo.
+    counts
+        (photos,) number of boxes of each photo.
+
+    Examples
+    --------
+    >>> regions = PhotoRegions.from_boxes({"7": [[0, 0, 40, 30], [0, 0, 100, 80]], "8": [[0, 0, 90, 90]]})
+    >>> regions.boxes.shape, regions.photo.tolist()
+    ((3, 4), [0, 0, 1])
+    """
+
+    photos: tuple[str, ...]
+    boxes: Boxes
+    counts: Whole
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self.photos) or int(self.counts.sum()) != len(self.boxes):
+            raise DeixisError(
+                f"{len(self.photos):,} photos and {len(self.boxes):,} regions, but counts for "
+                f"{len(self.counts):,} photos that add up to {int(self.counts.sum()):,}"
+            )
+
+    @classmethod
+    def from_boxes(cls, boxes: dict[str, npt.ArrayLike]) -> PhotoRegions:
+        """Build from the boxes by photo id; a photo may have none."""
+        arrays = [np.asarray(each, dtype=np.float64).reshape(-1, 4) for each in boxes.values()]
+        counts = np.array([len(each) for each in arrays], dtype=np.intp)
+        return cls(tuple(boxes), np.concatenate([np.empty((0, 4)), *arrays]), counts)
+
+    @cached_property
+    def photo(self) -> Whole:
+        """(n,) photo index of each region."""
+        return np.repeat(np.arange(len(self.photos)), self.counts)
+
+    @cached_property
+    def starts(self) -> Whole:
+        """(photos,) first region of each photo."""
+        return np.cumsum(self.counts) - self.counts
+
+    def photo_indices(self, items: Sequence[Item]) -> Whole:
+        """(items,) photo index of each item."""
+        number = {photo: index for index, photo in enumerate(self.photos)}
+        unknown = next((item.photo for item in items if item.photo not in number), None)
+        if unknown is not None:
+            raise DeixisError(f"photo {unknown!r} has phrases to localize, but no regions")
+        return np.array([number[item.photo] for item in items], dtype=np.intp)
+
+
+def distinct_phrases(items: Sequence[Item]) -> dict[str, Whole]:
+    """Return the distinct phrases in the order of their first mentions, each with the indices of its items.
+
+    Examples
+    --------
+    >>> phrases = ["A dog", "a cat", "dog"]
+    >>> items = [Item("7", n, (0, 5), phrase, (), ((0, 0, 9, 9),)) for n, phrase in enumerate(phrases)]
+    >>> {phrase: indices.tolist() for phrase, indices in distinct_phrases(items).items()}
+    {'dog': [0, 2], 'cat': [1]}
+    """
+    indices: dict[str, list[int]] = {}
+    for index, item in enumerate(items):
+        indices.setdefault(distinct_phrase(item.phrase), []).append(index)
+    return {phrase: np.array(found, dtype=np.intp) for phrase, found in indices.items()}
+
+
+def typical_wording(items: Sequence[Item]) -> list[str]:
+    """Return the most frequent wording of each distinct phrase in lower case, such as "a dog" for "dog".
+
+    Examples
+    --------
+    >>> phrases = ["A dog", "the dog", "a dog", "Two cats"]
+    >>> typical_wording([Item("7", n, (0, 5), phrase, (), ((0, 0, 9, 9),)) for n, phrase in enumerate(phrases)])
+    ['a dog', 'two cats']
+    """
+    typical = []
+    for indices in distinct_phrases(items).values():
+        wordings = [" ".join(items[index].phrase.lower().split()) for index in indices]
+        typical.append(max(wordings, key=wordings.count))  # the first of equally frequent ones
+    return typical
+
+
+@dataclass(frozen=True)
+class MentionCandidates:
+    """The candidate regions of each mention (those of its photo), and which of them are correct.
+
+    Attributes
+    ----------
+    regions
+        The regions of all photos.
+    photo_of_mention
+        (mentions,) photo index.
+    region, mention, correct
+        (n,) index of the region, index of the mention, and whether the region is correct for it.
+    starts
+        (mentions,) first candidate of each mention.
+    """
+
+    regions: PhotoRegions
+    photo_of_mention: Whole
+    region: Whole
+    mention: Whole
+    correct: Flags
+    starts: Whole
+
+    @classmethod
+    def from_items(cls, items: Sequence[Item], regions: PhotoRegions, protocol: Protocol) -> MentionCandidates:
+        """Compare the regions of the photo of each item with its gold boxes."""
+        photo = regions.photo_indices(items)
+        sizes = regions.counts[photo]
+        starts = np.cumsum(sizes) - sizes
+        mention = np.repeat(np.arange(len(items)), sizes)
+        region = np.arange(len(mention)) - starts[mention] + regions.starts[photo][mention]
+        correct = np.zeros(len(mention), dtype=np.bool_)
+        for index, item in enumerate(items):
+            own = slice(starts[index], starts[index] + sizes[index])
+            overlap = geometry.iou(regions.boxes[region[own]], item.gold(protocol))
+            correct[own] = (overlap >= IOU).any(axis=1)
+        return cls(regions, photo, region, mention, correct, starts)
+
+    def indices(self, mentions: Whole) -> Whole:
+        """Indices of the candidates of some mentions."""
+        sizes = self.regions.counts[self.photo_of_mention[mentions]]
+        offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.asarray(np.repeat(self.starts[mentions], sizes) + offsets, dtype=np.intp)
+
+    def ranking(self, mentions: Whole, best_first: Whole) -> PhotoRanking:
+        """The ranking of the candidates of some mentions, in the order `best_first`, for average precision."""
+        correct = np.flatnonzero(self.correct[best_first])
+        found = np.zeros(len(best_first), dtype=np.bool_)
+        found[correct[np.unique(self.mention[best_first[correct]], return_index=True)[1]]] = True
+        photo = self.regions.photo[self.region[best_first]]
+        return PhotoRanking(found, photo, self.photo_of_mention[mentions])
+
+    def hits(self, mentions: Whole, scores: Row, kept: Flags | None = None) -> Hits:
+        """The hits of a phrase when the regions of all photos are ranked for it.
+
+        A photo with several mentions of the phrase is ranked once for each. Of equal scores, the regions of the earlier
+        mention come first, and those of photos without a mention last.
+
+        Parameters
+        ----------
+        mentions
+            Mentions of the phrase.
+        scores
+            (regions,) scores of the phrase and every region.
+        kept
+            (regions,) which of them NMS keeps.
+        """
+        candidates = self.indices(mentions)
+        if kept is not None:
+            candidates = candidates[kept[self.region[candidates]]]
+        best_first = candidates[np.argsort(-scores[self.region[candidates]], kind="stable")]
+        ranking = self.ranking(mentions, best_first)
+        photos = len(self.regions.photos)
+        if not ranking.found.any():
+            return Hits(np.empty(0, dtype=np.intp), np.empty((0, photos), dtype=np.float32), ranking.mentions)
+        lowest_first = -scores[self.region[best_first[ranking.found]]]  # in the order of the hits
+        unmentioned = self._unmentioned(ranking.mentions, scores, -lowest_first[-1], kept)
+        before = np.concatenate(
+            [
+                (np.cumsum(ranking.found) - ranking.found) * photos + ranking.photo,
+                np.searchsorted(lowest_first, -scores[unmentioned], side="right") * photos
+                + self.regions.photo[unmentioned],
+            ]
+        )
+        hits = len(lowest_first)
+        boxes = np.bincount(before, minlength=hits * photos)[: hits * photos]  # without the boxes after the last hit
+        return Hits(ranking.photo[ranking.found], boxes.reshape(hits, photos).astype(np.float32), ranking.mentions)
+
+    def _unmentioned(self, mentioned: Whole, scores: Row, lowest: float, kept: Flags | None) -> Whole:
+        """The regions above a score in photos without a mention."""
+        above = np.flatnonzero(scores > lowest if kept is None else (scores > lowest) & kept)
+        other = np.ones(len(self.regions.photos), dtype=np.bool_)
+        other[mentioned] = False
+        return above[other[self.regions.photo[above]]]
 
 
 @dataclass(frozen=True)
 class GroupPrecision:
-    """Average precision, in percent, of one phrase or one type.
+    """Average precision of one phrase or one type, in percent.
 
     Attributes
     ----------
     n, photos
-        Mentions, and in how many photos.
+        Number of mentions and of their photos.
     ap, ap_nms
-        Before and after suppression; `ap_nms` is None where none was wanted.
+        Before and after NMS; `ap_nms` is None if `nms` was False.
     interval, no_interval
-        Of each score, set around it, or None and why there is none.
+        The interval of each score, centred on it, or None and the reason.
     """
 
     n: int
@@ -51,24 +248,23 @@ class GroupPrecision:
 
 @dataclass(frozen=True)
 class PhrasePrecision:
-    """How well phrases rank the regions of all photos; all scores in percent.
+    """Average precision of phrases over the regions of all photos, in percent.
 
     Attributes
     ----------
     protocol, ap_rule
-        How it was scored.
+        The protocol and the rule of average precision.
     n, phrases, photos, regions
-        Mentions, distinct phrases, photos, and all their regions.
+        Number of mentions, distinct phrases, photos and regions.
     ap, ap_nms
-        Mean over distinct phrases of the average precision, before and after suppression in each photo.
+        Mean over distinct phrases of the average precision, before and after NMS in each photo.
     macro_ap, macro_ap_nms, by_type
-        Of types, over the photos that mention them, as `deixis.evaluation.grounding` has them: a type is no phrase that
-        could be looked for in other photos.
+        Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase
+        that could be searched for in other photos.
     by_phrase
-        The commonest distinct phrases.
+        The most frequent distinct phrases.
     interval
-        Of each score by name: as wide as the middle 95 % of what drawings of the photos, with replacement, would give,
-        and set around the score (see `deixis.evaluation.drawn_precision.around`).
+        The 95 % interval of each score, centred on the score (see `average_precision.centre_interval`).
     """
 
     protocol: Protocol
@@ -97,7 +293,7 @@ class PhrasePrecision:
 def phrase_precision(
     scores: Scores,
     items: Sequence[Item],
-    regions: Regions,
+    regions: PhotoRegions,
     *,
     protocol: Protocol = "union",
     ap_rule: ApRule = "area",
@@ -106,44 +302,43 @@ def phrase_precision(
     rounds: int = 1000,
     seed: int = 0,
 ) -> PhrasePrecision:
-    """Rank the regions of all photos for each distinct phrase.
+    """Compute the average precision of each distinct phrase over the regions of all photos.
 
     Parameters
     ----------
     scores
-        Phrases × regions, higher is better: an array, or `ScoreBlocks` that are computed a few phrases at a time. A row
-        for each of `distinct_phrases(items)`, in this order (`usual_words(items)` says how to write them), a column for
-        each of `regions`. float32 is quickest.
+        Phrases × regions, higher is better: an array or `ScoreBlocks`. A row for each of `distinct_phrases(items)`
+        (`typical_wording(items)` has their text), and a column for each of `regions`. float32 is fastest.
     items
-        What there is to localise, from `localization_items`.
+        The mentions to localize, from `localization_items`.
     regions
-        The candidate boxes of all photos, those without any item too.
+        The candidate boxes of all photos, including photos without items.
     protocol, ap_rule, phrases, rounds, seed
         As for `localization`.
     nms
-        Whether to score after suppression too, which takes most of the time.
+        Also score after NMS, which takes most of the time.
 
     Examples
     --------
-    The dog is found first in photo 7; for the cat a region of photo 7 comes before that of photo 8.
+    The dog is found first in photo 7; for the cat, a region of photo 7 comes before that of photo 8.
 
     >>> items = [
     ...     Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 40, 30),)),
     ...     Item("8", 0, (0, 5), "A cat", ("animals",), ((50, 0, 90, 30),)),
     ... ]
-    >>> regions = Regions.of({"7": [[0, 0, 40, 25]], "8": [[50, 0, 90, 25]]})
+    >>> regions = PhotoRegions.from_boxes({"7": [[0, 0, 40, 25]], "8": [[50, 0, 90, 25]]})
     >>> phrase_precision([[0.9, 0.2], [0.8, 0.7]], items, regions).ap
     75.0
     """
     groups = distinct_phrases(items)
-    blocks = _checked(scores, groups, regions, protocol)
-    mentions = MentionRegions.of(items, regions, protocol)
+    blocks = _check_scores(scores, groups, regions, protocol)
+    mentions = MentionCandidates.from_items(items, regions, protocol)
     ranked = _rank(blocks, list(groups.values()), mentions, nms=nms)
     kinds = _types(items, ranked)
     photos = len(regions.photos)
-    statistics = {name: mean_precision_of_finds(finds, photos, ap_rule) for name, finds in ranked.finds.items()}
+    statistics = {name: mean_precision_of_hits(hits, photos, ap_rule) for name, hits in ranked.hits.items()}
     if kinds:
-        for name in ranked.finds:
+        for name in ranked.hits:
             statistics[f"macro_{name}"] = mean_precision(
                 [kind.rankings[name] for kind in kinds.values()], photos, ap_rule
             )
@@ -155,10 +350,10 @@ def phrase_precision(
         )
         for kind, each in kinds.items()
     }
-    commonest = sorted(groups, key=lambda phrase: (-len(groups[phrase]), phrase))[:phrases]
+    most_frequent = sorted(groups, key=lambda phrase: (-len(groups[phrase]), phrase))[:phrases]
     number_of = {phrase: number for number, phrase in enumerate(groups)}
     common = {
-        phrase: _Group(groups[phrase], ranked.of_phrase(number_of[phrase], photos, ap_rule)) for phrase in commonest
+        phrase: _Group(groups[phrase], ranked.of_phrase(number_of[phrase], photos, ap_rule)) for phrase in most_frequent
     }
     return PhrasePrecision(
         protocol=protocol,
@@ -174,7 +369,7 @@ def phrase_precision(
         by_type=_group_precisions(types, mentions, rounds=rounds, seed=seed),
         by_phrase=_group_precisions(common, mentions, rounds=rounds, seed=seed),
         interval={
-            name: around(found[name], drawn)
+            name: centre_interval(found[name], drawn)
             for name, drawn in bootstrap_all(statistics, photos, rounds=rounds, seed=seed).items()
         },
     )
@@ -182,36 +377,36 @@ def phrase_precision(
 
 @dataclass(frozen=True)
 class _Ranked:
-    """What is kept of all rankings.
+    """The results of all rankings.
 
     Attributes
     ----------
-    finds
-        By the name of the score, those of each phrase.
+    hits
+        By score name, the hits of each phrase.
     scores, kept
-        (n,) of the regions of all mentions: their scores for the mention's phrase, and whether suppression keeps them.
+        (n,) for the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them.
     """
 
-    mentions: MentionRegions
-    finds: Mapping[str, list[Finds]]
+    mentions: MentionCandidates
+    hits: Mapping[str, list[Hits]]
     scores: Row
     kept: Flags
 
     def of_phrase(self, number: int, photos: int, rule: ApRule) -> dict[str, Statistic]:
         """The scores of one phrase."""
-        return {name: mean_precision_of_finds([finds[number]], photos, rule) for name, finds in self.finds.items()}
+        return {name: mean_precision_of_hits([hits[number]], photos, rule) for name, hits in self.hits.items()}
 
     def of_mentions(self, mentions: Whole, name: str) -> PhotoRanking:
-        """The ranking of the regions of some mentions of any phrases, and of no others."""
-        places = self.mentions.places(mentions)
+        """The ranking of the candidates of some mentions of any phrases."""
+        candidates = self.mentions.indices(mentions)
         if name == "ap_nms":
-            places = places[self.kept[places]]
-        return self.mentions.ranking(mentions, places[np.argsort(-self.scores[places], kind="stable")])
+            candidates = candidates[self.kept[candidates]]
+        return self.mentions.ranking(mentions, candidates[np.argsort(-self.scores[candidates], kind="stable")])
 
 
 @dataclass(frozen=True)
 class _Type:
-    """The mentions of a type, and their rankings by the name of the score."""
+    """The mentions of a type, and their rankings by score name."""
 
     mentions: Whole
     rankings: Mapping[str, PhotoRanking]
@@ -220,60 +415,60 @@ class _Type:
 def _types(items: Sequence[Item], ranked: _Ranked) -> dict[str, _Type]:
     found = {}
     for kind in types_in_order(items):
-        places = np.array([place for place, item in enumerate(items) if kind in item.types], dtype=np.intp)
-        found[kind] = _Type(places, {name: ranked.of_mentions(places, name) for name in ranked.finds})
+        indices = np.array([index for index, item in enumerate(items) if kind in item.types], dtype=np.intp)
+        found[kind] = _Type(indices, {name: ranked.of_mentions(indices, name) for name in ranked.hits})
     return found
 
 
-def _rank(blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionRegions, *, nms: bool) -> _Ranked:
-    """Go through all scores once, a few phrases at a time."""
+def _rank(blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionCandidates, *, nms: bool) -> _Ranked:
+    """Rank all phrases in one pass over the scores."""
     regions = mentions.regions
-    near = Neighbours.of(regions.boxes, regions.counts) if nms else None
-    finds: dict[str, list[Finds]] = {"ap": [], "ap_nms": []} if nms else {"ap": []}
+    near = Neighbours.from_boxes(regions.boxes, regions.counts) if nms else None
+    hits: dict[str, list[Hits]] = {"ap": [], "ap_nms": []} if nms else {"ap": []}
     own_scores, own_kept = np.empty(len(mentions.region)), np.ones(len(mentions.region), dtype=np.bool_)
-    for begin, block in blocks_of(blocks):
-        scores = comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
+    for begin, block in iterate_blocks(blocks):
+        scores = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
         check_finite(scores, begin, "scores")
         kept = None if near is None else near.kept(scores)
         for row, group in enumerate(groups[begin : begin + len(scores)]):
-            places = mentions.places(group)
-            own_scores[places] = scores[row, mentions.region[places]]
-            finds["ap"].append(mentions.finds(group, scores[row]))
+            candidates = mentions.indices(group)
+            own_scores[candidates] = scores[row, mentions.region[candidates]]
+            hits["ap"].append(mentions.hits(group, scores[row]))
             if kept is not None:
-                own_kept[places] = kept[row, mentions.region[places]]
-                finds["ap_nms"].append(mentions.finds(group, scores[row], kept[row]))
-    return _Ranked(mentions, finds, own_scores, own_kept)
+                own_kept[candidates] = kept[row, mentions.region[candidates]]
+                hits["ap_nms"].append(mentions.hits(group, scores[row], kept[row]))
+    return _Ranked(mentions, hits, own_scores, own_kept)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Mentions that are scored by themselves, and their scores as statistics."""
+    """A group of mentions and its scores as statistics."""
 
     mentions: Whole
     statistics: Mapping[str, Statistic]
 
 
 def _group_precisions(
-    groups: Mapping[str, _Group], mentions: MentionRegions, *, rounds: int, seed: int
+    groups: Mapping[str, _Group], mentions: MentionCandidates, *, rounds: int, seed: int
 ) -> dict[str, GroupPrecision]:
     photos = len(mentions.regions.photos)
-    held = {
+    mention_counts = {
         name: np.bincount(mentions.photo_of_mention[each.mentions], minlength=photos) for name, each in groups.items()
     }
     statistics = {
-        (name, score): where_held(statistic, held[name])
+        (name, score): nan_where_empty(statistic, mention_counts[name])
         for name, group in groups.items()
-        if np.count_nonzero(held[name]) > 1
+        if np.count_nonzero(mention_counts[name]) > 1
         for score, statistic in group.statistics.items()
     }
-    drawn = bootstrap_held(statistics, photos, rounds=rounds, seed=seed)
+    intervals = bootstrap_nonempty(statistics, photos, rounds=rounds, seed=seed)
     once = np.ones((1, photos))
     found = {}
     for name, group in groups.items():
         scores = {score: float(statistic(once)[0]) for score, statistic in group.statistics.items()}
-        interval = {score: _around(value, drawn.get((name, score))) for score, value in scores.items()}
-        in_photos = int(np.count_nonzero(held[name]))
-        reason = ONE_PHOTO if in_photos == 1 else NO_DRAWING
+        interval = {score: _centre_interval(value, intervals.get((name, score))) for score, value in scores.items()}
+        in_photos = int(np.count_nonzero(mention_counts[name]))
+        reason = ONE_PHOTO if in_photos == 1 else NO_SAMPLE
         found[name] = GroupPrecision(
             n=len(group.mentions),
             photos=in_photos,
@@ -285,21 +480,21 @@ def _group_precisions(
     return found
 
 
-def _around(score: float, drawn: Interval | None) -> Interval | None:
-    return None if drawn is None else around(score, drawn)
+def _centre_interval(score: float, drawn: Interval | None) -> Interval | None:
+    return None if drawn is None else centre_interval(score, drawn)
 
 
-def _checked(scores: Scores, groups: Mapping[str, Whole], regions: Regions, protocol: str) -> ScoreBlocks:
+def _check_scores(scores: Scores, groups: Mapping[str, Whole], regions: PhotoRegions, protocol: str) -> ScoreBlocks:
     if protocol not in PROTOCOLS:
-        raise DeixisError(f"there is no protocol {protocol!r}: choose {' or '.join(PROTOCOLS)}")
+        raise DeixisError(f"protocol {protocol!r} does not exist; choose {' or '.join(PROTOCOLS)}")
     if not groups:
-        raise DeixisError("there is no phrase to localise: no mention has a chain with a box")
-    # An array is cut into blocks here, because suppression needs room for each block.
+        raise DeixisError("no phrases to localize: no mention has a chain with a box")
+    # Split arrays into blocks, because NMS needs memory for each block.
     blocks = scores if isinstance(scores, ScoreBlocks) else replace(as_blocks(scores), rows_at_once=None)
-    wanted = (len(groups), len(regions.boxes))
-    if blocks.shape != wanted:
+    shape = (len(groups), len(regions.boxes))
+    if blocks.shape != shape:
         raise DeixisError(
-            f"scores: {wanted[0]:,} distinct phrases × {wanted[1]:,} regions are needed, "
+            f"scores: must have {shape[0]:,} distinct phrases × {shape[1]:,} regions, "
             f"not {blocks.shape[0]:,} × {blocks.shape[1]:,}"
         )
     return blocks

@@ -1,19 +1,17 @@
-"""Anybody's boxes for phrases: the file format, its checks, and how predictions meet the items.
+"""Predicted boxes of phrases from any system: the file format, its checks, and the matching with items.
 
-A file of predictions is JSON Lines in UTF-8, one line per mention::
+A prediction file is JSON Lines in UTF-8, one line per mention::
 
     {"photo": "1000092795", "caption": 0, "span": [0, 15],
      "boxes": [[10, 20, 110, 220], [0, 0, 50, 50]], "scores": [0.9, 0.1]}
 
-`boxes` are ``x1, y1, x2, y2`` in pixels of the photo as opened (after EXIF rotation), 0-based, end exclusive;
-of two boxes the one with the higher score is the better one, and of equal scores the one that stands first.
-A line may also say what a model found for a phrase in a photo that does not mention it; such lines only enter
-average precision::
+`boxes` are ``x1, y1, x2, y2`` in pixels of the photo as opened (after EXIF rotation), 0-based, end exclusive. The box
+with the higher score is better; of equal scores, the first one. A line may also have the boxes of a phrase in a photo
+that does not mention it; such lines count only in average precision::
 
     {"photo": "1007129816", "phrase": "a man", "boxes": [[0, 0, 30, 40]], "scores": [0.2]}
 
-Blank lines and further keys are ignored. Everything else that is wrong is an error that names the file and
-the line.
+Blank lines and other keys are ignored. Errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DeixisError
-from deixis.evaluation.localization_items import Item, distinct_phrase
-from deixis.files.atomic import explained, new_file
+from deixis.evaluation.items import Item, distinct_phrase
 from deixis.geometry import Boxes
+from deixis.storage.atomic import explain_os_errors, new_file
 
 Scores = npt.NDArray[np.float64]
 Key = tuple[str, int, tuple[int, int]]
@@ -39,24 +37,23 @@ Key = tuple[str, int, tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The boxes that a model gives for one mention, in any order.
+    """The predicted boxes of one mention, in any order.
 
     Attributes
     ----------
     photo, caption, span
         As in `Item`.
     boxes, scores
-        (n, 4) and (n,), n ≥ 0, higher scores are better. Lists are taken too. They must be finite, and no box
-        may end before it begins; a box without any pixel, or beyond the photo's border, is merely never
-        right.
-    place
-        Where it was read, for error messages.
+        (n, 4) and (n,) arrays or lists, n ≥ 0; higher scores are better. They must be finite, and no box may end before
+        it begins. An empty box, or a box outside the photo, is never correct.
+    source
+        File and line, for error messages.
 
     Examples
     --------
     >>> Prediction("7", 0, (0, 5), boxes=[[0, 0, 40, 30]], scores=[0.8]).boxes.shape
     (1, 4)
-    >>> Prediction("7", 0, (0, 5), boxes=[[50, 0, 20, 30]], scores=[0.8], place="p.jsonl: line 3")
+    >>> Prediction("7", 0, (0, 5), boxes=[[50, 0, 20, 30]], scores=[0.8], source="p.jsonl: line 3")
     Traceback (most recent call last):
         ...
     deixis.errors.DeixisError: p.jsonl: line 3: box 1 ends before it begins (x1 50, x2 20)
@@ -67,29 +64,27 @@ class Prediction:
     span: tuple[int, int]
     boxes: Boxes
     scores: Scores
-    place: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse bad numbers here, so that no later step has to."""
-        _keep_checked(self)
+        _store_checked(self)
 
     @property
     def key(self) -> Key:
-        """What tells mentions apart."""
+        """The photo, caption and span that identify the mention."""
         return self.photo, self.caption, self.span
 
     def __str__(self) -> str:
-        """The place, or else the mention, for error messages."""
-        return self.place or _describe(self.key)
+        return self.source or _describe(self.key)
 
 
 @dataclass(frozen=True, eq=False)
-class PhraseElsewhere:
-    """The boxes that a model gives for a phrase in a photo that does not mention it: all of them are wrong.
+class NegativePrediction:
+    """The predicted boxes of a phrase in a photo that does not mention it: all of them are wrong.
 
     Examples
     --------
-    >>> PhraseElsewhere("8", "a dog", boxes=[[0, 0, 40, 30]], scores=[0.3]).phrase
+    >>> NegativePrediction("8", "a dog", boxes=[[0, 0, 40, 30]], scores=[0.3]).phrase
     'a dog'
     """
 
@@ -97,19 +92,17 @@ class PhraseElsewhere:
     phrase: str
     boxes: Boxes
     scores: Scores
-    place: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse bad numbers here, so that no later step has to."""
-        _keep_checked(self)
+        _store_checked(self)
 
     def __str__(self) -> str:
-        """The place, or else the phrase, for error messages."""
-        return self.place or f"photo {self.photo}, phrase {self.phrase!r}"
+        return self.source or f"photo {self.photo}, phrase {self.phrase!r}"
 
 
-def read_predictions(path: str | os.PathLike[str]) -> list[Prediction | PhraseElsewhere]:
-    """Read a JSON Lines file of predictions (its form is in the module's description).
+def read_predictions(path: str | os.PathLike[str]) -> list[Prediction | NegativePrediction]:
+    """Read a JSON Lines file of predictions; the format is described in the module.
 
     Examples
     --------
@@ -121,16 +114,16 @@ def read_predictions(path: str | os.PathLike[str]) -> list[Prediction | PhraseEl
     ('7', 0, (0, 5))
     """
     file = Path(path)
-    found: list[Prediction | PhraseElsewhere] = []
-    with explained(file), file.open("rb") as lines:
+    found: list[Prediction | NegativePrediction] = []
+    with explain_os_errors(file), file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 found.append(_parse(line, f"{path}: line {number}"))
     return found
 
 
-def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction | PhraseElsewhere]) -> None:
-    """Write predictions so that `read_predictions`, here or elsewhere, gives them back.
+def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Prediction | NegativePrediction]) -> None:
+    """Write predictions in the format of `read_predictions`.
 
     Examples
     --------
@@ -141,7 +134,7 @@ def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Predic
     ...     print(file.read_text(), end="")
     {"photo": "7", "caption": 0, "span": [0, 5], "boxes": [[0.0, 0.0, 40.0, 30.0]], "scores": [0.8]}
     """
-    with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as lines:
+    with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as lines:
         for prediction in predictions:
             record: dict[str, Any] = {"photo": prediction.photo}
             if isinstance(prediction, Prediction):
@@ -154,10 +147,10 @@ def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Predic
 
 @dataclass(frozen=True)
 class Matched:
-    """Predictions in the order of the items, None where an item has none, and how many fitted no item."""
+    """Predictions in the order of the items (None for an item without one), and the number of ignored ones."""
 
     by_item: tuple[Prediction | None, ...]
-    elsewhere: tuple[PhraseElsewhere, ...]
+    negatives: tuple[NegativePrediction, ...]
     ignored: int
 
     @property
@@ -167,23 +160,23 @@ class Matched:
 
 
 def match_predictions(
-    predictions: Iterable[Prediction | PhraseElsewhere],
+    predictions: Iterable[Prediction | NegativePrediction],
     items: Sequence[Item],
     *,
     missing: Literal["error", "miss"] = "error",
     extra: Literal["error", "ignore"] = "error",
 ) -> Matched:
-    """Bring predictions and items together.
+    """Match predictions with items.
 
     Parameters
     ----------
     predictions, items
-        In any order; no two predictions may be for the same mention.
+        In any order, with at most one prediction per mention.
     missing
-        An item without a prediction is an error, or counts as wrong (`miss`).
+        `error`: an item without a prediction is an error; `miss`: it counts as wrong.
     extra
-        A prediction for an unknown photo, or for a span that is no mention with boxes, is an error, or is
-        left out and counted (`ignore`): for systems that localise every noun phrase they see.
+        `error`: a prediction for an unknown photo, or for a span that is not a mention with boxes, is an error;
+        `ignore`: it is left out and counted, for systems that localize every noun phrase.
 
     Examples
     --------
@@ -192,62 +185,62 @@ def match_predictions(
     1
     """
     if not items:
-        raise DeixisError("there is no phrase to localise: no mention has a chain with a box")
-    wanted = {(item.photo, item.caption, item.span) for item in items}
-    if len(wanted) < len(items):
-        raise DeixisError("two items to localise are the same mention")
-    at: dict[Key, Prediction] = {}
-    elsewhere: dict[tuple[str, str], PhraseElsewhere] = {}
+        raise DeixisError("no phrases to localize: no mention has a chain with a box")
+    keys = {(item.photo, item.caption, item.span) for item in items}
+    if len(keys) < len(items):
+        raise DeixisError("items: two items are the same mention")
+    by_key: dict[Key, Prediction] = {}
+    negatives: dict[tuple[str, str], NegativePrediction] = {}
     mentioned = {(item.photo, distinct_phrase(item.phrase)) for item in items}
     known = {photo for photo, _ in mentioned}, {phrase for _, phrase in mentioned}
     ignored = 0
     for prediction in predictions:
-        problem = _misfit(prediction, wanted, *known)
+        problem = _find_problem(prediction, keys, *known)
         if problem and extra == "error":
             raise DeixisError(f"{prediction}: {problem}")
         if problem:
             ignored += 1
         elif isinstance(prediction, Prediction):
-            _keep_once(at, prediction.key, prediction)
+            _keep_once(by_key, prediction.key, prediction)
         else:
             key = (prediction.photo, distinct_phrase(prediction.phrase))
             if key in mentioned:
-                raise DeixisError(f"{prediction}: the photo mentions {key[1]!r}; give its boxes by caption and span")
-            _keep_once(elsewhere, key, prediction)
-    by_item = tuple(at.get((item.photo, item.caption, item.span)) for item in items)
+                raise DeixisError(f"{prediction}: the photo mentions {key[1]!r}; predict its boxes by caption and span")
+            _keep_once(negatives, key, prediction)
+    by_item = tuple(by_key.get((item.photo, item.caption, item.span)) for item in items)
     if missing == "error":
-        _refuse_missing(by_item, items)
-    return Matched(by_item, tuple(elsewhere.values()), ignored)
+        _check_complete(by_item, items)
+    return Matched(by_item, tuple(negatives.values()), ignored)
 
 
-def _misfit(
-    prediction: Prediction | PhraseElsewhere, wanted: set[Key], photos: set[str], phrases: set[str]
+def _find_problem(
+    prediction: Prediction | NegativePrediction, keys: set[Key], photos: set[str], phrases: set[str]
 ) -> str | None:
-    """Why a prediction belongs to no item, if so."""
+    """Why a prediction matches no item, or None."""
     if prediction.photo not in photos:
-        return f"photo {prediction.photo!r} is not among those with phrases to localise"
-    if isinstance(prediction, PhraseElsewhere):
+        return f"photo {prediction.photo!r} has no phrases to localize"
+    if isinstance(prediction, NegativePrediction):
         known = distinct_phrase(prediction.phrase) in phrases
-        return None if known else f"no phrase to localise is {prediction.phrase!r}"
-    if prediction.key in wanted:
+        return None if known else f"phrase {prediction.phrase!r} is not one of the items"
+    if prediction.key in keys:
         return None
-    return f"{_describe(prediction.key)} is no mention whose chain has a box"
+    return f"{_describe(prediction.key)} is not a mention whose chain has a box"
 
 
-def _keep_once(kept: dict[Any, Any], key: Any, prediction: Prediction | PhraseElsewhere) -> None:
+def _keep_once(kept: dict[Any, Any], key: Any, prediction: Prediction | NegativePrediction) -> None:
     if key in kept:
-        raise DeixisError(f"{prediction}: a second prediction for what {kept[key]} predicts already")
+        raise DeixisError(f"{prediction}: a second prediction; the first is {kept[key]}")
     kept[key] = prediction
 
 
-def _refuse_missing(by_item: Sequence[Prediction | None], items: Sequence[Item]) -> None:
-    lacking = [item for item, prediction in zip(items, by_item, strict=True) if prediction is None]
-    if lacking:
-        first = lacking[0]
+def _check_complete(by_item: Sequence[Prediction | None], items: Sequence[Item]) -> None:
+    missing = [item for item, prediction in zip(items, by_item, strict=True) if prediction is None]
+    if missing:
+        first = missing[0]
         raise DeixisError(
-            f"{len(lacking)} of {len(items)} phrases have no prediction; the first is "
+            f"{len(missing)} of {len(items)} phrases have no prediction; the first is "
             f"{_describe((first.photo, first.caption, first.span))} ({first.phrase!r}); "
-            "missing='miss' would count them as wrong"
+            "pass missing='miss' to count them as wrong"
         )
 
 
@@ -256,39 +249,39 @@ def _describe(key: Key) -> str:
     return f"photo {photo}, caption {caption}, span [{start}, {end}]"
 
 
-def _parse(line: bytes, place: str) -> Prediction | PhraseElsewhere:
+def _parse(line: bytes, source: str) -> Prediction | NegativePrediction:
     try:
         record = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise DeixisError(f"{place}: not UTF-8 text") from error
+        raise DeixisError(f"{source}: not UTF-8 text") from error
     except json.JSONDecodeError as error:
-        raise DeixisError(f"{place}: not a line of JSON ({error.msg})") from error
+        raise DeixisError(f"{source}: not a line of JSON ({error.msg})") from error
     except (RecursionError, ValueError) as error:
-        raise DeixisError(f"{place}: nested too deeply, or a number with too many digits") from error
+        raise DeixisError(f"{source}: nested too deeply, or a number with too many digits") from error
     if not isinstance(record, dict):
-        raise DeixisError(f"{place}: must be an object with photo, caption, span, boxes and scores")
+        raise DeixisError(f"{source}: must be an object with photo, caption, span, boxes and scores")
     absent = [key for key in ("photo", "boxes", "scores") if key not in record]
     if absent:
-        raise DeixisError(f"{place}: has no {absent[0]!r}")
+        raise DeixisError(f"{source}: has no {absent[0]!r}")
     photo, boxes, scores = record["photo"], record["boxes"], record["scores"]
     if not isinstance(photo, str):
-        raise DeixisError(f"{place}: photo must be text, not {json.dumps(photo)}")
+        raise DeixisError(f"{source}: photo must be text, not {json.dumps(photo)}")
     phrase, caption, span = record.get("phrase"), record.get("caption"), record.get("span")
     if caption is None and span is None and isinstance(phrase, str):
-        return PhraseElsewhere(photo, phrase, boxes, scores, place)
-    if not _is_whole(caption):
-        raise DeixisError(f"{place}: caption must be a whole number from 0, not {json.dumps(caption)}")
-    if not (isinstance(span, list) and len(span) == 2 and all(map(_is_whole, span))):
-        raise DeixisError(f"{place}: span must be two whole numbers, not {json.dumps(span)}")
-    return Prediction(photo, caption, (span[0], span[1]), boxes, scores, place)
+        return NegativePrediction(photo, phrase, boxes, scores, source)
+    if not _is_index(caption):
+        raise DeixisError(f"{source}: caption must be a non-negative integer, not {json.dumps(caption)}")
+    if not (isinstance(span, list) and len(span) == 2 and all(map(_is_index, span))):
+        raise DeixisError(f"{source}: span must be two non-negative integers, not {json.dumps(span)}")
+    return Prediction(photo, caption, (span[0], span[1]), boxes, scores, source)
 
 
-def _is_whole(value: object) -> TypeGuard[int]:
+def _is_index(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _keep_checked(prediction: Prediction | PhraseElsewhere) -> None:
-    """Put checked arrays in the place of whatever boxes and scores were given."""
+def _store_checked(prediction: Prediction | NegativePrediction) -> None:
+    """Replace boxes and scores by checked arrays."""
     boxes = _numbers(prediction.boxes, prediction, "boxes must be lists of x1, y1, x2, y2")
     if boxes.size == 0:
         boxes = boxes.reshape(0, 4)
@@ -297,22 +290,22 @@ def _keep_checked(prediction: Prediction | PhraseElsewhere) -> None:
     scores = _numbers(prediction.scores, prediction, "scores must be a list of numbers")
     if scores.shape != (len(boxes),):
         raise DeixisError(f"{prediction}: {len(boxes)} boxes but {scores.size} scores")
-    _refuse_bad(boxes, scores, prediction)
+    _check_values(boxes, scores, prediction)
     object.__setattr__(prediction, "boxes", boxes)
     object.__setattr__(prediction, "scores", scores)
 
 
-def _numbers(values: npt.ArrayLike, prediction: object, complaint: str) -> npt.NDArray[np.float64]:
+def _numbers(values: npt.ArrayLike, prediction: object, problem: str) -> npt.NDArray[np.float64]:
     try:
         array = np.asarray(values)
     except ValueError as error:  # lists of unequal lengths
-        raise DeixisError(f"{prediction}: {complaint}") from error
+        raise DeixisError(f"{prediction}: {problem}") from error
     if array.dtype.kind not in "iuf":
-        raise DeixisError(f"{prediction}: {complaint}")
+        raise DeixisError(f"{prediction}: {problem}")
     return array.astype(np.float64)
 
 
-def _refuse_bad(boxes: Boxes, scores: Scores, prediction: object) -> None:
+def _check_values(boxes: Boxes, scores: Scores, prediction: object) -> None:
     finite = np.isfinite(boxes).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

@@ -1,40 +1,240 @@
-"""How well right answers are found: image and sentence, sentence and sentence, region and phrase.
+"""Recall@K and ranks of retrieval: image and sentence, sentence and sentence, region and phrase.
 
 =========  ============================  =====================================================
-direction  queries and candidates        right answers
+direction  queries and candidates        correct answers
 =========  ============================  =====================================================
-i2t        photos, all sentences         the photo's sentences
-t2i        sentences, all photos         the sentence's photo
+i2t        photos, all sentences         the sentences of the photo
+t2i        sentences, all photos         the photo of the sentence
 s2s        sentences, other sentences    the other sentences of the same photo
-regions    regions, all phrases          the phrases said of the region
+regions    regions, all phrases          the phrases of the region
 =========  ============================  =====================================================
 
-`deixis.evaluation.ranks` says how ranks are counted and what equal scores do. A query without any right answer asks
-nothing: it stays among the candidates, is not counted, and `without_positive` says how many there were.
+`deixis.evaluation.ranks` defines ranks and ties. A query without a correct answer is not scored, but stays a candidate;
+`without_positive` is the number of such queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Comparison
+from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, ratio_of
 from deixis.evaluation.ranks import (
+    TIE_RULE,
     FloatArray,
     Pairs,
+    as_indices,
+    compute_ranks,
     make_pairs,
-    pairs_of,
-    ranks,
+    positive_pairs,
     shortlist_ranks,
-    whole_numbers,
 )
-from deixis.evaluation.retrieval_result import Ranking, RetrievalResult, compare_results
-from deixis.evaluation.scores import IntArray, Scores, as_blocks
+from deixis.evaluation.score_matrix import IntArray, Scores, as_blocks
 
-_CELLS_AT_ONCE = 1 << 20
+JsonValue = str | int | float | None | dict[str, int] | dict[str, list[float] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The queries of one direction that have a correct answer.
+
+    Attributes
+    ----------
+    ranks
+        Rank of the best correct answer; inf if a shortlist has none.
+    candidates
+        Number of ranked answers.
+    units
+        Index of the photo of the query.
+    photos
+        Number of photos.
+    without_positive
+        Number of queries that were left out because they have no correct answer.
+    """
+
+    ranks: FloatArray
+    candidates: IntArray
+    units: IntArray
+    photos: int
+    without_positive: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalResult:
+    """Retrieval scores. Each score is also an attribute by its JSON name: `result.i2t_r1`.
+
+    Attributes
+    ----------
+    n
+        Number of photos, the units of the bootstrap.
+    ks
+        The K values of R@K.
+    rankings
+        The ranks of each direction (`i2t`, `t2i`, `s2s`, or empty for regions).
+    protocol, ties
+        Description of the protocol and of the tie rule.
+    """
+
+    n: int
+    ks: tuple[int, ...]
+    rankings: Mapping[str, Ranking]
+    protocol: str
+    ties: str = TIE_RULE
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """Every score by its JSON name."""
+        return {name: _value(statistic, self.n) for name, statistic in self.statistics.items()}
+
+    @cached_property
+    def interval(self) -> dict[str, Interval | None]:
+        """The 95 % bootstrap interval of every score, computed on first use.
+
+        None for a median or mean rank if some queries have no rank.
+        """
+        finite = {name: statistic for name, statistic in self.statistics.items() if _has_interval(self, name)}
+        found = bootstrap_all(finite, self.n)
+        return {name: found.get(name) for name in self.statistics}
+
+    @cached_property
+    def statistics(self) -> dict[str, Statistic]:
+        """Every score as a statistic over photos, for `deixis.evaluation.intervals`."""
+        found = {}
+        for direction, ranking in self.rankings.items():
+            for name, statistic in _statistics(ranking, self.ks).items():
+                found[f"{direction}_{name}" if direction else name] = statistic
+        return found
+
+    def __getattr__(self, name: str) -> float:
+        if name.startswith("_") or name not in self.scores:
+            raise AttributeError(f"{name!r} is not an attribute or a score of this result")
+        return self.scores[name]
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Scores as plain JSON; values that are not finite are null."""
+        document: dict[str, JsonValue] = {
+            "protocol": self.protocol,
+            "ties": self.ties,
+            "n": self.n,
+            "queries": {name or "regions": len(each.ranks) for name, each in self.rankings.items()},
+            "without_positive": {name or "regions": each.without_positive for name, each in self.rankings.items()},
+        }
+        document.update({name: _finite_or_none(value) for name, value in self.scores.items()})
+        document["interval"] = {
+            name: [bounds.low, bounds.high] if bounds else None for name, bounds in self.interval.items()
+        }
+        return document
+
+
+@dataclass(frozen=True, eq=False)
+class RecallCurve:
+    """Recall in percent as a function of the percentage of the ranked list that is inspected."""
+
+    ranking: Ranking
+    percentages: tuple[float, ...]
+
+    @cached_property
+    def recall(self) -> tuple[float, ...]:
+        """The recall at each percentage."""
+        return tuple(_value(statistic, self.ranking.photos) for statistic in self._statistics)
+
+    @cached_property
+    def interval(self) -> tuple[Interval, ...]:
+        """The 95 % bootstrap interval at each percentage, computed on first use."""
+        by_index = {str(index): statistic for index, statistic in enumerate(self._statistics)}
+        return tuple(bootstrap_all(by_index, self.ranking.photos).values())
+
+    @cached_property
+    def _statistics(self) -> list[Statistic]:
+        reached = 100 * self.ranking.ranks / self.ranking.candidates
+        return [_percentage(self.ranking, reached <= percentage) for percentage in self.percentages]
+
+
+def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> RecallCurve:
+    """Compute recall as a function of the percentage of the ranked list (m-RNN, Figure 6).
+
+    A query is found at p % when 100 · rank / candidates ≤ p.
+
+    Examples
+    --------
+    >>> ranking = Ranking(np.array([1.0, 4.0]), candidates=np.array([4, 4]), units=np.array([0, 1]), photos=2)
+    >>> recall_curve(ranking, (10, 25, 50, 100)).recall
+    (0.0, 50.0, 50.0, 100.0)
+    """
+    if not percentages or not all(0 <= each <= 100 for each in percentages):
+        raise DeixisError("percentages: must be numbers from 0 to 100")
+    return RecallCurve(ranking, tuple(percentages))
+
+
+def compare_results(a: RetrievalResult, b: RetrievalResult, *, rounds: int = 10_000) -> dict[str, Comparison]:
+    """Compare two results of the same protocol on the same queries: the difference a - b of each score.
+
+    Median and mean rank (lower is better) are left out if some queries have no rank.
+    """
+    if a.protocol != b.protocol or a.ks != b.ks or a.n != b.n:
+        raise DeixisError("cannot compare: the results differ in photos, protocol or ks")
+    for direction, ranking in a.rankings.items():
+        if not np.array_equal(ranking.units, b.rankings[direction].units):
+            raise DeixisError(f"cannot compare: the results have different queries ({direction or 'regions'})")
+    finite = {name: each for name, each in a.statistics.items() if _has_interval(a, name) and _has_interval(b, name)}
+    return compare_all(finite, b.statistics, a.n, rounds=rounds)
+
+
+def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:
+    """The scores of one direction as statistics over photos."""
+    found = {f"r{k}": _percentage(ranking, ranking.ranks <= k) for k in ks}
+    found["medr"] = _median_of(ranking.ranks, ranking.units)
+    found["meanr"] = _mean_over_queries(ranking, ranking.ranks)
+    return found
+
+
+def _percentage(ranking: Ranking, found: npt.NDArray[np.bool_]) -> Statistic:
+    """The percentage of queries for which a flag is set."""
+    return _mean_over_queries(ranking, np.where(found, 100.0, 0.0))
+
+
+def _mean_over_queries(ranking: Ranking, values: FloatArray) -> Statistic:
+    sums = np.bincount(ranking.units, values, ranking.photos)
+    return ratio_of(sums, np.bincount(ranking.units, minlength=ranking.photos))
+
+
+def _median_of(ranks: FloatArray, units: IntArray) -> Statistic:
+    """The median rank over the queries of the drawn photos."""
+    order = np.argsort(ranks, kind="stable")
+    sorted_ranks, sorted_units = ranks[order], units[order]
+
+    def median(counts_of_unit: FloatArray) -> float:
+        upto = np.cumsum(counts_of_unit[sorted_units])
+        middle = np.searchsorted(upto, [(upto[-1] - 1) // 2, upto[-1] // 2], side="right")
+        return float(sorted_ranks[np.minimum(middle, len(ranks) - 1)].mean())
+
+    def statistic(counts: Counts) -> FloatArray:
+        return np.array([median(each) for each in counts])
+
+    return statistic
+
+
+def _has_interval(result: RetrievalResult, name: str) -> bool:
+    """Whether all samples of a score are finite: recalls always, ranks if every query has one."""
+    direction = name.rpartition("_")[0]
+    return not name.endswith(("medr", "meanr")) or bool(np.isfinite(result.rankings[direction].ranks).all())
+
+
+def _value(statistic: Statistic, n: int) -> float:
+    """The value of a statistic on the data itself."""
+    return float(statistic(np.ones((1, n)))[0])
+
+
+def _finite_or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+_CELLS_PER_BATCH = 1 << 20
 
 
 def recall_at_k(
@@ -46,25 +246,30 @@ def recall_at_k(
     i2t_shortlists: Sequence[npt.ArrayLike] | None = None,
     t2i_shortlists: Sequence[npt.ArrayLike] | None = None,
 ) -> RetrievalResult:
-    """Score image→sentence and sentence→image retrieval.
+    """Compute recall@K and ranks of image→sentence and sentence→image retrieval.
 
     Parameters
     ----------
     scores
         Photos × sentences, higher is better: an array, a memory-mapped file or `ScoreBlocks`.
     photo_of_sentence
-        For each column the row it belongs to. Without it the matrix is square and goes one to one.
+        Row of each column. By default the matrix is square and sentence i belongs to photo i.
     ks
-        The Ks of R@K.
+        The K values of R@K.
     captions_per_photo
         Instead of `photo_of_sentence`: sentence j belongs to photo j // captions_per_photo.
     i2t_shortlists, t2i_shortlists
-        For each photo the sentences, or for each sentence the photos, that are ranked, and no others. A right answer
-        that is not in the list is not found.
+        Candidates to rank: for each photo its sentences, for each sentence its photos. A correct answer that is not in
+        the list is not found.
+
+    Returns
+    -------
+    RetrievalResult
+        Scores `i2t_r1`, …, `i2t_medr`, `i2t_meanr` and the same for `t2i`, in percent, with intervals.
 
     Examples
     --------
-    Two photos with two sentences each. The second photo's best sentence comes after a wrong one.
+    Two photos with two sentences each. The best sentence of the second photo comes after a wrong one.
 
     >>> found = recall_at_k([[0.9, 0.1, 0.3, 0.2], [0.2, 0.8, 0.5, 0.4]], [0, 0, 1, 1], ks=(1, 2))
     >>> found.i2t_r1, found.i2t_r2, found.i2t_medr, found.t2i_r1
@@ -73,16 +278,16 @@ def recall_at_k(
     blocks = as_blocks(scores)
     photos, sentences = blocks.shape
     owners = _owners(photo_of_sentence, captions_per_photo, photos, sentences)
-    right = pairs_of(owners, photos)
+    positives = positive_pairs(owners, photos)
     of_photo = of_sentence = None
     if i2t_shortlists is not None:
-        of_photo = shortlist_ranks(blocks, right, i2t_shortlists)
+        of_photo = shortlist_ranks(blocks, positives, i2t_shortlists)
     if t2i_shortlists is not None:
-        of_sentence = shortlist_ranks(blocks, right, t2i_shortlists, of_columns=True)
+        of_sentence = shortlist_ranks(blocks, positives, t2i_shortlists, of_columns=True)
     if of_photo is None or of_sentence is None:
-        whole = ranks(blocks, right, columns=of_sentence is None)
-        of_photo = whole.rows if of_photo is None else of_photo
-        of_sentence = whole.columns if of_sentence is None else of_sentence
+        full = compute_ranks(blocks, positives, columns=of_sentence is None)
+        of_photo = full.rows if of_photo is None else of_photo
+        of_sentence = full.columns if of_sentence is None else of_sentence
     rankings = {
         "i2t": _ranking(of_photo, _lengths(i2t_shortlists, photos, sentences), np.arange(photos), photos),
         "t2i": _ranking(of_sentence, _lengths(t2i_shortlists, sentences, photos), owners, photos),
@@ -91,22 +296,22 @@ def recall_at_k(
         f"i2t: the photo's best sentence among {_among(i2t_shortlists, 'sentences')}; "
         f"t2i: the sentence's photo among {_among(t2i_shortlists, 'photos')}"
     )
-    return RetrievalResult(photos, _checked_ks(ks), rankings, protocol)
+    return RetrievalResult(photos, _check_ks(ks), rankings, protocol)
 
 
 def sentence_retrieval(
     scores: Scores, photo_of_sentence: npt.ArrayLike, ks: Sequence[int] = (1, 5, 10)
 ) -> RetrievalResult:
-    """Score sentence→sentence retrieval: each sentence asks for the others of its photo, never for itself.
+    """Compute recall@K and ranks of sentence→sentence retrieval: each sentence is a query for the others of its photo.
 
     Parameters
     ----------
     scores
-        Sentences × sentences, higher is better. The diagonal is not looked at, but must be finite.
+        Sentences × sentences, higher is better. The diagonal is ignored, but must be finite.
     photo_of_sentence
-        For each sentence the number of its photo. A sentence that is its photo's only one asks nothing.
+        Photo number of each sentence. The only sentence of a photo is not a query.
     ks
-        The Ks of R@K.
+        The K values of R@K.
 
     Examples
     --------
@@ -116,15 +321,15 @@ def sentence_retrieval(
     """
     blocks = as_blocks(scores)
     height, width = blocks.shape
-    photo = whole_numbers(photo_of_sentence, "photo_of_sentence")
+    photo = as_indices(photo_of_sentence, "photo_of_sentence")
     if height != width or len(photo) != width:
-        raise DeixisError(f"scores: {len(photo)} sentences need a square matrix, this is {height} × {width}")
-    photos, units = _numbered(photo)
-    right, self_pairs = _same_photo(units)
-    rank = ranks(blocks, right, self_pairs, columns=False).rows
+        raise DeixisError(f"scores: {len(photo)} sentences need a square matrix, not {height} × {width}")
+    photos, units = _number(photo)
+    positives, self_pairs = _same_photo(units)
+    rank = compute_ranks(blocks, positives, self_pairs, columns=False).rows
     ranking = _ranking(rank, np.full(height, width - 1), units, photos)
     protocol = "s2s: the best other sentence of the same photo among all sentences but the query"
-    return RetrievalResult(photos, _checked_ks(ks), {"s2s": ranking}, protocol)
+    return RetrievalResult(photos, _check_ks(ks), {"s2s": ranking}, protocol)
 
 
 def region_retrieval(
@@ -135,21 +340,21 @@ def region_retrieval(
     phrases: Sequence[str] | None = None,
     photo_of_region: npt.ArrayLike | None = None,
 ) -> RetrievalResult:
-    """Score region→phrase retrieval: each region asks for the phrases that were said of it.
+    """Compute recall@K and ranks of region→phrase retrieval.
 
     Parameters
     ----------
     scores
         Regions × phrases, higher is better.
     positives
-        Rows of (region, phrase), in any order. A phrase may be right for several regions.
+        Rows of (region, phrase), in any order. A phrase may belong to several regions.
     ks
-        The Ks of R@K.
+        The K values of R@K.
     phrases
-        The text of each column. With it, columns of the same text are the same answer: what is right for a region is
-        right wherever it is written again, so that "a man" of another photo does not stand in the way.
+        Text of each column. If passed, columns of the same text are the same answer, so that "a man" of another photo
+        is not wrong.
     photo_of_region
-        The photo of each region, by which intervals draw. Without it each region is drawn alone.
+        Photo of each region, the unit of the bootstrap. By default each region is a unit.
 
     Examples
     --------
@@ -161,18 +366,18 @@ def region_retrieval(
     regions, columns = blocks.shape
     pairs = np.asarray(positives)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise DeixisError("positives: rows of a region and a phrase are needed")
-    right = make_pairs(pairs[:, 0], pairs[:, 1], blocks.shape)
+        raise DeixisError("positives: must be rows of (region, phrase)")
+    cells = make_pairs(pairs[:, 0], pairs[:, 1], blocks.shape)
     if phrases is not None:
-        right = _wherever_written(right, phrases, blocks.shape)
+        cells = _with_equal_texts(cells, phrases, blocks.shape)
     photo = np.arange(regions) if photo_of_region is None else np.asarray(photo_of_region)
     if photo.shape != (regions,):
-        raise DeixisError(f"photo_of_region: {regions} regions need {regions} photos, not {photo.size}")
-    photos, units = _numbered(photo)
-    ranking = _ranking(ranks(blocks, right, columns=False).rows, np.full(regions, columns), units, photos)
+        raise DeixisError(f"photo_of_region: {photo.size} entries for {regions} regions")
+    photos, units = _number(photo)
+    ranking = _ranking(compute_ranks(blocks, cells, columns=False).rows, np.full(regions, columns), units, photos)
     same = "" if phrases is None else ", the same text being the same phrase"
     protocol = f"the region's best phrase among all phrases{same}"
-    return RetrievalResult(photos, _checked_ks(ks), {"": ranking}, protocol)
+    return RetrievalResult(photos, _check_ks(ks), {"": ranking}, protocol)
 
 
 def compare_retrieval(
@@ -198,7 +403,7 @@ def compare_retrieval(
 
 
 def nearest_photos(features: npt.ArrayLike, count: int = 100) -> IntArray:
-    """The `count` photos nearest to each photo by Euclidean distance, itself first: m-RNN's shortlists.
+    """Return the `count` nearest photos of each photo by Euclidean distance, itself first (m-RNN's shortlists).
 
     Examples
     --------
@@ -207,12 +412,12 @@ def nearest_photos(features: npt.ArrayLike, count: int = 100) -> IntArray:
     """
     vectors = np.asarray(features, dtype=np.float64)
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise DeixisError("features: one row of finite numbers for each photo is needed")
+        raise DeixisError("features: must be one row of finite numbers per photo")
     if not 1 <= count <= len(vectors):
-        raise DeixisError(f"a shortlist of {count} cannot be had from {len(vectors)} photos")
+        raise DeixisError(f"count: cannot list {count} of {len(vectors)} photos")
     lengths = np.einsum("ij,ij->i", vectors, vectors)
     nearest = np.empty((len(vectors), count), dtype=np.int64)
-    step = max(1, _CELLS_AT_ONCE // len(vectors))
+    step = max(1, _CELLS_PER_BATCH // len(vectors))
     for begin in range(0, len(vectors), step):
         distance = lengths - 2 * vectors[begin : begin + step] @ vectors.T
         own = np.arange(len(distance))
@@ -221,18 +426,18 @@ def nearest_photos(features: npt.ArrayLike, count: int = 100) -> IntArray:
     return nearest
 
 
-def sentences_of(photo_lists: Sequence[npt.ArrayLike], photo_of_sentence: npt.ArrayLike) -> list[IntArray]:
-    """Lists of photos as lists of their sentences: shortlists for `recall_at_k`.
+def sentence_shortlists(photo_lists: Sequence[npt.ArrayLike], photo_of_sentence: npt.ArrayLike) -> list[IntArray]:
+    """Convert lists of photos to lists of their sentences: shortlists for `recall_at_k`.
 
     Examples
     --------
-    >>> [each.tolist() for each in sentences_of([[1, 0]], [0, 1, 0])]
+    >>> [each.tolist() for each in sentence_shortlists([[1, 0]], [0, 1, 0])]
     [[1, 0, 2]]
     """
-    own = pairs_of(photo_of_sentence)
+    own = positive_pairs(photo_of_sentence)
     found = []
     for at, photos in enumerate(photo_lists):
-        listed = whole_numbers(photos, f"list {at}")
+        listed = as_indices(photos, f"list {at}")
         begins, ends = np.searchsorted(own.rows, listed), np.searchsorted(own.rows, listed, side="right")
         pieces = [own.columns[begin:end] for begin, end in zip(begins, ends, strict=True)]
         found.append(np.concatenate(pieces) if pieces else listed)
@@ -242,11 +447,11 @@ def sentences_of(photo_lists: Sequence[npt.ArrayLike], photo_of_sentence: npt.Ar
 def _owners(
     photo_of_sentence: npt.ArrayLike | None, captions_per_photo: int | None, photos: int, sentences: int
 ) -> IntArray:
-    """The photo of each sentence, from whichever way the caller said it."""
+    """The photo of each sentence."""
     if photo_of_sentence is not None and captions_per_photo is not None:
-        raise DeixisError("give photo_of_sentence or captions_per_photo, not both")
+        raise DeixisError("pass photo_of_sentence or captions_per_photo, not both")
     if photo_of_sentence is not None:
-        owners = whole_numbers(photo_of_sentence, "photo_of_sentence")
+        owners = as_indices(photo_of_sentence, "photo_of_sentence")
         if len(owners) != sentences:
             raise DeixisError(f"photo_of_sentence: {len(owners)} entries for {sentences} columns of scores")
         return owners
@@ -254,17 +459,17 @@ def _owners(
     if each < 1 or photos * each != sentences:
         raise DeixisError(
             f"scores: {photos} × {sentences} are not {photos} photos with {each} "
-            f"{'caption' if each == 1 else 'captions'} each; say which with photo_of_sentence or captions_per_photo"
+            f"{'caption' if each == 1 else 'captions'} each; pass photo_of_sentence or captions_per_photo"
         )
     return np.arange(sentences) // each
 
 
 def _ranking(rank: FloatArray, candidates: IntArray, units: IntArray, photos: int) -> Ranking:
-    """The queries that have a right answer."""
-    asks = ~np.isnan(rank)
-    if not asks.any():
-        raise DeixisError("no query has a right answer")
-    return Ranking(rank[asks], candidates[asks], units[asks], photos, int((~asks).sum()))
+    """The queries that have a correct answer."""
+    scored = ~np.isnan(rank)
+    if not scored.any():
+        raise DeixisError("no query has a correct answer")
+    return Ranking(rank[scored], candidates[scored], units[scored], photos, int((~scored).sum()))
 
 
 def _lengths(shortlists: Sequence[npt.ArrayLike] | None, queries: int, candidates: int) -> IntArray:
@@ -277,39 +482,39 @@ def _among(shortlists: Sequence[npt.ArrayLike] | None, candidates: str) -> str:
     return f"all {candidates}" if shortlists is None else f"the {candidates} of its own shortlist"
 
 
-def _checked_ks(ks: Sequence[int]) -> tuple[int, ...]:
+def _check_ks(ks: Sequence[int]) -> tuple[int, ...]:
     if not ks or any(isinstance(k, bool) or int(k) != k or k < 1 for k in ks):
-        raise DeixisError(f"ks: whole numbers from 1 are needed, not {tuple(ks)}")
+        raise DeixisError(f"ks: must be positive integers, not {tuple(ks)}")
     return tuple(sorted({int(k) for k in ks}))
 
 
-def _numbered(labels: npt.NDArray[np.generic]) -> tuple[int, IntArray]:
-    """Labels as numbers from 0, and how many there are."""
+def _number(labels: npt.NDArray[np.generic]) -> tuple[int, IntArray]:
+    """The number of distinct labels, and the labels as numbers from 0."""
     distinct, numbers = np.unique(labels, return_inverse=True)
     return len(distinct), numbers
 
 
 def _same_photo(photo: IntArray) -> tuple[Pairs, Pairs]:
-    """The pairs of different sentences of one photo, and each sentence with itself."""
+    """Pairs of different sentences of one photo, and pairs of each sentence with itself."""
     order = np.argsort(photo, kind="stable")
     size = np.bincount(photo)
     first = np.cumsum(size) - size
     partners = size[photo[order]]
     row = np.repeat(order, partners)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(partners) - partners, partners)
-    column = order[first[photo[row]] + place]
+    partner = np.arange(len(row)) - np.repeat(np.cumsum(partners) - partners, partners)
+    column = order[first[photo[row]] + partner]
     shape, sentence = (len(photo), len(photo)), np.arange(len(photo))
     other = row != column
     return make_pairs(row[other], column[other], shape), make_pairs(sentence, sentence, shape)
 
 
-def _wherever_written(right: Pairs, phrases: Sequence[str], shape: tuple[int, int]) -> Pairs:
-    """The right pairs, and those with a column of the same text."""
+def _with_equal_texts(positives: Pairs, phrases: Sequence[str], shape: tuple[int, int]) -> Pairs:
+    """The positive pairs, extended to all columns of the same text."""
     if len(phrases) != shape[1]:
         raise DeixisError(f"phrases: {len(phrases)} texts for {shape[1]} columns of scores")
     columns_of: dict[str, list[int]] = {}
     for column, text in enumerate(phrases):
         columns_of.setdefault(text, []).append(column)
-    written = [columns_of[phrases[column]] for column in right.columns]
-    rows = np.repeat(right.rows, [len(each) for each in written])
-    return make_pairs(rows, np.concatenate(written), shape)
+    equal = [columns_of[phrases[column]] for column in positives.columns]
+    rows = np.repeat(positives.rows, [len(each) for each in equal])
+    return make_pairs(rows, np.concatenate(equal), shape)

@@ -1,84 +1,83 @@
-"""Which of the eight Entities types a noun phrase has, by dictionary; and which phrases no picture can show.
+"""Dictionary of the Flickr30k Entities types of noun phrases, and the rules for non-visual phrases. English only.
 
-The dictionary goes by the head (the last word of a chunk), corrected by the last two words where those are known to
-differ ("a rock star"). A head that was never seen is tried as its singular or plural and as a compound ("undershirts"
-ends in "shirts"); otherwise it is 'other'. The words come from counts over the typed mentions of Flickr30k Entities;
-the lists of colours, pronouns and non-visual words are here to read. English only.
+The type depends on the head (the last word of a chunk), or on the last two words where they have a different type ("a
+rock star"). An unknown head is tried as its singular or plural and as a compound ("undershirts" ends in "shirts");
+otherwise the type is 'other'. The dictionary is counted from the typed mentions of Flickr30k Entities.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from deixis.data.records import NOT_VISUAL
-from deixis.errors import DeixisError
+from deixis.storage.artifacts import Artifact, Storable
+
+SHIPPED = Path(__file__).parent / "models" / "entity_types"
 
 Types = tuple[str, ...]
 
 
-def _listed(words: str) -> frozenset[str]:
+def _words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-PRONOUNS = _listed(
+PRONOUNS = _words(
     """
     i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself
     we us our ours ourselves they them their theirs themselves themself
     that this these those there who whom whose which what both another
     """
 )
-"""A chunk that ends in one of these ("one of them", "who") points at something only through another phrase."""
+"""A chunk that ends in one of these ("one of them", "who") refers to another phrase."""
 
-NON_VISUAL_HEADS = _listed(
+NON_VISUAL_HEADS = _words(
     "background foreground air ground distance direction directions side sides trick tricks jump fun"
 )
-"""Heads that are common in captions and that Entities counts as nothing a box could show."""
+"""Heads that are common in captions and that Entities marks as not visual."""
 
 NON_VISUAL_PHRASES = frozenset({("the", "camera"), ("each", "other")})
-"""Whole chunks of that kind, whose head may well be visible elsewhere ("a camera")."""
+"""Non-visual chunks whose head may be visible in other chunks ("a camera")."""
 
-COLOURS = _listed(
+COLOURS = _words(
     """
     red orange yellow green blue purple violet pink brown black white gray grey beige tan khaki maroon burgundy crimson
     scarlet magenta turquoise teal cyan aqua navy indigo lavender lilac gold golden silver
     """
 )
-"""Colours that are not, on their own, more often a thing ("cream", "mustard")."""
+"""Colours, without words that are more often a thing ("cream", "mustard")."""
 
-_BESIDE_COLOURS = _listed("all light dark bright pale solid neon pastel and & , or")
+_BESIDE_COLOURS = _words("all light dark bright pale solid neon pastel and & , or")
 
-# Where going by the head is plainly wrong.
-_CORRECTED: Mapping[tuple[str, str], Types] = {
+# Phrases whose type the head does not give.
+_CORRECTIONS: Mapping[tuple[str, str], Types] = {
     ("hot", "dog"): ("other",),
     ("hot", "dogs"): ("other",),
     ("wine", "glasses"): ("other",),
     ("beer", "glasses"): ("other",),
 }
 
-_SHORTEST_PART = 5
+_MIN_COMPOUND_PART = 5
 _PEOPLE_ENDINGS = ("man", "men", "woman", "women")
-_PAIR_SEEN_AT_LEAST = 2
+_MIN_PAIR_COUNT = 2
 
 
 @dataclass(frozen=True)
-class EntityTypes:
-    """A dictionary of heads and of last two words, each with its types.
+class EntityTypes(Storable):
+    """A dictionary from heads and from pairs of last words to entity types.
 
     Attributes
     ----------
     heads
         Types by the last word of a phrase, in lower case.
     pairs
-        Types by the last two words, where they differ from those of the last word alone.
+        Types by the last two words, if they differ from those of the last word.
     about
-        What the dictionary was counted from.
+        The data that the dictionary was counted from.
 
     Examples
     --------
@@ -86,18 +85,20 @@ class EntityTypes:
     ('people',)
     """
 
+    KIND: ClassVar[str] = "entity-types"
+
     heads: Mapping[str, Types]
     pairs: Mapping[tuple[str, str], Types]
     about: Mapping[str, Any]
 
     @classmethod
     def shipped(cls) -> EntityTypes:
-        """The dictionary that comes with the package, loaded once."""
+        """The dictionary of the package, loaded once."""
         return _shipped()
 
     @classmethod
     def from_phrases(cls, phrases: Iterable[tuple[Sequence[str], Types]], about: Mapping[str, Any]) -> EntityTypes:
-        """Count phrases (their words, their types) and keep the commonest types of each ending.
+        """Build a dictionary from phrases (words, types) with the most frequent types of each ending.
 
         Examples
         --------
@@ -114,16 +115,16 @@ class EntityTypes:
             by_head.setdefault(head, Counter())[types] += 1
             if before:
                 by_pair.setdefault((before[-1], head), Counter())[types] += 1
-        heads = {head: _commonest(counts) for head, counts in sorted(by_head.items())}
+        heads = {head: _most_frequent(counts) for head, counts in sorted(by_head.items())}
         pairs = {
-            pair: _commonest(counts)
+            pair: _most_frequent(counts)
             for pair, counts in sorted(by_pair.items())
-            if counts.total() >= _PAIR_SEEN_AT_LEAST and _commonest(counts) != heads[pair[1]]
+            if counts.total() >= _MIN_PAIR_COUNT and _most_frequent(counts) != heads[pair[1]]
         }
         return cls(heads, pairs, about)
 
     def types_of(self, words: Sequence[str]) -> Types:
-        """The types of a phrase, empty for one that is not visual.
+        """Return the types of a phrase; empty for a non-visual phrase.
 
         Parameters
         ----------
@@ -133,7 +134,7 @@ class EntityTypes:
         Returns
         -------
         tuple of str
-            Of `deixis.data.records.ENTITY_TYPES`; more than one where a thing may be either ("the bus" is a vehicle
+            From `deixis.data.records.ENTITY_TYPES`; more than one if the phrase is ambiguous ("the bus" is a vehicle
             and a scene).
 
         Examples
@@ -148,30 +149,39 @@ class EntityTypes:
         if is_colour(lower):
             return ("clothing",)
         pair = (lower[-2] if len(lower) > 1 else "", lower[-1])
-        return _CORRECTED.get(pair) or self.pairs.get(pair) or self._types_of_head(lower[-1])
+        return _CORRECTIONS.get(pair) or self.pairs.get(pair) or self._types_of_head(lower[-1])
 
     def _types_of_head(self, head: str) -> Types:
         known = self.heads
         spellings = [head, head.removesuffix("s"), head.removesuffix("es"), head + "s"]
         # The longest ending first; the word itself is among the spellings.
-        spellings += [head[cut:] for cut in range(1, len(head) - _SHORTEST_PART + 1)]
+        spellings += [head[cut:] for cut in range(1, len(head) - _MIN_COMPOUND_PART + 1)]
         for spelling in spellings:
             if spelling in known:
                 return known[spelling]
         return ("people",) if head.endswith(_PEOPLE_ENDINGS) else ("other",)
 
-    def save(self, path: Path) -> None:
-        """Write the dictionary as JSON, words listed by their types."""
-        listed: dict[str, dict[str, list[str]]] = {}
+    def to_artifact(self) -> Artifact:
+        """The dictionary, grouped by types."""
+        groups: dict[str, dict[str, list[str]]] = {}
         for ending, types in [*self.heads.items(), *((" ".join(pair), types) for pair, types in self.pairs.items())]:
             kind = "pairs" if " " in ending else "heads"
-            listed.setdefault("/".join(types), {"heads": [], "pairs": []})[kind].append(ending)
-        content = {"about": dict(self.about), "types": dict(sorted(listed.items()))}
-        path.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+            groups.setdefault("/".join(types), {"heads": [], "pairs": []})[kind].append(ending)
+        return Artifact(self.KIND, {"types": dict(sorted(groups.items()))}, provenance=dict(self.about))
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        heads: dict[str, Types] = {}
+        pairs: dict[tuple[str, str], Types] = {}
+        for joined, group in artifact.settings["types"].items():
+            types = tuple(joined.split("/"))
+            heads.update(dict.fromkeys(group["heads"], types))
+            pairs.update({(pair.split(" ")[0], pair.split(" ")[1]): types for pair in group["pairs"]})
+        return cls(heads, pairs, artifact.provenance)
 
 
 def is_visual(words: Sequence[str]) -> bool:
-    """Whether a phrase, in lower case, may name something that a picture can show.
+    """Return whether a lower-case phrase can name something visible.
 
     Examples
     --------
@@ -182,7 +192,7 @@ def is_visual(words: Sequence[str]) -> bool:
 
 
 def is_colour(words: Sequence[str]) -> bool:
-    """Whether a phrase, in lower case, is only a colour: "a man in dark blue" wears something.
+    """Return whether a lower-case phrase is only a colour, which then stands for clothing ("a man in dark blue").
 
     Examples
     --------
@@ -192,21 +202,10 @@ def is_colour(words: Sequence[str]) -> bool:
     return words[-1] in COLOURS and all(word in COLOURS or word in _BESIDE_COLOURS for word in words)
 
 
-def _commonest(counts: Counter[Types]) -> Types:
+def _most_frequent(counts: Counter[Types]) -> Types:
     return max(counts, key=lambda types: (counts[types], types))
 
 
 @cache
 def _shipped() -> EntityTypes:
-    file = files("deixis.language") / "models" / "entity_types.json"
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DeixisError(f"{file}: the dictionary of types is not there; install deixis again ({error})") from None
-    heads: dict[str, Types] = {}
-    pairs: dict[tuple[str, str], Types] = {}
-    for joined, listed in content["types"].items():
-        types = tuple(joined.split("/"))
-        heads.update(dict.fromkeys(listed["heads"], types))
-        pairs.update({(pair.split(" ")[0], pair.split(" ")[1]): types for pair in listed["pairs"]})
-    return EntityTypes(heads, pairs, content["about"])
+    return EntityTypes.load(SHIPPED)

@@ -1,13 +1,13 @@
-"""Who does what to whom: entity–relation–entity tuples and subject–verb phrases from constituency trees.
+"""Relations between entities, and subjects with their verbs, from constituency trees. English only.
 
 After Fidler, Sharma and Urtasun (CVPR 2013), as Flickr30k Entities (§3.1) augments its phrases: from a prepositional or
-verb phrase one goes up to a clause or noun phrase; what stands to the left there is the first entity, and the noun
-phrases inside the relational phrase are the second. "a dog in a field barking at a cat" gives (a dog, in, a field),
-(a dog, barking at, a cat) and (a dog, barking). English only.
+verb phrase, go up to a clause or noun phrase; the noun phrase to the left is the first entity, and the noun phrases
+inside the relational phrase are the second. "a dog in a field barking at a cat" gives (a dog, in, a field),
+(a dog, barking at, a cat) and (a dog, barking).
 
-Choices that the papers leave open: forms of *be* are no relation of their own (``is barking at`` is *barking at*,
-``is above`` is *above*); of a coordination on the left all is one entity, on the right each part is one; what a noun
-is of belongs to it (*a group of people*); *front*, *top*, *back* and the like before *of* belong to the relation
+Choices that the papers leave open: forms of *be* are not part of a relation (``is barking at`` is *barking at*,
+``is above`` is *above*); a coordination on the left is one entity, on the right each part is one; an *of* phrase
+belongs to its noun (*a group of people*); *front*, *top*, *back* and similar nouns before *of* belong to the relation
 (*in front of*).
 """
 
@@ -20,27 +20,25 @@ from deixis.data.records import Mention
 from deixis.language.trees import Tree
 from deixis.tokens import Token, words
 
-__all__ = ["Entity", "Relation", "relations"]
-
 _CLAUSES = frozenset(["S", "SINV", "SQ", "FRAG", "NP", "X"])
 _LEADING = frozenset(["PP", "ADVP", "ADJP", "PRT"])
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being", "'s", "'re", "am"])
 _NEVER_VERBS = frozenset(["TO", "MD", "RB", "CC", "DT", "IN", "RP", "CD", ",", ".", ":", "``", "''"])
-_PLACE_NOUNS = frozenset(["front", "top", "back", "side", "middle", "midst", "search", "spite", "need"])
+_LOCATION_NOUNS = frozenset(["front", "top", "back", "side", "middle", "midst", "search", "spite", "need"])
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Some tokens of the sentence that name something, or a relation.
+    """Tokens of the sentence that name a thing or a relation.
 
     Attributes
     ----------
     tokens
-        In the order of the sentence; between those of a relation others may stand (*holds* … *in*).
+        In order; those of a relation need not be adjacent (*holds* … *in*).
     start, end
-        From the first token to the last, counted from 0, end exclusive.
+        Token span from the first to the last token, end exclusive.
     mentions
-        The mentions that it holds, where mentions were given.
+        The mentions inside it, if mentions were passed.
     """
 
     tokens: tuple[Token, ...]
@@ -50,13 +48,13 @@ class Entity:
 
     @property
     def text(self) -> str:
-        """Its tokens as written, with a space between them."""
+        """The tokens, joined by spaces."""
         return " ".join(token.text for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """An entity, its relation, and the other entity; the last is None where it is a subject with its verb."""
+    """An entity, its relation, and the second entity; the latter is None for a subject with its verb."""
 
     first: Entity
     relation: Entity
@@ -64,7 +62,7 @@ class Relation:
 
     @property
     def parts(self) -> tuple[Entity, ...]:
-        """The two or three parts."""
+        """The first entity, the relation, and the second entity if there is one."""
         return (self.first, self.relation, self.second) if self.second else (self.first, self.relation)
 
     @property
@@ -74,26 +72,25 @@ class Relation:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The augmented phrase as vocabularies and text features count it: lower case, no punctuation."""
+        """The augmented phrase in lower case without punctuation, as vocabularies and text features use it."""
         return tuple(word for part in self.parts for word in words(part.tokens))
 
     @property
     def mentions(self) -> tuple[Mention, ...]:
-        """The mentions of both entities: the boxes of their chains together are those of the phrase."""
+        """The mentions of both entities; the box of the phrase is the union of their boxes."""
         return self.first.mentions + (self.second.mentions if self.second else ())
 
 
 def relations(tree: Tree, mentions: Sequence[Mention] | None = None) -> list[Relation]:
-    """Find the relations that a tree holds, in the order of the sentence.
+    """Find the relations of a tree, in the order of the sentence.
 
     Parameters
     ----------
     tree
-        Of a sentence, with the characters of the sentence that the mentions are of.
+        Tree of the sentence that contains the mentions.
     mentions
-        If given, entities are the mentions inside the noun phrases found, and what has no mention is left out. Whoever
-        makes a training set gives the mentions that have a box: the box of a relation is then the union of those of
-        its `mentions`.
+        If passed, entities are the mentions inside the noun phrases, and relations without mentions are left out. For
+        training data, pass the mentions that have a box.
 
     Examples
     --------
@@ -105,32 +102,32 @@ def relations(tree: Tree, mentions: Sequence[Mention] | None = None) -> list[Rel
     ['a dog in a field', 'a dog barking', 'a dog barking at a cat']
     """
     parents = {id(child): node for node in tree.nodes() for child in node.children}
-    among = None if mentions is None else _Mentions(mentions, tree)
-    read = (_relation(*found, among) for node in tree.phrases() for found in _read(node, parents))
-    return sorted(dict.fromkeys(made for made in read if made is not None), key=_place)
+    by_words = None if mentions is None else _Mentions(mentions, tree)
+    found = (_relation(*parts, by_words) for node in tree.phrases() for parts in _find(node, parents))
+    return sorted(dict.fromkeys(relation for relation in found if relation is not None), key=_position)
 
 
-def _place(relation: Relation) -> tuple[int, int, int]:
+def _position(relation: Relation) -> tuple[int, int, int]:
     second = relation.second
     return relation.relation.start, second.start if second else 0, relation.first.start
 
 
 _Found = tuple[list[Tree], list[Tree], list[Tree] | None]
-"""The leaves of the subject, of the relation and of the other entity."""
+"""The leaves of the subject, of the relation and of the second entity."""
 
 
-def _read(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
+def _find(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
     """The relations of one relational phrase."""
     if node.label == "VP":
-        yield from _of_verb_phrase(node, parents)
+        yield from _find_in_verb_phrase(node, parents)
     elif node.label == "PP" and not _is_of(node) and not _in_verb_phrase(node, parents):
         subject = _subject(node, parents)
         if subject:
-            for words, target in _led(node):
+            for words, target in _targets(node):
                 yield subject, words, target
 
 
-def _of_verb_phrase(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
+def _find_in_verb_phrase(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
     verb = _verb(node)
     subject = _subject(node, parents)
     if verb is None or not subject:
@@ -146,17 +143,17 @@ def _of_verb_phrase(node: Tree, parents: dict[int, Tree]) -> Iterator[_Found]:
                 yield subject, words, target
         elif child.label in ("PP", "ADVP", "ADJP"):
             before = subject if not there else _noun_before(child, node)
-            for led, target in _led(child):
+            for led, target in _targets(child):
                 if before:
                     yield before, words + led, target
 
 
 def _verb(node: Tree) -> Tree | None:
-    """The main verb of a verb phrase; None where that is in a verb phrase inside it."""
+    """The main verb of a verb phrase; None if it is in an inner verb phrase."""
     if any(child.label == "VP" for child in node.children):
         return None
     words = [child for child in node.children if child.is_leaf and child.label not in _NEVER_VERBS]
-    # A tag may be wrong where the phrase is right: "a dog (VP (NN wrestling))".
+    # The tag may be wrong although the phrase is right: "a dog (VP (NN wrestling))".
     return next((word for word in words if word.label.startswith("VB")), words[0] if words else None)
 
 
@@ -167,7 +164,7 @@ def _particles(node: Tree, verb: Tree) -> list[Tree]:
 
 
 def _leading_verbs(node: Tree, parents: dict[int, Tree]) -> list[Tree]:
-    """What an infinitive hangs on: *trying to* before *catch*."""
+    """The verb that governs an infinitive: *trying to* before *catch*."""
     above = parents.get(id(node))
     marker = [child for child in above.children if child.label == "TO"] if above and above.label == "VP" else []
     clause = parents.get(id(above))
@@ -179,7 +176,7 @@ def _leading_verbs(node: Tree, parents: dict[int, Tree]) -> list[Tree]:
 
 
 def _in_verb_phrase(node: Tree, parents: dict[int, Tree]) -> bool:
-    """Whether the words before it are read together with it: its parent is a verb phrase or another preposition's."""
+    """Whether it is read together with the words before it, as part of a verb phrase or of another preposition."""
     parent = parents.get(id(node))
     while parent is not None and parent.label in _LEADING:
         if not _is_coordination(parent):
@@ -189,7 +186,7 @@ def _in_verb_phrase(node: Tree, parents: dict[int, Tree]) -> bool:
 
 
 def _subject(node: Tree, parents: dict[int, Tree]) -> list[Tree]:
-    """Go up until something named stands to the left."""
+    """Go up until there is a noun phrase to the left."""
     parent = parents.get(id(node))
     while parent is not None:
         if parent.label in _CLAUSES:
@@ -220,7 +217,7 @@ def _noun_before(child: Tree, parent: Tree) -> list[Tree]:
 
 
 def _named(node: Tree) -> list[Tree]:
-    """The words of a noun phrase without what is said about it: *a dog* of *a dog in a field*."""
+    """The words of a noun phrase without modifiers after it: *a dog* of *a dog in a field*."""
     while node.children and node.children[0].label == "NP" and not _is_coordination(node):
         first, *others = node.children
         if first.children and first.children[-1].label == "POS":
@@ -257,7 +254,7 @@ def _is_coordination(node: Tree) -> bool:
 
 
 def _parts(node: Tree) -> list[list[Tree]]:
-    """The entities of a noun phrase: one, or those that are coordinated."""
+    """The entities of a noun phrase: one, or several if coordinated."""
     while not _is_coordination(node) and node.children and node.children[0].label == "NP" and len(node.children) > 1:
         if _is_of(node.children[1]):
             return [_named(node)]
@@ -267,36 +264,36 @@ def _parts(node: Tree) -> list[list[Tree]]:
     return [_named(node)]
 
 
-def _led(node: Tree) -> Iterator[tuple[list[Tree], list[Tree]]]:
-    """The entities that a prepositional phrase leads to, each with the words that lead there."""
-    waiting: list[tuple[Tree, list[Tree]]] = [(node, [])]
-    while waiting:
-        at, before = waiting.pop(0)
+def _targets(node: Tree) -> Iterator[tuple[list[Tree], list[Tree]]]:
+    """The entities of a prepositional phrase, each with the words before it."""
+    queue: list[tuple[Tree, list[Tree]]] = [(node, [])]
+    while queue:
+        at, before = queue.pop(0)
         if _is_coordination(at):
-            waiting = [(child, before) for child in at.children if child.label in _LEADING] + waiting
+            queue = [(child, before) for child in at.children if child.label in _LEADING] + queue
             continue
         words = list(before)
         for child in at.children:
             if child.is_leaf:
                 words.append(child)
             elif child.label in _LEADING:
-                waiting.append((child, list(words)))
+                queue.append((child, list(words)))
                 words += [word for word in child.leaves() if not any(n.label == "NP" for n in child.phrases())]
             elif child.label == "NP":
-                through = _place_noun(child)
-                if through is not None:
-                    waiting.append((through, words + list(child.children[0].leaves())))
+                of_phrase = _location_noun_phrase(child)
+                if of_phrase is not None:
+                    queue.append((of_phrase, words + list(child.children[0].leaves())))
                 else:
                     yield from ((words, part) for part in _parts(child))
                 break
 
 
-def _place_noun(node: Tree) -> Tree | None:
-    """The ``of`` phrase of *front of the house*."""
+def _location_noun_phrase(node: Tree) -> Tree | None:
+    """The ``of`` phrase after a location noun, as in *front of the house*."""
     if len(node.children) < 2 or not _is_of(node.children[1]):
         return None
     nouns = [(word.word or "").lower() for word in node.children[0].leaves()]
-    return node.children[1] if nouns[-1] in _PLACE_NOUNS and len(nouns) == 1 else None
+    return node.children[1] if nouns[-1] in _LOCATION_NOUNS and len(nouns) == 1 else None
 
 
 def _relation(
@@ -309,30 +306,30 @@ def _relation(
     first, second = mentions.entity(subject), mentions.entity(target) if target else None
     if first is None or (target and second is None):
         return None
-    made = Relation(first, _spanning(words), second)
-    return None if _meet(made) else made
+    relation = Relation(first, _spanning(words), second)
+    return None if _parts_overlap(relation) else relation
 
 
 class _Mentions:
-    """The mentions of a sentence, and which of them some words of it name."""
+    """Finds the mentions of some words of a sentence."""
 
     def __init__(self, mentions: Sequence[Mention], tree: Tree) -> None:
         self._mentions = sorted(mentions, key=lambda mention: mention.start)
         self._leaves = list(tree.leaves())
 
     def entity(self, words: list[Tree]) -> Entity | None:
-        """From the first to the last mention inside these words; or the mention that these words are inside of."""
+        """From the first to the last mention inside these words; or the mention that contains these words."""
         begin, end = words[0].char_start, words[-1].char_end
-        held = [mention for mention in self._mentions if begin <= mention.start and mention.end <= end]
-        held = held or [mention for mention in self._mentions if mention.start <= begin and end <= mention.end]
-        if not held:
+        inside = [mention for mention in self._mentions if begin <= mention.start and mention.end <= end]
+        inside = inside or [mention for mention in self._mentions if mention.start <= begin and end <= mention.end]
+        if not inside:
             return None
-        begin, end = held[0].start, held[-1].end
-        return _spanning([leaf for leaf in self._leaves if begin <= leaf.char_start and leaf.char_end <= end], held)
+        begin, end = inside[0].start, inside[-1].end
+        return _spanning([leaf for leaf in self._leaves if begin <= leaf.char_start and leaf.char_end <= end], inside)
 
 
-def _meet(relation: Relation) -> bool:
-    """Whether parts share a token, as those of a relation inside of one mention do (*the man in black*)."""
+def _parts_overlap(relation: Relation) -> bool:
+    """Whether parts share a token, as in a relation inside one mention (*the man in black*)."""
     taken = [token for part in relation.parts for token in part.tokens]
     return len(set(taken)) < len(taken)
 

@@ -1,8 +1,6 @@
-"""A sentence as every model takes it: cut into tokens, tagged, chunked and parsed, each at most once.
+"""`Sentence`: an English sentence that is tokenized, tagged, chunked and parsed on demand, each at most once.
 
-A `Sentence` does each of these when it is first asked for and keeps the answer. A `Phrase` is a span of a sentence, and
-the whole sentence is the phrase that spans all of it. English only: of other languages every step makes something, but
-nothing is promised.
+A `Phrase` is a span of a sentence; `Sentence.whole` is the phrase that spans all of it.
 """
 
 from __future__ import annotations
@@ -13,29 +11,27 @@ from functools import cached_property
 
 from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
-from deixis.files.progress import OnProgress, silent
-from deixis.language.chunks import Chunker, Span
+from deixis.language.chunker import Chunker, Span
 from deixis.language.entity_types import EntityTypes
 from deixis.language.parser import Parser, parse
 from deixis.language.relations import Relation, relations
 from deixis.language.tagger import tag
 from deixis.language.trees import Tree, read_tree
+from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import Token, tokenize, words
-
-__all__ = ["Phrase", "Sentence", "parse_together"]
 
 
 class Sentence:
-    """An English sentence, with all that is found in it.
+    """An English sentence with its tokens, tags, noun phrases and constituency tree.
 
     Parameters
     ----------
     text : str
-        The sentence as given. Offsets are in its Unicode code points.
+        The text of the sentence. Offsets are in Unicode code points.
     tokens : sequence of Token, optional
-        Its tokens where they are known; otherwise the text is tokenised.
+        The tokens if known; otherwise the text is tokenized.
     tree : str, optional
-        Its constituency tree in brackets where the data has one; otherwise the text is parsed.
+        The bracketed constituency tree if known; otherwise the text is parsed.
 
     Examples
     --------
@@ -48,18 +44,18 @@ class Sentence:
 
     def __init__(self, text: str, tokens: Sequence[Token] | None = None, tree: str | None = None) -> None:
         self.text = text
-        self._given_tree = tree
+        self._tree_text = tree
         if tokens is not None:
             self.tokens = tuple(tokens)
 
     @classmethod
-    def of_caption(cls, caption: Caption) -> Sentence:
-        """The sentence of a data set's caption, with the caption's own tokens and, where it has one, its own tree.
+    def from_caption(cls, caption: Caption) -> Sentence:
+        """Create the sentence of a caption, with its tokens and its tree if it has one.
 
         Examples
         --------
         >>> caption = Caption.from_text("A dog runs.", (Mention(0, 5, "1", ("animals",)),))
-        >>> sentence = Sentence.of_caption(caption)
+        >>> sentence = Sentence.from_caption(caption)
         >>> [sentence.phrase_of(mention).words for mention in caption.mentions]
         [('a', 'dog')]
         """
@@ -67,37 +63,37 @@ class Sentence:
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Penn Treebank tokens with their places in the text."""
+        """Penn Treebank tokens with their offsets in the text."""
         return tuple(tokenize(self.text))
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The tokens as vocabularies and text features count them: lower case, no punctuation."""
+        """The lower-case tokens without punctuation, as vocabularies and text features use them."""
         return tuple(words(self.tokens))
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
-        """A part of speech for each token, by the tagger. The leaves of the tree carry the parser's own."""
+        """Part of speech of each token, by the tagger. The leaves of the tree have those of the parser."""
         return tuple(tag(self._texts))
 
     @cached_property
     def chunks(self) -> tuple[Span, ...]:
-        """All noun phrases, non-recursive, as spans of the tokens; pronouns and what is not visual included."""
+        """All noun phrase chunks as token spans, including pronouns and non-visual phrases."""
         return tuple(Chunker.shipped().chunks(self._texts, self.tags))
 
     @cached_property
     def phrases(self) -> tuple[Phrase, ...]:
-        """The noun phrases that name something visible, with their types, in the order of the sentence."""
+        """The visual noun phrases with their types, in order."""
         types_of = EntityTypes.shipped().types_of
         typed = ((start, end, types_of(self._texts[start:end])) for start, end in self.chunks)
         return tuple(Phrase(self, start, end, types) for start, end, types in typed if types)
 
     @cached_property
     def tree(self) -> Tree:
-        """The constituency tree: the one that was given, or the parser's."""
-        if self._given_tree is None:
+        """The constituency tree: the one that was passed, or that of the parser."""
+        if self._tree_text is None:
             return parse(self.tokens)
-        return read_tree(self._given_tree, self.tokens, name=f"the tree of {self.text!r}")
+        return read_tree(self._tree_text, self.tokens, name=f"the tree of {self.text!r}")
 
     @property
     def whole(self) -> Phrase:
@@ -105,7 +101,7 @@ class Sentence:
         return Phrase(self, 0, len(self.tokens))
 
     def relations(self, mentions: Sequence[Mention] | None = None) -> list[Relation]:
-        """Who does what to whom, from the tree; see `deixis.language.relations.relations`.
+        """Return the relations between entities; see `deixis.language.relations.relations`.
 
         Examples
         --------
@@ -115,12 +111,12 @@ class Sentence:
         return relations(self.tree, mentions)
 
     def phrase(self, start: int, end: int, types: tuple[str, ...] = ()) -> Phrase:
-        """The phrase of all tokens that the code points from `start` to `end` touch.
+        """Return the phrase of all tokens that overlap the code points from `start` to `end`.
 
         Raises
         ------
         DeixisError
-            Where these are not in the sentence, or touch no token of it.
+            If the range is outside the sentence or overlaps no token.
 
         Examples
         --------
@@ -128,14 +124,14 @@ class Sentence:
         'dog'
         """
         if not 0 <= start <= end <= len(self.text):
-            raise DeixisError(f"{self.text!r}: no code points from {start} to {end} in {len(self.text)}")
-        touched = [i for i, token in enumerate(self.tokens) if token.start < end and start < token.end]
-        if not touched:
-            raise DeixisError(f"{self.text!r}: no token from {start} to {end}")
-        return Phrase(self, touched[0], touched[-1] + 1, types)
+            raise DeixisError(f"{self.text!r}: offsets {start} to {end} are outside the sentence")
+        overlapping = [i for i, token in enumerate(self.tokens) if token.start < end and start < token.end]
+        if not overlapping:
+            raise DeixisError(f"{self.text!r}: no token at offsets {start} to {end}")
+        return Phrase(self, overlapping[0], overlapping[-1] + 1, types)
 
     def phrase_of(self, mention: Mention) -> Phrase:
-        """The phrase of a mention of this sentence, with the mention's types."""
+        """Return the phrase of a mention of this sentence, with its types."""
         return self.phrase(mention.start, mention.end, mention.types)
 
     @cached_property
@@ -144,8 +140,8 @@ class Sentence:
 
     @property
     def has_tree(self) -> bool:
-        """Whether its tree was given, or is made already."""
-        return self._given_tree is not None or "tree" in vars(self)
+        """Whether the tree was passed or has already been parsed."""
+        return self._tree_text is not None or "tree" in vars(self)
 
     def __repr__(self) -> str:
         return f"Sentence({self.text!r})"
@@ -153,7 +149,7 @@ class Sentence:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sentence):
             return NotImplemented
-        return (self.text, self._given_tree, self.tokens) == (other.text, other._given_tree, other.tokens)
+        return (self.text, self._tree_text, self.tokens) == (other.text, other._tree_text, other.tokens)
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -166,11 +162,11 @@ class Phrase:
     Attributes
     ----------
     sentence
-        Of which it is a part.
+        The sentence.
     start, end
-        The tokens that it spans, counted from 0, end exclusive.
+        Token span, end exclusive.
     types
-        Of `deixis.data.records.ENTITY_TYPES`, where they are known.
+        Entity types (`deixis.data.records.ENTITY_TYPES`) if known.
 
     Examples
     --------
@@ -186,62 +182,84 @@ class Phrase:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """Its tokens, with their places in the sentence."""
+        """The tokens, with their offsets in the sentence."""
         return self.sentence.tokens[self.start : self.end]
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where it stands in the sentence as given: offsets in Unicode code points, end exclusive."""
+        """Offsets in the text of the sentence in Unicode code points, end exclusive."""
         return (self.tokens[0].start, self.tokens[-1].end) if self.tokens else (0, 0)
 
     @property
     def text(self) -> str:
-        """The part of the sentence from its first to its last token, as written there."""
+        """The text from the first to the last token."""
         start, end = self.span
         return self.sentence.text[start:end]
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its tokens as vocabularies and text features count them: lower case, no punctuation."""
+        """The lower-case tokens without punctuation, as vocabularies and text features use them."""
         return tuple(words(self.tokens))
 
     @property
     def node(self) -> Tree:
-        """Its node in the sentence's tree.
+        """The highest node of the tree that spans exactly its tokens.
 
-        The highest that spans its tokens and no others. Where there is none, `is_node` is False and this is the
-        smallest noun phrase that covers it, or the whole tree where no noun phrase does.
+        If there is none, `is_node` is False and this is the smallest noun phrase that covers the tokens, or the root.
         """
-        return self._own_node or self.sentence.tree.covering(self.start, self.end, "NP") or self.sentence.tree
+        return self._exact_node or self.sentence.tree.covering(self.start, self.end, "NP") or self.sentence.tree
 
     @property
     def is_node(self) -> bool:
-        """Whether it is a node of the sentence's tree; a single word always is."""
-        return self._own_node is not None
+        """Whether the tree has a node for exactly these tokens; a single word always has."""
+        return self._exact_node is not None
 
     @property
-    def _own_node(self) -> Tree | None:
+    def _exact_node(self) -> Tree | None:
         return self.sentence.tree.spanning(self.start, self.end)
 
 
-def parse_together(sentences: Iterable[Sentence], on_progress: OnProgress = silent) -> None:
-    """Make the trees of many sentences at once: about three times as fast as each on its own.
+def parse_sentences(sentences: Iterable[Sentence], on_progress: OnProgress = no_progress) -> None:
+    """Parse many sentences in batches, about three times as fast as one by one.
 
     Parameters
     ----------
     sentences : iterable of Sentence
-        Those that have a tree already are left as they are.
+        Sentences that already have a tree are skipped.
     on_progress : callable
-        Told how many are parsed.
+        Progress callback.
 
     Examples
     --------
     >>> sentences = [Sentence("A dog runs."), Sentence("A cat sleeps.")]
-    >>> parse_together(sentences)
+    >>> parse_sentences(sentences)
     >>> [sentence.has_tree for sentence in sentences]
     [True, True]
     """
-    waiting = [sentence for sentence in sentences if not sentence.has_tree]
-    trees = Parser.shipped().parse_all([sentence.tokens for sentence in waiting], on_progress)
-    for sentence, tree in zip(waiting, trees, strict=True):
+    unparsed = [sentence for sentence in sentences if not sentence.has_tree]
+    trees = Parser.shipped().parse_all([sentence.tokens for sentence in unparsed], on_progress)
+    for sentence, tree in zip(unparsed, trees, strict=True):
         sentence.tree = tree
+
+
+def find_mentions(text: str) -> tuple[Phrase, ...]:
+    """Find the visual noun phrases of an English caption, the `phrases` of its `Sentence`.
+
+    Pronouns and some non-visual phrases ("the background", "a trick") are left out.
+
+    Parameters
+    ----------
+    text : str
+        A caption, tokenized or not.
+
+    Returns
+    -------
+    tuple of Phrase
+        In order, without overlaps, each with one or more of `deixis.data.records.ENTITY_TYPES`.
+
+    Examples
+    --------
+    >>> [(found.text, *found.types) for found in find_mentions("A dog, a cat and they watch a man in red.")]
+    [('A dog', 'animals'), ('a cat', 'animals'), ('a man', 'people'), ('red', 'clothing')]
+    """
+    return Sentence(text).phrases

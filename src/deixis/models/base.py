@@ -1,49 +1,51 @@
-"""What every model can do: prepare each side once, then score all pairs."""
+"""What every matching model can do: encode each side once, then score all pairs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-from deixis.language.features.base import Floats
+from deixis.arrays import Floats
 
 
 class Scorer(ABC):
-    """Says how well photos, or regions of them, go with sentences, or phrases of them. Higher is better.
+    """Scores photos or regions against sentences or phrases; higher is better.
 
-    What needs only one side is done once by `prepare_visual` and `prepare_text`; `scores` does the rest for every pair.
+    `prepare_visual` and `prepare_text` do what needs only one side, once; `scores` does the rest for every pair.
     """
+
+    has_common_space: ClassVar[bool] = False
+    """Whether the codes are vectors that can also be compared within one side, such as sentences with sentences."""
 
     @abstractmethod
     def prepare_visual(self, features: Any) -> Any:
-        """Whatever can be done for photos or regions alone."""
+        """Encode photos or regions."""
 
     @abstractmethod
     def prepare_text(self, features: Any) -> Any:
-        """Whatever can be done for sentences or phrases alone."""
+        """Encode sentences or phrases."""
 
     @abstractmethod
     def scores(self, visual: Any, text: Any) -> Floats:
-        """A row for each photo or region, a column for each sentence or phrase, all of them prepared."""
+        """Score every encoded photo or region (rows) against every encoded sentence or phrase (columns)."""
 
 
 class Embedder(Scorer):
-    """A scorer that prepares plain vectors, whose dot product is the score: what an index can hold."""
+    """A scorer whose codes are vectors and whose score is their dot product: what an index can hold."""
+
+    has_common_space = True
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """Numbers in each vector."""
+        """Dimension of the vectors."""
 
     @abstractmethod
-    def prepare_visual(self, features: Any) -> Floats:
-        """A vector for each photo or region."""
+    def prepare_visual(self, features: Any) -> Floats: ...
 
     @abstractmethod
-    def prepare_text(self, features: Any) -> Floats:
-        """A vector for each sentence or phrase."""
+    def prepare_text(self, features: Any) -> Floats: ...
 
     def scores(self, visual: Floats, text: Floats) -> Floats:
-        """The dot product of every pair."""
         product: Floats = visual @ text.T
         return product

@@ -1,7 +1,6 @@
-"""Networks that read words: an LSTM as in the two-branch paper (§5.3), and two that go beyond it.
+"""Text encoders before the text branch: the LSTM of the two-branch paper (section 5.3), a GRU and a transformer.
 
-Each takes the numbers of words (n, longest) and how many there are (n,), and gives a row for each text. They stand
-before the text branch, and learn with it.
+Each takes word ids (n, length) and lengths (n,), and returns one row per text.
 """
 
 from __future__ import annotations
@@ -21,73 +20,72 @@ from deixis.language.features.base import Text, words_of
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 
-LONGEST = 100
-"""Words after these are not read; the longest caption of Flickr30k has fewer."""
+MAX_WORDS = 100
+"""Longer texts are cut; the longest caption of Flickr30k is shorter."""
 
 Kind = Literal["lstm", "gru", "transformer"]
 
 
 @dataclass(frozen=True)
-class EncoderShape:
-    """What an encoder is made of.
+class TextEncoderShape:
+    """Shape of a text encoder.
 
     Attributes
     ----------
     kind
-        lstm (its last state), gru (in both directions, the greatest of each number over the words) or transformer (the
-        mean over the words).
-    vocabulary
-        How many words are known.
-    word_size
-        Numbers in the vector of a word.
-    hidden
-        Numbers in the state; a gru has so many in each direction.
-    layers
-        How many stand one over the other.
+        lstm (its last state), gru (bidirectional, maximum over the words) or transformer (mean over the words).
+    vocabulary_size
+        Number of known words.
+    word_dim
+        Dimension of word embeddings.
+    hidden_size
+        Hidden size; of a gru, in each direction.
+    num_layers
+        Number of layers.
     dropout
-        Of word vectors, and within a transformer.
+        Dropout of word embeddings, and within a transformer.
     """
 
     kind: Kind
-    vocabulary: int
-    word_size: int = 256
-    hidden: int = 512
-    layers: int = 1
+    vocabulary_size: int
+    word_dim: int = 256
+    hidden_size: int = 512
+    num_layers: int = 1
     dropout: float = 0.0
 
 
 class TextEncoder(nn.Module, ABC):
-    """What all encoders have: a learned vector for each word, one for unknown words, and one of zeros after the end."""
+    """Base of text encoders: learned word embeddings, one for unknown words, and zeros as padding."""
 
-    def __init__(self, shape: EncoderShape, size: int) -> None:
+    def __init__(self, shape: TextEncoderShape, size: int) -> None:
         super().__init__()
         self.size = size
-        self.words = nn.Embedding(shape.vocabulary + 2, shape.word_size, padding_idx=shape.vocabulary + 1)
+        count = shape.vocabulary_size
+        self.words = nn.Embedding(count + 2, shape.word_dim, padding_idx=count + 1)
         self.dropout = nn.Dropout(shape.dropout)
-        # Unknown words say nothing until some have been seen; with all training words known, none ever are.
-        nn.init.zeros_(self.words.weight[shape.vocabulary])
+        # If all training words are known, the embedding of unknown words is never trained: it must be neutral.
+        nn.init.zeros_(self.words.weight[count])
 
     @torch.no_grad()
-    def start_from(self, vocabulary: Vocabulary, vectors: WordVectors) -> None:
-        """Let the words that have a vector begin with it."""
+    def init_words(self, vocabulary: Vocabulary, vectors: WordVectors) -> None:
+        """Initialize the embeddings of words that have a word vector."""
         rows = vectors.rows_of(vocabulary.words)
         known = np.flatnonzero(rows >= 0)
         self.words.weight[torch.from_numpy(known)] = torch.from_numpy(np.array(vectors.matrix[rows[known]]))
 
     @abstractmethod
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """A row for each text, (n, size)."""
+        """Encode texts: (n, size)."""
 
 
 class LSTMEncoder(TextEncoder):
     """The state of an LSTM after the last word."""
 
-    def __init__(self, shape: EncoderShape) -> None:
-        super().__init__(shape, shape.hidden)
-        self.recurrent = nn.LSTM(shape.word_size, shape.hidden, shape.layers, batch_first=True)
+    def __init__(self, shape: TextEncoderShape) -> None:
+        super().__init__(shape, shape.hidden_size)
+        self.recurrent = nn.LSTM(shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """A row for each text, (n, hidden)."""
         words = self.dropout(self.words(ids))
         packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         _, (state, _) = self.recurrent(packed)
@@ -96,14 +94,15 @@ class LSTMEncoder(TextEncoder):
 
 
 class GRUEncoder(TextEncoder):
-    """A GRU in both directions; of each number of its states the greatest over the words."""
+    """A bidirectional GRU; the maximum of its states over the words."""
 
-    def __init__(self, shape: EncoderShape) -> None:
-        super().__init__(shape, 2 * shape.hidden)
-        self.recurrent = nn.GRU(shape.word_size, shape.hidden, shape.layers, batch_first=True, bidirectional=True)
+    def __init__(self, shape: TextEncoderShape) -> None:
+        super().__init__(shape, 2 * shape.hidden_size)
+        self.recurrent = nn.GRU(
+            shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True, bidirectional=True
+        )
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """A row for each text, (n, 2 · hidden)."""
         words = self.dropout(self.words(ids))
         packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, padding_value=-torch.inf)
@@ -111,47 +110,47 @@ class GRUEncoder(TextEncoder):
 
 
 class TransformerEncoder(TextEncoder):
-    """A small transformer; the mean of its words."""
+    """A small transformer; the mean of its outputs over the words."""
 
-    HEAD = 64
+    HEAD_DIM = 64
 
-    def __init__(self, shape: EncoderShape) -> None:
-        super().__init__(shape, shape.hidden)
-        self.widen = nn.Linear(shape.word_size, shape.hidden)
+    def __init__(self, shape: TextEncoderShape) -> None:
+        super().__init__(shape, shape.hidden_size)
+        self.widen = nn.Linear(shape.word_dim, shape.hidden_size)
         layer = nn.TransformerEncoderLayer(
-            shape.hidden,
-            max(1, shape.hidden // self.HEAD),
-            4 * shape.hidden,
+            shape.hidden_size,
+            max(1, shape.hidden_size // self.HEAD_DIM),
+            4 * shape.hidden_size,
             shape.dropout,
             activation="gelu",
             batch_first=True,
             norm_first=True,
         )
-        self.blocks = nn.TransformerEncoder(layer, shape.layers, nn.LayerNorm(shape.hidden), enable_nested_tensor=False)
+        norm = nn.LayerNorm(shape.hidden_size)
+        self.blocks = nn.TransformerEncoder(layer, shape.num_layers, norm, enable_nested_tensor=False)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """A row for each text, (n, hidden)."""
-        after_end = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]
+        padding = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]
         words = self.widen(self.dropout(self.words(ids)))
-        words = words + _waves(ids.shape[1], words.shape[2]).to(words)
-        read = self.blocks(words, src_key_padding_mask=after_end).masked_fill(after_end[:, :, None], 0)
-        mean: Tensor = read.sum(dim=1) / lengths[:, None]
+        words = words + _positions(ids.shape[1], words.shape[2]).to(words)
+        outputs = self.blocks(words, src_key_padding_mask=padding).masked_fill(padding[:, :, None], 0)
+        mean: Tensor = outputs.sum(dim=1) / lengths[:, None]
         return mean
 
 
-def _waves(count: int, size: int) -> Tensor:
-    """Where a word stands, as sines and cosines of different lengths: (count, size)."""
-    slowness = torch.exp(-math.log(10000.0) * torch.arange(0, size, 2) / size)
-    angles = torch.arange(count)[:, None] * slowness
+def _positions(count: int, size: int) -> Tensor:
+    """Sinusoidal position encodings: (count, size)."""
+    frequencies = torch.exp(-math.log(10000.0) * torch.arange(0, size, 2) / size)
+    angles = torch.arange(count)[:, None] * frequencies
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :size]
 
 
-def make_encoder(shape: EncoderShape) -> TextEncoder:
-    """An encoder of this shape, not yet trained.
+def make_text_encoder(shape: TextEncoderShape) -> TextEncoder:
+    """Make an untrained text encoder.
 
     Examples
     --------
-    >>> encoder = make_encoder(EncoderShape("lstm", vocabulary=2))
+    >>> encoder = make_text_encoder(TextEncoderShape("lstm", vocabulary_size=2))
     >>> encoder(*word_ids(["a dog", "a"], Vocabulary(("a", "dog"), (2, 1)))).shape
     torch.Size([2, 512])
     """
@@ -164,9 +163,9 @@ def make_encoder(shape: EncoderShape) -> TextEncoder:
 
 
 def word_ids(texts: Sequence[Text], vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """Texts as encoders take them: the numbers of their words (n, longest), and how many there are (n,).
+    """Return the padded word ids of texts (n, length), and their lengths (n,).
 
-    A text without any word is read as one unknown word.
+    A text without words becomes one unknown word.
 
     Examples
     --------
@@ -174,10 +173,10 @@ def word_ids(texts: Sequence[Text], vocabulary: Vocabulary) -> tuple[Tensor, Ten
     (tensor([[0, 2, 1],
             [2, 3, 3]]), tensor([3, 1]))
     """
-    unknown, after_end = len(vocabulary), len(vocabulary) + 1
-    numbers = [vocabulary.encode(words_of(text), unknown)[:LONGEST] or [unknown] for text in texts]
+    unknown, padding = len(vocabulary), len(vocabulary) + 1
+    numbers = [vocabulary.encode(words_of(text), unknown)[:MAX_WORDS] or [unknown] for text in texts]
     lengths = torch.tensor([len(ids) for ids in numbers], dtype=torch.int64)
-    ids = torch.full((len(numbers), int(lengths.max()) if len(numbers) else 1), after_end)
+    ids = torch.full((len(numbers), int(lengths.max()) if len(numbers) else 1), padding)
     for row, known in zip(ids, numbers, strict=True):
         row[: len(known)] = torch.tensor(known)
     return ids, lengths

@@ -1,5 +1,5 @@
-"""From pixels to numbers: encoders, proposals and the store of what they made.
+"""Image encoders, region proposals, feature maps and the feature cache of data sets.
 
-Decoded photos come in; `FeatureMap`s, from which any region's vector is pooled, and `Proposals` go out. An encoder
-sees a photo once. May import `data` and the floors below it; torch and OpenCV are imported only where they are used.
+An encoder turns a decoded photo into a `FeatureMap`, from which the vector of any region is pooled, so each photo is
+encoded once. torch and OpenCV are imported on use.
 """

@@ -1,4 +1,4 @@
-"""From photos to feature maps: every encoder is one network behind this one small class."""
+"""Image encoders: photos to feature maps. Every encoder is a network behind `ImageEncoder`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from deixis.vision.features import FeatureMap
-from deixis.vision.pooling import resample_cells
+from deixis.vision.feature_map import FeatureMap, resample_cells
 
 Pixels = NDArray[np.uint8]
-"""Photos of one size: (photos, height, width, 3)."""
+"""A batch of photos of one size: (photos, height, width, 3)."""
 
-# The papers' ten crops: the corners and the middle of a square, each as it is and mirrored, 224 of 256 pixels wide.
+# The ten crops of the papers: corners and centre of a square, each also mirrored, 224 of 256 pixels wide.
 CROP_SHARE = 224 / 256
-_CROP_PLACES = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5))
+_CROP_POSITIONS = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5))
 
 
 class Network(Protocol):
-    """Pixels in; cells (photos, channels, rows, columns) and whole vectors (photos, dimension) out."""
+    """Maps pixels to cells (photos, channels, rows, columns) and global vectors (photos, dimension)."""
 
     def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Encode one batch."""
@@ -32,49 +31,49 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class InputSize:
-    """How large a photo is made before a network reads it.
+    """Input size of a network.
 
     Attributes
     ----------
     side
-        Of the square that a photo is squeezed into, in pixels.
+        Side in pixels of the square that photos are resized to.
     keep_aspect
-        Keep the photo's proportions instead, with about as many pixels as the square has.
+        Keep the aspect ratio instead, with about as many pixels as the square.
     multiple
-        Both sides are made a multiple of this.
+        Both sides are rounded to a multiple of this.
     """
 
     side: int
     keep_aspect: bool = False
     multiple: int = 1
 
-    def of(self, width: int, height: int) -> tuple[int, int]:
-        """The size to which a photo of this size is brought.
+    def target_size(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width and height to which a photo is resized.
 
         Examples
         --------
-        >>> InputSize(224, keep_aspect=True, multiple=14).of(600, 400)
+        >>> InputSize(224, keep_aspect=True, multiple=14).target_size(600, 400)
         (280, 182)
         """
         if not self.keep_aspect:
             return self.side, self.side
-        # Very long photos are squeezed: a network has seen nothing beyond 3 : 1.
+        # Limit the aspect ratio to 3 : 1, beyond which networks were not trained.
         stretch = min(max((width / height) ** 0.5, 3**-0.5), 3**0.5)
-        wanted = (self.side * stretch, self.side / stretch)
-        wide, high = (max(round(side / self.multiple), 1) * self.multiple for side in wanted)
+        sides = (self.side * stretch, self.side / stretch)
+        wide, high = (max(round(side / self.multiple), 1) * self.multiple for side in sides)
         return wide, high
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A photo as pixels that a network can read.
+class PreparedPhoto:
+    """A photo resized for a network.
 
     Attributes
     ----------
     pixels : arrays of uint8, (height, width, 3)
-        One; one for each part where encoders are joined.
+        One array, or one per part of a joined encoder.
     size : (width, height)
-        Of the photo itself.
+        Size of the original photo.
     """
 
     pixels: tuple[NDArray[np.uint8], ...]
@@ -82,16 +81,17 @@ class Prepared:
 
 
 class ImageEncoder:
-    """Photos to feature maps.
+    """Encodes photos as feature maps.
 
     Attributes
     ----------
     name : str
-        What users type.
+        Name for `deixis.vision.encoders.open_encoder`.
     channels, dimension : int
-        The numbers in a region's vector and in a whole photo's.
+        Size of region vectors and of global vectors.
     fingerprint : str
-        Of the weights and of everything else that changes the numbers: features with different ones do not mix.
+        Hash of the weights and of everything else that affects the results. Features of different fingerprints are
+        never mixed.
     """
 
     def __init__(
@@ -110,25 +110,25 @@ class ImageEncoder:
         self.dimension = dimension
         self.fingerprint = fingerprint
 
-    def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> Prepared:
-        """Bring a decoded photo to the size that the network reads: the part of the work that needs no network.
+    def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> PreparedPhoto:
+        """Resize a decoded photo to the input size of the network.
 
         Parameters
         ----------
         photo
-            Decoded, perhaps at a reduced scale.
+            Decoded photo, possibly at a reduced scale.
         size : (width, height)
-            Of the photo at its full scale; without it, the photo's own.
+            Full size of the photo; by default that of `photo`.
         """
         size = size or photo.size
-        return Prepared((resized(photo, self.input_size.of(*size)),), size)
+        return PreparedPhoto((resize_photo(photo, self.input_size.target_size(*size)),), size)
 
-    def reading_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """The width and height in pixels that are read of a photo of this size: decoding more of them is in vain."""
-        return self.input_size.of(*size)
+    def input_size_for(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return the input size for a photo of this size. Decoding at a larger scale has no effect."""
+        return self.input_size.target_size(*size)
 
     def encode(self, photos: Sequence[Image.Image]) -> list[FeatureMap]:
-        """Encode decoded photos, each in one pass through the network.
+        """Encode decoded photos.
 
         Examples
         --------
@@ -142,26 +142,26 @@ class ImageEncoder:
         """
         return self.encode_prepared([self.prepare(photo) for photo in photos])
 
-    def encode_prepared(self, photos: Sequence[Prepared]) -> list[FeatureMap]:
-        """Encode what `prepare` gave; photos that ended up equally large go through the network together."""
+    def encode_prepared(self, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:
+        """Encode prepared photos. Photos of the same input size form a batch."""
         shapes = [photo.pixels[0].shape for photo in photos]
         features: dict[int, FeatureMap] = {}
-        for _, group in groupby(sorted(range(len(photos)), key=lambda place: shapes[place]), key=lambda p: shapes[p]):
-            places = list(group)
-            cells, whole = self.network(np.stack([photos[place].pixels[0] for place in places]))
-            for row, place in enumerate(places):
-                # A copy, so that keeping one photo's features does not keep the whole batch's.
-                features[place] = FeatureMap(cells[row].copy(), whole[row].copy(), photos[place].size)
-        return [features[place] for place in range(len(photos))]
+        for _, group in groupby(sorted(range(len(photos)), key=shapes.__getitem__), key=shapes.__getitem__):
+            indices = list(group)
+            cells, whole = self.network(np.stack([photos[index].pixels[0] for index in indices]))
+            for row, index in enumerate(indices):
+                # Copies, so that features of one photo do not keep the batch in memory.
+                features[index] = FeatureMap(cells[row].copy(), whole[row].copy(), photos[index].size)
+        return [features[index] for index in range(len(photos))]
 
     def encode_crops(self, photos: Sequence[Image.Image]) -> NDArray[np.float32]:
-        """Whole-photo vectors as in the papers: the mean over ten crops of each photo, shape (photos, dimension)."""
+        """Return global vectors as in the papers: the mean over ten crops of each photo, (photos, dimension)."""
         vectors = [self.network(ten_crops(photo, self.input_size.side))[1].mean(axis=0) for photo in photos]
         return np.stack(vectors) if vectors else np.zeros((0, self.dimension), dtype=np.float32)
 
 
 class JoinedEncoder(ImageEncoder):
-    """Several encoders as one: the cells of all on the grid of the first, the vectors one behind the other."""
+    """Concatenates the features of several encoders. Cells are resampled to the grid of the first."""
 
     def __init__(self, parts: Sequence[ImageEncoder]) -> None:
         super().__init__(
@@ -174,48 +174,44 @@ class JoinedEncoder(ImageEncoder):
         )
         self.parts = tuple(parts)
 
-    def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> Prepared:
-        """The photo at the size of each part."""
+    def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> PreparedPhoto:
         size = size or photo.size
-        return Prepared(tuple(part.prepare(photo, size).pixels[0] for part in self.parts), size)
+        return PreparedPhoto(tuple(part.prepare(photo, size).pixels[0] for part in self.parts), size)
 
-    def reading_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """What the part that reads most reads."""
-        widths, heights = zip(*(part.reading_size(size) for part in self.parts), strict=True)
+    def input_size_for(self, size: tuple[int, int]) -> tuple[int, int]:
+        widths, heights = zip(*(part.input_size_for(size) for part in self.parts), strict=True)
         return max(widths), max(heights)
 
-    def encode_prepared(self, photos: Sequence[Prepared]) -> list[FeatureMap]:
-        """Encode with each part."""
+    def encode_prepared(self, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:
         by_part = [
-            part.encode_prepared([Prepared((photo.pixels[number],), photo.size) for photo in photos])
+            part.encode_prepared([PreparedPhoto((photo.pixels[number],), photo.size) for photo in photos])
             for number, part in enumerate(self.parts)
         ]
-        return [_joined(maps) for maps in zip(*by_part, strict=True)]
+        return [_concatenate(maps) for maps in zip(*by_part, strict=True)]
 
     def encode_crops(self, photos: Sequence[Image.Image]) -> NDArray[np.float32]:
-        """Ten crops with each part."""
         return np.concatenate([part.encode_crops(photos) for part in self.parts], axis=1)
 
 
-def _joined(maps: Sequence[FeatureMap]) -> FeatureMap:
+def _concatenate(maps: Sequence[FeatureMap]) -> FeatureMap:
     _, rows, columns = maps[0].cells.shape
     cells = np.concatenate([resample_cells(each.cells, rows, columns) for each in maps])
     return FeatureMap(cells, np.concatenate([each.whole for each in maps]), maps[0].size)
 
 
-def resized(photo: Image.Image, size: tuple[int, int]) -> Pixels:
-    """A photo's pixels at another size, in red, green and blue. Bicubic with antialiasing."""
-    coloured = photo if photo.mode == "RGB" else photo.convert("RGB")
-    return np.asarray(coloured.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0), dtype=np.uint8)
+def resize_photo(photo: Image.Image, size: tuple[int, int]) -> Pixels:
+    """Return the RGB pixels of a photo at another size. Bicubic with antialiasing."""
+    rgb = photo if photo.mode == "RGB" else photo.convert("RGB")
+    return np.asarray(rgb.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0), dtype=np.uint8)
 
 
 def ten_crops(photo: Image.Image, side: int) -> Pixels:
-    """Four corners and the middle of the photo, squeezed to a square, and the mirror images of these five."""
+    """Return ten crops of a photo that is resized to a square: four corners, the centre, and these mirrored."""
     whole = round(side / CROP_SHARE)
-    pixels = resized(photo, (whole, whole))
+    pixels = resize_photo(photo, (whole, whole))
     room = whole - side
     crops = []
-    for x, y in _CROP_PLACES:
+    for x, y in _CROP_POSITIONS:
         left, top = round(x * room), round(y * room)
         crop = pixels[top : top + side, left : left + side]
         crops += [crop, crop[:, ::-1]]

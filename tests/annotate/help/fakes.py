@@ -1,11 +1,11 @@
-"""Models that say what a test wants."""
+"""Models with answers that a test chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from deixis.annotate.help.proposing import BoxModel
+from deixis.annotate.help.proposals import BoxModel
 from deixis.annotate.material import Material
 
 
@@ -18,7 +18,7 @@ class SureOfHeads:
         self.yes, self.no = yes, no
         self.asked = 0
 
-    def body(self, material: Material) -> dict[str, Any]:
+    def event_body(self, material: Material) -> dict[str, Any]:
         self.asked += 1
         mentions = material.mentions
         links = {

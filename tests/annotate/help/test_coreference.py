@@ -1,17 +1,28 @@
-"""Which mentions name the same."""
+"""The coreference model and its features."""
 
 from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deixis.annotate.help.coreference import SHIPPED, Coreference, grouped, possible_pairs
-from deixis.annotate.help.mention_facts import facts_of
-from deixis.annotate.material import material_of
+from deixis.annotate.help.coreference import (
+    MENTION_FEATURES,
+    PAIR_FEATURES,
+    SHIPPED,
+    Coreference,
+    group_mentions,
+    mention_features,
+    mention_vectors,
+    pair_features,
+    possible_pairs,
+    word_ids,
+)
+from deixis.annotate.material import prepare_photo
 from deixis.errors import DeixisError
 from tests.annotate.fakes import gold, photo
 
@@ -21,8 +32,10 @@ def test_the_shipped_model_is_small_and_has_a_card() -> None:
     assert (SHIPPED / "README.md").is_file()
 
 
-def test_other_words_for_the_same_are_found_and_different_things_are_not() -> None:
-    material = material_of(photo("A young girl throws a red ball to her dog.", "A child plays with a puppy and a toy."))
+def test_synonyms_are_linked_and_different_things_are_not() -> None:
+    material = prepare_photo(
+        photo("A young girl throws a red ball to her dog.", "A child plays with a puppy and a toy.")
+    )
     chains = {
         frozenset(material.mentions[place].text for place in chain) for chain in Coreference.shipped().chains(material)
     }
@@ -31,9 +44,9 @@ def test_other_words_for_the_same_are_found_and_different_things_are_not() -> No
     assert not any({"a red ball", "her dog"} <= chain for chain in chains)
 
 
-def test_only_what_people_could_be_asked_about_is_likely_at_all() -> None:
-    material = material_of(gold())
-    pairs = possible_pairs(facts_of(material))
+def test_only_possible_pairs_have_a_probability() -> None:
+    material = prepare_photo(gold())
+    pairs = possible_pairs(mention_features(material))
     assert set(Coreference.shipped().probabilities(material)) == set(pairs)
     for a, b in pairs:
         one, other = material.mentions[a], material.mentions[b]
@@ -42,34 +55,70 @@ def test_only_what_people_could_be_asked_about_is_likely_at_all() -> None:
 
 
 def test_a_photo_with_one_mention_has_one_chain() -> None:
-    assert Coreference.shipped().chains(material_of(photo("A dog."))) == [[0]]
+    assert Coreference.shipped().chains(prepare_photo(photo("A dog."))) == [[0]]
 
 
-def test_a_model_opens_again_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_saved_model_loads_unchanged(tmp_path: Path) -> None:
     model = Coreference.shipped()
     model.save(tmp_path / "copy", half=True)
     again = Coreference.load(tmp_path / "copy")
     assert again.fingerprint == model.fingerprint
     assert (again.words, again.join_from) == (model.words, model.join_from)
-    material = material_of(gold())
+    material = prepare_photo(gold())
     assert again.probabilities(material) == model.probabilities(material)
 
 
-def test_a_damaged_model_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_damaged_model_is_an_error(tmp_path: Path) -> None:
     Coreference.shipped().save(tmp_path / "copy")
-    file = tmp_path / "copy" / "settings.json"
+    file = tmp_path / "copy" / "config.json"
     file.write_text(file.read_text().replace(" the ", " "))
-    with pytest.raises(DeixisError, match="copy: damaged"):
+    with pytest.raises(DeixisError, match="copy"):
         Coreference.load(tmp_path / "copy")
 
 
 @given(st.data())
-def test_groups_hold_every_mention_once_and_never_a_pair_that_was_not_listed(data: st.DataObject) -> None:
+def test_groups_hold_every_mention_once_and_no_unlisted_pair(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 7))
     pairs = list(combinations(range(count), 2))
     listed = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
     likely = {pair: data.draw(st.floats(0, 1)) for pair in listed}
-    groups = grouped(count, likely, 0.5)
-    assert sorted(place for group in groups for place in group) == list(range(count))
+    groups = group_mentions(count, likely, 0.5)
+    assert sorted(index for group in groups for index in group) == list(range(count))
     for group in groups:
         assert set(combinations(group, 2)) <= set(listed)
+
+
+FACTS = mention_features(prepare_photo(photo("Two black dogs watch a man and another man.", "The white dog runs.")))
+
+
+def test_features_contain_head_number_and_rank() -> None:
+    dogs, first, second, dog = FACTS
+    assert (dogs.head, dogs.lemma, dogs.plural, dogs.amount) == ("dogs", "dog", True, 2)
+    assert (first.order, second.order, second.same_type) == (0, 1, 2)
+    assert (first.before, second.before) == (("dogs", "watch"), ("man", "and"))
+    assert (dog.amount, dog.plural, dog.colours) == (0, False, {"white"})
+
+
+def test_pair_features_are_symmetric() -> None:
+    for one in FACTS:
+        for other in FACTS:
+            assert pair_features(one, other) == pair_features(other, one)
+    assert len(pair_features(FACTS[0], FACTS[3])) == PAIR_FEATURES
+
+
+def test_pair_features_detect_different_colours_and_numbers() -> None:
+    dogs, _, _, dog = FACTS
+    compared = pair_features(dogs, dog)
+    assert compared[1]  # dog and dogs
+    assert not compared[0]
+    assert compared[5]  # black, white
+    assert not compared[7]  # "the" says nothing about how many
+
+
+def test_every_mention_has_a_feature_row_and_word_ids() -> None:
+    assert mention_vectors(FACTS).shape == (4, MENTION_FEATURES)
+    heads, inside, before, after = word_ids(FACTS, {"dogs": 2, "black": 3}, unknown=1)
+    assert heads.tolist() == [2, 1, 1, 1]
+    assert inside[0].tolist() == [1, 3, 0, 0, 0, 0]
+    assert before.shape == (4, 2)
+    assert np.count_nonzero(after[2]) == 1  # the full stop

@@ -1,222 +1,205 @@
-"""Proposals in the fold: what people are asked, and what they accept or correct."""
+"""Proposals by models."""
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from simulated_crowd import Kind, Truth, simulate_crowd
+from sqlalchemy import select
 
-from deixis.annotate.advancing import advanced
-from deixis.annotate.events import Judged, ProposedBoxes, ProposedLinks, Undone
-from deixis.annotate.help.coreference import possible_pairs
-from deixis.annotate.help.mention_facts import facts_of
-from deixis.annotate.help.proposals import LinkHelp, boxes_for
-from deixis.annotate.material import Material, material_of
-from deixis.annotate.walks import Answer, Rules, Stop, Task
-from deixis.annotate.workflow import answers_to
-from tests.annotate.fakes import BOX, Told, photo
-
-YES, NO = Answer.YES, Answer.NO
-DOGS = material_of(photo("A dog runs.", "The puppy jumps.", "A brown dog."))
-A, B, C = (mention.id for mention in DOGS.mentions)
-
-
-def links(material: Material, likely: dict[tuple[int, int], float], number: int = 1) -> ProposedLinks:
-    """What a model says of pairs of mentions, by their places."""
-    names = [mention.id for mention in material.mentions]
-    said = {f"{names[a]} {names[b]}": probability for (a, b), probability in likely.items()}
-    return ProposedLinks(
-        number=number, worker="m", model="coreference", fingerprint="f", links=said, yes_from=0.9, no_below=0.1
-    )
-
-
-def boxes(said: dict[str, list[list[float]]], number: int = 1) -> ProposedBoxes:
-    return ProposedBoxes(number=number, worker="m", model="grounder", fingerprint="f", boxes=said, show_from=0.5)
-
-
-def told(material: Material, *events: ProposedLinks | ProposedBoxes) -> Told:
-    made = Told(material)
-    made.events += events
-    return made
-
-
-SURE = links(DOGS, {(0, 1): 0.99, (0, 2): 0.95, (1, 2): 0.97})
-
-
-def test_links_that_the_model_is_sure_of_are_only_verified_and_marked() -> None:
-    question = told(DOGS, SURE).state.questions[0]
-    assert (question.task, question.mentions) == (Task.VERIFY, (A, B, C))
-    assert question.as_json()["proposal"] == {"model": "coreference", "links": 2}
-
-
-def test_without_proposals_no_question_has_a_mark() -> None:
-    assert all("proposal" not in question.as_json() for question in told(DOGS).state.questions)
-
-
-def test_what_the_model_is_not_sure_of_is_asked_of_people() -> None:
-    unsure = links(DOGS, {(0, 1): 0.5, (0, 2): 0.95, (1, 2): 0.97})
-    question = told(DOGS, unsure).state.questions[0]
-    assert (question.task, question.mentions) == (Task.LINK, (A, B))
-
-
-def test_what_the_model_is_sure_not_to_be_the_same_is_not_asked() -> None:
-    apart = links(DOGS, {(0, 1): 0.01, (0, 2): 0.01, (1, 2): 0.01})
-    state = told(DOGS, apart).state
-    assert [len(chain.mentions) for chain in state.chains] == [1, 1, 1]
-    assert {question.task for question in state.questions} == {Task.REQUIREMENT}
-
-
-def test_a_person_goes_before_the_model() -> None:
-    unsure = links(DOGS, {(0, 1): 0.5, (0, 2): 0.95, (1, 2): 0.97})
-    asked = told(DOGS, unsure)
-    asked.say(NO)
-    asked.events[0] = replace(SURE)  # a model that would have said yes
-    assert all(len(chain.mentions) < 3 for chain in asked.state.chains)
-
-
-def test_the_likeliest_chain_is_asked_about_first() -> None:
-    two = material_of(photo("A man and a boy.", "A guy."))
-    likely = links(two, {(0, 2): 0.3, (1, 2): 0.6})
-    assert told(two, likely).state.questions[0].mentions == (two.mentions[1].id, two.mentions[2].id)
-    assert told(two).state.questions[0].mentions[0] == two.mentions[0].id
-
-
-def test_accepting_leads_to_boxes() -> None:
-    state = told(DOGS, SURE).say(YES)
-    assert [len(chain.mentions) for chain in state.chains] == [3]
-    assert state.questions[0].task is Task.REQUIREMENT
-
-
-def test_refusing_asks_people_about_each_link_and_then_somebody_else_to_verify() -> None:
-    asked = told(DOGS, SURE)
-    state = asked.say(NO, workers=["ann"])
-    assert (state.questions[0].task, state.questions[0].mentions) == (Task.LINK, (A, B))
-    assert 2 in state.counted
-    asked.say(YES)
-    state = asked.say(YES)
-    question = state.questions[0]
-    assert (question.task, question.mentions) == (Task.VERIFY, (A, B, C))
-    assert "proposal" not in question.as_json()
-    assert question.barred == {"ann"}
-    assert asked.say(YES).questions[0].task is Task.REQUIREMENT
-
-
-def test_a_chain_that_people_made_anew_is_split_by_head_noun_as_any_other() -> None:
-    asked = told(DOGS, SURE)
-    state = asked.say(NO, YES, YES, NO)
-    assert sorted(tuple(mention.id for mention in chain.mentions) for chain in state.chains) == [(A, C), (B,)]
-
-
-def test_what_people_part_after_refusing_stays_parted() -> None:
-    state = told(DOGS, SURE).say(NO, NO, YES)  # the last is about B and C, the likelier pair
-    assert sorted(tuple(mention.id for mention in chain.mentions) for chain in state.chains) == [(A,), (B, C)]
-
-
-def test_undoing_the_proposals_asks_people_everything() -> None:
-    asked = told(DOGS, SURE)
-    asked.events.append(Undone(number=2, worker="owner", event=1))
-    assert asked.state == replace(told(DOGS).state)
-
-
-def test_a_phrase_that_was_added_later_is_asked_of_people() -> None:
-    help_ = LinkHelp(links(DOGS, {(0, 1): 0.99}))
-    assert help_.probability(DOGS.mentions[2], DOGS.mentions[:1]) is None
-    assert help_.answer(DOGS.mentions[2], DOGS.mentions[:1], "") is None
-
-
-def test_a_chain_is_as_likely_as_the_mean_of_the_odds_of_its_mentions() -> None:
-    help_ = LinkHelp(links(DOGS, {(0, 1): 0.5, (0, 2): 0.9, (1, 2): 0.1}))
-    assert help_.probability(DOGS.mentions[2], DOGS.mentions[:2]) == pytest.approx(0.5)
-
-
-MAN = material_of(photo("A man.", name="man"))
-HIM = MAN.mentions[0].id
-
-
-def test_a_proposed_box_is_judged_before_anybody_draws() -> None:
-    state = told(MAN, boxes({HIM: [[10, 10, 50, 60, 0.8]]})).state
-    question = state.questions[0]
-    assert question.task is Task.QUALITY
-    assert question.as_json()["new_box"] == [10, 10, 50, 60]
-    assert question.as_json()["proposal"] == {"model": "grounder", "probability": 0.8}
-
-
-def test_a_box_that_people_find_good_is_kept() -> None:
-    state = told(MAN, boxes({HIM: [[10, 10, 50, 60, 0.8]]})).say(Answer.GOOD, Answer.ALL, Answer.ALL)
-    walk = state.chains[0].walk
-    assert walk is not None
-    assert (walk.at, [box.xyxy for box in walk.boxes]) == (Stop.COMPLETE, [(10, 10, 50, 60)])
-
-
-def test_a_box_that_people_find_bad_is_a_start_for_whoever_draws() -> None:
-    asked = told(MAN, boxes({HIM: [[10, 10, 50, 60, 0.8]]}))
-    question = asked.say(Answer.BAD).questions[0]
-    assert question.task is Task.DRAWING
-    assert question.as_json()["proposal"] == {"model": "grounder", "box": [10, 10, 50, 60]}
-    question = asked.say(Answer.DRAWN).questions[0]
-    assert question.task is Task.QUALITY
-    assert "proposal" not in question.as_json()
-    again = asked.say(Answer.BAD)
-    assert "proposal" not in again.questions[0].as_json()
-    walk = again.chains[0].walk
-    assert walk is not None
-    assert walk.bad_boxes == 1  # the model's does not count
-
-
-def test_a_second_box_is_shown_only_when_more_are_needed() -> None:
-    asked = told(MAN, boxes({HIM: [[10, 10, 50, 60, 0.8], [60, 10, 90, 60, 0.7]]}))
-    assert asked.say(Answer.GOOD).questions[0].task is Task.COVERAGE
-    question = asked.say(Answer.MORE).questions[0]
-    assert (question.task, question.as_json()["new_box"]) == (Task.QUALITY, [60, 10, 90, 60])
-
-
-def test_boxes_of_which_the_model_is_not_sure_are_not_shown() -> None:
-    assert told(MAN, boxes({HIM: [[10, 10, 50, 60, 0.4]]})).state.questions[0].task is Task.DRAWING
-
-
-def test_mentions_that_agree_make_a_box_surer_than_those_that_do_not() -> None:
-    agree = boxes({A: [[0, 0, 10, 10, 0.8]], B: [[0, 0, 10, 9, 0.6]]})
-    found = boxes_for(agree, DOGS.mentions[:2])
-    assert [(box.xyxy, box.proposed.probability) for box in found if box.proposed] == [((0, 0, 10, 10), 0.7)]
-    differ = boxes({A: [[0, 0, 10, 10, 0.8]], B: [[50, 0, 60, 9, 0.6]]})
-    assert boxes_for(differ, DOGS.mentions[:2]) == ()
-
-
-STREET = material_of(
-    photo("A man in a hat walks a dog.", "A boy with a dog on the street.", "Two people and their pet in a street.")
+from deixis.annotate.events import Undone
+from deixis.annotate.help.proposals import (
+    ProposalCounts,
+    order_by_uncertainty,
+    propose,
+    propose_by_settings,
+    uncertainty,
+    with_proposals,
 )
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.people import Role, find_worker
+from deixis.annotate.progress import read_progress
+from deixis.annotate.project import Project, add_photos, make_project
+from deixis.annotate.schema import known_questions, photos, workers
+from deixis.annotate.settings import Settings
+from deixis.annotate.workflow import Answer, Task
+from deixis.errors import DeixisError
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import answer, ask, dogs, gold, people, photo, undo
+from tests.annotate.help.fakes import SureOfHeads, box_model
+from tests.annotate.test_linking import DOGS, HIM, links, proposed_boxes
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_whatever_is_proposed_and_answered_comes_to_an_end_and_every_answer_counts(chance: random.Random) -> None:
-    facts = facts_of(STREET)
-    asked = told(
-        STREET,
-        links(STREET, {pair: chance.random() for pair in possible_pairs(facts)}),
-        boxes({mention.id: [[10, 10, 50, 60, chance.random()]] for mention in STREET.mentions}, number=2),
+def test_nothing_is_proposed_without_models(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    assert propose(project) == ProposalCounts(0, 0, 0)
+    (ann,) = people(project, "ann")
+    assert "proposal" not in ask(project, ann).content
+
+
+def test_workers_verify_proposed_links(new_project: MakeProject) -> None:
+    project, _ = new_project(2)
+    assert propose(project, links=SureOfHeads()) == ProposalCounts(2, 0, 0)
+    (ann,) = people(project, "ann")
+    question = ask(project, ann)
+    assert question.task is Task.VERIFY
+    assert question.content["proposal"] == {"model": "coreference", "links": 1}
+
+
+def test_proposing_again_runs_the_models_on_new_photos_only(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    model = SureOfHeads()
+    propose(project, links=model)
+    add_photos(project, [prepare_photo(gold("new"))])
+    assert propose(project, links=model) == ProposalCounts(1, 0, 0)
+    assert model.asked == 2
+
+
+def test_photos_with_judgements_get_no_proposals(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = people(project, "ann", "bob")
+    answer(project, ann, Answer.YES, Task.LINK)
+    assert propose(project, links=SureOfHeads()) == ProposalCounts(0, 1, 0)
+    assert "proposal" not in ask(project, bob).content
+
+
+def test_a_model_is_not_listed_as_a_worker(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    propose(project, links=SureOfHeads())
+    assert read_progress(project).workers == ()
+    with project.database.reading() as connection:
+        assert connection.scalar(select(workers.c.name)) == "coreference abc"
+        with pytest.raises(DeixisError, match="coreference"):
+            find_worker(connection, "coreference abc")
+
+
+def test_a_models_box_is_no_check_of_a_worker(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A man."))])
+    propose(project, boxes=box_model({"A man": [[0, 0, 20, 20, 0.9], [70, 50, 90, 70, 0.8]]}))
+    ann, bob = people(project, "ann", "bob")
+    answer(project, ann, Answer.BAD, Task.QUALITY)
+    answer(project, ann, Answer.BAD, Task.QUALITY)
+    answer(project, bob, Answer.DRAWN, Task.DRAWING)
+    answer(project, ann, Answer.GOOD, Task.QUALITY)
+    assert {each.name: each.accuracy for each in read_progress(project).workers} == {"ann": None, "bob": 1.0}
+
+
+def test_an_owner_can_undo_proposals(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    propose(project, links=SureOfHeads())
+    (owner,) = people(project, "owner", role=Role.OWNER)
+    undo(project, owner, 1)
+    assert ask(project, owner).task is Task.LINK
+
+
+def test_known_questions_are_marked_like_others_and_include_bad_boxes(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    add_known_photos(project, [gold()])
+    boxes = box_model({"The man": [[10, 10, 30, 70, 0.9]], "a dog": [[0, 0, 40, 40, 0.9]]})
+    done = propose(project, links=SureOfHeads(), boxes=boxes)
+    with project.database.reading() as connection:
+        rows = connection.execute(select(known_questions)).all()
+    marked = [row for row in rows if "proposal" in row.asked]
+    assert done == ProposalCounts(0, 0, len(marked))
+    assert {row.task for row in marked} == {"verify", "quality"}
+    verdicts = {tuple(row.asked["new_box"]): row.answer for row in marked if row.task == "quality"}
+    assert verdicts == {(10, 10, 30, 70): "good"}  # "a dog" is not the longest mention of its chain
+
+
+def test_perfect_workers_correct_a_model_that_is_always_wrong(new_project: MakeProject) -> None:
+    project, _ = new_project(0)
+    photos = [gold("a"), gold("b")]
+    add_photos(project, map(prepare_photo, photos))
+    wrong = box_model({text: [[0, 0, 9, 9, 0.99]] for text in ("The man", "a boy", "their dog", "Two people")})
+    propose(project, links=SureOfHeads(yes=0.99, no=0.5), boxes=wrong)
+    simulate_crowd(
+        project, {each.id: Truth(each) for each in photos}, {Kind("perfect", error_rate=0.0, box_noise=0.0): 5}
     )
-    answers = 0
-    while questions := asked.state.questions:
-        question = chance.choice(questions)
-        worker = chance.choice([name for name in map(str, range(30)) if name not in question.barred])
-        answer = chance.choice(answers_to(question.task))
-        said = Judged(
-            number=len(asked.events) + 1,
-            worker=worker,
-            task=question.task,
-            subject=question.subject,
-            answer=answer,
-            box=BOX if answer is Answer.DRAWN else None,
-        )
-        further = advanced(asked.state, STREET.photo, asked.events, said, Rules(), independent=True)
-        asked.events.append(said)
-        assert said.number in asked.state.counted
-        assert further is None or further == asked.state
-        answers += 1
-        assert answers < 400
-    placed = [mention.id for chain in asked.state.chains for mention in chain.mentions]
-    assert sorted(placed) == sorted(mention.id for mention in STREET.mentions)
+    assert set(_chains(project, "a")) == {
+        (frozenset({"0:0-5", "2:0-7"}), ((10, 10, 30, 70),)),
+        (frozenset({"0:10-15"}), ((40, 20, 60, 70),)),
+        (frozenset({"0:21-26", "1:16-25"}), ((70, 50, 95, 75),)),
+        (frozenset({"0:30-38"}), ()),
+        (frozenset({"1:0-10"}), ((10, 10, 30, 70), (40, 20, 60, 70))),
+    }
+
+
+def _chains(project: Project, photo: str) -> list[tuple[frozenset[str], tuple[object, ...]]]:
+    with project.database.reading() as connection:
+        state = project.snapshots.read(connection, photo).state
+    assert state.finished
+    return [
+        (frozenset(mention.id for mention in chain.mentions), tuple(sorted(box.xyxy for box in chain.workflow.boxes)))
+        for chain in state.chains
+        if chain.workflow
+    ]
+
+
+def test_proposals_are_off_by_default() -> None:
+    assert with_proposals(Settings(), None, None) == Settings()
+    asked = with_proposals(Settings(), "links, boxes", "uncertain")
+    assert (asked.propose_links, asked.propose_boxes, asked.order) == (True, True, "uncertain")
+
+
+def test_invalid_proposal_settings_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="--propose dogs"):
+        with_proposals(Settings(), "dogs", None)
+    with pytest.raises(DeixisError, match="order"):
+        with_proposals(Settings(), None, "size")
+    with pytest.raises(DeixisError, match="boxes_show_from"):
+        Settings(boxes_show_from=2)
+    with pytest.raises(DeixisError, match="links_no_below"):
+        Settings(links_no_below=0.8, links_yes_from=0.7)
+    project = make_project(tmp_path / "none")
+    with pytest.raises(DeixisError, match="propose_links"):
+        propose_by_settings(project)
+    project.close()
+    project = make_project(tmp_path / "boxes", settings=Settings(propose_boxes=True))
+    with pytest.raises(DeixisError, match="propose_boxes"):
+        propose_by_settings(project)
+    project.close()
+
+
+def test_the_bounds_of_proposals_are_settings(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "asked", settings=Settings(propose_links=True, links_yes_from=1.0))
+    add_photos(project, dogs(1))
+    propose_by_settings(project)
+    with project.database.reading() as connection:
+        state = project.snapshots.read(connection, "dog0").state
+    assert [question.task for question in state.questions] == [Task.LINK]
+    project.close()
+
+
+class Unsure(SureOfHeads):
+    """Surer of some photos than of others."""
+
+    def __init__(self, likely: dict[str, float]) -> None:
+        super().__init__()
+        self.likely = likely
+
+    def event_body(self, material):  # type: ignore[no-untyped-def]
+        self.yes = self.likely[material.photo]
+        return super().event_body(material)
+
+
+def test_uncertainty_is_the_mean_entropy_of_the_proposals() -> None:
+    sure, unsure = links(DOGS, {(0, 1): 1.0}), proposed_boxes({HIM: [[0, 0, 9, 9, 0.5]]}, number=2)
+    assert uncertainty([sure]) == 0
+    assert uncertainty([sure, unsure]) == 0.5
+    assert uncertainty([sure, unsure, Undone(number=3, worker="ann", event=1)]) == 1
+    assert uncertainty([]) == 1
+
+
+def test_the_most_uncertain_photo_comes_first(new_project: MakeProject) -> None:
+    project, _ = new_project(3)
+    propose(project, links=Unsure({"dog0": 0.9, "dog1": 0.5, "dog2": 0.7}))
+    (ann,) = people(project, "ann")
+    assert order_by_uncertainty(project) == 3
+    assert ask(project, ann).photo == "dog1"
+    add_photos(project, dogs(4))
+    with project.database.reading() as connection:
+        names = list(connection.scalars(select(photos.c.id).order_by(photos.c.place)))
+    assert names == ["dog1", "dog2", "dog0", "dog3"]  # the last is new

@@ -1,4 +1,4 @@
-"""A workbench for people in browsers and over HTTP to visit."""
+"""Annotation servers for workers in browsers and over HTTP."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from deixis.annotate.known import add_known
-from deixis.annotate.material import material_of
-from deixis.annotate.opening import open_to_work
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.maintenance import open_for_work
+from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project, add_photos, make_project
 from deixis.annotate.settings import Settings
+from deixis.annotate.web.app import make_app
+from deixis.annotate.web.context import Limits
 from deixis.data.dataset import Dataset
-from deixis.data.importing import import_dataset
+from deixis.data.imports import import_dataset
 from deixis.data.records import Photo
 from deixis.data.samples import SAMPLES
-from deixis.server.annotate.app import make_app
-from deixis.server.annotate.desk import Limits
 from tests.browser.annotate.crowd import Member, Truths
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-NO_HASTE = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
+NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
 
 
 @dataclass
 class Bench:
-    """A project that is served."""
+    """A project with a running server."""
 
     project: Project
     address: str
@@ -46,20 +46,20 @@ class Bench:
     workforce: tuple[str, ...] = ()
 
     def invite(self, name: str, role: Role = Role.WORKER) -> str:
-        """The link that lets somebody in."""
+        """Return an invitation link."""
         return f"{self.address}#/join/{invite(self.project, name, role=role, vouched=True)[1]}"
 
     def member(self, name: str, role: Role = Role.WORKER) -> Member:
-        """Somebody who works over HTTP."""
+        """Return a member who works over HTTP."""
         return Member.join(self.address, self.invite(name, role), self.truths)
 
     def stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self.server.close()
 
     def start(self) -> None:
-        """Begin it again, at the same address."""
-        app = make_app(self.project, link=self.address, limits=NO_HASTE, workforce_hosts=self.workforce)
+        """Start the server at the same URL."""
+        app = make_app(self.project, link=self.address, limits=NO_LIMITS, workforce_hosts=self.workforce)
         self.server.enter_context(_served(app, int(self.address.rpartition(":")[2].rstrip("/"))))
 
 
@@ -68,7 +68,7 @@ MakeBench = Callable[..., Bench]
 
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """The sample photos with their chains and boxes."""
+    """Sample photos with their chains and boxes."""
     folder = tmp_path_factory.mktemp("samples") / "data"
     import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities")
     return Dataset(folder)
@@ -76,7 +76,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[MakeBench]:
-    """Makes projects of photos, and serves them."""
+    """Make projects of photos and serve them."""
     with ExitStack() as running:
 
         def make(
@@ -84,10 +84,10 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
         ) -> Bench:
             folder = tmp_path / "project"
             make_project(folder, images=SAMPLES / "images", settings=Settings(**settings)).close()  # type: ignore[arg-type]
-            project = open_to_work(folder)
+            project = open_for_work(folder)
             running.callback(project.close)
-            add_known(project, known)
-            add_photos(project, map(material_of, photos))
+            add_known_photos(project, known)
+            add_photos(project, map(prepare_photo, photos))
             server = running.enter_context(ExitStack())
             made = Bench(project, f"http://127.0.0.1:{_free_port()}/", Truths([*photos, *known]), server, workforce)
             made.start()

@@ -1,4 +1,4 @@
-"""People who work over HTTP, as many as a test wants: they know the truth, and tell it."""
+"""Workers over HTTP who know the correct answers."""
 
 from __future__ import annotations
 
@@ -7,92 +7,99 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from simulated_crowd import Truth
 
-from deixis.annotate.rehearsal import Truth
-from deixis.annotate.walks import Answer, Task
+from deixis.annotate.workflow import Answer, Task
 from deixis.data.records import Photo
 
 PASSWORD = "correct horse battery"
 
-Asked = Mapping[str, Any]
+Question = Mapping[str, Any]
 
 
 class Truths:
-    """What is true of photos that questions name by opaque ids; their captions give them away."""
+    """Correct answers; the photo of a question, which has an opaque id, is identified by its captions."""
 
     def __init__(self, photos: Iterable[Photo]) -> None:
         self._by_caption = {
             (number, caption.text): Truth(photo) for photo in photos for number, caption in enumerate(photo.sentences)
         }
 
-    def of(self, question: Asked) -> Truth:
-        """That of the photo of a question."""
+    def of(self, question: Question) -> Truth:
+        """Return the truth about the photo of a question."""
         first = question["captions"][0]
         return self._by_caption[first["number"], "".join(part["text"] for part in first["parts"])]
 
-    def answer(self, question: Asked) -> tuple[str, list[float] | None]:
-        """What somebody says who knows: the answer, and the box where one is drawn."""
-        asked = {**question, "mentions": [mention["id"] for mention in question["mentions"]]}
+    def answer(self, question: Question) -> tuple[str, list[float] | None]:
+        """Return the correct answer, and the box if one must be drawn."""
+        content = {**question, "mentions": [mention["id"] for mention in question["mentions"]]}
         truth = self.of(question)
-        said = truth.answer(asked)
-        if said is not Answer.DRAWN:
-            return said.value, None
-        return said.value, list(truth.missing(asked["mentions"][0], asked["boxes"])[0])
+        answer = truth.answer(content)
+        if answer is not Answer.DRAWN:
+            return answer.value, None
+        return answer.value, list(truth.missing(content["mentions"][0], content["boxes"])[0])
 
 
 @dataclass
 class Member:
-    """Somebody with a session."""
+    """A member with a session."""
 
     client: httpx.Client
     truths: Truths
 
     @classmethod
     def join(cls, address: str, link: str, truths: Truths) -> Member:
-        """Take an invitation."""
-        return cls._entered(address, "join", {"token": link.rpartition("/")[2]}, truths)
+        """Accept an invitation."""
+        return cls._enter(address, "join", {"token": link.rpartition("/")[2]}, truths)
 
     @classmethod
     def login(cls, address: str, name: str, truths: Truths) -> Member:
-        """Come again."""
-        return cls._entered(address, "login", {"name": name}, truths)
+        """Sign in again."""
+        return cls._enter(address, "login", {"name": name}, truths)
 
     @classmethod
-    def _entered(cls, address: str, how: str, who: Mapping[str, str], truths: Truths) -> Member:
+    def _enter(cls, address: str, how: str, who: Mapping[str, str], truths: Truths) -> Member:
         client = httpx.Client(base_url=address, timeout=30)
-        said = _said(client.post(f"/api/{how}", json={**who, "password": PASSWORD}))
-        client.headers["x-deixis-csrf"] = said["csrf"]
+        session = _checked_json(client.post(f"/api/{how}", json={**who, "password": PASSWORD}))
+        client.headers["x-deixis-csrf"] = session["csrf"]
         return cls(client, truths)
 
-    def next(self, *tasks: Task, besides: Sequence[str] = ()) -> Asked | None:
-        """A question, of these tasks if any are named."""
-        asked = {"besides": list(besides), "tasks": [task.value for task in tasks] or None}
-        question: Asked | None = _said(self.client.post("/api/next", json=asked))["question"]
+    def next(self, *tasks: Task, besides: Sequence[str] = ()) -> Question | None:
+        """Fetch a question, of these tasks if any are named."""
+        body = {"besides": list(besides), "tasks": [task.value for task in tasks] or None}
+        question: Question | None = _checked_json(self.client.post("/api/next", json=body))["question"]
         return question
 
-    def say(self, question: Asked, said: str, box: Sequence[float] | None = None, remark: str = "") -> None:
-        """Answer a question."""
-        sent = {"token": question["token"], "answer": said, "box": box, "seconds": 2.0, "remark": remark, "next": None}
-        _said(self.client.post("/api/answer", json=sent))
+    def send(self, question: Question, answer: str, box: Sequence[float] | None = None, remark: str = "") -> None:
+        """Send an answer."""
+        body = {
+            "token": question["token"],
+            "answer": answer,
+            "box": box,
+            "seconds": 2.0,
+            "remark": remark,
+            "next": None,
+        }
+        _checked_json(self.client.post("/api/answer", json=body))
 
     def work(self, *tasks: Task) -> bool:
-        """Answer one question truly; whether there was one."""
+        """Answer one question correctly; return whether there was one."""
         question = self.next(*tasks)
         if question is None:
             return False
-        self.say(question, *self.truths.answer(question))
+        self.send(question, *self.truths.answer(question))
         return True
 
 
 def work_all(crowd: Sequence[Member]) -> int:
-    """Everybody works until nobody has anything to do; the number of answers."""
+    """Let all members answer until there are no more questions; return the number of answers."""
     done = 0
     while worked := sum(member.work() for member in crowd):
         done += worked
     return done
 
 
-def _said(response: httpx.Response) -> dict[str, Any]:
+def _checked_json(response: httpx.Response) -> dict[str, Any]:
     assert response.is_success, response.text
-    said: dict[str, Any] = response.json()
-    return said
+    content: dict[str, Any] = response.json()
+    return content

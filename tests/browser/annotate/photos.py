@@ -1,4 +1,4 @@
-"""Small photos to annotate; all are shown as one that the package brings."""
+"""Photos to annotate, which all use one sample image."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _FILE = "cat.jpg"
 
 
 def captioned(*captions: str, name: str = "cat") -> Photo:
-    """A photo with these captions, no mentions marked."""
+    """A photo with these captions and no mentions."""
     return Photo(name, tuple(map(Caption.from_text, captions)), width=SIZE[0], height=SIZE[1], file=_FILE)
 
 
 def two_people_with_a_dog(name: str = "walk") -> Photo:
-    """One with several mentions, so that there are many questions."""
+    """A photo with several mentions, which gives many questions."""
     return replace(gold(name), width=SIZE[0], height=SIZE[1], file=_FILE)

@@ -1,4 +1,4 @@
-"""From an invitation to data that a model learns from."""
+"""From an invitation to a model trained on the annotations."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deixis.annotate.people import Role
-from deixis.annotate.progress import progress
-from deixis.annotate.walks import Task
+from deixis.annotate.progress import read_progress
+from deixis.annotate.workflow import Task
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset
 from deixis.data.samples import SAMPLES
 from deixis.vision import encoders
+from tests.browser.annotate.actions import NAMES, all_sent, answer, join, sign_out, task_shown
 from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.crowd import PASSWORD, Member, work_all
-from tests.browser.annotate.visiting import NAMES, all_sent, answer, join, sign_out, task_shown
-from tests.vision.store.small import colour_encoder
+from tests.vision.feature_store.small import colour_encoder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -28,21 +28,21 @@ from playwright.sync_api import expect
 PHOTOS = 3
 
 
-def test_people_annotate_in_browsers_and_over_http_and_a_model_learns_from_it(
+def test_a_model_is_trained_on_annotations_made_in_browsers_and_over_http(
     laptop: Page, bench: MakeBench, samples: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photos = [photo for photo in samples.photos if "train" in photo.splits][:PHOTOS]
     site = bench(photos)
     join(laptop, site.invite("Olga", Role.OWNER))
-    link = _invited_in_the_page(laptop, "Ann")
+    link = _invite_in_the_page(laptop, "Ann")
     sign_out(laptop)
     join(laptop, link)
     expect(task_shown(laptop)).to_have_text(NAMES[Task.LINK])
-    # Pages hold questions while they are open: Olga and Ann must answer theirs too.
+    # Open pages hold leased questions, so Olga and Ann must answer theirs too.
     crowd = [Member.login(site.address, name, site.truths) for name in ("Olga", "Ann")]
     crowd += [site.member(name) for name in ("Bob", "Cleo", "Dan")]
     for task in Task:
-        crowd.append(_one_in_the_browser(laptop, site, task, crowd))
+        crowd.append(_answer_in_the_browser(laptop, site, task, crowd))
 
     work_all(crowd)
     sign_out(laptop)
@@ -52,28 +52,27 @@ def test_people_annotate_in_browsers_and_over_http_and_a_model_learns_from_it(
     _export_import_train(site, tmp_path, monkeypatch)
 
 
-def _invited_in_the_page(page: Page, name: str) -> str:
+def _invite_in_the_page(page: Page, name: str) -> str:
     page.get_by_role("link", name="People").click()
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Make a link").click()
     return page.get_by_label("Invitation link").input_value()
 
 
-def _one_in_the_browser(page: Page, site: Bench, task: Task, crowd: list[Member]) -> Member:
-    """Somebody new answers a question of a task in the browser, as soon as there is one."""
-    member = site.member(f"Somebody for {task.value}")
+def _answer_in_the_browser(page: Page, site: Bench, task: Task, crowd: list[Member]) -> Member:
+    """Let a new member answer a question of a task in the browser, once there is one."""
+    member = site.member(f"Worker for {task.value}")
     while (question := member.next(task)) is None:
-        assert sum(each.work() for each in crowd), f"nothing is asked in {task.value}"
-    before = progress(site.project).judged
+        assert sum(each.work() for each in crowd), f"no question of {task.value}"
+    before = read_progress(site.project).judged
     page.goto("about:blank")
-    page.request.post(f"{site.address}api/login", data={"name": f"Somebody for {task.value}", "password": PASSWORD})
+    page.request.post(f"{site.address}api/login", data={"name": f"Worker for {task.value}", "password": PASSWORD})
     page.goto(site.address)
     expect(task_shown(page)).to_have_text(NAMES[task])
-    said, box = site.truths.answer(question)
-    answer(page, question, said, box)
+    answer(page, question, *site.truths.answer(question))
     expect(page.get_by_text("1 answer by you")).to_be_visible()
     all_sent(page)
-    assert progress(site.project).judged == before + 1
+    assert read_progress(site.project).judged == before + 1
     return member
 
 
@@ -95,5 +94,5 @@ def _export_import_train(site: Bench, folder: Path, monkeypatch: pytest.MonkeyPa
     again = Dataset(folder / "again")
     assert len(again.split("train")) == PHOTOS
     assert all(photo.boxes for photo in again.photos)
-    assert _run(["train", "cca", "--data", "again", "--set", "components=2", "--set", "regularisation=0.1"]) == 0
+    assert _run(["train", "cca", "--data", "again", "--set", "embedding_dim=2", "--set", "regularization=0.1"]) == 0
     assert (folder / "cca.model").is_dir()

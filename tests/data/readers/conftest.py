@@ -1,4 +1,4 @@
-"""Files of every form, written where a test wants them."""
+"""A fixture that writes files of any format."""
 
 from __future__ import annotations
 

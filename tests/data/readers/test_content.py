@@ -1,3 +1,5 @@
+"""Content of captions files."""
+
 import os
 import threading
 import zipfile
@@ -8,7 +10,7 @@ from deixis.data.readers import read_captions
 from deixis.data.readers.content import Content
 
 
-def test_zips_and_folders_are_told_from_files(write, tmp_path):
+def test_zips_and_folders_are_recognized(write, tmp_path):
     archive = tmp_path / "archive"
     with zipfile.ZipFile(archive, "w") as made:
         made.writestr("a/b.txt", "x")

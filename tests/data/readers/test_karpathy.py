@@ -1,3 +1,5 @@
+"""Karpathy's JSON."""
+
 import copy
 
 import pytest
@@ -58,35 +60,34 @@ def change(document, *path, to):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "complaint"),
+    ("path", "value", "where"),
     [
-        (("images", 0, "sentences", 1, "raw"), 3, "images[0].sentences[1].raw: expected a text, found a number"),
-        (("images", 0, "sentences", 1, "raw"), " ", "images[0].sentences[1].raw: is empty"),
+        (("images", 0, "sentences", 1, "raw"), 3, "images[0].sentences[1].raw: "),
+        (("images", 0, "sentences", 1, "raw"), " ", "images[0].sentences[1].raw: "),
         (
             ("images", 0, "sentences", 0, "raw"),
             "half \ud83d",
-            "images[0].sentences[0].raw: holds half of a surrogate pair ('\\ud83d'), which is no character",
+            "images[0].sentences[0].raw: ",
         ),
-        (("images", 0, "sentences", 1), {}, 'images[0].sentences[1]: there is no "raw"'),
-        (("images", 0, "sentences"), "x", "images[0].sentences: expected a list, found a text"),
-        (("images", 1), [], "images[1]: expected an object, found a list of 0"),
-        (("images", 1, "filename"), None, 'images[1]: there is no "filename"'),
-        (("images", 1, "split"), "../x", "images[1].split: '../x' cannot be the name of a split"),
+        (("images", 0, "sentences", 1), {}, "images[0].sentences[1]: "),
+        (("images", 0, "sentences"), "x", "images[0].sentences: "),
+        (("images", 1), [], "images[1]: "),
+        (("images", 1, "filename"), None, "images[1]: "),
+        (("images", 1, "split"), "../x", "images[1].split: "),
         (
             ("images", 1, "filename"),
             "2513260012_03d33305cf.jpg",
-            "images[1]: photo '2513260012_03d33305cf.jpg' comes a second time",
+            "images[1]: ",
         ),
         (
             ("images", 1, "filename"),
             "2513260012_03d33305cf.png",
-            "images[1]: '2513260012_03d33305cf.jpg' and '2513260012_03d33305cf.png' "
-            "would both be photo '2513260012_03d33305cf'",
+            "images[1]: ",
         ),
     ],
 )
-def test_a_bad_value_is_named_by_its_path(write, path, value, complaint):
+def test_a_bad_value_is_named_by_its_path(write, path, value, where):
     file = write("dataset.json", change(FLICKR, *path, to=value))
     with pytest.raises(DatasetError) as error:
         list(read_captions(file).photos)
-    assert str(error.value) == f"{file}: {complaint}"
+    assert str(error.value).startswith(f"{file}: {where}")

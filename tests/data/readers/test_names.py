@@ -1,17 +1,89 @@
+"""Photo names, ids and captions collected by photo."""
+
+from __future__ import annotations
+
 import pytest
 
-from deixis.data.readers.names import Names, shown
+from deixis.data.readers.names import (
+    CaptionCollector,
+    NameIndex,
+    PhotoIds,
+    flickr_number,
+    parse_name_list,
+    photo_stem,
+    quote_text,
+)
 from deixis.errors import DatasetError
 
 
-def test_a_name_may_come_again_unless_it_must_be_new():
-    names = Names()
-    assert names.new_id_of("a/1.jpg", DatasetError) == "1"
-    assert names.id_of("a/1.jpg", DatasetError) == "1"
-    with pytest.raises(DatasetError, match=r"photo 'a/1\.jpg' comes a second time"):
-        names.new_id_of("a/1.jpg", DatasetError)
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("a.jpg", "a"),
+        ("folder/a.WEBP", "a"),
+        ("folder\\a.heic", "a"),
+        ("a.b.jpeg", "a.b"),
+        ("no-ending", "no-ending"),
+        ("version.2", "version.2"),
+        ("COCO_val2014_000000000042.jpg", "COCO_val2014_000000000042"),
+    ],
+)
+def test_the_stem_is_the_name_without_folders_and_suffix(name: str, stem: str) -> None:
+    assert photo_stem(name) == stem
 
 
-def test_long_texts_are_cut_and_invisible_characters_spelled():
-    assert shown("\ud800\n") == r"'\ud800\n'"
-    assert len(shown("x" * 10_000)) == 82
+def test_flickr_numbers_are_recognized() -> None:
+    assert flickr_number("1000268201_693b08cb0e") == "1000268201"
+    assert flickr_number("1000268201_693b08cb0e_b") == "1000268201"
+    assert flickr_number("1000268201") == "1000268201"
+    assert flickr_number("2024_holiday") is None
+    assert flickr_number("IMG_1000268201") is None
+
+
+def test_a_number_of_two_photos_matches_neither() -> None:
+    photos = NameIndex({"12_0123456789": 1, "12_abcdefabcd": 2, "34_0123456789": 3})
+    assert photos.find("12") is None
+    assert photos.find("12_abcdefabcd") == 2
+    assert photos.find("34") == 3
+    assert photos.find("34_ffffffffff") == 3
+
+
+def test_lists_skip_blank_lines_and_comments() -> None:
+    assert parse_name_list(["# made by hand", "", " a.jpg ", "b"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("digits", [8, 9, 10, 11, 12])
+def test_the_code_after_a_flickr_number_has_eight_to_twelve_digits(digits: int) -> None:
+    assert flickr_number("1000268201_" + "0a1b2c3d4e5f"[:digits]) == "1000268201"
+
+
+@pytest.mark.parametrize("code", ["0a1b2c3", "0a1b2c3d4e5f6", "0a1b2c3d4g"])
+def test_other_codes_are_not_from_flickr(code: str) -> None:
+    assert flickr_number(f"1000268201_{code}") is None
+
+
+def test_a_name_may_repeat_unless_it_must_be_new() -> None:
+    names = PhotoIds()
+    assert names.add_new("a/1.jpg", DatasetError) == "1"
+    assert names.get("a/1.jpg", DatasetError) == "1"
+    with pytest.raises(DatasetError, match=r"a/1\.jpg"):
+        names.add_new("a/1.jpg", DatasetError)
+
+
+def test_long_texts_are_shortened_and_invisible_characters_escaped() -> None:
+    assert quote_text("\ud800\n") == r"'\ud800\n'"
+    assert len(quote_text("x" * 10_000)) == 82
+
+
+def test_captions_of_equal_number_keep_their_order() -> None:
+    collector = CaptionCollector()
+    for text, number in [("c", 1), ("a", 0), ("d", 1), ("b", 0)]:
+        collector.add("1.jpg", f" {text}\n", DatasetError, number=number)
+    photo = next(collector.source("kind").photos)
+    assert [caption.text for caption in photo.captions] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("split", ["..", "a/b", "a\nb"])
+def test_a_split_must_be_a_valid_file_name(split: str) -> None:
+    with pytest.raises(DatasetError, match="split"):
+        CaptionCollector().add("1.jpg", "A dog .", DatasetError, split=split)

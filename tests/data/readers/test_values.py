@@ -1,16 +1,20 @@
+"""Untrusted JSON values."""
+
 from pathlib import Path
 
 import pytest
 
-from deixis.data.readers.values import Value, first_json, parse_line
+from deixis.data.readers.values import Value, first_json, parse_line, xywh_to_corners
 from deixis.errors import DatasetError
 
+VALUE = Value(None, "a.json")
 
-def test_the_path_to_a_value_reads_as_in_a_program():
+
+def test_errors_name_the_path_of_a_value():
     document = Value({"images": [{}, {"sentences": [{"raw": 1}]}]}, "a.json")
     raw = document["images"].items()[1]["sentences"].items()[0]["raw"]
-    assert str(raw.wrong("no")) == "a.json: images[1].sentences[0].raw: no"
-    assert str(document.wrong("no")) == "a.json: no"
+    assert str(raw.error("no")) == "a.json: images[1].sentences[0].raw: no"
+    assert str(document.error("no")) == "a.json: no"
 
 
 @pytest.mark.parametrize(
@@ -19,11 +23,11 @@ def test_the_path_to_a_value_reads_as_in_a_program():
         (lambda value: value.text(), 1),
         (lambda value: value.text(), None),
         (lambda value: value.text(), "a\udfff"),
-        (lambda value: value.sentence(), "\u2003"),
+        (lambda value: value.nonblank_text(), "\u2003"),
         (lambda value: value.flag(), 0),
-        (lambda value: value.whole(), True),
-        (lambda value: value.whole(), 1.0),
-        (lambda value: value.whole(), 2**31),
+        (lambda value: value.integer(), True),
+        (lambda value: value.integer(), 1.0),
+        (lambda value: value.integer(), 2**31),
         (lambda value: value.key(), False),
         (lambda value: value.key(), 2**63),
         (lambda value: value.key(), "\ud800"),
@@ -38,11 +42,11 @@ def test_the_path_to_a_value_reads_as_in_a_program():
         (lambda value: value.items(), {}),
         (lambda value: value.get("a"), []),
         (lambda value: value["a"], {"a": None}),
-        (lambda value: value.only({"a"}), {"b": 1}),
-        (lambda value: value.only({"a"}), 1),
+        (lambda value: value.allow_keys({"a"}), {"b": 1}),
+        (lambda value: value.allow_keys({"a"}), 1),
     ],
 )
-def test_a_value_of_another_kind_is_refused(ask, value):
+def test_a_value_of_another_type_is_refused(ask, value):
     with pytest.raises(DatasetError, match=r"^a\.json: "):
         ask(Value(value, "a.json"))
 
@@ -52,10 +56,10 @@ def test_numbers_are_floats_whatever_the_file_has():
     assert all(type(number) is float for number in Value([1, 2.5], "a").numbers(2))
 
 
-def test_null_is_as_good_as_nothing():
+def test_null_counts_as_missing():
     value = Value({"a": None, "b": 0}, "a")
     assert value.get("a") is None
-    assert value.items_of("a") == []
+    assert value.items_at("a") == []
     assert value.first_of(("a", "b")).value == 0
 
 
@@ -64,7 +68,18 @@ def test_text_after_the_first_value_is_noticed():
     assert first_json("[] []", Path("a")) == ([], False)
 
 
-def test_a_line_is_counted_in_its_file():
+def test_errors_name_the_line_of_the_file():
     with pytest.raises(DatasetError, match=r"^a: line 7 column 3: not JSON"):
         parse_line(" [x]", 7, Path("a"))
-    assert str(parse_line("[]", 7, Path("a")).wrong("no")) == "a: line 7: no"
+    assert str(parse_line("[]", 7, Path("a")).error("no")) == "a: line 7: no"
+
+
+def test_a_corner_and_a_size_become_two_corners():
+    assert xywh_to_corners([[1, 2, 3, 4], [-1, 0, 0, 0]], [VALUE, VALUE]) == [(1, 2, 4, 6), (-1, 0, -1, 0)]
+    assert xywh_to_corners([], []) == []
+
+
+@pytest.mark.parametrize("box", [[0, 0, -1, 1], [0, 0, 1, -1], [1e308, 0, 1e308, 1], [0, 1e308, 1, 1e308]])
+def test_an_impossible_box_is_refused(box):
+    with pytest.raises(DatasetError, match=r"^a\.json: "):
+        xywh_to_corners([[0, 0, 1, 1], box], [VALUE, VALUE])

@@ -1,4 +1,4 @@
-"""Photos to write: a few by hand that have everything, and all that hypothesis can think of."""
+"""Photos to write: examples with all fields, and Hypothesis strategies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from deixis.data.records import ENTITY_TYPES, Annotated, Box, Caption, Chain, Mention, Photo
-from deixis.files.names import is_plain
+from deixis.data.records import ENTITY_TYPES, AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.storage.files import is_file_name
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc",), exclude_characters="/\\:"), min_size=1, max_size=40
 )
-NAMES = NAMES.filter(is_plain)
+NAMES = NAMES.filter(is_file_name)
 TEXTS = st.text(st.characters(codec="utf-8"))
 SIDES = st.none() | st.integers(1, 5000)
 CORNERS = st.integers(-50, 6000) | st.floats(-50, 6000)
@@ -52,7 +52,7 @@ def boxes(draw: Any, chains: list[str]) -> Box:
 @st.composite
 def photos(draw: Any) -> Photo:
     chains = draw(st.lists(TEXTS, unique=True, max_size=4))
-    sizes = st.builds(Annotated, NAMES, TEXTS, SIDES, SIDES, st.none() | st.integers(0, 4))
+    sizes = st.builds(AnnotationSource, NAMES, TEXTS, SIDES, SIDES, st.none() | st.integers(0, 4))
     return Photo(
         draw(NAMES),
         tuple(draw(st.lists(captions(chains), max_size=3))),
@@ -102,7 +102,7 @@ def dogs() -> list[Photo]:
             100,
             "zoo/101.jpg",
             ("train", "dev"),
-            Annotated("101", "101.jpg", 400, 200, 3),
+            AnnotationSource("101", "101.jpg", 400, 200, 3),
             "ab" * 32,
         ),
         Photo(
@@ -110,7 +110,7 @@ def dogs() -> list[Photo]:
             (Caption.from_text(""), Caption.from_text("A dog.", (Mention(0, 5, "1"),))),
             (Chain("1"),),
             (Box((1, 2, 3, 4), ("1",)),),
-            annotated=Annotated("0102", "a name.jpg"),
+            annotated=AnnotationSource("0102", "a name.jpg"),
         ),
         Photo("103"),
     ]

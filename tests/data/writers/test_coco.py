@@ -1,3 +1,5 @@
+"""COCO files."""
+
 from __future__ import annotations
 
 import contextlib
@@ -18,7 +20,7 @@ def load(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_each_split_has_its_files_and_boxes_only_where_there_are_some(dogs: list[Photo], folder: Path) -> None:
+def test_each_split_has_its_own_files_and_instances_only_with_boxes(dogs: list[Photo], folder: Path) -> None:
     write([*dogs, Photo("104", splits=("test",))], folder)
     assert {path.name for path in folder.iterdir()} == {
         *(f"captions_{split}.json" for split in ("train", "dev", "rest", "test")),

@@ -1,3 +1,5 @@
+"""Functions that writers share."""
+
 from __future__ import annotations
 
 import json
@@ -5,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
-from deixis.data.writers.common import (
-    Spool,
-    categories_of_boxes,
-    file_name,
-    json_document,
-    number,
-    splits_of,
-)
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.writers.common import Spool, categories_of_boxes, compact_number, file_name, json_document, splits_of
 
 
 def test_a_photo_of_no_split_is_in_the_rest() -> None:
@@ -25,10 +20,10 @@ def test_a_split_that_is_listed_twice_counts_once() -> None:
 
 
 def test_a_photo_without_a_file_keeps_the_name_it_was_annotated_under() -> None:
-    assert file_name(Photo("1", annotated=Annotated("7", "7.png"))) == "7.png"
+    assert file_name(Photo("1", annotated=AnnotationSource("7", "7.png"))) == "7.png"
 
 
-def test_a_box_is_what_the_first_typed_mention_of_its_first_chain_says() -> None:
+def test_the_category_of_a_box_is_the_type_of_its_first_typed_mention() -> None:
     captions = (
         Caption.from_text("a b", (Mention(0, 1, "1"), Mention(2, 3, "2", ("people", "other")))),
         Caption.from_text("a b", (Mention(0, 1, "1", ("animals",)), Mention(2, 3, "2", ("clothing",)))),
@@ -39,8 +34,8 @@ def test_a_box_is_what_the_first_typed_mention_of_its_first_chain_says() -> None
 
 
 @pytest.mark.parametrize(("value", "written"), [(5.0, "5"), (-0.0, "0"), (5.25, "5.25"), (7, "7")])
-def test_whole_numbers_have_no_fraction(value: float, written: str) -> None:
-    assert json.dumps(number(value)) == written
+def test_integers_are_written_without_a_fraction(value: float, written: str) -> None:
+    assert json.dumps(compact_number(value)) == written
 
 
 def test_a_document_is_json_with_empty_lists_and_with_full_ones() -> None:
@@ -48,7 +43,7 @@ def test_a_document_is_json_with_empty_lists_and_with_full_ones() -> None:
     assert json.loads("".join(json_document(document))) == {"a": 1, "none": [], "some": [{"b": 2}, 3], "list": [4]}
 
 
-def test_what_was_spooled_comes_back_in_order_and_again(tmp_path: Path) -> None:
+def test_spooled_items_are_read_in_order_and_repeatedly(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for item in ({"a": "é\u2028"}, {"a": 2}):
         spool.add(item)

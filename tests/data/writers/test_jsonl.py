@@ -1,3 +1,5 @@
+"""JSON Lines."""
+
 from __future__ import annotations
 
 import json
@@ -20,14 +22,12 @@ def read_again(photos: list[Photo]) -> list[Photo]:
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_nothing_is_lost_on_the_way_there_and_back(
-    any_photos: st.SearchStrategy[list[Photo]], data: st.DataObject
-) -> None:
+def test_any_photo_round_trips(any_photos: st.SearchStrategy[list[Photo]], data: st.DataObject) -> None:
     photos = data.draw(any_photos.filter(bool))
     assert read_again(photos) == photos
 
 
-def test_photos_by_hand_come_back_whole(dogs: list[Photo]) -> None:
+def test_example_photos_round_trip(dogs: list[Photo]) -> None:
     assert read_again(dogs) == dogs
 
 

@@ -1,3 +1,5 @@
+"""Karpathy's JSON."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Label Studio files."""
+
 from __future__ import annotations
 
 import json
@@ -97,7 +99,7 @@ def test_a_photo_of_unknown_size_has_neither_boxes_nor_relations(dogs: list[Phot
     assert [region["type"] for region in task["annotations"][0]["result"]] == ["labels"]
 
 
-def test_a_photo_without_boxes_and_mentions_is_left_to_be_annotated(dogs: list[Photo], folder: Path) -> None:
+def test_a_photo_without_boxes_and_mentions_has_no_annotation(dogs: list[Photo], folder: Path) -> None:
     assert [len(task["annotations"]) for task in tasks_of(dogs, folder)] == [1, 1, 0]
 
 

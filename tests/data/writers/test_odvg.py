@@ -1,3 +1,5 @@
+"""ODVG files."""
+
 from __future__ import annotations
 
 import json
@@ -49,7 +51,7 @@ def test_a_photo_of_two_splits_is_in_both_files(dogs: list[Photo], folder: Path)
     assert (folder / "train.jsonl").read_bytes() == (folder / "dev.jsonl").read_bytes()
 
 
-def test_photos_of_unknown_size_are_left_out(folder: Path) -> None:
+def test_photos_of_unknown_size_are_skipped(folder: Path) -> None:
     write([dog(), dog(id="2", width=None)], folder)
     assert [line["filename"] for line in lines(folder / "rest.jsonl")] == ["1.jpg"]
 
@@ -57,14 +59,14 @@ def test_photos_of_unknown_size_are_left_out(folder: Path) -> None:
 @pytest.mark.parametrize(
     "corners", [(5, 5, 5.5, 9), (5, 5, 9, 5), (-9, 0, 0.5, 9), (12, 0, 19, 9)], ids=["thin", "flat", "left", "right"]
 )
-def test_boxes_of_which_less_than_a_pixel_is_in_the_photo_are_left_out(
+def test_boxes_with_less_than_a_pixel_in_the_photo_are_skipped(
     corners: tuple[float, float, float, float], folder: Path
 ) -> None:
     write([dog(), dog(id="2", boxes=(Box(corners, ("1",)),))], folder)
     assert [line["filename"] for line in lines(folder / "rest.jsonl")] == ["1.jpg"]
 
 
-def test_places_fit_the_caption_after_white_space_is_stripped(folder: Path) -> None:
+def test_offsets_match_the_stripped_caption(folder: Path) -> None:
     write([dog(captions=(Caption.from_text("  A dog ", (Mention(4, 7, "1"),)),))], folder)
     grounding = lines(folder / "rest.jsonl")[0]["grounding"]
     (start, end), *_ = grounding["regions"][0]["tokens_positive"]
@@ -73,5 +75,5 @@ def test_places_fit_the_caption_after_white_space_is_stripped(folder: Path) -> N
 
 
 def test_data_without_any_region_is_refused(folder: Path) -> None:
-    with pytest.raises(DatasetError, match="no caption has a mention with a box"):
+    with pytest.raises(DatasetError, match="odvg"):
         write([dog(boxes=())], folder)

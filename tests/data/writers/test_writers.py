@@ -1,3 +1,5 @@
+"""What holds for all writers."""
+
 from __future__ import annotations
 
 import subprocess
@@ -24,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_an_unknown_format_is_refused_with_the_names_of_the_known_ones(folder: Path) -> None:
-    with pytest.raises(DeixisError, match=r"^unknown format 'yolo'; choose one of: entities, coco, karpathy, jsonl"):
+    with pytest.raises(DeixisError, match="'yolo'.*entities, coco, karpathy, jsonl"):
         write_as([], "yolo", folder)
 
 
@@ -48,7 +50,7 @@ def test_no_writer_fails_on_odd_photos(
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_nothing_at_all_can_be_written(name: str, folder: Path) -> None:
+def test_an_empty_list_of_photos_can_be_written(name: str, folder: Path) -> None:
     write_as([], name, folder)
 
 
@@ -65,34 +67,34 @@ def test_the_same_photos_give_the_same_bytes(name: str, dogs: list[Photo], image
 
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {"parquet"}))
-def test_photos_travel_along_as_copies_if_asked(name: str, dogs: list[Photo], images: Path, folder: Path) -> None:
+def test_photos_are_copied_with_images(name: str, dogs: list[Photo], images: Path, folder: Path) -> None:
     write_as(dogs, name, folder, images=images)
     copies = {path: data for path, data in contents(folder).items() if path.startswith("images")}
     assert copies == {str(Path("images/zoo/101.jpg")): b"the bytes of 101"}
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_photos_stay_at_home_if_not_asked(name: str, dogs: list[Photo], folder: Path) -> None:
+def test_photos_are_not_copied_without_images(name: str, dogs: list[Photo], folder: Path) -> None:
     write_as(dogs, name, folder)
     assert not (folder / "images").exists()
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_photo_that_is_gone_is_named(name: str, images: Path, folder: Path) -> None:
+def test_a_missing_photo_is_named(name: str, images: Path, folder: Path) -> None:
     with pytest.raises(DeixisError, match=r"gone\.jpg: No such file or directory$"):
         write_as([Photo("1", file="gone.jpg")], name, folder, images=images)
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_file_outside_the_folder_of_photos_is_not_fetched(name: str, images: Path, folder: Path) -> None:
+def test_a_file_outside_the_photo_folder_is_refused(name: str, images: Path, folder: Path) -> None:
     (images.parent / "secret").write_text("secret")
-    with pytest.raises(DeixisError, match=r"photo '1': its file '\.\./secret' is not below the folder of photos"):
+    with pytest.raises(DeixisError, match=r"photo '1': file '\.\./secret'"):
         write_as([Photo("1", file="../secret")], name, folder, images=images)
 
 
 @pytest.mark.parametrize("name", ["coco", "karpathy", "odvg", "parquet"])
-def test_a_split_cannot_lead_out_of_the_folder(name: str, dogs: list[Photo], folder: Path) -> None:
-    with pytest.raises(DeixisError, match=r"its split '\.\./train' cannot be part of a file's name"):
+def test_a_split_name_cannot_leave_the_folder(name: str, dogs: list[Photo], folder: Path) -> None:
+    with pytest.raises(DeixisError, match=r"split '\.\./train'"):
         write_as([replace(dogs[0], splits=("../train",))], name, folder)
 
 

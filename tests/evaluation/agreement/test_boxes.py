@@ -43,7 +43,7 @@ def plain_distance(a: list[XYXY], b: list[XYXY]) -> float:
 
 @settings(deadline=None)
 @given(st.lists(box, min_size=1, max_size=4), st.lists(box, min_size=1, max_size=4))
-def test_giou_is_what_its_definition_says(a: list[XYXY], b: list[XYXY]) -> None:
+def test_giou_agrees_with_its_definition(a: list[XYXY], b: list[XYXY]) -> None:
     expected = [[plain_giou(x, y) for y in b] for x in a]
     assert giou(a, b) == pytest.approx(np.array(expected))
 
@@ -54,7 +54,7 @@ def test_giou_of_boxes_without_area_is_defined() -> None:
 
 @settings(deadline=None)
 @given(sets, sets)
-def test_the_distance_of_two_sets_is_that_of_the_best_of_all_matchings(a: list[XYXY], b: list[XYXY]) -> None:
+def test_the_distance_of_two_sets_is_that_of_the_best_matching(a: list[XYXY], b: list[XYXY]) -> None:
     distance = set_distance(a, b)
     assert distance == pytest.approx(plain_distance(a, b))
     assert distance == pytest.approx(set_distance(b, a))
@@ -64,7 +64,7 @@ def test_the_distance_of_two_sets_is_that_of_the_best_of_all_matchings(a: list[X
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(sets, min_size=1, max_size=3), min_size=2, max_size=6))
-def test_the_measures_are_those_of_plain_loops(items: list[list[list[XYXY]]]) -> None:
+def test_the_measures_agree_with_plain_loops(items: list[list[list[XYXY]]]) -> None:
     drawn = [
         DrawnBoxes(f"p{number // 2}", str(number), str(who), boxes)  # type: ignore[arg-type]
         for number, annotations in enumerate(items)
@@ -103,7 +103,7 @@ def scattered(noise: float, annotators: int = 2, photos: int = 60) -> list[Drawn
     return drawn
 
 
-def test_the_less_noise_the_more_agreement() -> None:
+def test_less_noise_means_more_agreement() -> None:
     careful, hasty, blind = (box_agreement(scattered(noise)) for noise in (1, 40, 4000))
     assert careful.sigma == 1.0
     assert careful.ks > 0.95
@@ -113,7 +113,7 @@ def test_the_less_noise_the_more_agreement() -> None:
     assert careful.interval["sigma"].low > blind.interval["sigma"].high
 
 
-def test_overlap_that_chance_would_give_too_is_no_agreement() -> None:
+def test_overlap_by_chance_is_not_agreement() -> None:
     """Everybody always draws nearly the whole photo: a mean IoU of 0.9, and nothing beyond chance."""
     rng = np.random.default_rng(2)
     drawn = [
@@ -127,38 +127,38 @@ def test_overlap_that_chance_would_give_too_is_no_agreement() -> None:
     assert abs(found.alpha) < 0.2
 
 
-def test_ks_is_the_one_sided_statistic_of_scipy() -> None:
+def test_ks_equals_the_one_sided_statistic_of_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     drawn = scattered(60, annotators=3, photos=20)
     same = [(a, b) for a, b in combinations(drawn, 2) if a.photo == b.photo]
     other = [(a, b) for a, b in combinations(drawn, 2) if a.photo != b.photo]
-    distances = [[set_distance(a.as_shares(), b.as_shares()) for a, b in pairs] for pairs in (same, other)]
+    distances = [[set_distance(a.relative_boxes(), b.relative_boxes()) for a, b in pairs] for pairs in (same, other)]
     expected = stats.ks_2samp(*distances, alternative="greater").statistic
     assert box_agreement(drawn).ks == pytest.approx(expected)
 
 
-def test_photos_of_different_sizes_are_compared_as_shares() -> None:
+def test_boxes_are_compared_relative_to_the_size_of_their_photos() -> None:
     small = [DrawnBoxes("a", "1", who, np.array([[0.0, 0, 50, 50]]), size=(100, 100)) for who in "xy"]
     large = [DrawnBoxes("b", "1", who, np.array([[0.0, 0, 500, 500]]), size=(1000, 1000)) for who in "xy"]
-    with pytest.raises(DeixisError, match="all items have the same boxes"):
+    with pytest.raises(DeixisError, match="same boxes"):
         box_agreement(small + large)
 
 
-def test_two_who_draw_nothing_agree_and_one_who_does_disagrees() -> None:
+def test_two_empty_annotations_agree_and_an_empty_and_a_box_disagree() -> None:
     nothing, something = np.empty((0, 4)), np.array([[0.0, 0, 10, 10]])
     drawn = [DrawnBoxes("a", "1", who, nothing) for who in "xy"]
     drawn += [DrawnBoxes("b", "1", "x", nothing), DrawnBoxes("b", "1", "y", something)]
     assert box_agreement(drawn).mean_iou == 0.5
 
 
-def test_an_item_with_one_annotator_only_enters_chance() -> None:
+def test_an_item_with_one_annotator_counts_only_in_chance() -> None:
     drawn = scattered(1)
     alone = DrawnBoxes("extra", "1", "0", np.array([[0.0, 0, 9, 9]]), size=(500, 500))
     found = box_agreement([*drawn, alone])
     assert (found.pairs, found.items, found.alone, found.photos) == (60, 60, 1, 60)
 
 
-def test_chance_is_sampled_where_there_are_too_many_pairs() -> None:
+def test_chance_is_sampled_if_there_are_too_many_pairs() -> None:
     drawn = scattered(20)
     every, some = box_agreement(drawn, expected_pairs=10**6), box_agreement(drawn, expected_pairs=500)
     assert (every.expected_pairs, some.expected_pairs) == (120 * 119 // 2 - 60, 500)
@@ -166,19 +166,19 @@ def test_chance_is_sampled_where_there_are_too_many_pairs() -> None:
     assert some == box_agreement(drawn, expected_pairs=500)
 
 
-def test_what_cannot_be_measured_is_named() -> None:
+def test_invalid_annotations_are_errors() -> None:
     one = DrawnBoxes("a", "1", "x", np.array([[0.0, 0, 1, 1]]))
-    with pytest.raises(DeixisError, match="boxes by two annotators"):
+    with pytest.raises(DeixisError, match="two annotators"):
         box_agreement([one])
-    with pytest.raises(DeixisError, match="photo a, item 1: annotator x has two records"):
+    with pytest.raises(DeixisError, match="photo a, item 1.*annotator x"):
         box_agreement([one, one])
     with pytest.raises(DeixisError, match="two items"):
         box_agreement([one, DrawnBoxes("a", "1", "y", one.boxes)])
-    with pytest.raises(DeixisError, match="some photos have a size"):
+    with pytest.raises(DeixisError, match="size"):
         box_agreement([one, DrawnBoxes("b", "1", "y", one.boxes, size=(9, 9))])
-    with pytest.raises(DeixisError, match="photo a, item 1, annotator x: a box ends before it begins"):
+    with pytest.raises(DeixisError, match="photo a, item 1, annotator x"):
         DrawnBoxes("a", "1", "x", np.array([[5.0, 0, 1, 1]]))
-    with pytest.raises(DeixisError, match="a box is not finite"):
+    with pytest.raises(DeixisError, match="finite"):
         DrawnBoxes("a", "1", "x", np.array([[np.nan, 0, 1, 1]]))
 
 

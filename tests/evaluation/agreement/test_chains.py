@@ -18,7 +18,7 @@ def agreement(key: list[str], response: list[str]) -> ChainAgreement:
     return chain_agreement({"7": key}, {"7": response}, rounds=2)
 
 
-def test_the_example_of_the_reference_implementation() -> None:
+def test_scores_agree_with_the_example_of_the_reference_implementation() -> None:
     """Pradhan et al., ACL 2014: key abc defg, response ab cd fghi, with e, h and i twinless."""
     found = agreement(["abc", "defg"], ["ab", "cd", "fghi"])
     assert (found.muc.recall, found.muc.precision) == (pytest.approx(40), pytest.approx(40))
@@ -30,7 +30,7 @@ def test_the_example_of_the_reference_implementation() -> None:
     assert found.conll == pytest.approx((found.muc.f1 + found.b3.f1 + found.ceaf_e.f1) / 3)
 
 
-def test_the_two_responses_of_bagga_and_baldwin_and_of_luo() -> None:
+def test_scores_agree_with_the_examples_of_bagga_and_baldwin_and_of_luo() -> None:
     """Both have the same MUC; B³ and CEAF tell joining a small chain from joining two large ones."""
     key = ["12345", "67", "89ABC"]
     small, large = agreement(key, ["12345", "6789ABC"]), agreement(key, ["1234589ABC", "67"])
@@ -42,7 +42,7 @@ def test_the_two_responses_of_bagga_and_baldwin_and_of_luo() -> None:
     assert (round(small.ceaf_e.f1, 1), round(large.ceaf_e.f1, 1)) == (73.3, 66.7)
 
 
-def test_equal_chains_are_perfect_and_muc_cannot_see_single_mentions() -> None:
+def test_equal_chains_are_perfect_and_muc_ignores_single_mentions() -> None:
     found = agreement(["ab", "c"], ["c", "ba"])
     assert (found.muc.f1, found.b3.f1, found.ceaf_m.f1, found.ceaf_e.f1) == (100, 100, 100, 100)
     alone = agreement(["a", "b"], ["a", "b"])
@@ -54,14 +54,14 @@ def test_an_empty_side_scores_zero() -> None:
     assert (found.muc.f1, found.b3.f1, found.ceaf_m.f1, found.ceaf_e.f1) == (0, 0, 0, 0)
 
 
-def test_what_cannot_be_compared_is_named() -> None:
-    with pytest.raises(DeixisError, match="photo 8: has no chains in the response; give it an empty list"):
+def test_invalid_chains_are_errors() -> None:
+    with pytest.raises(DeixisError, match="photo 8.*response"):
         chain_agreement({"7": ["ab"], "8": ["a"]}, {"7": ["ab"]})
-    with pytest.raises(DeixisError, match="photo 7: mention b is in two chains of the key"):
+    with pytest.raises(DeixisError, match="photo 7.*mention b"):
         agreement(["ab", "bc"], ["ab"])
-    with pytest.raises(DeixisError, match="photo 7: a chain of the response has no mention"):
+    with pytest.raises(DeixisError, match="photo 7.*response"):
         agreement(["ab"], ["ab", ""])
-    with pytest.raises(DeixisError, match="no photo"):
+    with pytest.raises(DeixisError, match="photos"):
         chain_agreement({}, {})
 
 
@@ -106,7 +106,7 @@ def plain_ceaf(key: list[set[str]], response: list[set[str]], by_chain: bool) ->
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(partitions(), partitions()), min_size=1, max_size=3))
-def test_the_scores_are_those_of_plain_loops_summed_over_photos(
+def test_the_scores_agree_with_plain_loops_summed_over_photos(
     photos: list[tuple[list[set[str]], list[set[str]]]],
 ) -> None:
     key = {str(place): ours for place, (ours, _) in enumerate(photos)}
@@ -136,7 +136,7 @@ def test_the_scores_are_those_of_plain_loops_summed_over_photos(
     json.dumps(found.as_json(), allow_nan=False)
 
 
-def test_intervals_draw_photos() -> None:
+def test_photos_are_the_units_of_the_bootstrap() -> None:
     key = {str(photo): ["ab"] for photo in range(20)}
     response = {str(photo): ["ab"] if photo < 10 else ["a", "b"] for photo in range(20)}
     found = chain_agreement(key, response)

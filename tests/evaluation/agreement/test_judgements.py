@@ -64,7 +64,7 @@ def test_fleiss_kappa_of_fourteen_raters_and_ten_subjects() -> None:
     assert round(found.coefficient, 3) == 0.210
 
 
-def test_krippendorffs_alpha_of_his_own_example_with_missing_answers() -> None:
+def test_krippendorffs_alpha_agrees_with_his_example_with_missing_answers() -> None:
     """Four observers, twelve units (Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011): 0.743."""
     found = krippendorff_alpha(
         in_rows(
@@ -79,7 +79,7 @@ def test_krippendorffs_alpha_of_his_own_example_with_missing_answers() -> None:
     assert (found.n, found.answers, found.left_out) == (11, 40, 1)
 
 
-def test_absent_is_an_answer_not_answered_is_counted_and_not_shown_says_nothing() -> None:
+def test_absent_is_an_answer_skips_are_counted_and_unseen_items_are_ignored() -> None:
     base = {"ann": {"1": "yes", "2": "no", "3": "yes"}, "bob": {"1": "yes", "2": "no", "3": "no"}}
     without = cohen_kappa(judgements(base), ("ann", "bob"))
 
@@ -95,35 +95,35 @@ def test_absent_is_an_answer_not_answered_is_counted_and_not_shown_says_nothing(
         assert (found.n, found.absent, found.not_answered, found.left_out) == (3, 0, skipped, 1)
 
 
-def test_one_saying_absent_and_another_saying_something_disagree() -> None:
+def test_absent_and_a_category_disagree() -> None:
     said = in_rows("a b a b", "a b a b")
     said += [Judgement("9", "9", "0", "a"), Judgement("9", "9", "1", NoCategory.ABSENT)]
     assert cohen_kappa(said, ("0", "1")).observed == pytest.approx(0.8)
     assert fleiss_kappa(said).observed == pytest.approx(0.8)
 
 
-def test_leaving_an_unseen_item_out_is_the_same_as_saying_that_it_was_not_shown() -> None:
+def test_a_record_of_an_unseen_item_may_be_left_out() -> None:
     said = in_rows("a b a . b", "a b . a a", "b b a a .")
     spoken = [each for each in said if each.answer is not NoCategory.NOT_SHOWN]
     for measure in (fleiss_kappa, krippendorff_alpha):
         assert measure(said).coefficient == measure(spoken).coefficient
 
 
-def test_one_single_answer_leaves_nothing_to_measure() -> None:
+def test_a_single_distinct_answer_has_no_coefficient() -> None:
     for found in (cohen_kappa(in_rows("a a", "a a"), ("0", "1")), fleiss_kappa(in_rows("a a", "a a"))):
         assert found.coefficient is None
         assert found.observed == 1.0
 
 
-def test_what_cannot_be_measured_is_named() -> None:
-    with pytest.raises(DeixisError, match="an item that two annotators answered"):
+def test_invalid_judgements_are_errors() -> None:
+    with pytest.raises(DeixisError, match="two annotators"):
         fleiss_kappa(in_rows("a . b", ". a ."))
-    with pytest.raises(DeixisError, match="photo 0, item 0: 0 judged it twice"):
+    with pytest.raises(DeixisError, match="photo 0, item 0"):
         fleiss_kappa(in_rows("a") * 2)
-    with pytest.raises(DeixisError, match="both are 'ann'"):
+    with pytest.raises(DeixisError, match="'ann'"):
         cohen_kappa([], ("ann", "ann"))
     for nothing in (None, float("nan")):
-        with pytest.raises(DeixisError, match="say whether it is absent, not answered or not shown"):
+        with pytest.raises(DeixisError, match="NoCategory"):
             fleiss_kappa([Judgement("1", "1", "ann", nothing)])
 
 
@@ -133,7 +133,7 @@ tables = st.lists(st.lists(answers, min_size=3, max_size=3), min_size=1, max_siz
 
 @settings(deadline=None)
 @given(tables)
-def test_the_coefficients_are_those_of_plain_loops(table: list[list[object]]) -> None:
+def test_the_coefficients_agree_with_plain_loops(table: list[list[object]]) -> None:
     said = [
         Judgement(f"p{item // 2}", str(item), str(who), what)
         for item, row in enumerate(table)
@@ -172,7 +172,7 @@ def test_the_coefficients_are_those_of_plain_loops(table: list[list[object]]) ->
             assert cohen.coefficient == pytest.approx((same - by_chance) / (1 - by_chance))
 
 
-def test_intervals_draw_photos_not_items() -> None:
+def test_photos_are_the_units_of_the_bootstrap() -> None:
     """Two photos, one of full agreement and one of none: the interval reaches from one to the other."""
     said = []
     for item in range(100):

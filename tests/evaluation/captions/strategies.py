@@ -7,9 +7,8 @@ from itertools import chain
 import numpy as np
 from hypothesis import strategies as st
 
-from deixis.evaluation.captions.arrays import Numbering
-from deixis.evaluation.captions.coded import CaptionSet
 from deixis.evaluation.captions.meteor_matches import Sentences
+from deixis.evaluation.captions.ngrams import CaptionSet, Numbering
 
 WORDS = ["a", "the", "dog", "dogs", "cat", "runs"]
 
@@ -32,4 +31,4 @@ meteor_sentences = st.lists(st.sampled_from(METEOR_WORDS), max_size=6)
 def coded(sentences: list[list[str]], ids: Numbering) -> Sentences:
     """Sentences for METEOR."""
     begins = np.cumsum([0, *map(len, sentences)])
-    return Sentences(ids.of(chain.from_iterable(sentences)), begins)
+    return Sentences(ids.encode(chain.from_iterable(sentences)), begins)

@@ -8,25 +8,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.evaluation.captions import meteor
-from deixis.evaluation.captions.coded import CaptionSet, caption_set
-from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
-from deixis.evaluation.captions.meteor_words import normalised
+from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics, normalize_words
+from deixis.evaluation.captions.ngrams import CaptionSet, caption_set
 
 from .strategies import caption_sets
 
-spelled_oddly = st.lists(st.sampled_from(["a", "st.", "t-shirt", "u.s.", "'s", "&", "dog", "…"]), max_size=5)
+unusual_words = st.lists(st.sampled_from(["a", "st.", "t-shirt", "u.s.", "'s", "&", "dog", "…"]), max_size=5)
 
 
-@given(caption_sets(spelled_oddly))
-def test_all_sentences_together_are_respelled_as_each_alone(captions: CaptionSet) -> None:
-    candidates, references, ids = meteor._respelled(captions)
+@given(caption_sets(unusual_words))
+def test_a_caption_set_is_normalized_like_single_sentences(captions: CaptionSet) -> None:
+    candidates, references, ids = meteor._normalize_captions(captions)
     words = list(ids)
     found = [
         [words[number] for number in sentences.words[begin:end]]
         for sentences in (candidates, references)
         for begin, end in pairwise(sentences.begins)
     ]
-    assert found == [normalised(sentence) for sentence in captions.sentences()]
+    assert found == [normalize_words(sentence) for sentence in captions.sentences()]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["t-shirt"], ["t", "shirt"]),
+        (["-lrb-"], ["-lrb-"]),
+        (["n't"], ["n", "'t"]),
+        (["'s"], ["'", "s"]),
+        (["1990's"], ["1990", "'s"]),
+        (["rock", "n'", "roll"], ["rock", "n", "'", "roll"]),
+        (["u.s."], ["us"]),
+        (["mr.", "smith"], ["mr.", "smith"]),
+        (["mr."], ["mr", "."]),
+        (["vs."], ["vs."]),
+        (["1,000", "a,b"], ["1,000", "a", ",", "b"]),
+        (["3/4", "&", "#1"], ["3", "/", "4", "&", "#", "1"]),
+        (["a..b"], ["a", "..", "b"]),
+        (["café"], ["café"]),
+        ([], []),
+    ],
+)
+def test_words_are_normalized_as_in_meteor(words: list[str], expected: list[str]) -> None:
+    assert normalize_words(words) == expected
 
 
 def score(candidate: str, *references: str) -> float:
@@ -34,18 +57,18 @@ def score(candidate: str, *references: str) -> float:
     return float(meteor_from(statistics)[0])
 
 
-def test_the_same_sentence_scores_one() -> None:
+def test_an_equal_sentence_scores_one() -> None:
     assert score("a dog runs in the snow", "a cat sleeps", "A dog runs in the snow.") == 1.0
 
 
-def test_sentences_without_a_common_word_score_nothing() -> None:
+def test_sentences_without_a_common_word_score_zero() -> None:
     assert score("two zebras", "a quiet lake") == 0.0
     assert score("", "a quiet lake") == 0.0
     assert score("a quiet lake", "...") == 0.0
 
 
 # Worked out by hand: content words weigh 0.75, function words (the, is) 0.25.
-def test_a_score_by_hand() -> None:
+def test_meteor_agrees_with_a_calculation_by_hand() -> None:
     # the=the, dogs~dog (stem), run~runs (stem): one chunk of three words. P = (0.25 + 2 × 0.6 × 0.75) / 1.75.
     precision = recall = 1.15 / 1.75
     expected = 1 / (0.15 / precision + 0.85 / recall)  # all matched in one chunk: no penalty
@@ -59,12 +82,12 @@ def test_recall_counts_more_than_precision() -> None:
     assert score("the dogs run", "the dog runs fast") == pytest.approx(mean * (1 - 0.6 * (1 / 3) ** 0.2))
 
 
-def test_fragments_are_penalised() -> None:
+def test_meteor_penalizes_fragments() -> None:
     # Every word matches exactly, in two chunks of four words.
     assert score("red zebra lake boat", "lake boat red zebra") == pytest.approx(1 - 0.6 * (2 / 4) ** 0.2)
 
 
-def test_meteor_prefers_no_match_to_a_lone_ambiguous_one() -> None:
+def test_a_single_ambiguous_match_is_not_used() -> None:
     # dogs~dog is a stem match and a synonym match at once; it adds a chunk and no exact word, so Meteor leaves it.
     assert score("two dogs", "one dog") == 0.0
 
@@ -93,7 +116,7 @@ def test_each_photo_is_scored_as_if_alone() -> None:
     assert meteor_statistics(together) == pytest.approx(np.array(alone))
 
 
-def test_without_paraphrases_less_is_found() -> None:
+def test_paraphrases_raise_the_score() -> None:
     captions = caption_set({"1": "a lady stands near it"}, {"1": ["a woman stands next to it"]})
     assert meteor_from(meteor_statistics(captions, paraphrases=None))[0] < meteor_from(meteor_statistics(captions))[0]
 

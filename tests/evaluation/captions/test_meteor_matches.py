@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+import gzip
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deixis.evaluation.captions.arrays import Numbering
-from deixis.evaluation.captions.meteor_matches import EXACT, PARAPHRASE, STEM, SYNONYM, find_matches
-from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES, paraphrases, senses, stem
+from deixis.errors import DatasetError
+from deixis.evaluation.captions.meteor_matches import (
+    EXACT,
+    PARAPHRASE,
+    SHIPPED_PARAPHRASES,
+    STEM,
+    SYNONYM,
+    find_matches,
+    read_paraphrases,
+)
+from deixis.evaluation.captions.ngrams import Numbering
+from deixis.language.words import senses, stem
 
 from .strategies import coded, meteor_sentences
 
@@ -16,7 +28,7 @@ Match = tuple[int, int, int, int, int]
 
 
 def shipped_pairs() -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
-    table = paraphrases(SHIPPED_PARAPHRASES, set())
+    table = read_paraphrases(SHIPPED_PARAPHRASES, set())
     words = list(table.ids)
     phrases = [tuple(words[word] for word in row if word >= 0) for row in table.phrases.tolist()]
     return {(phrases[one], phrases[other]) for one, other in table.pairs.tolist()}
@@ -44,7 +56,7 @@ def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Match]:
 
 @given(st.lists(st.tuples(meteor_sentences, meteor_sentences), min_size=1, max_size=3))
 @settings(deadline=None, max_examples=60)
-def test_matches_are_those_of_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
+def test_matches_agree_with_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
     ids = Numbering()
     candidates = coded([candidate for candidate, _ in pairs], ids)
     references = coded([reference for _, reference in pairs], ids)
@@ -64,7 +76,7 @@ def test_without_a_table_there_are_no_paraphrases() -> None:
     assert PARAPHRASE not in without.module
 
 
-def test_several_references_meet_the_same_candidate() -> None:
+def test_several_references_are_compared_with_the_same_candidate() -> None:
     ids = Numbering()
     candidates = coded([["x"], ["a", "b"]], ids)
     references = coded([["x"], ["b"], ["a", "a"]], ids)
@@ -75,3 +87,35 @@ def test_several_references_meet_the_same_candidate() -> None:
         (2, 0, 0),
         (2, 1, 0),
     ]
+
+
+def test_the_shipped_table_has_the_phrases_of_captions() -> None:
+    table = read_paraphrases(SHIPPED_PARAPHRASES, set())
+    phrases = {tuple(word for word in row if word >= 0) for row in table.phrases.tolist()}
+    assert (table.ids["next"], table.ids["to"]) in phrases
+    assert len(table.pairs) == 66_846
+
+
+def table_file(folder: Path, text: str) -> Path:
+    path = folder / "table.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def test_of_another_table_only_pairs_of_known_words_are_kept(tmp_path: Path) -> None:
+    path = table_file(tmp_path, "0.5\nnext to\nnear\n0.1\nnext to\nunknown\n")
+    table = read_paraphrases(path, {"next", "to", "near"})
+    assert list(table.ids) == ["next", "to", "near"]
+    assert table.phrases.tolist() == [[0, 1], [2, -1]]
+    assert table.pairs.tolist() == [[0, 1]]
+
+
+def test_an_invalid_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="table.gz: pair 2"):
+        read_paraphrases(table_file(tmp_path, "0.5\nnear\nby\n0.1\nnear\n"), {"near", "by"})
+    not_gzip = tmp_path / "plain.gz"
+    not_gzip.write_text("0.5\na\nb\n")
+    with pytest.raises(DatasetError, match="plain.gz"):
+        read_paraphrases(not_gzip, {"a"})
+    with pytest.raises(DatasetError, match="none.gz"):
+        read_paraphrases(tmp_path / "none.gz", {"a"})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deixis.data.records import Annotated, Photo
+from deixis.data.records import AnnotationSource, Photo
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.results_file import match_results, read_results
 
@@ -23,26 +23,26 @@ def test_ids_may_be_numbers_or_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"image_id": 1}', 'must be a list of {"image_id", "caption"}'),
-        ("[]", "the list is empty"),
-        ("[1]", r"entry 0 \(from 0\): must be an object"),
-        ('[{"caption": "a"}]', "entry 0 .* has no 'image_id'"),
-        ('[{"image_id": 1}]', "entry 0 .* has no 'caption'"),
+        ('{"image_id": 1}', "list"),
+        ("[]", "empty"),
+        ("[1]", "entry 0"),
+        ('[{"caption": "a"}]', "entry 0.*image_id"),
+        ('[{"image_id": 1}]', "entry 0.*caption"),
         (
             '[{"image_id": 1, "caption": "a"}, {"image_id": "1", "caption": "b"}]',
-            "entry 1 .* image_id 1 has a caption already",
+            "entry 1.*image_id 1",
         ),
-        ('[{"image_id": NaN, "caption": "a"}]', "NaN is no JSON value"),
-        ('[{"image_id": 1.5, "caption": "a"}]', "image_id must be a whole number or text, not 1.5"),
-        ('[{"image_id": true, "caption": "a"}]', "image_id must be a whole number or text, not true"),
-        ('[{"image_id": " ", "caption": "a"}]', "image_id must be a whole number or text"),
-        ('[{"image_id": 1, "caption": null}]', "the caption of image_id 1 must be text, not null"),
-        ('[{"image_id": 1, "caption": " "}]', "the caption of image_id 1 is empty"),
-        ('[{"image_id": 1, "caption": "a"', r"not JSON \(line 1, column"),
-        ("[" * 100_000, "nested too deeply|not JSON"),
+        ('[{"image_id": NaN, "caption": "a"}]', "NaN"),
+        ('[{"image_id": 1.5, "caption": "a"}]', "image_id.*1.5"),
+        ('[{"image_id": true, "caption": "a"}]', "image_id.*true"),
+        ('[{"image_id": " ", "caption": "a"}]', "entry 0.*image_id"),
+        ('[{"image_id": 1, "caption": null}]', "image_id 1.*null"),
+        ('[{"image_id": 1, "caption": " "}]', "image_id 1"),
+        ('[{"image_id": 1, "caption": "a"', "line 1, column"),
+        ("[" * 100_000, "nested|JSON"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_file_is_reported_in_one_line_with_the_entry(tmp_path: Path, text: str, message: str) -> None:
     path = results_file(tmp_path, text)
     with pytest.raises(DatasetError, match=message) as caught:
         read_results(path)
@@ -50,18 +50,18 @@ def test_what_is_wrong_with_a_file_is_named_in_one_line(tmp_path: Path, text: st
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="No such file"):
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="none.json"):
         read_results(tmp_path / "none.json")
     (tmp_path / "bytes.json").write_bytes(b'["\xff\xfe"]')
-    with pytest.raises(DatasetError, match="not UTF-8"):
+    with pytest.raises(DatasetError, match="bytes.json"):
         read_results(tmp_path / "bytes.json")
 
 
 def test_ids_are_matched_by_id_then_by_annotation_then_by_number() -> None:
     photos = [
         Photo("42"),
-        Photo("1000_abc", annotated=Annotated("1000", "1000_abc.jpg")),
+        Photo("1000_abc", annotated=AnnotationSource("1000", "1000_abc.jpg")),
         Photo("COCO_val2014_000000000007"),
         Photo("x", file="val/COCO_val2014_000000000008.jpg"),
     ]
@@ -85,12 +85,14 @@ def test_an_exact_id_wins_over_a_number() -> None:
 @pytest.mark.parametrize(
     ("results", "photos", "message"),
     [
-        ({"1": "a"}, ["1", "2"], r"photo 2 has no caption \(1 of 2 photos have none\)"),
-        ({"1": "a", "9": "b"}, ["1"], "image_id 9 is not one of the 1 photos"),
-        ({"7": "a", "x_7": "b"}, ["x_7"], "image_ids 7 and x_7 are both photo x_7"),
-        ({"7": "a"}, ["x_7", "y_7"], "image_id 7 is not one of the 2 photos, or could be several"),
+        ({"1": "a"}, ["1", "2"], "photo 2"),
+        ({"1": "a", "9": "b"}, ["1"], "image_id 9"),
+        ({"7": "a", "x_7": "b"}, ["x_7"], "7 and x_7"),
+        ({"7": "a"}, ["x_7", "y_7"], "image_id 7"),
     ],
 )
-def test_what_does_not_fit_together_is_named(results: dict[str, str], photos: list[str], message: str) -> None:
+def test_captions_that_do_not_match_the_photos_are_reported(
+    results: dict[str, str], photos: list[str], message: str
+) -> None:
     with pytest.raises(DatasetError, match=message):
         match_results(results, [Photo(photo) for photo in photos])

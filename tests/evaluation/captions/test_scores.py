@@ -7,8 +7,8 @@ import pytest
 
 from deixis.errors import DatasetError
 from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
-from deixis.evaluation.captions.bleu import bleu_from, bleu_statistics
-from deixis.evaluation.captions.coded import CaptionSet
+from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics
+from deixis.evaluation.captions.ngrams import CaptionSet
 
 REFERENCES = {
     "1": ["A dog runs in the snow.", "A brown dog is running."],
@@ -27,7 +27,7 @@ def good() -> CaptionScores:
     return caption_scores(GOOD, REFERENCES, training=["two men play the guitar!", "a cat"])
 
 
-def test_scores_are_in_percent_and_in_the_order_of_the_references(good: CaptionScores) -> None:
+def test_scores_are_percentages_in_the_order_of_the_references(good: CaptionScores) -> None:
     assert good.photos == ("1", "2", "3")
     assert good.n == 3
     assert good.bleu1 > good.bleu2 > good.bleu3 > good.bleu4 > 1
@@ -49,18 +49,18 @@ def test_the_order_of_candidates_does_not_matter(good: CaptionScores) -> None:
     assert backwards.per_photo["cider"].tolist() == good.per_photo["cider"].tolist()
 
 
-def test_a_drawing_of_every_photo_twice_changes_nothing(good: CaptionScores) -> None:
+def test_drawing_every_photo_twice_does_not_change_the_scores(good: CaptionScores) -> None:
     for name, statistic in good.statistics.items():
         assert statistic(np.full((1, 3), 2.0))[0] == pytest.approx(getattr(good, name)), name
 
 
-def test_a_drawing_of_one_photo_is_that_photos_value(good: CaptionScores) -> None:
+def test_drawing_one_photo_gives_its_own_value(good: CaptionScores) -> None:
     for name in good.statistics.keys() - DIVERSITY:
         statistic = good.statistics[name]
         assert statistic(np.array([[0.0, 1.0, 0.0]]))[0] == pytest.approx(good.per_photo[name][1]), name
 
 
-def test_every_score_has_an_interval_that_holds_it(good: CaptionScores) -> None:
+def test_every_score_lies_in_its_interval(good: CaptionScores) -> None:
     assert set(good.interval) == {*COMPARED, "novel"}
     for name, bounds in good.interval.items():
         assert bounds.low <= getattr(good, name) <= bounds.high, name
@@ -100,25 +100,25 @@ def test_only_the_same_photos_references_and_protocol_can_be_compared(good: Capt
     fewer = {photo: REFERENCES[photo] for photo in ("1", "2")}
     with pytest.raises(DatasetError, match="same photos"):
         compare_captions(good, caption_scores({"1": "a", "2": "b"}, fewer))
-    with pytest.raises(DatasetError, match="same references"):
+    with pytest.raises(DatasetError, match="references"):
         compare_captions(good, caption_scores(GOOD, REFERENCES | {"3": ["A child."]}))
-    with pytest.raises(DatasetError, match="not scored alike"):
+    with pytest.raises(DatasetError, match="protocols"):
         compare_captions(good, caption_scores(GOOD, REFERENCES, paraphrases=None))
 
 
 @pytest.mark.parametrize(
     ("candidates", "references", "message"),
     [
-        ({}, {}, "no photo with references"),
-        ({"1": "a"}, {"1": ["a"], "2": ["b"]}, r"photo 2 has no candidate caption \(1 of 2"),
-        ({"1": "a", "2": "b"}, {"1": ["a"]}, "photo 2 has a candidate caption but no references"),
-        ({"1": "a"}, {"1": []}, "photo 1: its references must be a list of one or more"),
-        ({"1": "a"}, {"1": "a dog"}, "photo 1: its references must be a list"),
-        ({"1": float("nan")}, {"1": ["a"]}, r"photo 1: a candidate is not text \(nan\)"),
-        ({"1": "a"}, {"1": ["a", None]}, r"photo 1: a reference is not text \(None\)"),
+        ({}, {}, "references"),
+        ({"1": "a"}, {"1": ["a"], "2": ["b"]}, "photo 2"),
+        ({"1": "a", "2": "b"}, {"1": ["a"]}, "photo 2"),
+        ({"1": "a"}, {"1": []}, "photo 1"),
+        ({"1": "a"}, {"1": "a dog"}, "photo 1"),
+        ({"1": float("nan")}, {"1": ["a"]}, "photo 1.*nan"),
+        ({"1": "a"}, {"1": ["a", None]}, "photo 1.*None"),
     ],
 )
-def test_what_is_wrong_is_named_in_one_line(
+def test_invalid_captions_are_reported_in_one_line_with_the_photo(
     candidates: dict[str, str], references: dict[str, list[str]], message: str
 ) -> None:
     with pytest.raises(DatasetError, match=message) as caught:
@@ -126,21 +126,21 @@ def test_what_is_wrong_is_named_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_caption_is_right_about_nothing() -> None:
+def test_an_empty_caption_scores_zero() -> None:
     scores = caption_scores(GOOD | {"2": "..."}, REFERENCES)
     assert {name: values[1] for name, values in scores.per_photo.items()} == pytest.approx(
         dict.fromkeys(scores.per_photo, 0.0), abs=1e-3
     )
 
 
-def test_one_photo_and_one_caption_will_do() -> None:
+def test_a_single_photo_can_be_scored() -> None:
     scores = caption_scores({"1": "a dog"}, {"1": ["a dog"]})
     assert scores.bleu2 == pytest.approx(100)
     assert scores.meteor == 100
-    assert scores.cider == 0  # no other photo to tell rare words by
+    assert scores.cider == 0  # document frequencies need other photos
 
 
-def test_a_thousand_references_will_do() -> None:
+def test_a_photo_may_have_a_thousand_references() -> None:
     references = {"1": [f"a dog number {n} runs" for n in range(1000)], "2": ["a cat"]}
     scores = caption_scores({"1": "a dog number 999 runs", "2": "a cat"}, references)
     assert scores.rouge_l == pytest.approx(100)

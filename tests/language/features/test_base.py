@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.language.features import MeanVector, TfIdf
 from deixis.language.features.base import token_counts, word_shares, words_of
 from deixis.language.sentence import Sentence
 from deixis.language.vectors import WordVectors
@@ -11,7 +17,7 @@ from deixis.language.vectors import WordVectors
 VECTORS = WordVectors(np.eye(3, dtype=np.float32), ["dog", "cat", "a"])
 
 
-def test_shares_of_a_sentence_sum_to_one_or_to_nothing() -> None:
+def test_shares_of_a_sentence_sum_to_one_or_zero() -> None:
     used, shares = word_shares(["A dog, a zebra", "zebra", "cat"], VECTORS)
     assert used.tolist() == [0, 1, 2]
     np.testing.assert_allclose(shares.toarray(), [[1 / 3, 0, 2 / 3], [0, 0, 0], [0, 1, 0]], rtol=1e-6)
@@ -22,14 +28,83 @@ def test_no_sentences_have_no_shares() -> None:
     assert (len(used), shares.shape) == (0, (0, 0))
 
 
-def test_tokens_are_counted_and_unknown_ones_are_not() -> None:
+def test_only_known_tokens_are_counted() -> None:
     seen, counts = token_counts(["A dog, a zebra", ["Dog"]], VECTORS)
     assert (seen.tolist(), counts.tolist()) == ([0, 2], [2, 2])
 
 
-def test_records_that_know_their_words_are_counted_as_their_text_is() -> None:
+def test_records_with_words_equal_their_text() -> None:
     sentence = Sentence("A dog chases a cat.")
     phrase, relation = sentence.phrases[1], sentence.relations()[-1]
     assert [words_of(text) for text in (sentence, phrase, relation)] == [
         words_of(text) for text in ("A dog chases a cat.", "a cat", "A dog chases a cat")
     ]
+
+
+SENTENCES = ["A dog runs.", "A dog and a cat.", "Two cats sit on a dog", "A red cat"]
+
+
+def by_loops(sentence: list[str], learned_from: list[list[str]], columns: list[str]) -> list[float]:
+    row = []
+    for word in columns:
+        holding = sum(word in other for other in learned_from)
+        row.append(sentence.count(word) * (math.log((1 + len(learned_from)) / (1 + holding)) + 1))
+    length = math.sqrt(sum(number**2 for number in row))
+    return [number / length if length else 0.0 for number in row]
+
+
+def test_tfidf_agrees_with_plain_loops() -> None:
+    learned_from = [sentence.lower().rstrip(".").split() for sentence in SENTENCES]
+    features = TfIdf(minimum=1).fit(SENTENCES)
+    assert features.words_ == sorted({word for sentence in learned_from for word in sentence})
+    asked = [*learned_from, ["a", "a", "dog", "zebra"], ["zebra"]]
+    expected = [by_loops(sentence, learned_from, features.words_) for sentence in asked]
+    np.testing.assert_allclose(features.transform(asked), expected, atol=1e-6)
+    assert features.transform(asked).dtype == np.float32
+
+
+def test_rare_words_are_left_out() -> None:
+    features = TfIdf(minimum=2).fit(SENTENCES)
+    assert features.words_ == ["a", "cat", "dog"]
+    assert features.dimension == 3
+
+
+def test_a_string_equals_its_words() -> None:
+    features = TfIdf().fit(SENTENCES)
+    np.testing.assert_array_equal(features.transform(["A dog."]), features.transform([["a", "dog"]]))
+
+
+def test_a_saved_tfidf_transforms_identically(tmp_path: Path) -> None:
+    features = TfIdf().fit(SENTENCES)
+    features.save(tmp_path / "saved")
+    np.testing.assert_array_equal(TfIdf.load(tmp_path / "saved").transform(SENTENCES), features.transform(SENTENCES))
+
+
+def test_tfidf_without_frequent_words_is_an_error() -> None:
+    with pytest.raises(DeixisError, match="tf-idf"):
+        TfIdf().fit(["a dog"])
+
+
+def test_a_sentence_is_the_mean_of_its_known_words(vectors: WordVectors, sentences: list[list[str]]) -> None:
+    expected = [np.mean([vectors.matrix[int(word[1:])] for word in words[:-1]], axis=0) for words in sentences]
+    np.testing.assert_allclose(MeanVector(vectors).fit([]).transform(sentences), expected, atol=1e-5)
+
+
+def test_more_sentences_than_a_chunk_keep_their_order(vectors: WordVectors, sentences: list[list[str]]) -> None:
+    many = sentences * 30
+    rows = MeanVector(vectors).transform(many)
+    np.testing.assert_allclose(rows, np.tile(MeanVector(vectors).transform(sentences), (30, 1)), atol=1e-6)
+
+
+def test_a_sentence_of_unknown_words_is_zeros(vectors: WordVectors) -> None:
+    assert not MeanVector(vectors).transform(["nobody knows", ""]).any()
+
+
+def test_a_saved_mean_vector_transforms_identically(
+    vectors: WordVectors, sentences: list[list[str]], tmp_path: Path
+) -> None:
+    features = MeanVector(vectors)
+    features.save(tmp_path / "saved")
+    np.testing.assert_array_equal(
+        MeanVector.load(tmp_path / "saved").transform(sentences), features.transform(sentences)
+    )

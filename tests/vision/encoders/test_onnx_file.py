@@ -1,4 +1,4 @@
-"""Anybody's ONNX files: every mixture of outputs and sizes, and files that are none."""
+"""ONNX files with all combinations of outputs and sizes, and invalid files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def scaled(mean: float = 0.0, deviation: float = 1.0) -> Any:
 
 
 @pytest.mark.parametrize("outputs", [["cells", "whole"], ["whole", "cells"], ["cells"], ["whole"]])
-def test_outputs_are_told_apart_by_rank_and_either_may_be_missing(tmp_path: Path, outputs: list[str]) -> None:
+def test_outputs_are_distinguished_by_rank_and_either_may_be_missing(tmp_path: Path, outputs: list[str]) -> None:
     encoder = open_encoder(save(tmp_path / "a.onnx", outputs, ["n", 3, 8, 8]) + "@pixels=unit")
     cells, whole = encoder.network(PIXELS)
     expected_whole = scaled().max(axis=(2, 3)) if "whole" in outputs else scaled().mean(axis=(2, 3))
@@ -72,10 +72,10 @@ def test_the_scale_of_pixels_is_an_option(tmp_path: Path, pixels: str, expected:
 def test_a_graph_that_fixes_its_batch_is_run_in_pieces(tmp_path: Path, batch: int) -> None:
     one = open_encoder(save(tmp_path / "a.onnx", ["cells"], [batch, 3, 8, 8])).network(PIXELS)[0]
     any_number = open_encoder(save(tmp_path / "b.onnx", ["cells"], ["n", 3, 8, 8])).network(PIXELS)[0]
-    assert np.array_equal(one, any_number)
+    np.testing.assert_allclose(one, any_number, rtol=1e-4, atol=1e-5)
 
 
-def test_a_graph_that_takes_any_size_reads_224_or_what_is_asked_for(tmp_path: Path) -> None:
+def test_a_graph_of_variable_size_has_an_input_size_of_224_by_default(tmp_path: Path) -> None:
     name = save(tmp_path / "a.onnx", ["cells"], ["n", 3, "h", "w"])
     assert open_encoder(name).input_size.side == 224
     [features] = open_encoder(f"{name}@side=96,aspect=keep").encode([Image.new("RGB", (200, 100))])
@@ -85,45 +85,43 @@ def test_a_graph_that_takes_any_size_reads_224_or_what_is_asked_for(tmp_path: Pa
 @pytest.mark.parametrize(
     ("shape", "options", "line"),
     [
-        (["n", 3, 64, 64], "@side=96", "takes photos of 64 × 64 pixels only"),
-        (["n", 3, 64, 64], "@aspect=keep", "takes photos of 64 × 64 pixels only"),
-        (["n", 3, 64, 32], "", "its input is not (photos, 3, side, side) but ['n', 3, 64, 32]"),
-        (["n", 64, 64, 3], "", "its input is not (photos, 3, side, side) but ['n', 64, 64, 3]"),
-        (["n", 3], "", "its input is not one array of floats (photos, 3, height, width)"),
+        (["n", 3, 64, 64], "@side=96", "64 × 64"),
+        (["n", 3, 64, 64], "@aspect=keep", "64 × 64"),
+        (["n", 3, 64, 32], "", "['n', 3, 64, 32]"),
+        (["n", 64, 64, 3], "", "['n', 64, 64, 3]"),
+        (["n", 3], "", "input"),
     ],
 )
-def test_a_graph_that_reads_no_such_photos_is_one_line(
-    tmp_path: Path, shape: list[Any], options: str, line: str
-) -> None:
+def test_a_graph_with_an_unsuitable_input_is_named(tmp_path: Path, shape: list[Any], options: str, line: str) -> None:
     path = tmp_path / "a.onnx"
     save(path, ["cells"], shape)
-    with pytest.raises(DeixisError, match=f"^{re.escape(f'{path}: {line}')}$"):
+    with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}: .*{re.escape(line)}"):
         open_encoder(f"onnx:{path}{options}")
 
 
-def test_a_graph_that_gives_neither_map_nor_vector_is_one_line(tmp_path: Path) -> None:
+def test_a_graph_without_map_or_vector_is_named(tmp_path: Path) -> None:
     name = save(tmp_path / "a.onnx", ["flat"], ["n", 3, 64, 64])
-    with pytest.raises(DeixisError, match=r"gives neither a map \(4-d\) nor a vector \(2-d\) for each photo$"):
+    with pytest.raises(DeixisError, match="a.onnx: "):
         open_encoder(name)
 
 
 @pytest.mark.parametrize("content", [b"", b"no graph at all"])
-def test_a_damaged_file_is_one_line(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.onnx"
     path.write_bytes(content)
     with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}: [^\n]*$"):
         open_encoder(f"onnx:{path}")
 
 
-def test_other_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_option_the_file_or_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = save(tmp_path / "a.onnx", ["cells"], ["n", 3, 64, 64])
-    with pytest.raises(DeixisError, match="^encoder onnx: pixels=warm is none of imagenet, unit, signed, bytes$"):
+    with pytest.raises(DeixisError, match="onnx: pixels=warm.*imagenet, unit, signed, bytes"):
         open_encoder(f"{name}@pixels=warm")
     gone = tmp_path / "b.onnx"
-    with pytest.raises(DeixisError, match=f"^{re.escape(str(gone))}: no such file$"):
+    with pytest.raises(DeixisError, match=f"^{re.escape(str(gone))}: "):
         open_encoder(f"onnx:{gone}")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(DeixisError, match=r"^the encoder onnx needs a package: pip install 'deixis\[onnx\]'$"):
+    with pytest.raises(DeixisError, match=r"onnx.*pip install 'deixis\[onnx\]'"):
         open_encoder(name)
 
 

@@ -1,4 +1,4 @@
-"""Image towers in OpenCLIP's manner with small random weights: nothing is fetched here."""
+"""Encoders of OpenCLIP with small random weights; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -66,23 +66,21 @@ def test_a_tower_gives_its_last_map_and_its_projected_vector(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("small", "encoder open_clip:small: say which training, as in open_clip:ViT-B-32/laion2b_s34b_b79k"),
+        ("small", "open_clip:small: .*open_clip:ViT-B-32/laion2b_s34b_b79k"),
         (
             "small/nix",
-            r"encoder open_clip:small/nix: OpenCLIP cannot open it "
-            r"\(Pretrained weights \(nix\) not found for model small\.\)",
+            r"open_clip:small/nix: .*\(nix\) not found",
         ),
-        ("odd/openai", "encoder open_clip:odd: no feature map is known of it"),
-        ("small/openai@side=96", "encoder open_clip: no option 'side'; it has none"),
+        ("odd/openai", "open_clip:odd: "),
+        ("small/openai@side=96", "open_clip: .*'side'"),
     ],
 )
-def test_what_cannot_be_opened_is_one_line(name: str, line: str) -> None:
-    with pytest.raises(DeixisError, match=f"^{line}$"):
+def test_an_error_names_the_encoder(name: str, line: str) -> None:
+    with pytest.raises(DeixisError, match=line):
         open_encoder(f"open_clip:{name}")
 
 
-def test_without_open_clip_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_open_clip_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    line = r"the encoder open_clip:a/b needs a package: pip install 'deixis\[open-clip\]'"
-    with pytest.raises(DeixisError, match=f"^{line}$"):
+    with pytest.raises(DeixisError, match=r"open_clip:a/b.*pip install 'deixis\[open-clip\]'"):
         open_encoder("open_clip:a/b")

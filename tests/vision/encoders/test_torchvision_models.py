@@ -1,4 +1,4 @@
-"""Networks in torchvision's manner with small random weights: nothing is fetched here."""
+"""Encoders of torchvision with small random weights; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -97,27 +97,26 @@ def test_other_networks_give_their_last_map_and_its_mean(name: str, channels: in
 
 
 def test_the_papers_square_of_224_is_the_default() -> None:
-    assert open_encoder("torchvision:vgg19").input_size.of(500, 375) == (224, 224)
+    assert open_encoder("torchvision:vgg19").input_size.target_size(500, 375) == (224, 224)
 
 
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("nix", r"encoder torchvision:nix: torchvision knows no such model \(Unknown model nix\)"),
-        ("far-away", r"encoder torchvision:far-away: its weights cannot be fetched \(no route to host\)"),
-        ("odd", r"encoder torchvision:odd: no feature map is known of it; try timm:odd"),
+        ("nix", "torchvision:nix: .*Unknown model"),
+        ("far-away", "torchvision:far-away: .*no route to host"),
+        ("odd", "torchvision:odd: .*timm:odd"),
     ],
 )
-def test_what_cannot_be_opened_is_one_line(name: str, line: str) -> None:
-    with pytest.raises(DeixisError, match=f"^{line}$"):
+def test_an_error_names_the_encoder(name: str, line: str) -> None:
+    with pytest.raises(DeixisError, match=line):
         open_encoder(f"torchvision:{name}")
 
 
-def test_without_torchvision_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torchvision_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    line = r"the encoder torchvision:vgg19 needs a package: pip install 'deixis\[torchvision\]'"
-    with pytest.raises(DeixisError, match=f"^{line}$"):
+    with pytest.raises(DeixisError, match=r"torchvision:vgg19.*pip install 'deixis\[torchvision\]'"):
         open_encoder("torchvision:vgg19")
 
 

@@ -1,4 +1,4 @@
-"""The vision transformer against a plain version of itself, on photos of any shape."""
+"""The vision transformer against a plain implementation, for photos of any shape."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_last_map_is_normalised_cell_by_cell(network: VisionTransformer) -> 
 
 
 @torch.no_grad()
-def test_blocks_come_in_the_order_asked_for(network: VisionTransformer) -> None:
+def test_blocks_are_returned_in_the_requested_order(network: VisionTransformer) -> None:
     pixels = torch.randn(1, 3, 28, 28)
     third, first = network.maps(pixels, [3, 1])
     torch.testing.assert_close(third, network.maps(pixels, [3])[0])

@@ -1,4 +1,4 @@
-"""The proposal head: its anchors, its arithmetic, its file, and what the shipped one finds."""
+"""The proposal head: anchors, arithmetic, saving, and the shipped weights."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
 
 from deixis import geometry
 from deixis.data.entities import parse_annotation
 from deixis.data.images import find_photos, open_photo
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
+from deixis.storage.artifacts import CONFIG, WEIGHTS, read_config
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.encoders import open_encoder
-from deixis.vision.features import FeatureMap
-from deixis.vision.proposals import head, open_proposer
+from deixis.vision.feature_map import FeatureMap
+from deixis.vision.proposals import open_proposer
 from deixis.vision.proposals.head import (
     HeadProposer,
     HeadShape,
     ProposalHead,
     anchor_boxes,
-    moved,
+    decode_boxes,
     open_head,
     save_head,
 )
@@ -48,8 +48,8 @@ def network() -> ProposalHead:
 
 @pytest.fixture
 def path(tmp_path: Path, network: ProposalHead) -> Path:
-    save_head(tmp_path / "a.safetensors", network, {"dev": {"reach_100": 90.1}})
-    return tmp_path / "a.safetensors"
+    save_head(tmp_path / "a", network, {"dev": {"reach_100": 90.1}})
+    return tmp_path / "a"
 
 
 def some_map(channels: int = 8, rows: int = 4, columns: int = 5, size: tuple[int, int] = (120, 80)) -> FeatureMap:
@@ -78,12 +78,12 @@ def test_an_anchor_moves_by_shares_of_itself_and_stretches_by_a_power_of_e(
     half_height = height * math.exp(max(-2.0, min(2.0, higher))) / 2
     corners = (x - half_width, y - half_height, x + half_width, y + half_height)
     expected = [min(max(corner, 0.0), 1.0) for corner in corners]
-    found = moved(torch.tensor([[0.5, 0.4, width, height]]), torch.tensor([[said]]))
+    found = decode_boxes(torch.tensor([[0.5, 0.4, width, height]]), torch.tensor([[said]]))
     np.testing.assert_allclose(found[0, 0].numpy(), expected, atol=1e-6)
 
 
 @torch.no_grad()
-def test_what_is_said_of_an_anchor_stands_in_its_cell() -> None:
+def test_the_output_of_an_anchor_belongs_to_its_cell() -> None:
     """Only one cell of the last layer's input is lit, so only the anchors of that cell may differ from the rest."""
     network = ProposalHead(SHAPE).eval()
     torch.nn.init.normal_(network.said.weight)
@@ -99,7 +99,7 @@ def test_what_is_said_of_an_anchor_stands_in_its_cell() -> None:
 
 
 @torch.no_grad()
-def test_a_head_that_has_learned_nothing_gives_the_anchors_and_expects_little() -> None:
+def test_an_untrained_head_returns_the_anchors_with_low_scores() -> None:
     logits, boxes = ProposalHead(SHAPE)(torch.randn(2, 8, 4, 5))
     centred = anchor_boxes(SHAPE, 4, 5)
     corners = torch.cat([centred[:, :2] - centred[:, 2:] / 2, centred[:, :2] + centred[:, 2:] / 2], dim=1).clamp(0, 1)
@@ -142,27 +142,29 @@ def test_the_fingerprint_is_that_of_the_weights(path: Path, tmp_path: Path, netw
     assert open_head(path).fingerprint == before
     with torch.no_grad():
         network.mixed.bias[0] += 1
-    save_head(tmp_path / "b.safetensors", network)
-    assert open_head(tmp_path / "b.safetensors").fingerprint != before
+    save_head(tmp_path / "b", network)
+    assert open_head(tmp_path / "b").fingerprint != before
 
 
-def test_the_map_of_another_encoder_is_one_line(network: ProposalHead) -> None:
-    with pytest.raises(
-        DeixisError, match=r"^the proposals of head read the maps of the encoder deixis \(8 channels\); these have 5$"
-    ):
+def test_the_fingerprint_of_the_shipped_head_does_not_change() -> None:
+    assert open_head().fingerprint == "cd73755d5e6150c2"  # feature stores on users' disks have it
+
+
+def test_the_map_of_another_encoder_is_refused(network: ProposalHead) -> None:
+    with pytest.raises(DeixisError, match="head.*8 channels.*5 channels"):
         HeadProposer(network, "").propose(BLANK, some_map(channels=5), 10)
 
 
+@pytest.mark.parametrize("file", [CONFIG, WEIGHTS])
 @pytest.mark.parametrize("content", [b"", b"no safetensors at all", b"\xff" * 64])
-def test_a_damaged_file_is_one_line(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}: damaged, or no proposal head of deixis [^\n]*$"):
+def test_a_damaged_file_is_named(path: Path, file: str, content: bytes) -> None:
+    (path / file).write_bytes(content)
+    with pytest.raises(DeixisError, match=f"^{re.escape(str(path / file))}: [^\n]*$"):
         open_head(path)
 
 
 @pytest.mark.parametrize(
-    "config",
+    "settings",
     [
         None,
         {},
@@ -172,15 +174,15 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, content: bytes) -> None:
         {"channels": 8, "width": 16, "anchors": [[0.5, 0.25]] * 4},
     ],
 )
-def test_a_file_that_states_what_it_does_not_hold_is_one_line(path: Path, config: object) -> None:
-    save_file(load_file(path), path, {"config": json.dumps(config)})
-    with pytest.raises(DeixisError, match=r"^[^\n]*damaged, or no proposal head of deixis [^\n]*$"):
+def test_inconsistent_settings_are_refused(path: Path, settings: object) -> None:
+    (path / CONFIG).write_text(json.dumps(read_config(path) | {"settings": settings}))
+    with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}[^\n]*: [^\n]*$"):
         open_head(path)
 
 
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match=r"gone.safetensors: no such file$"):
-        open_head(tmp_path / "gone.safetensors")
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="gone"):
+        open_head(tmp_path / "gone")
 
 
 @cache
@@ -188,9 +190,8 @@ def encoder() -> ImageEncoder:
     return open_encoder("deixis", device="cpu")
 
 
-@pytest.mark.skipif(not head.SHIPPED.is_file(), reason="the weights of the proposal head are not in this checkout")
 @pytest.mark.parametrize("photo", find_photos(SAMPLES / "images"), ids=lambda path: path.stem)
-def test_the_shipped_head_finds_what_people_marked_in_the_sample_photos(photo: Path) -> None:
+def test_the_shipped_head_finds_the_annotated_boxes_of_the_sample_photos(photo: Path) -> None:
     pixels = open_photo(photo)
     [features] = encoder().encode([pixels])
     found = open_proposer("head").propose(pixels, features, top=100)

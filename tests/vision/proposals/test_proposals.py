@@ -1,4 +1,4 @@
-"""What holds for every proposer that works from a photo alone."""
+"""What holds for every proposer that needs only the photo."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from PIL import Image, ImageDraw
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.vision.features import FeatureMap
+from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import PROPOSERS, Proposer, open_proposer
-from deixis.vision.proposals.edge_boxes import EdgeBoxes, EdgeBoxesSettings
 from deixis.vision.proposals.fixed import FixedProposer, shipped_boxes
-from deixis.vision.proposals.selective_search import SelectiveSearch, SelectiveSearchSettings
+from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings, SelectiveSearch, SelectiveSearchSettings
 
 UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
 SEEING = ("edge-boxes", "selective-search")
@@ -102,7 +101,7 @@ def test_fewer_boxes_are_the_beginning_of_more(proposer: Proposer) -> None:
 @pytest.mark.parametrize("name", SEEING)
 @pytest.mark.parametrize("size", [(300, 200), (1200, 800), (75, 50)], ids=str)
 @pytest.mark.parametrize("colours", [("white", "black"), ("#c00000", "#006e00")], ids=["lightness", "colour"])
-def test_a_plain_thing_is_found_at_any_size_and_by_colour_alone(
+def test_a_plain_object_is_found_at_any_size_and_by_colour_alone(
     name: str, size: tuple[int, int], colours: tuple[str, str]
 ) -> None:
     pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
@@ -135,11 +134,11 @@ def test_another_opencv_is_another_fingerprint(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", SEEING)
-def test_without_opencv_one_line_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opencv_the_error_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(DeixisError, match=rf"^the proposer {name} needs OpenCV .* pip install 'deixis\[proposals\]'$"):
+    with pytest.raises(DeixisError, match=rf"{name} .*pip install 'deixis\[proposals\]'$"):
         open_proposer(name).propose(scene((40, 30)), UNUSED, 5)
-    with pytest.raises(DeixisError, match="needs OpenCV"):
+    with pytest.raises(DeixisError, match="OpenCV"):
         open_proposer(name).fingerprint  # noqa: B018  asked for before the first photo is read
 
 
@@ -150,7 +149,7 @@ def test_an_opencv_without_its_contributed_modules_is_none(monkeypatch: pytest.M
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(DeixisError, match=f"no proposer boxes; there are {', '.join(PROPOSERS)}"):
+    with pytest.raises(DeixisError, match=f"boxes; .*{', '.join(PROPOSERS)}"):
         open_proposer("boxes")
 
 
@@ -163,8 +162,8 @@ def test_opening_a_proposer_does_not_load_opencv() -> None:
 
 
 @pytest.mark.parametrize("encoder", ["focus-vit", "timm:vit_small", "deixis:mine.safetensors", "deixis+focus-vit"])
-def test_the_head_reads_the_map_of_its_own_encoder_only(encoder: str) -> None:
-    with pytest.raises(DeixisError, match="read the map of the encoder deixis"):
+def test_the_head_requires_its_own_encoder(encoder: str) -> None:
+    with pytest.raises(DeixisError, match="head .*encoder deixis"):
         open_proposer("head", encoder)
     assert open_proposer("fixed", encoder).name == "fixed"
 

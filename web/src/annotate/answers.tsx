@@ -1,5 +1,5 @@
 import type { Question } from "./api";
-import { ASKING } from "./tasks";
+import { TASK_TEXTS } from "./tasks";
 
 interface Props {
   question: Question;
@@ -12,7 +12,7 @@ interface Props {
 export function Answers({ question, canAnswer, hasBox, onAnswer }: Props) {
   return (
     <div class="answers" role="group" aria-label="Answers">
-      {ASKING[question.task].choices(question).map(({ answer, key, label }) => {
+      {TASK_TEXTS[question.task].choices(question).map(({ answer, key, label }) => {
         const isOff = !canAnswer || (answer === "drawn" && !hasBox);
         return (
           <button

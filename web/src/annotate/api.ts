@@ -1,4 +1,4 @@
-// What the workbench's server says. All text in it comes from strangers and is shown as text only.
+// Requests and responses of the workbench's server. All text in them is untrusted and is shown as plain text only.
 import type { Box } from "../api";
 
 export type Task = "link" | "verify" | "requirement" | "drawing" | "quality" | "coverage";
@@ -16,13 +16,13 @@ export interface Session {
   project: string;
   user: Person | null;
   csrf: string | null;
-  external: Outside | null;
+  external: ExternalProgress | null;
   types: string[];
   photos: boolean;
   version: string;
 }
 
-export interface Outside {
+export interface ExternalProgress {
   items: number;
   done: number;
   submit: { url: string; fields: Record<string, string> } | null;
@@ -87,21 +87,21 @@ export interface Skip {
   remark: string;
 }
 
-export interface NextOf {
+export interface NextResponse {
   question: Question | null;
   why: string | null;
 }
 
-export interface Kept {
+export interface AnswerResponse {
   event: number;
   again: boolean;
   next: Question | null;
   why: string | null;
-  standing: Standing | null; // where the answer was part of a test
-  external: Outside | null;
+  standing: Qualification | null; // where the answer was part of a test
+  external: ExternalProgress | null;
 }
 
-export interface Standing {
+export interface Qualification {
   task: Task;
   level: string;
   test: { done: number; of: number } | null;
@@ -109,7 +109,7 @@ export interface Standing {
 
 export interface Me {
   project: { name: string; photos: number; finished: number };
-  tasks: Standing[];
+  tasks: Qualification[];
   judged: number;
   hours: number;
   pay: number;
@@ -140,7 +140,7 @@ export interface ReviewItem {
   decisions: string[];
 }
 
-export interface Told {
+export interface HistoryEntry {
   event: number;
   who: string;
   at: string;
@@ -148,20 +148,20 @@ export interface Told {
   led_to: string;
 }
 
-export interface ChainStory {
+export interface ChainHistory {
   phrases: string[];
   mentions: string[];
   types: string[];
   place: string;
   boxes: Box[];
-  told: Told[];
+  told: HistoryEntry[];
 }
 
-export interface PhotoStory {
+export interface PhotoHistory {
   photo: PhotoRef;
   captions: CutCaption[];
-  chains: ChainStory[];
-  not_counted: Told[];
+  chains: ChainHistory[];
+  not_counted: HistoryEntry[];
   remarks: { event: number; who: string; text: string; seen: boolean }[];
 }
 
@@ -200,7 +200,7 @@ export interface Dashboard {
   workers: WorkerProgress[];
 }
 
-export interface Invited {
+export interface Member {
   worker: string;
   name: string | null;
   role: Role;
@@ -224,7 +224,7 @@ export interface Phrase {
   types: string[];
 }
 
-export interface PhrasesOf {
+export interface PhotoPhrases {
   photo: PhotoRef;
   begun: boolean;
   captions: { number: number; text: string }[];
@@ -232,7 +232,7 @@ export interface PhrasesOf {
 }
 
 /** An answer that says no; `status` tells what to do about it. */
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(
     readonly status: number,
     line: string,
@@ -242,10 +242,10 @@ export class Refused extends Error {
   }
 }
 
-export const lineOf = (error: unknown) =>
-  error instanceof Refused ? error.message : "The server cannot be reached. Please try again in a moment.";
+export const errorMessage = (error: unknown) =>
+  error instanceof RequestError ? error.message : "The server cannot be reached. Please try again in a moment.";
 
-// Of the session: the header that other sites cannot send, or, inside another site's frame, the session itself.
+// The CSRF header of the session, which other sites cannot send, or the session token inside another site's frame.
 let csrf: string | null = null;
 let bearer: string | null = null;
 let serverAheadMs = 0;
@@ -266,11 +266,11 @@ export const invitation = (token: string) =>
 export const changePassword = async (old: string, fresh: string) =>
   remembered(await change<Session>("POST", "/api/password", { old, new: fresh }));
 
-export const next = (besides: string[]) => change<NextOf>("POST", "/api/next", { besides, tasks: null });
+export const next = (besides: string[]) => change<NextResponse>("POST", "/api/next", { besides, tasks: null });
 export const answer = (said: Answer, besides: string[] | null) =>
-  change<Kept>("POST", "/api/answer", withNext(said, besides));
+  change<AnswerResponse>("POST", "/api/answer", withNext(said, besides));
 export const skip = (said: Skip, besides: string[] | null) =>
-  change<Kept>("POST", "/api/skip", withNext(said, besides));
+  change<AnswerResponse>("POST", "/api/skip", withNext(said, besides));
 export const undo = (event: number) =>
   change<{ event: number; question: Question | null }>("POST", "/api/undo", { event });
 export const me = () => ask<Me>("GET", "/api/me");
@@ -279,7 +279,7 @@ export const guidelines = async () => (await ask<{ tasks: Guidelines }>("GET", "
 export const putGuideline = (task: Task, said: Guideline) => change<Guideline>("PUT", `/api/guidelines/${task}`, said);
 
 export const review = () => ask<{ total: number; items: ReviewItem[] }>("GET", "/api/review?offset=0&limit=100");
-export const story = (photo: string) => ask<PhotoStory>("GET", `/api/review/photos/${encodeURIComponent(photo)}`);
+export const story = (photo: string) => ask<PhotoHistory>("GET", `/api/review/photos/${encodeURIComponent(photo)}`);
 export const decide = (photo: string, mention: string, decision: string, remark = "") =>
   change<{ event: number }>("POST", "/api/review/decide", { photo, mention, decision, types: [], remark });
 export const seen = (photo: string) => change<object>("POST", "/api/review/seen", { photo });
@@ -287,28 +287,28 @@ export const reinstate = (worker: string, task: Task) =>
   change<{ level: string }>("POST", "/api/review/reinstate", { worker, task });
 
 export const dashboard = () => ask<Dashboard>("GET", "/api/dashboard");
-export const people = async () => (await ask<{ people: Invited[] }>("GET", "/api/people")).people;
+export const people = async () => (await ask<{ people: Member[] }>("GET", "/api/people")).people;
 export const invite = (name: string, role: Role, vouched: boolean) =>
   change<{ link: string }>("POST", "/api/people", { name, role, vouched, history_items: 0, history_accuracy: 0 });
-export const inviteAgain = (worker: string) => change<{ link: string }>("POST", `/api/people/${worker}/invitation`, {});
-export const vouchFor = (worker: string) =>
-  change<Invited>("POST", `/api/people/${worker}`, { vouched: true, role: null });
+export const renewInvitation = (worker: string) => change<{ link: string }>("POST", `/api/people/${worker}/invitation`, {});
+export const vouch = (worker: string) =>
+  change<Member>("POST", `/api/people/${worker}`, { vouched: true, role: null });
 export const forget = (worker: string) => change<object>("DELETE", `/api/people/${worker}`);
 
 export const photos = (offset: number, limit: number) =>
   ask<{ total: number; photos: PhotoRow[] }>("GET", `/api/photos?offset=${offset}&limit=${limit}`);
-export const phrases = (photo: string) => ask<PhrasesOf>("GET", `/api/photos/${encodeURIComponent(photo)}/phrases`);
+export const phrases = (photo: string) => ask<PhotoPhrases>("GET", `/api/photos/${encodeURIComponent(photo)}/phrases`);
 export const putPhrases = (photo: string, all: Phrase[]) =>
-  change<PhrasesOf>("PUT", `/api/photos/${encodeURIComponent(photo)}/phrases`, { phrases: all });
+  change<PhotoPhrases>("PUT", `/api/photos/${encodeURIComponent(photo)}/phrases`, { phrases: all });
 
-export interface Entered extends Outside {
+export interface ExternalSession extends ExternalProgress {
   preview: boolean;
   session: string;
 }
 
 /** Come in from another site, in whose frame no cookie is kept. */
-export async function enterFromOutside(asked: Record<string, string>): Promise<Entered> {
-  const entered = await ask<Entered>("POST", "/api/external/enter", asked);
+export async function enterExternal(asked: Record<string, string>): Promise<ExternalSession> {
+  const entered = await ask<ExternalSession>("POST", "/api/external/enter", asked);
   bearer = entered.preview ? null : entered.session;
   return entered;
 }
@@ -333,7 +333,7 @@ async function change<Said>(method: string, address: string, body?: object): Pro
   try {
     return await ask<Said>(method, address, body);
   } catch (error) {
-    if (!(error instanceof Refused) || error.status !== 403 || bearer) throw error;
+    if (!(error instanceof RequestError) || error.status !== 403 || bearer) throw error;
     const before = csrf;
     await session();
     if (csrf === before) throw error;
@@ -358,5 +358,5 @@ async function send(method: string, address: string, body?: object): Promise<Res
   if (response.ok) return response;
   const said = (await response.json().catch(() => ({}))) as { error?: string };
   const wait = Number(response.headers.get("retry-after")) || 0;
-  throw new Refused(response.status, said.error ?? `The server answered ${response.status}.`, wait * 1000);
+  throw new RequestError(response.status, said.error ?? `The server answered ${response.status}.`, wait * 1000);
 }

@@ -1,15 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
-import { usePlace } from "./address";
+import { useRoute } from "./route";
 import * as api from "./api";
 import { DashboardPage } from "./dashboard";
-import { Door } from "./door";
-import { FromOutside } from "./outside";
+import { LoginPage } from "./login";
+import { ExternalPage } from "./external";
 import { GuidelinesPage } from "./guidelines";
-import { MePage } from "./me";
+import { OwnWorkPage } from "./own_work";
 import { PeoplePage } from "./people";
 import { PhrasesPage } from "./phrases";
 import { ReviewPage } from "./review";
-import { Workplace } from "./workplace";
+import { WorkPage } from "./work_page";
 
 const REVIEWS: readonly api.Role[] = ["reviewer", "owner"];
 
@@ -29,19 +29,19 @@ const TABS: readonly Tab[] = [
 ];
 
 export function App() {
-  if (location.pathname === "/external") return <FromOutside />;
+  if (location.pathname === "/external") return <ExternalPage />;
   return <Inside />;
 }
 
 function Inside() {
-  const [place, go] = usePlace();
+  const [place, go] = useRoute();
   const [session, setSession] = useState<api.Session | null>(null);
   const [failure, setFailure] = useState("");
   const [guidelines, setGuidelines] = useState<api.Guidelines | null>(null);
 
   const look = () => {
     setFailure("");
-    api.session().then(setSession, (error) => setFailure(api.lineOf(error)));
+    api.session().then(setSession, (error) => setFailure(api.errorMessage(error)));
   };
   useEffect(look, []);
   useEffect(() => {
@@ -64,7 +64,7 @@ function Inside() {
   if (!session) return null;
   if (!user || place[0] === "join")
     return (
-      <Door
+      <LoginPage
         project={session.project}
         token={place[0] === "join" ? (place[1] ?? "") : ""}
         user={user}
@@ -104,7 +104,7 @@ function Inside() {
         </span>
       </header>
       {place[0] === "me" ? (
-        <MePage user={user} />
+        <OwnWorkPage user={user} />
       ) : tab?.place === "review" ? (
         <ReviewPage session={session} />
       ) : tab?.place === "dashboard" ? (
@@ -122,7 +122,7 @@ function Inside() {
           <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />
         )
       ) : (
-        <Workplace session={session} worker={user.id} guidelines={guidelines} onSignedOut={look} />
+        <WorkPage session={session} worker={user.id} guidelines={guidelines} onSignedOut={look} />
       )}
     </>
   );

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
-import { ASKING } from "./tasks";
+import { TASK_TEXTS } from "./tasks";
 
 const LOOK_AGAIN_MS = 10_000;
 const WIDEST_BAR = 48;
@@ -15,7 +15,7 @@ export function DashboardPage({ user }: { user: api.Person }) {
         setSaid(found);
         setFailure("");
       },
-      (error) => setFailure(api.lineOf(error)),
+      (error) => setFailure(api.errorMessage(error)),
     );
   };
   useEffect(() => {
@@ -126,7 +126,7 @@ function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
           <tbody>
             {tasks.map((task) => (
               <tr key={task.task}>
-                <th scope="row">{ASKING[task.task].name}</th>
+                <th scope="row">{TASK_TEXTS[task.task].name}</th>
                 <td>{task.open.toLocaleString("en")}</td>
                 <td>{task.judged.toLocaleString("en")}</td>
                 <td>{task.judged ? task.seconds.toFixed(1) : "–"}</td>
@@ -210,7 +210,7 @@ function TaskLevels({ worker, onChange }: { worker: api.WorkerProgress; onChange
     <span class="level-dots">
       {api.TASKS.map((task) => {
         const level = worker.levels[task];
-        const label = `${ASKING[task].name}: ${level ?? "not begun"}`;
+        const label = `${TASK_TEXTS[task].name}: ${level ?? "not begun"}`;
         const look = `level-dot is-${(level ?? "none").replaceAll(" ", "-")}`;
         if (!level || !CLOSED.includes(level) || worker.name === null)
           return <span key={task} class={look} role="img" aria-label={label} title={label} />;

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { Mention, Question } from "./api";
 import { Dialog } from "./dialog";
 import { proposedBoxes } from "./proposals";
-import { ASKING } from "./tasks";
+import { TASK_TEXTS } from "./tasks";
 
 const LONGEST = 1000;
 
@@ -84,7 +84,7 @@ export function BadPhrase({ mentions, onClose, onChoose }: BadPhraseProps) {
 export function Help({ question, onClose }: { question: Question; onClose: () => void }) {
   const isDrawing = question.task === "drawing";
   const lines: [string[], string][] = [
-    ...ASKING[question.task].choices(question).map(({ key, label }): [string[], string] => [[key], label]),
+    ...TASK_TEXTS[question.task].choices(question).map(({ key, label }): [string[], string] => [[key], label]),
     ...(isDrawing
       ? ([
           [["B"], "A box in the middle of the photo"],

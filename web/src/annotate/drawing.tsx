@@ -1,4 +1,4 @@
-// Drawing one box: by a drag, then by its handles, or by keys alone.
+// Drawing a box with the pointer and its handles, or with the keyboard only.
 import {
   createImageAnnotator,
   type ImageAnnotation,

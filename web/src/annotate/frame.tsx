@@ -1,4 +1,4 @@
-// A photo in a frame that it fits, or larger, and then it is moved about. What lies over it is in the photo's own pixels.
+// A photo that can be zoomed and moved. Overlays are in the photo's own pixels.
 import type { ComponentChildren } from "preact";
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Ref } from "preact";

@@ -1,14 +1,14 @@
 import { useState } from "preact/hooks";
 import * as api from "./api";
-import { Formatted } from "./formatted";
-import { ASKING, WORDS } from "./tasks";
+import { FormattedText } from "./formatted_text";
+import { TASK_TEXTS, LABELS } from "./tasks";
 
 /** What an answer should mind, with examples. */
 export function Guide({ task, guideline }: { task: api.Task; guideline: api.Guideline }) {
   return (
     <div class="guide">
-      <h2>{ASKING[task].name}</h2>
-      <Formatted text={guideline.text} />
+      <h2>{TASK_TEXTS[task].name}</h2>
+      <FormattedText text={guideline.text} />
       {guideline.examples.length > 0 && <h3>Examples</h3>}
       <ul class="examples">
         {guideline.examples.map((example, place) => (
@@ -17,7 +17,7 @@ export function Guide({ task, guideline }: { task: api.Task; guideline: api.Guid
               {example.shown}
             </p>
             <p>
-              <strong>{WORDS[example.answer] ?? example.answer}</strong>
+              <strong>{LABELS[example.answer] ?? example.answer}</strong>
               {example.why && <span dir="auto"> – {example.why}</span>}
             </p>
           </li>
@@ -55,7 +55,7 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
             <>
               <Guide task={task} guideline={guidelines[task]} />
               {isOwner && (
-                <button class="card-action" onClick={() => setEdited(task)} aria-label={`Edit: ${ASKING[task].name}`}>
+                <button class="card-action" onClick={() => setEdited(task)} aria-label={`Edit: ${TASK_TEXTS[task].name}`}>
                   Edit
                 </button>
               )}
@@ -93,12 +93,12 @@ function Edit({ task, guideline, onDone }: EditProps) {
     try {
       onDone(await api.putGuideline(task, { text, examples: examples.filter(({ shown }) => shown.trim()) }));
     } catch (error) {
-      setFailure(api.lineOf(error));
+      setFailure(api.errorMessage(error));
     }
   };
   return (
     <form class="edit" onSubmit={save}>
-      <h2>{ASKING[task].name}</h2>
+      <h2>{TASK_TEXTS[task].name}</h2>
       <label>
         Text <span class="soft">(an empty line begins a paragraph, “- ” a list)</span>
         <textarea
@@ -127,7 +127,7 @@ function Edit({ task, guideline, onDone }: EditProps) {
             <select value={example.answer} onChange={(event) => change(place, { answer: event.currentTarget.value })}>
               {ANSWERS[task].map((answer) => (
                 <option key={answer} value={answer}>
-                  {WORDS[answer]}
+                  {LABELS[answer]}
                 </option>
               ))}
             </select>

@@ -1,4 +1,4 @@
-// Keys for everything: one listener, asked by whoever is on the screen.
+// Keyboard shortcuts: one listener for the part of the page that is shown.
 import { useEffect } from "preact/hooks";
 
 /** Call back for keys that nobody is typing with. Whoever handles a key says so by returning true. */

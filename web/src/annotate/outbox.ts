@@ -1,21 +1,21 @@
-// Answers on their way: kept in the browser until the server has them, so that nothing is lost when either goes away.
+// Answers that are being sent: stored in the browser until the server has confirmed them.
 import type { Answer, Question, Skip } from "./api";
 
-export interface Sent {
+export interface PendingRequest {
   said: ({ kind: "answer" } & Answer) | ({ kind: "skip" } & Skip);
   question: Question; // to be shown again where the answer cannot be
 }
 
 export class Outbox {
   readonly #key: string;
-  #waiting: Sent[];
+  #waiting: PendingRequest[];
 
   constructor(project: string, worker: string) {
     this.#key = `deixis-answers ${project} ${worker}`;
     this.#waiting = this.#read();
   }
 
-  get waiting(): readonly Sent[] {
+  get waiting(): readonly PendingRequest[] {
     return this.#waiting;
   }
 
@@ -23,7 +23,7 @@ export class Outbox {
     return this.#waiting.map(({ said }) => said.token);
   }
 
-  add(sent: Sent) {
+  add(sent: PendingRequest) {
     this.#waiting = [...this.#waiting, sent];
     this.#keep();
   }
@@ -33,7 +33,7 @@ export class Outbox {
     this.#keep();
   }
 
-  #read(): Sent[] {
+  #read(): PendingRequest[] {
     try {
       const found: unknown = JSON.parse(localStorage.getItem(this.#key) ?? "[]");
       return Array.isArray(found) ? found.filter(isSent) : [];
@@ -52,7 +52,7 @@ export class Outbox {
   }
 }
 
-function isSent(found: unknown): found is Sent {
-  const { said, question } = (found ?? {}) as Partial<Sent>;
+function isSent(found: unknown): found is PendingRequest {
+  const { said, question } = (found ?? {}) as Partial<PendingRequest>;
   return typeof said?.token === "string" && typeof question?.token === "string";
 }

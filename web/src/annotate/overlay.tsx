@@ -1,16 +1,16 @@
-// Boxes that are looked at: what is asked about in colour, the rest dashed in white.
+// Boxes over a photo: the one in question in colour, the others dashed in white.
 import type { Box } from "../api";
 import type { PhotoRef } from "./api";
 
 export type Look = "asked" | "other" | "proposed";
 
-export interface Laid {
+export interface StyledBox {
   box: Box;
   look: Look;
   tag?: string;
 }
 
-export function Overlay({ photo, boxes }: { photo: PhotoRef; boxes: readonly Laid[] }) {
+export function Overlay({ photo, boxes }: { photo: PhotoRef; boxes: readonly StyledBox[] }) {
   return (
     <div class="overlay" aria-hidden="true">
       <svg viewBox={`0 0 ${photo.width} ${photo.height}`} preserveAspectRatio="none">

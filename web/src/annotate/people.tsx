@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import { Dialog } from "./dialog";
-import { Failure, useTry } from "./door";
+import { Failure, useSubmit } from "./login";
 
 const ROLES: Record<api.Role, string> = {
   worker: "Worker: answers questions",
@@ -11,13 +11,13 @@ const ROLES: Record<api.Role, string> = {
 
 /** Who works here, and invitations. */
 export function PeoplePage({ user }: { user: api.Person }) {
-  const [people, setPeople] = useState<api.Invited[]>([]);
+  const [people, setPeople] = useState<api.Member[]>([]);
   const [name, setName] = useState("");
   const [role, setRole] = useState<api.Role>("worker");
   const [vouched, setVouched] = useState(true);
   const [made, setMade] = useState<{ name: string; link: string } | null>(null);
-  const [asked, setAsked] = useState<{ person: api.Invited; what: "link" | "forget" } | null>(null);
-  const { failure, isBusy, run } = useTry();
+  const [asked, setAsked] = useState<{ person: api.Member; what: "link" | "forget" } | null>(null);
+  const { failure, isBusy, run } = useSubmit();
   const look = () => void run(async () => setPeople(await api.people()));
   useEffect(look, []);
 
@@ -36,7 +36,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
       const { person, what } = asked;
       setAsked(null);
       if (what === "forget") await api.forget(person.worker);
-      else setMade({ name: person.name ?? "", link: (await api.inviteAgain(person.worker)).link });
+      else setMade({ name: person.name ?? "", link: (await api.renewInvitation(person.worker)).link });
       setPeople(await api.people());
     });
 
@@ -121,7 +121,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
                             class="link"
                             onClick={() =>
                               void run(async () => {
-                                await api.vouchFor(person.worker);
+                                await api.vouch(person.worker);
                                 setPeople(await api.people());
                               })
                             }
@@ -163,7 +163,7 @@ export function PeoplePage({ user }: { user: api.Person }) {
   );
 }
 
-function stateOf(person: api.Invited): string {
+function stateOf(person: api.Member): string {
   if (person.forgotten) return "forgotten";
   const joined = person.joined ? "joined" : "invited";
   return person.role === "worker" && person.vouched ? `${joined}, vouched for` : joined;

@@ -1,10 +1,10 @@
-// The phrases of the captions, to be put right before people are asked about them.
+// Editing the phrases of the captions before workers are asked about them.
 import { useEffect, useState } from "preact/hooks";
 import { markOf } from "../colours";
 import * as api from "./api";
-import { Failure, useTry } from "./door";
+import { Failure, useSubmit } from "./login";
 import { Frame } from "./frame";
-import { spanOf, wordsOf, type Word } from "./words";
+import { parseMentionId, splitWords, type Word } from "./caption_words";
 
 const PAGE = 50;
 
@@ -17,7 +17,7 @@ interface Props {
 export function PhrasesPage({ session, photo, onOpen }: Props) {
   const [offset, setOffset] = useState(0);
   const [found, setFound] = useState<{ total: number; photos: api.PhotoRow[] } | null>(null);
-  const { failure, run } = useTry();
+  const { failure, run } = useSubmit();
   useEffect(() => void run(async () => setFound(await api.photos(offset, PAGE))), [offset, photo]);
 
   const rows = found?.photos ?? [];
@@ -67,14 +67,14 @@ interface OneProps {
 }
 
 function OnePhoto({ id, session, next, onOpen }: OneProps) {
-  const [shown, setShown] = useState<api.PhrasesOf | null>(null);
+  const [shown, setShown] = useState<api.PhotoPhrases | null>(null);
   const [phrases, setPhrases] = useState<api.Phrase[]>([]);
   const [chosen, setChosen] = useState("");
   const [begun, setBegun] = useState<{ caption: number; word: Word } | null>(null);
   const [isSaved, setSaved] = useState(false);
-  const { failure, isBusy, run } = useTry();
+  const { failure, isBusy, run } = useSubmit();
 
-  const take = (found: api.PhrasesOf) => {
+  const take = (found: api.PhotoPhrases) => {
     setShown(found);
     setPhrases(found.phrases.map(({ id: place, types }) => ({ id: place, types })));
   };
@@ -113,9 +113,9 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
         <p class="hint">Press the first and the last word of a new phrase. Press a phrase to change or remove it.</p>
         {shown.captions.map(({ number, text }) => (
           <p key={number} class="sentence words" dir="auto">
-            {wordsOf(
+            {splitWords(
               text,
-              phrases.filter((phrase) => spanOf(phrase.id).caption === number),
+              phrases.filter((phrase) => parseMentionId(phrase.id).caption === number),
             ).map((word) => {
               if (!word.isWord) return word.text;
               const isBegun = begun?.caption === number && begun.word.start === word.start;
@@ -183,6 +183,6 @@ function withType(phrase: api.Phrase, type: string): api.Phrase {
 }
 
 function overlaps(one: string, other: string): boolean {
-  const [a, b] = [spanOf(one), spanOf(other)];
+  const [a, b] = [parseMentionId(one), parseMentionId(other)];
   return a.caption === b.caption && a.start < b.end && b.start < a.end;
 }

@@ -1,4 +1,4 @@
-// Photos as bytes, asked for before they are shown, so that the next question is there at once.
+// Photos, loaded before they are shown, so that the next question appears at once.
 import { picture } from "./api";
 
 const MOST = 12;

@@ -1,4 +1,4 @@
-// What a model has proposed. It is always said to be a model's.
+// Proposals of models, which are always marked as such.
 import type { Box } from "../api";
 import type { Question } from "./api";
 

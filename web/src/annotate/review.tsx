@@ -31,7 +31,7 @@ export function ReviewPage({ session }: { session: api.Session }) {
       setTotal(found.total);
       setAt((place) => Math.min(place, Math.max(0, found.items.length - 1)));
     } catch (error) {
-      setFailure(api.lineOf(error));
+      setFailure(api.errorMessage(error));
     }
   };
   useEffect(() => void look(), []);
@@ -42,7 +42,7 @@ export function ReviewPage({ session }: { session: api.Session }) {
     try {
       await work();
     } catch (error) {
-      setFailure(api.lineOf(error));
+      setFailure(api.errorMessage(error));
     }
     await look();
   };
@@ -142,7 +142,7 @@ interface ItemProps {
 }
 
 function Item({ item, session, onDecide, onUndo }: ItemProps) {
-  const [story, setStory] = useState<api.PhotoStory | null>(null);
+  const [story, setStory] = useState<api.PhotoHistory | null>(null);
   useEffect(() => {
     api.story(item.photo.id).then(setStory, () => undefined);
   }, []);

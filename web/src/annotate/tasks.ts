@@ -1,4 +1,4 @@
-// The six tasks in words: what is asked, how it can be answered, and by which key.
+// Texts of the six tasks: question, answers and their keys.
 import type { Question, Task } from "./api";
 
 export interface Choice {
@@ -7,17 +7,17 @@ export interface Choice {
   label: string;
 }
 
-interface Asking {
+interface TaskText {
   name: string;
   question: (question: Question) => string;
   hint: (question: Question) => string;
   choices: (question: Question) => Choice[];
 }
 
-// Kept apart from the words around it, whatever its script.
+// Isolated from the text around it, whatever its script.
 const phraseOf = ({ mentions }: Question) => `“\u2068${mentions[0]?.text ?? ""}\u2069”`;
 
-export const ASKING: Record<Task, Asking> = {
+export const TASK_TEXTS: Record<Task, TaskText> = {
   link: {
     name: "Same or not",
     question: () => "Do both phrases mean the same?",
@@ -87,7 +87,7 @@ export const ASKING: Record<Task, Asking> = {
 };
 
 /** The words of an answer, for examples and votes. */
-export const WORDS: Record<string, string> = {
+export const LABELS: Record<string, string> = {
   yes: "Yes",
   no: "No",
   box: "Box",
@@ -102,8 +102,8 @@ export const WORDS: Record<string, string> = {
 };
 
 /** Where a level is told to the one who has it. */
-export function toldLevel(task: Task, before: string | undefined, now: string | undefined): string {
-  const name = `“${ASKING[task].name}”`;
+export function describeLevelChange(task: Task, before: string | undefined, now: string | undefined): string {
+  const name = `“${TASK_TEXTS[task].name}”`;
   if (!before || !now || before === now) return "";
   if (now === "failed the test")
     return `The test of ${name} did not go well enough, so it is closed to you. The other tasks stay open.`;

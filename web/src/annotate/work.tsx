@@ -3,17 +3,17 @@ import type { Box } from "../api";
 import type * as api from "./api";
 import { Answers } from "./answers";
 import { Captions } from "./captions";
-import type { Desk } from "./desk";
+import type { WorkQueue } from "./work_queue";
 import { BadPhrase, Comment, Help } from "./dialogs";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame, type FrameControl } from "./frame";
 import { Guide } from "./guidelines";
 import { isKey, useKeys } from "./keys";
-import { Overlay, type Laid } from "./overlay";
+import { Overlay, type StyledBox } from "./overlay";
 import { proposalLine, proposedBoxes } from "./proposals";
-import { ASKING } from "./tasks";
+import { TASK_TEXTS } from "./tasks";
 
-// A key that is pressed twice by mistake must not answer the next question too.
+// A key pressed twice by mistake must not answer the next question too.
 const TOO_SOON_MS = 250;
 const FAST_STEP = 6;
 const ARROWS: Record<string, [number, number]> = {
@@ -24,7 +24,7 @@ const ARROWS: Record<string, [number, number]> = {
 };
 
 interface Props {
-  desk: Desk;
+  queue: WorkQueue;
   question: api.Question;
   hasPicture: boolean;
   guideline: api.Guideline | null;
@@ -34,7 +34,7 @@ interface Props {
 }
 
 /** One question: the photo, what is asked about it, and the ways to answer. */
-export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
+export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
   const [open, setOpen] = useState<"comment" | "bad phrase" | "help" | null>(null);
   const [remark, setRemark] = useState("");
   const [box, setBox] = useState<Box | null>(null);
@@ -45,7 +45,7 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
   const drawing = useRef<DrawingControl>(null);
   const heading = useRef<HTMLHeadingElement>(null);
 
-  const asking = ASKING[question.task];
+  const asking = TASK_TEXTS[question.task];
   const isDrawing = question.task === "drawing";
   const proposed = proposedBoxes(question);
   const canAnswer = isReady && isSettled;
@@ -61,10 +61,10 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
   const answer = (said: string) => {
     const drawn = said === "drawn" ? boxNow() : null;
     if (!canAnswer || (said === "drawn" && !drawn)) return;
-    desk.answer(question, { answer: said, box: drawn, remark });
+    queue.answer(question, { answer: said, box: drawn, remark });
   };
   const skip = (badPhrase: string | null, said = remark) =>
-    isSettled && desk.skip(question, { bad_phrase: badPhrase, remark: said });
+    isSettled && queue.skip(question, { bad_phrase: badPhrase, remark: said });
   const accept = () => {
     const wanted = proposed[accepted + 1];
     if (!wanted) return;
@@ -82,7 +82,7 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
     "=": () => frame.current?.zoom(1),
     "-": () => frame.current?.zoom(-1),
     "0": () => frame.current?.zoom(0),
-    u: () => desk.undo(),
+    u: () => queue.undo(),
     s: () => skip(null),
     c: () => setOpen("comment"),
     x: () => setOpen("bad phrase"),
@@ -122,7 +122,7 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
         onReady={setReady}
       >
         <Overlay photo={question.photo} boxes={laidOut(question, accepted >= 0 ? [] : proposed)} />
-        {isDrawing && <Drawing photo={question.photo} control={drawing} onBox={setBox} onUndo={() => desk.undo()} />}
+        {isDrawing && <Drawing photo={question.photo} control={drawing} onBox={setBox} onUndo={() => queue.undo()} />}
       </Frame>
       <section class="asking" aria-label="Question">
         <div class="asking-top">
@@ -176,9 +176,9 @@ export function Work({ desk, question, hasPicture, guideline, testOf, isGuideOpe
         </div>
         <Answers question={question} canAnswer={canAnswer} hasBox={box !== null} onAnswer={answer} />
         <Tools
-          canUndo={desk.canUndo}
+          canUndo={queue.canUndo}
           isGuideOpen={isGuideOpen}
-          onUndo={() => desk.undo()}
+          onUndo={() => queue.undo()}
           onSkip={() => skip(null)}
           onOpen={setOpen}
           onGuide={() => onGuide(!isGuideOpen)}
@@ -246,14 +246,14 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
 }
 
 /** The boxes that are looked at, not drawn. */
-function laidOut({ task, boxes, new_box }: api.Question, proposed: readonly Box[]): Laid[] {
-  const judged: Laid[] = new_box ? [{ box: new_box, look: "asked" }] : [];
-  const numbered = (box: Box, place: number): Laid => ({ box, look: "asked", tag: `${place + 1}` });
+function laidOut({ task, boxes, new_box }: api.Question, proposed: readonly Box[]): StyledBox[] {
+  const judged: StyledBox[] = new_box ? [{ box: new_box, look: "asked" }] : [];
+  const numbered = (box: Box, place: number): StyledBox => ({ box, look: "asked", tag: `${place + 1}` });
   if (task === "coverage") return boxes.map(numbered);
   return [
-    ...boxes.map((box): Laid => ({ box, look: "other" })),
+    ...boxes.map((box): StyledBox => ({ box, look: "other" })),
     ...judged,
-    ...proposed.map((box): Laid => ({ box, look: "proposed", tag: "suggested" })),
+    ...proposed.map((box): StyledBox => ({ box, look: "proposed", tag: "suggested" })),
   ];
 }
 

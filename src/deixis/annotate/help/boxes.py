@@ -1,4 +1,4 @@
-"""Boxes that the grounder proposes for mentions, each with how likely people find it good."""
+"""Boxes that the grounder proposes for mentions, with the probability that workers accept them."""
 
 from __future__ import annotations
 
@@ -14,51 +14,66 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deixis import geometry
-from deixis.annotate.help.mention_facts import MentionFacts, facts_of
-from deixis.annotate.material import Marked, Material
-from deixis.annotate.walks import XYXY
-from deixis.data.records import ENTITY_TYPES
+from deixis.annotate.help.coreference import MentionFeatures, mention_features
+from deixis.annotate.material import CaptionMention, Material
+from deixis.annotate.workflow import XYXY
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.features.base import Floats
 from deixis.language.sentence import Sentence
 
 if TYPE_CHECKING:
-    from deixis.tasks.grounding import Look, Pointer
-    from deixis.vision.store import FeatureStore
+    from deixis.models.grounding import PhotoProposals, RegionPipeline
 
 SHIPPED = Path(__file__).parent / "shipped" / "boxes.json"
 
 SAME_THING_IOU = 0.5
-"""Regions that overlap the best one so far speak for it."""
+"""Regions with at least this IoU with the best one show the same thing."""
 
 MOSTLY_INSIDE = 0.7
-"""Of a box of which so much lies inside another, that one shows more than it."""
+"""A box with at least this share of its area inside another one is a part of it."""
 
 COUNTED_TYPES = frozenset({"people", "animals"})
-"""Types of which the grounder finds two or three one by one."""
+"""Entity types of which the grounder can find two or three one by one."""
 
-SMALLEST_SIDE = 2.0
-"""Pixels; a smaller box is no proposal."""
+MIN_SIDE = 2.0
+"""Pixels; smaller boxes are not proposed."""
 
-_LEAST, _MOST = 0.001, 0.999
+_MIN_SUPPORT, _MAX_SUPPORT = 0.001, 0.999
 
 
 @dataclass(frozen=True)
-class BoxCertainty:
-    """How likely a box of the grounder is good, from how much of its belief lies there and from the type.
+class GroundedBox:
+    """A box of a mention, the model's probability mass around it, and the number of things that the mention names."""
+
+    mention: str
+    types: tuple[str, ...]
+    xyxy: XYXY
+    support: float
+    amount: int = 1
+
+    @property
+    def log_odds(self) -> float:
+        """The log odds of the support."""
+        support = min(max(self.support, _MIN_SUPPORT), _MAX_SUPPORT)
+        return math.log(support / (1 - support))
+
+
+@dataclass(frozen=True)
+class BoxCalibration:
+    """Logistic regression: the probability that workers accept a box, from its support and its types.
 
     Attributes
     ----------
     slope
-        Of the logarithm of the odds of the share of the belief.
+        Weight of the log odds of the support.
     by_type
-        What is added for each type of `deixis.data.records.ENTITY_TYPES`.
+        Intercept for each of `deixis.data.records.ENTITY_TYPES`.
     several
-        How likely a box of a phrase that names two or three things is good, whatever the rest.
+        Probability for boxes of mentions that name two or three things.
     good_iou
-        What counted as good where this was learned: so much overlap with a gold box.
+        Lowest IoU with a gold box at which a box counted as good in training.
     about
-        Where it was learned.
+        Where it was trained.
     """
 
     slope: float
@@ -68,152 +83,106 @@ class BoxCertainty:
     about: str
 
     @classmethod
-    def shipped(cls) -> BoxCertainty:
-        """What comes with the package."""
+    def shipped(cls) -> BoxCalibration:
+        """Load the calibration that comes with the package."""
         return _shipped()
 
-    def __call__(self, pointed: Pointed) -> float:
-        """The probability.
+    def probability(self, box: GroundedBox) -> float:
+        """Return the probability that workers accept a box.
 
         Examples
         --------
-        >>> even = BoxCertainty(1.0, {"animals": 0.0}, 0.4, 0.6, "")
-        >>> even(Pointed("0:0-5", ("animals",), (0, 0, 9, 9), 0.5))
+        >>> even = BoxCalibration(1.0, {"animals": 0.0}, 0.4, 0.6, "")
+        >>> even.probability(GroundedBox("0:0-5", ("animals",), (0, 0, 9, 9), 0.5))
         0.5
         """
-        if pointed.of > 1:
+        if box.amount > 1:
             return self.several
-        kept, types = min(max(pointed.support, _LEAST), _MOST), pointed.types
-        added = max(
-            (self.by_type[name] for name in types if name in self.by_type), default=self.by_type.get("other", 0)
-        )
-        return 1 / (1 + math.exp(-(self.slope * math.log(kept / (1 - kept)) + added)))
+        known = [self.by_type[name] for name in box.types if name in self.by_type]
+        intercept = max(known, default=self.by_type.get("other", 0))
+        return 1 / (1 + math.exp(-(self.slope * box.log_odds + intercept)))
 
 
 @cache
-def _shipped() -> BoxCertainty:
+def _shipped() -> BoxCalibration:
     try:
-        return BoxCertainty(**json.loads(SHIPPED.read_text(encoding="utf-8")))
+        return BoxCalibration(**json.loads(SHIPPED.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise DeixisError(f"{SHIPPED}: cannot be read; install deixis again ({error})") from None
+        raise DeixisError(f"{SHIPPED}: cannot be read ({error}); reinstall deixis") from None
 
 
-@dataclass(frozen=True)
-class Pointed:
-    """A box for a mention, the share of the model's belief that lies there, and how many things the mention names."""
+def ground_mentions(grounder: RegionPipeline, proposals: PhotoProposals, material: Material) -> list[GroundedBox]:
+    """Find the best box of each mention that names one thing, and two or three for phrases such as "two dogs".
 
-    mention: str
-    types: tuple[str, ...]
-    xyxy: XYXY
-    support: float
-    of: int = 1
-
-
-def point_at_mentions(pointer: Pointer, look: Look, material: Material) -> list[Pointed]:
-    """The best box of each mention that names one thing; two or three of those that name so many people or animals.
-
-    The grounder puts one box around several things of one phrase, but people draw one around each. So for "two dogs" it
-    is asked for "a dog", and the boxes around several of the others are left out. Phrases of more things, or of an
-    unknown number, are left to people.
+    The grounder puts one box around several things of one phrase, but workers draw one box around each. So for
+    "two dogs" the query is "a dog", and boxes around several others are removed. Phrases that name more things, or an
+    unknown number, get no proposals.
     """
-    scale = np.tile([material.width, material.height], 2) / np.tile(look.seen.size, 2)
-    facts = dict(zip(material.mentions, facts_of(material), strict=True))
-    single = [mention for mention, each in facts.items() if not each.plural and each.amount < 2]
-    found = [*_single(pointer, look, material, single), *_several(pointer, look, facts)]
+    scale = np.tile([material.width, material.height], 2) / np.tile(proposals.features.size, 2)
+    features = dict(zip(material.mentions, mention_features(material), strict=True))
+    single = [mention for mention, each in features.items() if not each.plural and each.amount < 2]
+    found = [*_ground_single(grounder, proposals, material, single), *_ground_several(grounder, proposals, features)]
     kept = []
     for each in found:
         x1, y1, x2, y2 = geometry.clip(np.array(each.xyxy) * scale, material.width, material.height).tolist()
-        if min(x2 - x1, y2 - y1) >= SMALLEST_SIDE:
+        if min(x2 - x1, y2 - y1) >= MIN_SIDE:
             kept.append(replace(each, xyxy=(x1, y1, x2, y2)))
     return kept
 
 
-def _single(pointer: Pointer, look: Look, material: Material, mentions: Iterable[Marked]) -> Iterator[Pointed]:
-    for caption, of_caption in groupby(mentions, key=lambda mention: mention.caption):
-        sentence, here = Sentence(material.captions[caption]), list(of_caption)
+def _ground_single(
+    grounder: RegionPipeline, proposals: PhotoProposals, material: Material, mentions: Iterable[CaptionMention]
+) -> Iterator[GroundedBox]:
+    for caption, group in groupby(mentions, key=lambda mention: mention.caption):
+        sentence, here = Sentence(material.captions[caption]), list(group)
         phrases = [sentence.phrase(mention.start, mention.end, mention.types) for mention in here]
-        scores, boxes = pointer.regions_for(look, sentence, phrases)
-        for mention, row, own in zip(here, scores, boxes, strict=True):
+        found = grounder.score_phrases(proposals, sentence, phrases)
+        for mention, row, candidates in zip(here, found.scores, found.boxes, strict=True):
             if len(row):
-                yield _pointed(mention, row, own, int(np.argmax(row)), 1)
+                yield _make_box(mention, row, candidates, int(np.argmax(row)), 1)
 
 
-def _several(pointer: Pointer, look: Look, facts: Mapping[Marked, MentionFacts]) -> Iterator[Pointed]:
-    for mention, each in facts.items():
+def _ground_several(
+    grounder: RegionPipeline, proposals: PhotoProposals, features: Mapping[CaptionMention, MentionFeatures]
+) -> Iterator[GroundedBox]:
+    for mention, each in features.items():
         if each.plural and each.amount in (2, 3) and COUNTED_TYPES.intersection(mention.types):
             sentence = Sentence(f"A {each.lemma}.")
-            scores, boxes = pointer.regions_for(look, sentence, [sentence.phrase(0, len(sentence.text) - 1)])
+            found = grounder.score_phrases(proposals, sentence, [sentence.phrase(0, len(sentence.text) - 1)])
+            scores, boxes = found.scores, found.boxes
             if scores.size:
-                for place in _apart(boxes[0], scores[0], each.amount):
-                    yield _pointed(mention, scores[0], boxes[0], place, each.amount)
+                for index in _separate_boxes(boxes[0], scores[0], each.amount):
+                    yield _make_box(mention, scores[0], boxes[0], index, each.amount)
 
 
-def _apart(boxes: Floats, scores: Floats, count: int) -> list[int]:
-    """The best boxes that show different things, less those that hold two or more of the others."""
+def _separate_boxes(boxes: Floats, scores: Floats, count: int) -> list[int]:
+    """Return the indices of the best boxes that show different things, without those that hold two or more others."""
     best = geometry.nms(boxes, scores, SAME_THING_IOU)[: count + 1]
     inside = _share_inside(boxes[best]) >= MOSTLY_INSIDE
-    return [int(place) for place, holds in zip(best, inside.sum(axis=0), strict=True) if holds < 2][:count]
+    return [int(index) for index, holds in zip(best, inside.sum(axis=0), strict=True) if holds < 2][:count]
 
 
 def _share_inside(boxes: Floats) -> Floats:
-    """(n, n) how much of each box lies inside each other one, and nothing of it in itself."""
-    begin, end = boxes[:, None, :2], boxes[:, None, 2:]
-    common = np.minimum(end, boxes[None, :, 2:]) - np.maximum(begin, boxes[None, :, :2])
+    """Return the share of each box inside each other box, with a zero diagonal: (n, n)."""
+    start, end = boxes[:, None, :2], boxes[:, None, 2:]
+    common = np.minimum(end, boxes[None, :, 2:]) - np.maximum(start, boxes[None, :, :2])
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)[:, None]
     share = np.prod(np.maximum(common, 0), axis=2) / np.maximum(areas, 1e-9)
     np.fill_diagonal(share, 0)
     return np.asarray(share)
 
 
-def _pointed(mention: Marked, scores: Floats, boxes: Floats, place: int, of: int) -> Pointed:
-    belief = np.exp(scores - scores.max())
-    support = belief[geometry.iou([boxes[place]], boxes)[0] >= SAME_THING_IOU].sum() / belief.sum()
-    x1, y1, x2, y2 = boxes[place].tolist()
-    return Pointed(mention.id, mention.types, (x1, y1, x2, y2), float(support), of)
+def _make_box(mention: CaptionMention, scores: Floats, boxes: Floats, index: int, amount: int) -> GroundedBox:
+    mass = np.exp(scores - scores.max())
+    support = mass[geometry.iou([boxes[index]], boxes)[0] >= SAME_THING_IOU].sum() / mass.sum()
+    x1, y1, x2, y2 = boxes[index].tolist()
+    return GroundedBox(mention.id, mention.types, (x1, y1, x2, y2), float(support), amount)
 
 
-def stored_look(store: FeatureStore, photo: str, top: int) -> Look:
-    """A photo as the grounder sees it, from features that are there already."""
-    from deixis.tasks.grounding import Look
-    from deixis.vision.proposals.proposer import Proposals
-
-    proposals = store.proposals(photo)
-    return Look(store.map(photo), Proposals(proposals.boxes[:top], proposals.scores[:top]))
-
-
-def proposed_boxes(pointed: Iterable[Pointed], certainty: BoxCertainty) -> dict[str, list[list[float]]]:
-    """What `deixis.annotate.events.ProposedBoxes` holds."""
+def proposed_boxes(grounded: Iterable[GroundedBox], calibration: BoxCalibration) -> dict[str, list[list[float]]]:
+    """Convert boxes to the form of `deixis.annotate.events.ProposedBoxes`."""
     found: dict[str, list[list[float]]] = {}
-    for each in pointed:
-        box = [*(round(side, 1) for side in each.xyxy), round(certainty(each), 4)]
+    for each in grounded:
+        box = [*(round(side, 1) for side in each.xyxy), round(calibration.probability(each), 4)]
         found.setdefault(each.mention, []).append(box)
     return found
-
-
-def fit_certainty(examples: Iterable[tuple[Pointed, bool]], *, good_iou: float, about: str) -> BoxCertainty:
-    """Learn from boxes that are known to be good or not, on photos that the grounder has not learned from.
-
-    A logistic regression; the types are held together by a penalty of 1 on the square of what each adds. For phrases of
-    several things, the share of good boxes.
-    """
-    given = list(examples)
-    listed = [(each, right) for each, right in given if each.of == 1]
-    if not listed:
-        raise DeixisError("there is no box to learn from")
-    of_several = [right for each, right in given if each.of > 1]
-    several = (sum(of_several) + 1) / (len(of_several) + 2)
-    rows = np.zeros((len(listed), 2 + len(ENTITY_TYPES)))
-    good = np.array([right for _, right in listed], float)
-    for row, (each, _) in zip(rows, listed, strict=True):
-        kept = min(max(each.support, _LEAST), _MOST)
-        row[0], row[1] = math.log(kept / (1 - kept)), 1
-        row[2 + ENTITY_TYPES.index(each.types[0] if each.types[0] in ENTITY_TYPES else "other")] = 1
-    penalty = np.diag([0.0, 0.0, *[1.0] * len(ENTITY_TYPES)]) + 1e-6 * np.eye(rows.shape[1])
-    weights = np.zeros(rows.shape[1])
-    for _ in range(50):  # Newton's steps; it is there long before
-        likely = 1 / (1 + np.exp(-rows @ weights))
-        slope = rows.T @ (likely - good) + penalty @ weights
-        curve = (rows * (likely * (1 - likely))[:, None]).T @ rows + penalty
-        weights -= np.linalg.solve(curve, slope)
-    by_type = {name: round(float(weights[1] + weights[2 + at]), 4) for at, name in enumerate(ENTITY_TYPES)}
-    return BoxCertainty(round(float(weights[0]), 4), by_type, round(several, 4), good_iou, about)

@@ -1,15 +1,16 @@
-"""Which mentions of a photo's captions name the same thing: a small network that looks at two at a time, and groups.
+"""Coreference between the mentions of a photo's captions: a small pairwise network, and clustering.
 
-A mention becomes a vector: its words and those around it, by vectors learned with the rest, its types, its number and
-its place. Two mentions are compared by the product and the difference of their vectors and by what they have in common.
-It sees no photo. Two mentions of one caption, or with no type in common, are never said to be the same, as people are
-never asked about them.
+A mention becomes a vector: the learned embeddings of its words and their context, its types, its number and its
+position. A pair is scored from the product and the difference of its vectors and from common properties. The model does
+not see the photo. Like the link task, it never joins two mentions of one caption or mentions without a common type.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -18,48 +19,229 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from deixis.annotate.help.mention_facts import (
-    ABOUT_TWO,
-    Floats,
-    MentionFacts,
-    about_each,
-    about_two,
-    facts_of,
-    word_places,
-)
 from deixis.annotate.material import Material
-from deixis.language.saved import Saved
-from deixis.models.saved import StoredModel
+from deixis.data.records import ENTITY_TYPES
+from deixis.language.entity_types import COLOURS
+from deixis.storage.artifacts import Artifact, Storable
+from deixis.tokens import tokenize
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+INSIDE, BEFORE, AFTER = 6, 2, 3
+"""Maximum numbers of words inside, before and after a mention."""
+
+_ARTICLES = frozenset({"a", "an", "the", "his", "her", "their", "its", "some"})
+_AMOUNTS = {
+    **dict.fromkeys(("a", "an", "one", "another", "single", "this", "lone"), 1),
+    **dict.fromkeys(("two", "2", "pair", "couple", "both"), 2),
+    **dict.fromkeys(("three", "3", "trio"), 3),
+    **dict.fromkeys(("four", "4", "five", "5", "six", "6", "seven", "eight", "nine", "ten"), 4),
+    **dict.fromkeys(("several", "many", "group", "crowd", "some", "few", "bunch", "team", "various", "multiple"), 4),
+}
+_IRREGULAR = {"men": "man", "women": "woman", "people": "person", "children": "child", "feet": "foot", "teeth": "tooth"}
+_COMPOUND = ("men", "women", "people", "children")
+_MAX_RANK = 3
+
+MENTION_FEATURES = len(ENTITY_TYPES) + 11
+PAIR_FEATURES = 17
+
+
+@dataclass(frozen=True, slots=True)
+class MentionFeatures:
+    """Features of a mention; all words are in lower case.
+
+    head, inside, before, after
+        Its last word, its other words, and the words around it.
+    lemma, plural, amount
+        The singular of the head, whether that differs from the head, and how many things the mention names: 1, 2, 3,
+        4 for more, 0 if unknown.
+    position
+        Its start in the caption, from 0 to 1.
+    order, same_type
+        Its rank among the mentions of its first type in the caption, from 0, and their number.
+    """
+
+    caption: int
+    head: str
+    inside: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    types: tuple[str, ...]
+    lemma: str
+    plural: bool
+    amount: int
+    position: float
+    order: int
+    same_type: int
+
+    @property
+    def modifiers(self) -> frozenset[str]:
+        """The words that distinguish it from other things of the same type."""
+        return frozenset(self.inside) - _ARTICLES
+
+    @property
+    def colours(self) -> frozenset[str]:
+        return frozenset((*self.inside, self.head)) & COLOURS
+
+
+def singular(word: str) -> str:
+    """Return the singular of a noun by a few rules.
+
+    Examples
+    --------
+    >>> [singular(word) for word in ("dogs", "women", "grass", "benches", "puppies", "firemen")]
+    ['dog', 'woman', 'grass', 'bench', 'puppy', 'fireman']
+    """
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    for ending in _COMPOUND:
+        if word.endswith(ending):
+            return word[: -len(ending)] + _IRREGULAR[ending]
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("ches", "shes", "sses", "xes")) else word[:-1]
+
+
+def mention_features(material: Material) -> list[MentionFeatures]:
+    """Compute the features of the mentions of a photo, in their order.
+
+    Examples
+    --------
+    >>> from deixis.annotate.material import prepare_photo
+    >>> from deixis.data.records import Caption, Photo
+    >>> photo = Photo("1", (Caption.from_text("Two black dogs watch a man."),), width=4, height=3)
+    >>> dogs, man = mention_features(prepare_photo(photo))
+    >>> dogs.lemma, dogs.amount, sorted(dogs.colours), man.before, man.amount
+    ('dog', 2, ['black'], ('dogs', 'watch'), 1)
+    """
+    captions = [
+        [(token.text.lower(), token.start, token.end) for token in tokenize(text)] for text in material.captions
+    ]
+    typed = [(mention.caption, mention.types[0] if mention.types else "") for mention in material.mentions]
+    totals = Counter(typed)
+    seen: Counter[tuple[int, str]] = Counter()
+    found = []
+    for mention, key in zip(material.mentions, typed, strict=True):
+        words = captions[mention.caption]
+        covered = [index for index, (_, start, end) in enumerate(words) if start < mention.end and mention.start < end]
+        first, last = (covered[0], covered[-1]) if covered else (0, 0)
+        texts = [text for text, _, _ in words] or [mention.head]
+        inside = tuple(texts[first:last])
+        lemma = singular(texts[last])
+        plural = lemma != texts[last]
+        stated = next((_AMOUNTS[word] for word in inside if word in _AMOUNTS), 0)
+        found.append(
+            MentionFeatures(
+                mention.caption,
+                texts[last],
+                inside,
+                tuple(texts[max(first - BEFORE, 0) : first]),
+                tuple(texts[last + 1 : last + 1 + AFTER]),
+                mention.types,
+                lemma,
+                plural,
+                4 if plural and stated in (0, 1) else stated,
+                first / max(len(texts), 1),
+                seen[key],
+                totals[key],
+            )
+        )
+        seen[key] += 1
+    return found
+
+
+def mention_vectors(mentions: Sequence[MentionFeatures]) -> Floats:
+    """Return the features of mentions other than their words: (mentions, `MENTION_FEATURES`)."""
+    table = np.zeros((len(mentions), MENTION_FEATURES), np.float32)
+    for row, each in zip(table, mentions, strict=True):
+        for name in each.types:
+            if name in ENTITY_TYPES:
+                row[ENTITY_TYPES.index(name)] = 1
+        rest = row[len(ENTITY_TYPES) :]
+        rest[0] = each.plural
+        rest[1 + each.amount] = 1
+        rest[6] = each.position
+        rest[7 + min(each.order, _MAX_RANK - 1)] = 1
+        rest[10] = each.same_type == 1
+    return table
+
+
+def pair_features(one: MentionFeatures, other: MentionFeatures) -> list[float]:
+    """Return the symmetric features of a pair: `PAIR_FEATURES` numbers."""
+    shared, either = one.modifiers & other.modifiers, one.modifiers | other.modifiers
+    around = ({*one.before, *one.after} & {*other.before, *other.after}) - _ARTICLES
+    return [
+        one.head == other.head,
+        one.lemma == other.lemma,
+        one.head == other.head and one.modifiers == other.modifiers,
+        len(shared) / len(either) if either else 0.5,
+        bool(one.colours & other.colours),
+        bool(one.colours and other.colours and not one.colours & other.colours),
+        one.amount == other.amount,
+        bool(one.amount and other.amount and one.amount != other.amount),
+        one.plural == other.plural,
+        abs(one.position - other.position),
+        one.order == other.order,
+        one.same_type == 1 and other.same_type == 1,
+        one.same_type != other.same_type,
+        set(one.types) == set(other.types),
+        one.head in other.inside or other.head in one.inside,
+        len(around) / (BEFORE + AFTER),
+        one.lemma.endswith(other.lemma) or other.lemma.endswith(one.lemma),
+    ]
+
+
+def word_ids(mentions: Sequence[MentionFeatures], vocabulary: dict[str, int], unknown: int) -> tuple[Ints, ...]:
+    """Return the word ids of the heads (n,) and of the words inside, before and after (n, maximum), padded with 0."""
+
+    def rows(words: Sequence[tuple[str, ...]], maximum: int) -> Ints:
+        table = np.zeros((len(words), maximum), np.int64)
+        for row, found in zip(table, words, strict=True):
+            last = found[-maximum:]
+            row[: len(last)] = [vocabulary.get(word, unknown) for word in last]
+        return table
+
+    heads = np.array([vocabulary.get(each.head, unknown) for each in mentions], np.int64)
+    return (
+        heads,
+        rows([each.inside for each in mentions], INSIDE),
+        rows([each.before for each in mentions], BEFORE),
+        rows([each.after for each in mentions], AFTER),
+    )
+
 
 SHIPPED = Path(__file__).parent / "shipped" / "coreference"
 
 Pair = tuple[int, int]
 
 UNKNOWN = 1
-"""The row of the vectors for words that are not in the vocabulary; row 0 is no word."""
+"""Row of the embeddings for unknown words; row 0 is padding."""
 
 _WEIGHTS = ("vectors", "mention_w", "mention_b", "pair_w", "pair_b", "last_w", "last_b")
 
 
-class Coreference(StoredModel):
-    """A learned coreference model.
+class Coreference(Storable):
+    """A trained coreference model.
 
     Parameters
     ----------
     words
-        The vocabulary; their vectors begin in row 2.
+        The vocabulary; its embeddings start in row 2.
     weights
-        By name: `vectors` (words + 2, d), and the two layers and the last row.
+        `vectors` (words + 2, d), and the weights of the two hidden layers and the output.
     join_from
-        How likely, on average, two groups must name the same before they are made one.
+        Mean probability from which on two groups of mentions are joined.
 
     Examples
     --------
-    >>> from deixis.annotate.material import material_of
+    >>> from deixis.annotate.material import prepare_photo
     >>> from deixis.data.records import Caption, Photo
-    >>> said = ("A man throws a ball.", "A guy with a ball.")
-    >>> material = material_of(Photo("1", tuple(map(Caption.from_text, said)), width=4, height=3))
-    >>> [[material.mentions[place].text for place in chain] for chain in Coreference.shipped().chains(material)]
+    >>> captions = ("A man throws a ball.", "A guy with a ball.")
+    >>> material = prepare_photo(Photo("1", tuple(map(Caption.from_text, captions)), width=4, height=3))
+    >>> [[material.mentions[number].text for number in chain] for chain in Coreference.shipped().chains(material)]
     [['A man', 'A guy'], ['a ball', 'a ball']]
     """
 
@@ -75,63 +257,62 @@ class Coreference(StoredModel):
         self.words = tuple(words)
         self.weights = {name: np.asarray(weights[name], np.float32) for name in _WEIGHTS}
         self.join_from = join_from
-        self._place_of = {word: place for place, word in enumerate(self.words, start=2)}
+        self._vocabulary = {word: number for number, word in enumerate(self.words, start=2)}
 
     @classmethod
     def shipped(cls) -> Coreference:
-        """The model that comes with the package, loaded once."""
+        """Load the model that comes with the package."""
         return _shipped()
 
     @property
     def fingerprint(self) -> str:
-        """Tells it from a model that was trained otherwise."""
+        """A hash of the weights."""
         parts = [" ".join(self.words).encode()]
         parts += [np.ascontiguousarray(self.weights[name], np.float16).tobytes() for name in _WEIGHTS]
         return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
     def probabilities(self, material: Material) -> dict[Pair, float]:
-        """How likely two mentions are the same, for all that people could be asked about, by their places."""
-        facts = facts_of(material)
-        pairs = possible_pairs(facts)
+        """Return the probabilities that two mentions name the same, by their indices, for all possible pairs."""
+        features = mention_features(material)
+        pairs = possible_pairs(features)
         if not pairs:
             return {}
-        logits = self._logits(facts, pairs)
+        logits = self._logits(features, pairs)
         return dict(zip(pairs, (1 / (1 + np.exp(-logits))).tolist(), strict=True))
 
     def chains(self, material: Material) -> list[list[int]]:
-        """The mentions in groups that name the same, by their places; in the order of the first of each."""
-        return grouped(len(material.mentions), self.probabilities(material), self.join_from)
+        """Return the groups of mentions that name the same, as indices."""
+        return group_mentions(len(material.mentions), self.probabilities(material), self.join_from)
 
-    def _logits(self, facts: Sequence[MentionFacts], pairs: Sequence[Pair]) -> Floats:
+    def _logits(self, features: Sequence[MentionFeatures], pairs: Sequence[Pair]) -> Floats:
         weights = self.weights
-        vectors = self._represented(facts)
+        vectors = self._mention_states(features)
         one, other = (vectors[[pair[side] for pair in pairs]] for side in (0, 1))
-        common = np.array([about_two(facts[a], facts[b]) for a, b in pairs], np.float32).reshape(-1, ABOUT_TWO)
+        common = np.array([pair_features(features[a], features[b]) for a, b in pairs], np.float32).reshape(
+            -1, PAIR_FEATURES
+        )
         both = np.concatenate([one * other, np.abs(one - other), common], axis=1)
         hidden = np.maximum(both @ weights["pair_w"] + weights["pair_b"], 0)
         return np.asarray(hidden @ weights["last_w"] + weights["last_b"][0])
 
-    def _represented(self, facts: Sequence[MentionFacts]) -> Floats:
-        """A vector for each mention."""
+    def _mention_states(self, features: Sequence[MentionFeatures]) -> Floats:
         vectors = self.weights["vectors"]
-        heads, *around = word_places(facts, self._place_of, UNKNOWN)
-        parts = [vectors[heads], *(_mean_vectors(vectors, places) for places in around), about_each(facts)]
+        heads, *around = word_ids(features, self._vocabulary, UNKNOWN)
+        parts = [vectors[heads], *(_mean_vectors(vectors, ids) for ids in around), mention_vectors(features)]
         joined = np.concatenate(parts, axis=1)
         return np.asarray(np.maximum(joined @ self.weights["mention_w"] + self.weights["mention_b"], 0))
 
-    def saved(self) -> Saved:
-        """What `save` writes."""
+    def to_artifact(self) -> Artifact:
         settings = {"join_from": self.join_from, "words": " ".join(self.words)}
-        return Saved(self.KIND, settings, dict(self.weights))
+        return Artifact(self.KIND, settings, dict(self.weights))
 
     @classmethod
-    def from_saved(cls, saved: Saved) -> Self:
-        """Build from what `saved` gave."""
-        settings: dict[str, Any] = dict(saved.settings)
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        settings: dict[str, Any] = dict(artifact.settings)
         words = str(settings.pop("words")).split(" ")
-        if saved.arrays["vectors"].shape[0] != len(words) + 2:
-            raise ValueError(f"{len(words)} words, but {saved.arrays['vectors'].shape[0]} vectors")
-        return cls(words, saved.arrays, **settings)
+        if artifact.arrays["vectors"].shape[0] != len(words) + 2:
+            raise ValueError(f"{len(words)} words, but {artifact.arrays['vectors'].shape[0]} vectors")
+        return cls(words, artifact.arrays, **settings)
 
 
 @cache
@@ -139,55 +320,52 @@ def _shipped() -> Coreference:
     return Coreference.load(SHIPPED)
 
 
-def _mean_vectors(vectors: Floats, places: NDArray[np.int64]) -> Floats:
-    """The mean of the vectors of each row; row 0 of the vectors is no word and is not counted."""
-    there = (places > 0).astype(np.float32)[..., None]
-    return np.asarray((vectors[places] * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1))
+def _mean_vectors(vectors: Floats, ids: Ints) -> Floats:
+    """Return the mean embedding of each row without padding."""
+    is_word = (ids > 0).astype(np.float32)[..., None]
+    return np.asarray((vectors[ids] * is_word).sum(axis=1) / np.maximum(is_word.sum(axis=1), 1))
 
 
-def possible_pairs(facts: Sequence[MentionFacts]) -> list[Pair]:
-    """The pairs that people could be asked about: of two captions, with a type in common."""
+def possible_pairs(features: Sequence[MentionFeatures]) -> list[Pair]:
+    """List the pairs of mentions of different captions with a common type."""
     return [
         (a, b)
-        for a, b in combinations(range(len(facts)), 2)
-        if facts[a].caption != facts[b].caption and set(facts[a].types) & set(facts[b].types)
+        for a, b in combinations(range(len(features)), 2)
+        if features[a].caption != features[b].caption and set(features[a].types) & set(features[b].types)
     ]
 
 
-def grouped(count: int, likely: Mapping[Pair, float], join_from: float) -> list[list[int]]:
-    """Make groups one, the likeliest first, until no two are likely enough; a pair that is not listed keeps them apart.
-
-    How likely two groups name the same is the mean over their pairs of the logarithm of the odds.
+def group_mentions(count: int, probabilities: Mapping[Pair, float], join_from: float) -> list[list[int]]:
+    """Cluster mentions by the mean log odds of their pairs; a pair that is not listed separates two groups.
 
     Examples
     --------
-    >>> grouped(3, {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.6}, 0.5)
+    >>> group_mentions(3, {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.6}, 0.5)
     [[0, 1, 2]]
-    >>> grouped(3, {(0, 1): 0.9, (0, 2): 0.8}, 0.5)  # 1 and 2 are of one caption, say
+    >>> group_mentions(3, {(0, 1): 0.9, (0, 2): 0.8}, 0.5)
     [[0, 1], [2]]
     """
-    never = -np.inf
-    odds = np.full((count, count), never)
-    for (a, b), probability in likely.items():
+    odds = np.full((count, count), -np.inf)
+    for (a, b), probability in probabilities.items():
         odds[a, b] = odds[b, a] = log_odds(probability)
-    groups = [[place] for place in range(count)]
-    bar = log_odds(join_from)
+    groups = [[number] for number in range(count)]
+    threshold = log_odds(join_from)
     while len(groups) > 1:
         means = [(odds[np.ix_(groups[a], groups[b])].mean(), a, b) for a, b in combinations(range(len(groups)), 2)]
         best, first, second = max(means, key=lambda each: each[0])
-        if best < bar:
+        if best < threshold:
             break
         groups[first] = sorted(groups[first] + groups.pop(second))
     return sorted(groups)
 
 
 def log_odds(probability: float) -> float:
-    """The logarithm of the odds, finite also for 0 and 1.
+    """Return the log odds, finite also for 0 and 1.
 
     Examples
     --------
     >>> log_odds(0.5), round(log_odds(0.9), 2)
     (0.0, 2.2)
     """
-    kept = min(max(probability, 1e-6), 1 - 1e-6)
-    return float(np.log(kept / (1 - kept)))
+    clipped = min(max(probability, 1e-6), 1 - 1e-6)
+    return float(np.log(clipped / (1 - clipped)))

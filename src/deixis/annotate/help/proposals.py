@@ -1,105 +1,290 @@
-"""What models proposed for a photo, as the fold asks for it: answers to link questions, and boxes of chains."""
+"""Let models propose links and boxes for photos without judgements, and mark known questions accordingly.
+
+Proposals are events of a worker with the role "model". Photos with judgements stay unchanged, because a proposal would
+remove questions that workers have answered. Known questions get the same marks as others, so that a page cannot
+distinguish them, and boxes of the model become known questions, which detect workers who accept everything.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from deixis.annotate.events import Judged, ProposedBoxes, ProposedLinks
-from deixis.annotate.material import Marked
-from deixis.annotate.walks import XYXY, Answer, DrawnBox, Proposed, Task
+import numpy as np
+from sqlalchemy import Connection, Integer, String, bindparam, insert, select, update
 
-SAME_BOX_IOU = 0.5
-"""Boxes of two mentions of one chain that overlap so far are the same proposal."""
+from deixis import geometry
+from deixis.annotate.events import Event, ProposedBoxes, ProposedLinks, effective_events
+from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
+from deixis.annotate.help.coreference import Coreference
+from deixis.annotate.known_answers import KnownQuestion, known_row
+from deixis.annotate.linking import LinkProposals, proposed_boxes_for
+from deixis.annotate.material import Material
+from deixis.annotate.people import MODEL_ROLE
+from deixis.annotate.project import SETTINGS_FILE, Project
+from deixis.annotate.schema import known_questions, photos, questions, workers
+from deixis.annotate.settings import Settings
+from deixis.annotate.transactions import change_photo
+from deixis.annotate.workflow import XYXY, Answer, Question, Task
+from deixis.errors import DeixisError
+from deixis.storage.files import hash_file
+from deixis.storage.progress import OnProgress, no_progress, track
 
-_SUREST = 1e-6
+CLEARLY_GOOD, CLEARLY_BAD = 0.7, 0.4
+"""A model's box becomes a known question if its IoU with the gold is at least, or less than, this."""
+
+KINDS = ("links", "boxes")
+GROUNDER = "grounder"
+
+FindBoxes = Callable[[Material], dict[str, list[list[float]]]]
+"""Finds the boxes of each mention of a photo, in the form of `deixis.annotate.events.ProposedBoxes`."""
 
 
 @dataclass(frozen=True)
-class LinkHelp:
-    """A model's word on links.
+class LinkModel:
+    """A coreference model with the bounds of `deixis.annotate.events.ProposedLinks`."""
 
-    Attributes
-    ----------
-    event
-        What it said of every pair.
-    withdrawn
-        Mentions whose proposed links a person has refused: about these it only says "no", and people say "yes".
+    model: Coreference
+    yes_from: float = 0.9
+    no_below: float = 0.05
+    name: str = "coreference"
+
+    def event_body(self, material: Material) -> dict[str, Any]:
+        names = [mention.id for mention in material.mentions]
+        found = self.model.probabilities(material)
+        links = {f"{names[a]} {names[b]}": round(probability, 4) for (a, b), probability in found.items()}
+        bounds = {"yes_from": self.yes_from, "no_below": self.no_below}
+        return {"model": self.name, "fingerprint": self.model.fingerprint, "links": links} | bounds
+
+
+@dataclass(frozen=True)
+class BoxModel:
+    """A function that finds boxes, with the bound of `deixis.annotate.events.ProposedBoxes`."""
+
+    find: FindBoxes
+    fingerprint: str
+    show_from: float = 0.35
+    name: str = "grounder"
+
+    def event_body(self, material: Material) -> dict[str, Any]:
+        about = {"model": self.name, "fingerprint": self.fingerprint, "show_from": self.show_from}
+        return about | {"boxes": self.find(material)}
+
+
+@dataclass(frozen=True)
+class ProposalCounts:
+    """Numbers of photos with new proposals, of photos skipped because they have judgements, and of known questions."""
+
+    photos: int
+    begun: int
+    known: int
+
+
+def with_proposals(settings: Settings, kinds: str | None, order: str | None) -> Settings:
+    """Set the proposals and the order as the command line gives them.
+
+    Examples
+    --------
+    >>> with_proposals(Settings(), "links,boxes", "uncertain").propose_boxes
+    True
     """
-
-    event: ProposedLinks
-    withdrawn: frozenset[str] = frozenset()
-
-    def without(self, mentions: Iterable[Marked]) -> LinkHelp:
-        """The same once a person has refused what it made of these mentions."""
-        return replace(self, withdrawn=self.withdrawn | {mention.id for mention in mentions})
-
-    def probability(self, mention: Marked, chain: Sequence[Marked]) -> float | None:
-        """How likely a mention belongs to a chain: the mean over its mentions of the logarithm of the odds.
-
-        None where the model has seen none of the pairs, such as one with a phrase that was added later.
-        """
-        links = self.event.links
-        found = [probability for other in chain if (probability := links.get(_pair(other, mention))) is not None]
-        if not found:
-            return None
-        mean = sum(math.log(kept / (1 - kept)) for kept in map(_within, found)) / len(found)
-        return 1 / (1 + math.exp(-mean))
-
-    def answer(self, mention: Marked, chain: Sequence[Marked], subject: str) -> Judged | None:
-        """Its answer to a link question; None where people are to be asked."""
-        likely = self.probability(mention, chain)
-        if likely is None or self.event.no_below <= likely < self.event.yes_from:
-            return None
-        answer = Answer.YES if likely >= self.event.yes_from else Answer.NO
-        if answer is Answer.YES and mention.id in self.withdrawn:
-            return None
-        number, worker = self.event.number, self.event.worker
-        return Judged(number=number, worker=worker, task=Task.LINK, subject=subject, answer=answer)
+    selected = [kind.strip() for kind in kinds.split(",")] if kinds else []
+    for kind in selected:
+        if kind not in KINDS:
+            raise DeixisError(f"--propose {kinds}: unknown kind {kind!r}; use {', '.join(KINDS)} or {','.join(KINDS)}")
+    settings = replace(settings, propose_links="links" in selected, propose_boxes="boxes" in selected)
+    return replace(settings, order=order) if order else settings
 
 
-def _pair(one: Marked, other: Marked) -> str:
-    """The subject of the question about two mentions, the earlier one first."""
-    first, second = sorted((one, other), key=lambda mention: (mention.caption, mention.start))
-    return f"{first.id} {second.id}"
+def wants_proposals(settings: Settings) -> bool:
+    return settings.propose_links or settings.propose_boxes
 
 
-def _within(probability: float) -> float:
-    return min(max(probability, _SUREST), 1 - _SUREST)
+def propose_by_settings(project: Project, on_progress: OnProgress = no_progress) -> ProposalCounts:
+    """Make the proposals that the project's settings request, and order the photos accordingly."""
+    settings = project.settings
+    if not wants_proposals(settings):
+        path = project.folder / SETTINGS_FILE
+        raise DeixisError(f"{path}: propose_links and propose_boxes are both false; set at least one to true")
+    bounds = (settings.links_yes_from, settings.links_no_below)
+    links = LinkModel(Coreference.shipped(), *bounds) if settings.propose_links else None
+    boxes = load_box_model(project) if settings.propose_boxes else None
+    counts = propose(project, links=links, boxes=boxes, on_progress=on_progress)
+    if settings.order == "uncertain":
+        order_by_uncertainty(project)
+    return counts
 
 
-def boxes_for(event: ProposedBoxes, mentions: Sequence[Marked]) -> tuple[DrawnBox, ...]:
-    """The boxes that a model proposes for a chain, the surest first: those of its mentions, each thing once.
+def load_box_model(project: Project) -> BoxModel:
+    """Load the shipped grounder for the photos of a project."""
+    images = project.images
+    if images is None:
+        path = project.folder / SETTINGS_FILE
+        raise DeixisError(f"{path}: the project has no photos, so no boxes can be proposed; set propose_boxes to false")
+    from deixis.models.grounding import load_grounding_model
+    from deixis.models.pipeline import model_folder
 
-    How sure it is of a box is the mean, over the mentions of which it has a word, of how sure it is of theirs, where
-    they are the same box.
+    grounder, calibration = load_grounding_model(GROUNDER), BoxCalibration.shipped()
+
+    def find(material: Material) -> dict[str, list[list[float]]]:
+        if material.file is None or not (images / material.file).is_file():
+            return {}
+        return proposed_boxes(
+            ground_mentions(grounder, grounder.propose(images / material.file), material), calibration
+        )
+
+    weights = "".join(hash_file(file) for file in sorted(model_folder(GROUNDER).rglob("*.safetensors")))
+    fingerprint = hashlib.sha256(weights.encode()).hexdigest()[:12]
+    return BoxModel(find, fingerprint, project.settings.boxes_show_from)
+
+
+def propose(
+    project: Project,
+    *,
+    links: LinkModel | None = None,
+    boxes: BoxModel | None = None,
+    on_progress: OnProgress = no_progress,
+) -> ProposalCounts:
+    """Add proposals, also while workers are active; existing proposals stay."""
+    models = {ProposedLinks.kind: links, ProposedBoxes.kind: boxes}
+    with project.database.reading() as connection:
+        rows = connection.execute(select(photos.c.id, photos.c.known).order_by(photos.c.place)).all()
+    proposed = begun = known = 0
+    for row in track(rows, "proposing", len(rows), on_progress):
+        with project.database.reading() as connection:
+            snapshot = project.snapshots.read(connection, row.id)
+        existing = {event.kind for event in snapshot.events}
+        if existing - set(models):
+            begun += 1
+            continue
+        # Computed before the transaction, because it is slow.
+        missing = {kind: model for kind, model in models.items() if model and kind not in existing}
+        bodies = {kind: model.event_body(snapshot.material) for kind, model in missing.items()}
+        if row.known:
+            known += _mark_known_questions(project, row.id, snapshot.material, bodies)
+        elif bodies:
+            added = _add_proposals(project, row.id, bodies)
+            proposed, begun = proposed + added, begun + (not added)
+    return ProposalCounts(proposed, begun, known)
+
+
+def _add_proposals(project: Project, photo: str, bodies: dict[str, dict[str, Any]]) -> bool:
+    """Add the events of models; False if the photo has got a judgement meanwhile."""
+    with change_photo(project, photo) as transaction:
+        existing = {event.kind for event in transaction.snapshot.events}
+        if existing - {ProposedLinks.kind, ProposedBoxes.kind}:
+            return False
+        for kind, body in bodies.items():
+            if kind not in existing:
+                worker = _find_or_add_model(project, transaction.connection, body["model"], body["fingerprint"])
+                transaction.add_event(f"{kind}:{photo}", worker, kind, body)
+        transaction.apply(rebuild=True)
+    return True
+
+
+def _find_or_add_model(project: Project, connection: Connection, model: str, fingerprint: str) -> str:
+    """Return the worker id of a model."""
+    name = f"{model} {fingerprint}"
+    same_name = (workers.c.name == name) & (workers.c.role == MODEL_ROLE)
+    found: str | None = connection.scalar(select(workers.c.id).where(same_name))
+    if found is not None:
+        return found
+    row = {"id": f"m{fingerprint}", "name": name, "role": MODEL_ROLE, "invited_at": project.clock(), "vouched": False}
+    connection.execute(insert(workers), row | {"history_items": 0, "history_accuracy": 0.0, "forgotten": False})
+    return str(row["id"])
+
+
+def _mark_known_questions(project: Project, photo: str, material: Material, bodies: dict[str, dict[str, Any]]) -> int:
+    """Mark known questions like others, add some about the model's boxes, and return how many."""
+    count = 0
+    with project.database.writing() as connection:
+        rows = connection.execute(select(known_questions).where(known_questions.c.photo == photo)).all()
+        if body := bodies.get(ProposedLinks.kind):
+            for row in rows:
+                if row.task == Task.VERIFY.value and (links := _count_links(body, material, row.asked["mentions"])):
+                    mark = {"model": body["model"], "links": links}
+                    same = known_questions.c.number == row.number
+                    values = {"asked": row.asked | {"proposal": mark}}
+                    connection.execute(update(known_questions).where(same).values(**values))
+                    count += 1
+        if body := bodies.get(ProposedBoxes.kind):
+            existing = {row.subject for row in rows if row.task == Task.QUALITY.value}
+            made = [each for each in _box_questions(body, material, rows) if each.question.subject not in existing]
+            if made:
+                connection.execute(insert(known_questions), [known_row(each) for each in made])
+            count += len(made)
+    return count
+
+
+def _count_links(body: dict[str, Any], material: Material, mention_ids: Iterable[str]) -> int:
+    """Count the mentions of a chain that the model would link to the ones before."""
+    proposals = LinkProposals(ProposedLinks(number=0, worker="", **body))
+    mentions = [material.mention_at(mention_id) for mention_id in mention_ids]
+    judged = [proposals.answer(mention, mentions[:number], "") for number, mention in enumerate(mentions)]
+    return sum(each is not None and each.answer is Answer.YES for each in judged)
+
+
+def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]) -> Iterable[KnownQuestion]:
+    """Make known questions about boxes of the model that are clearly good or clearly bad."""
+    event = ProposedBoxes(number=0, worker="", **body)
+    for row in rows:
+        if row.task != Task.DRAWING.value:  # each chain with boxes has one question of this task, with all its boxes
+            continue
+        gold: list[XYXY] = row.boxes
+        shown = row.asked["mentions"][0]
+        for box in proposed_boxes_for(event, [material.mention_at(shown)])[:1]:
+            overlap = float(np.max(geometry.iou([box.xyxy], gold)))
+            if CLEARLY_BAD <= overlap < CLEARLY_GOOD or box.proposed is None:
+                continue
+            mark = {"model": box.proposed.model, "probability": box.proposed.probability}
+            question = Question(material.photo, Task.QUALITY, (shown,), (), box, proposal=mark)
+            yield KnownQuestion(question, Answer.GOOD if overlap >= CLEARLY_GOOD else Answer.BAD)
+
+
+def uncertainty(events: Iterable[Event]) -> float:
+    """Return the mean entropy, in bits, of all proposals for a photo; 1 without proposals.
+
+    Examples
+    --------
+    >>> links = {"0:0-5 1:0-7": 0.5, "0:0-5 1:9-12": 1.0}
+    >>> body = {"model": "m", "fingerprint": "", "links": links, "yes_from": 0.9, "no_below": 0.1}
+    >>> uncertainty([ProposedLinks(number=1, worker="m", **body)])
+    0.5
     """
-    speak = sum(mention.id in event.boxes for mention in mentions)
-    listed = [
-        (mention.id, place, (x1, y1, x2, y2), probability)
-        for mention in mentions
-        for place, (x1, y1, x2, y2, probability) in enumerate(event.boxes.get(mention.id, ()))
-    ]
-    rated = []
-    for mention_id, place, box, probability in listed:
-        best: dict[str, float] = {}
-        for other_id, _, other, certain in listed:
-            if _iou(box, other) >= SAME_BOX_IOU:
-                best[other_id] = max(best.get(other_id, 0.0), certain)
-        rated.append((sum(best.values()) / speak, probability, f"p{event.number}:{mention_id}:{place}", box))
-    kept: list[DrawnBox] = []
-    for mean, _, name, box in sorted(rated, key=lambda each: each[:2], reverse=True):
-        if mean >= event.show_from and all(_iou(box, other.xyxy) < SAME_BOX_IOU for other in kept):
-            kept.append(DrawnBox(name, box, event.worker, Proposed(event.model, round(mean, 3))))
-    return tuple(kept)
+    found: list[float] = []
+    for event in effective_events(list(events)):
+        if isinstance(event, ProposedLinks):
+            found += event.links.values()
+        elif isinstance(event, ProposedBoxes):
+            found += (box[4] for boxes in event.boxes.values() for box in boxes)
+    return sum(map(_entropy, found)) / len(found) if found else 1.0
 
 
-def _iou(one: XYXY, other: XYXY) -> float:
-    """Of two boxes; plain numbers, because the fold is run for every answer."""
-    wide = min(one[2], other[2]) - max(one[0], other[0])
-    high = min(one[3], other[3]) - max(one[1], other[1])
-    if wide <= 0 or high <= 0:
-        return 0.0
-    areas = ((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
-    return wide * high / (sum(areas) - wide * high)
+def _entropy(probability: float) -> float:
+    return -sum(part * math.log2(part) for part in (probability, 1 - probability) if part > 0)
+
+
+def order_by_uncertainty(project: Project) -> int:
+    """Put the photos with the least certain proposals first and return the number of photos.
+
+    Photos added later come last, until this runs again.
+    """
+    with project.database.reading() as connection:
+        rows = connection.execute(select(photos.c.id, photos.c.known).order_by(photos.c.place)).all()
+        rank = {
+            row.id: -math.inf if row.known else -uncertainty(project.snapshots.read(connection, row.id).events)
+            for row in rows
+        }
+    names = sorted(rank, key=lambda name: rank[name])
+    moves = [{"p_photo": name, "p_position": position} for position, name in enumerate(names, start=1)]
+    position = bindparam("p_position", type_=Integer)
+    photo = bindparam("p_photo", type_=String)
+    with project.database.writing() as connection:
+        # Positions are unique at all times, so move them out of the way first.
+        connection.execute(update(photos).values(place=-photos.c.place))
+        connection.execute(update(photos).where(photos.c.id == photo).values(place=position), moves)
+        connection.execute(update(questions).where(questions.c.photo == photo).values(place=position), moves)
+    return sum(not row.known for row in rows)

@@ -1,8 +1,10 @@
-"""Readers of other people's files: bytes of any origin come in, `Photo` records go out.
+"""Readers of caption files. They turn files of any origin into `Photo` records.
 
-`read_captions` tells the format by what a file holds, never by its name. Each format is a module with a ``KIND``
-and a ``FORM`` (its name for machines and for people), ``recognises``, which looks at the content, and ``read``,
-which makes a `Source` of it. Whatever is in a file, nothing but a `DatasetError` of one line is raised.
+`read_captions` detects the format from the content, never from the file name. Whatever a file contains, readers raise
+nothing but `DatasetError`.
+
+To add a reader, write one module with the members of `Format` (`deixis.data.readers.karpathy` is a short example) and
+add the module to `FORMATS`.
 """
 
 from __future__ import annotations
@@ -12,30 +14,37 @@ from typing import Protocol
 
 from deixis.data.readers import coco, flickr, iapr, jsonlines, karpathy, regions, results, table
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import shown
-from deixis.data.readers.source import Source
+from deixis.data.readers.names import Source, quote_text
 from deixis.errors import DatasetError
 
 __all__ = ["Source", "read_captions"]
 
 
 class Format(Protocol):
-    """What the module of a format has."""
+    """Interface of a reader module.
+
+    Attributes
+    ----------
+    KIND
+        Name of the format in the manifest.
+    FORM
+        Name of the format in messages.
+    """
 
     KIND: str
     FORM: str
 
-    def recognises(self, content: Content) -> bool:
-        """Whether the content is of this format."""
+    def recognizes(self, content: Content) -> bool:
+        """Return whether the content has this format."""
         ...
 
     def read(self, content: Content) -> Source:
-        """The photos in it."""
+        """Return the photos in the content."""
         ...
 
 
 FORMATS: tuple[Format, ...] = (iapr, flickr, karpathy, coco, regions, jsonlines, results, table)
-"""In the order in which they are tried."""
+"""All readers, in the order in which they are tried. The first that recognizes the content reads it."""
 
 
 def read_captions(path: Path, *, instances: Path | None = None) -> Source:
@@ -46,17 +55,17 @@ def read_captions(path: Path, *, instances: Path | None = None) -> Source:
     path
         A file of any format of `FORMATS`; IAPR TC-12 is a folder or a zip.
     instances
-        With COCO's captions, its file of boxes.
+        COCO file of boxes for COCO captions.
 
     Returns
     -------
     Source
-        Its photos come with `Photo.file` unset, and with what the file calls them in `Photo.annotated`.
+        Photos without `Photo.file`; `Photo.annotated` has the file name in the captions.
 
     Raises
     ------
     DatasetError
-        At once, or from `Source.photos` once the place that is wrong is reached.
+        Immediately, or while iterating over `Source.photos`.
 
     Examples
     --------
@@ -70,26 +79,24 @@ def read_captions(path: Path, *, instances: Path | None = None) -> Source:
     """
     content = Content(path, instances)
     try:
-        chosen = next((known for known in FORMATS if known.recognises(content)), None)
+        chosen = next((known for known in FORMATS if known.recognizes(content)), None)
         if chosen is None:
             forms = "; ".join(known.FORM for known in FORMATS)
-            raise DatasetError(f"{path}: unknown form, {_what_was_seen(content)}. Known are: {forms}")
+            raise DatasetError(f"{path}: unknown format ({_describe(content)}); known formats: {forms}")
         if instances is not None and chosen is not coco:
-            raise DatasetError(
-                f"{path}: boxes from {instances} go with COCO's captions only, and this is {chosen.FORM}"
-            )
+            raise DatasetError(f"{path}: --instances {instances} requires COCO captions, but this is {chosen.FORM}")
         source = chosen.read(content)
     except OSError as error:
         raise DatasetError(f"{error.filename or path}: cannot be read ({error.strerror})") from error
     if source.total == 0:
-        raise DatasetError(f"{path}: there are no photos in it")
+        raise DatasetError(f"{path}: contains no photos")
     return source
 
 
-def _what_was_seen(content: Content) -> str:
+def _describe(content: Content) -> str:
     if content.is_tree:
-        seen = f"the first of {len(content.names)} files is {shown(content.names[0])}" if content.names else "no file"
-        return f"a folder or zip: {seen}"
+        names = content.names
+        return f"a folder or zip of {len(names)} files" + (f", first {quote_text(names[0])}" if names else "")
     if isinstance(content.first_json, dict):
-        return f"a JSON object with the keys {shown(', '.join(content.first_json))}"
-    return f"it begins with {shown(content.first_line)}"
+        return f"a JSON object with the keys {quote_text(', '.join(content.first_json))}"
+    return f"it starts with {quote_text(content.first_line)}"

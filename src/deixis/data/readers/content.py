@@ -1,4 +1,4 @@
-"""What lies at a path, read once and only as far as formats ask, so that they can be told by content."""
+"""Content of a captions file or folder, read lazily and once, for format detection and reading."""
 
 from __future__ import annotations
 
@@ -6,24 +6,49 @@ import re
 from functools import cached_property
 from pathlib import Path
 
-from deixis.data.readers.text import read_text
 from deixis.data.readers.values import first_json
 from deixis.errors import DatasetError
-from deixis.files.trees import open_tree
+from deixis.storage.archives import open_tree
+
+
+def decode(data: bytes, name: str | Path) -> str:
+    r"""Decode UTF-8, with or without a byte order mark. The error names the line of the first invalid byte.
+
+    Examples
+    --------
+    >>> decode(b"caf\xc3\xa9", "a.txt")
+    'café'
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DatasetError(
+            f"{name}: line {line}: not UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8"
+        ) from error
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file."""
+    try:
+        return decode(path.read_bytes(), path)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror})") from error
+
 
 _ZIP_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _FIRST_LINE = re.compile(r"\S[^\n]*")
 
 
 class Content:
-    """A captions file, or a folder or zip of them.
+    """A captions file, or a folder or zip.
 
     Attributes
     ----------
     path
-        Where it lies.
+        The file or folder.
     instances
-        COCO's file of boxes that was given with it, if any.
+        COCO file of boxes, if any.
     """
 
     def __init__(self, path: Path, instances: Path | None = None) -> None:
@@ -32,17 +57,17 @@ class Content:
 
     @cached_property
     def is_tree(self) -> bool:
-        """Whether it is a folder or a zip."""
+        """True for a folder or a zip."""
         if self.path.is_dir():
             return True
-        if not self.path.is_file():  # a pipe, which can be read only once
+        if not self.path.is_file():  # a pipe can be read only once
             return False
         with self.path.open("rb") as stream:
             return stream.read(4) in _ZIP_BEGINS
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the files in a folder or zip."""
+        """File names in a folder or zip."""
         if not self.is_tree:
             return []
         with open_tree(self.path) as tree:
@@ -50,7 +75,7 @@ class Content:
 
     @cached_property
     def text(self) -> str:
-        """The text of a file; nothing where it is a folder or zip."""
+        """Text of a file; empty for a folder or zip."""
         if self.is_tree:
             return ""
         text = read_text(self.path)
@@ -60,14 +85,14 @@ class Content:
 
     @cached_property
     def first_line(self) -> str:
-        """The first line that is not blank."""
+        """First line that is not blank."""
         found = _FIRST_LINE.search(self.text)
         return found[0].rstrip() if found else ""
 
     def lines(self) -> list[tuple[int, str]]:
-        """The lines that are not blank, each with its number.
+        """Return the lines that are not blank, with their numbers.
 
-        Only the line feed ends a line: captions may hold the rarer separators that `str.splitlines` knows.
+        Lines end with a line feed only: captions may contain the other separators of `str.splitlines`.
         """
         numbered = enumerate(self.text.split("\n"), start=1)
         return [(number, line.removesuffix("\r")) for number, line in numbered if line.strip()]
@@ -80,11 +105,11 @@ class Content:
 
     @property
     def first_json(self) -> object:
-        """The JSON value that the file begins with; None where it is not JSON."""
+        """First JSON value of the file; None if it is not JSON."""
         return self._first_json[0]
 
     @property
     def document(self) -> object:
-        """The JSON value that fills the file; None where it is not JSON or holds several values."""
+        """The only JSON value of the file; None if it is not JSON or has several values."""
         value, is_whole = self._first_json
         return value if is_whole else None

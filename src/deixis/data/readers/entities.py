@@ -1,4 +1,4 @@
-"""Flickr30k Entities as released: ``Sentences/ID.txt`` and ``Annotations/ID.xml``, in a folder or a zip."""
+"""Reader of the Flickr30k Entities release: ``Sentences/ID.txt`` and ``Annotations/ID.xml`` in a folder or zip."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from deixis.data.entities import parse_annotation, parse_sentence
-from deixis.data.readers.source import Source
-from deixis.data.readers.text import decode, read_text
+from deixis.data.readers.content import decode, read_text
+from deixis.data.readers.names import Source
 from deixis.data.records import Caption, Chain, Photo
 from deixis.errors import DatasetError
-from deixis.files.trees import Tree, open_tree
+from deixis.storage.archives import Tree, open_tree
 
 KIND = "flickr30k-entities"
 _UNRELATED = "UNRELATED_CAPTIONS"
@@ -20,26 +20,26 @@ _LAYOUT = (["Sentences"], ["Annotations"])
 
 
 @contextmanager
-def read_entities(path: Path, wanted: Callable[[str], bool] = lambda photo_id: True) -> Iterator[Source]:
-    """Open the release, or the ``annotations.zip`` inside its folder; photos come in the order of their ids.
+def read_entities(path: Path, include: Callable[[str], bool] = lambda photo_id: True) -> Iterator[Source]:
+    """Open the release, or the ``annotations.zip`` in its folder. Photos are sorted by id.
 
     Parameters
     ----------
     path
-        A folder or a zip. Lists of ids beside ``Sentences`` (``train.txt``, ``dev.txt``, …) become splits;
-        ``UNRELATED_CAPTIONS`` there, or beside the zip, become marks on captions.
-    wanted
-        Photos whose id it refuses are not read at all.
+        A folder or zip. Id lists next to ``Sentences`` (``train.txt``, ``dev.txt``, …) become splits. Captions listed
+        in ``UNRELATED_CAPTIONS``, there or next to the zip, are marked as not related.
+    include
+        Returns whether to read a photo id.
     """
     inner = path / "annotations.zip"
     with open_tree(inner if inner.is_file() and not (path / "Sentences").is_dir() else path) as tree:
         sentences, annotations = _by_id(tree, "Sentences", ".txt"), _by_id(tree, "Annotations", ".xml")
         if not sentences and not annotations:
-            raise DatasetError(f"{path}: no Sentences/ID.txt or Annotations/ID.xml in it; is it Flickr30k Entities?")
-        beside = _files_beside(path, tree)
-        splits = _splits(beside, sentences.keys() | annotations.keys())
-        unrelated = _unrelated(beside.get(_UNRELATED), path)
-        ids = sorted(filter(wanted, sentences.keys() | annotations.keys()), key=lambda i: (len(i), i))
+            raise DatasetError(f"{path}: not Flickr30k Entities: no Sentences/ID.txt or Annotations/ID.xml found")
+        lists = _read_lists(path, tree)
+        splits = _splits(lists, sentences.keys() | annotations.keys())
+        unrelated = _unrelated(lists.get(_UNRELATED), path)
+        ids = sorted(filter(include, sentences.keys() | annotations.keys()), key=lambda i: (len(i), i))
 
         def photos() -> Iterator[Photo]:
             for photo_id in ids:
@@ -55,14 +55,14 @@ def read_entities(path: Path, wanted: Callable[[str], bool] = lambda photo_id: T
 
 
 def _by_id(tree: Tree, folder: str, suffix: str) -> dict[str, str]:
-    """File names by photo id, for the files that lie directly in a folder of that name."""
+    """Index the files directly in a folder by photo id."""
     found: dict[str, str] = {}
     for name in tree.names():
         *_, parent, last = "", *name.split("/")
         if parent == folder and last.endswith(suffix):
             photo_id = last.removesuffix(suffix)
             if photo_id in found:
-                raise DatasetError(f"{tree.root}: both {found[photo_id]} and {name} are about photo {photo_id}")
+                raise DatasetError(f"{tree.root}: {found[photo_id]} and {name} both describe photo {photo_id}")
             found[photo_id] = name
     return found
 
@@ -70,32 +70,32 @@ def _by_id(tree: Tree, folder: str, suffix: str) -> dict[str, str]:
 def _read_photo(tree: Tree, photo_id: str, sentences: str | None, annotation: str | None) -> Photo:
     captions: tuple[Caption, ...] = ()
     if sentences is not None:
-        place = f"{tree.root}: {sentences}"
-        text = decode(tree.read(sentences), place)
+        file = f"{tree.root}: {sentences}"
+        text = decode(tree.read(sentences), file)
         lines = text.removesuffix("\n").split("\n") if text else []
         captions = tuple(
-            parse_sentence(line.removesuffix("\r"), f"{place}: line {number}")
+            parse_sentence(line.removesuffix("\r"), f"{file}: line {number}")
             for number, line in enumerate(lines, start=1)
         )
     mentioned = {mention.chain: None for caption in captions for mention in caption.mentions if mention.chain}
     if annotation is None:
         return Photo(photo_id, captions, tuple(Chain(chain, annotated=False) for chain in mentioned))
-    said = parse_annotation(tree.read(annotation), f"{tree.root}: {annotation}", photo_id)
-    known = {chain.id for chain in said.chains}
+    parsed = parse_annotation(tree.read(annotation), f"{tree.root}: {annotation}", photo_id)
+    known = {chain.id for chain in parsed.chains}
     only_mentioned = tuple(Chain(chain, annotated=False) for chain in mentioned if chain not in known)
     return Photo(
         photo_id,
         captions,
-        said.chains + only_mentioned,
-        said.boxes,
-        said.annotated.width,
-        said.annotated.height,
-        annotated=said.annotated,
+        parsed.chains + only_mentioned,
+        parsed.boxes,
+        parsed.source.width,
+        parsed.source.height,
+        annotated=parsed.source,
     )
 
 
-def _files_beside(path: Path, tree: Tree) -> dict[str, str]:
-    """The small text files beside ``Sentences`` or beside the zip: lists of ids, and UNRELATED_CAPTIONS."""
+def _read_lists(path: Path, tree: Tree) -> dict[str, str]:
+    """Read the text files next to ``Sentences`` or the zip: id lists and UNRELATED_CAPTIONS."""
     found = {}
     for inside in tree.names():
         *folders, name = inside.split("/")
@@ -109,10 +109,10 @@ def _files_beside(path: Path, tree: Tree) -> dict[str, str]:
     return found
 
 
-def _splits(beside: dict[str, str], ids: Set[str]) -> dict[str, set[str]]:
-    """The lists of ids by their names: one name a line, some of them known. A README is none."""
+def _splits(lists: dict[str, str], ids: Set[str]) -> dict[str, set[str]]:
+    """Return the split lists: files with one name per line, of which some are known ids."""
     found = {}
-    for name, text in sorted(beside.items()):
+    for name, text in sorted(lists.items()):
         lines = [line.split() for line in text.splitlines() if line.strip()]
         if name.endswith(".txt") and all(len(line) == 1 for line in lines):
             members = {line[0] for line in lines}
@@ -122,7 +122,7 @@ def _splits(beside: dict[str, str], ids: Set[str]) -> dict[str, set[str]]:
 
 
 def _unrelated(text: str | None, path: Path) -> set[tuple[str, int]]:
-    """Photo id and sentence number, counted from 1, of each caption that is about another photo."""
+    """Return photo id and sentence number, from 1, of each caption about another photo."""
     listed = set()
     for number, line in enumerate((text or "").splitlines(), start=1):
         if not line.strip() or line.startswith("#"):

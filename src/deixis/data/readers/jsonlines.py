@@ -1,6 +1,6 @@
-"""JSON Lines: our own form, which holds all of a `Photo`, and the simple lines that people have.
+"""JSON Lines: the full format of deixis, which holds all fields of a `Photo`, and simple image–caption lines.
 
-Our own form is one photo a line; keys at their default may be missing::
+The full format has one photo per line. Keys with default values may be missing::
 
     {"id": "1", "file": "1.jpg", "width": 500, "height": 375, "splits": ["train"], "sha256": "…",
      "annotated": {"id": "1", "file": "1.jpg", "width": 500, "height": 375, "depth": 3},
@@ -9,9 +9,9 @@ Our own form is one photo a line; keys at their default may be missing::
      "chains": [{"id": "7", "scene": false, "no_box": false, "annotated": true}],
      "boxes": [{"box": [x1, y1, x2, y2], "chains": ["7"], "label": null}]}
 
-A simple line names a photo (``image``, ``file``, ``file_name``, ``filename`` or ``path``) and holds one sentence
-or a list of them (``caption``, ``text``, ``sentence`` or ``captions``) and perhaps a ``split``. Lines of the same
-photo are joined. A JSON list of such objects is read in the same way.
+A simple line has a photo (``image``, ``file``, ``file_name``, ``filename`` or ``path``), one sentence or a list
+(``caption``, ``text``, ``sentence`` or ``captions``) and optionally a ``split``. Lines of the same photo are merged. A
+JSON list of such objects is read in the same way.
 """
 
 from __future__ import annotations
@@ -20,36 +20,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from deixis.data.readers.content import Content
-from deixis.data.readers.gathered import Gathered, split_name
-from deixis.data.readers.names import shown
-from deixis.data.readers.source import Source
+from deixis.data.readers.names import CaptionCollector, Source, check_split_name, quote_text
 from deixis.data.readers.values import Value, parse_line
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
-from deixis.files.names import is_below, is_plain
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.storage.files import is_file_name, is_relative_path
 
 KIND = "jsonl"
-FORM = 'JSON Lines (our own, or {"image": …, "caption": …})'
+FORM = 'JSON Lines (of deixis, or {"image": …, "caption": …})'
 
 _PHOTO_KEYS = ("image", "file_name", "filename", "path", "file")
-_OWN_KEYS = {field.name for field in fields(Photo)}
+_FULL_KEYS = {field.name for field in fields(Photo)}
 _SENTENCE_KEYS = ("caption", "text", "sentence", "captions")
 
 
-def recognises(content: Content) -> bool:
-    """Whether the first JSON value is a photo of our own form, or names a photo and has a caption."""
+def recognizes(content: Content) -> bool:
     first = _first_record(content)
-    return _is_own(first) or _is_simple(first)
+    return _is_full(first) or _is_simple(first)
 
 
 def read(content: Content) -> Source:
-    """Photos in the order of the file."""
-    if _is_own(_first_record(content)):
+    """Return photos in the order of the file."""
+    if _is_full(_first_record(content)):
         records = list(_records(content))
-        return Source(KIND, _own_photos(records), len(records))
-    gathered = Gathered()
+        return Source(KIND, _full_photos(records), len(records))
+    collector = CaptionCollector()
     for record in _records(content):
-        _add_simple(gathered, record)
-    return gathered.source(KIND)
+        _add_simple(collector, record)
+    return collector.source(KIND)
 
 
 def _first_record(content: Content) -> object:
@@ -59,9 +56,9 @@ def _first_record(content: Content) -> object:
     return content.first_json
 
 
-def _is_own(record: object) -> bool:
-    """A photo's id, and nothing that our form does not have; other people's captions are strings."""
-    if not isinstance(record, dict) or not isinstance(record.get("id"), str) or not record.keys() <= _OWN_KEYS:
+def _is_full(record: object) -> bool:
+    """The full format has a string id and no unknown keys. Captions that are strings belong to the simple format."""
+    if not isinstance(record, dict) or not isinstance(record.get("id"), str) or not record.keys() <= _FULL_KEYS:
         return False
     captions = record.get("captions")
     return not isinstance(captions, list) or not any(isinstance(caption, str) for caption in captions)
@@ -74,7 +71,7 @@ def _is_simple(record: object) -> bool:
 
 
 def _records(content: Content) -> Iterator[Value]:
-    """A `Value` for each line, or for each item of a list; an object that fills the file is the only one."""
+    """Yield each line, each item of a list, or the only object of the file."""
     match content.document:
         case [*_]:
             yield from Value(content.document, content.path).items()
@@ -85,111 +82,111 @@ def _records(content: Content) -> Iterator[Value]:
                 yield parse_line(line, number, content.path)
 
 
-def _add_simple(gathered: Gathered, record: Value) -> None:
-    photo, said, split = record.first_of(_PHOTO_KEYS), record.first_of(_SENTENCE_KEYS), record.get("split")
-    if photo is None or said is None:
+def _add_simple(collector: CaptionCollector, record: Value) -> None:
+    photo, sentences, split = record.first_of(_PHOTO_KEYS), record.first_of(_SENTENCE_KEYS), record.get("split")
+    if photo is None or sentences is None:
         missing = '"image"' if photo is None else '"caption"'
-        raise record.wrong(f"there is no {missing}")
-    name = photo.sentence()
-    for sentence in said.items() if isinstance(said.value, list) else [said]:
-        gathered.add(name, sentence.sentence(), record.wrong, split=split.text() if split else "")
+        raise record.error(f"{missing} is missing")
+    name = photo.nonblank_text()
+    for sentence in sentences.items() if isinstance(sentences.value, list) else [sentences]:
+        collector.add(name, sentence.nonblank_text(), record.error, split=split.text() if split else "")
 
 
-def _own_photos(records: Iterable[Value]) -> Iterator[Photo]:
+def _full_photos(records: Iterable[Value]) -> Iterator[Photo]:
     seen = set()
     for record in records:
-        photo = _own_photo(record)
+        photo = _full_photo(record)
         if photo.id in seen:
-            raise record.wrong(f"photo {shown(photo.id)} comes a second time")
+            raise record.error(f"duplicate photo {quote_text(photo.id)}")
         seen.add(photo.id)
         yield photo
 
 
-def _own_photo(record: Value) -> Photo:
-    record.only(_OWN_KEYS)
-    captions = tuple(_caption(caption) for caption in record.items_of("captions"))
+def _full_photo(record: Value) -> Photo:
+    record.allow_keys(_FULL_KEYS)
+    captions = tuple(_caption(caption) for caption in record.items_at("captions"))
     chains = _chains(record, captions)
     known = {chain.id for chain in chains}
     annotated, sha256 = record.get("annotated"), record.get("sha256")
     return Photo(
-        _plain(record["id"]),
+        _photo_id(record["id"]),
         captions,
         chains,
-        tuple(_box(box, known) for box in record.items_of("boxes")),
+        tuple(_box(box, known) for box in record.items_at("boxes")),
         record.side("width"),
         record.side("height"),
         _file(record),
-        tuple(split_name(split.text(), split.wrong) for split in record.items_of("splits")),
+        tuple(check_split_name(split.text(), split.error) for split in record.items_at("splits")),
         None if annotated is None else _annotated(annotated),
         None if sha256 is None else sha256.text(),
     )
 
 
-def _plain(given: Value) -> str:
-    """An id, which must be fit to name a file: some formats write one file for each photo."""
-    if not is_plain(given.text()):
-        raise given.wrong(f"{shown(given.text())} cannot be the id of a photo")
-    return given.text()
+def _photo_id(value: Value) -> str:
+    """Some formats write a file per photo, so an id must be a valid file name."""
+    if not is_file_name(value.text()):
+        raise value.error(f"{quote_text(value.text())} is not a valid photo id")
+    return value.text()
 
 
 def _file(record: Value) -> str | None:
-    given = record.get("file")
-    if given is None:
+    file = record.get("file")
+    if file is None:
         return None
-    if not is_below(given.text()):
-        raise given.wrong(f"{shown(given.text())} is not a path below the folder of photos")
-    return given.text()
+    if not is_relative_path(file.text()):
+        raise file.error(f"{quote_text(file.text())} is not a path inside the photo folder")
+    return file.text()
 
 
-def _annotated(given: Value) -> Annotated:
-    depth = given.get("depth")
-    return Annotated(
-        _plain(given["id"]),
-        given["file"].text(),
-        given.side("width"),
-        given.side("height"),
-        None if depth is None else depth.whole(),
+def _annotated(value: Value) -> AnnotationSource:
+    depth = value.get("depth")
+    return AnnotationSource(
+        _photo_id(value["id"]),
+        value["file"].text(),
+        value.side("width"),
+        value.side("height"),
+        None if depth is None else depth.integer(),
     )
 
 
-def _caption(given: Value) -> Caption:
-    text, tree = given["text"].text(), given.get("tree")
+def _caption(value: Value) -> Caption:
+    text, tree = value["text"].text(), value.get("tree")
     return Caption.from_text(
         text,
-        _mentions(given, len(text)),
-        related=_flag(given, "related", True),
+        _mentions(value, len(text)),
+        related=_flag(value, "related", True),
         tree=None if tree is None else tree.text(),
-        region_phrase=_flag(given, "region_phrase", False),
+        region_phrase=_flag(value, "region_phrase", False),
     )
 
 
 def _mentions(caption: Value, length: int) -> tuple[Mention, ...]:
     mentions, done = [], 0
-    for given in caption.items_of("mentions"):
-        span, chain = given["span"], given.get("chain")
-        ends = [end.whole() for end in span.items()]
+    for value in caption.items_at("mentions"):
+        span, chain = value["span"], value.get("chain")
+        ends = [end.integer() for end in span.items()]
         if len(ends) != 2 or not ends[0] < ends[1] <= length:
-            raise span.wrong(f"expected [start, end] with start < end within the {length} characters of the text")
+            raise span.error(f"expected [start, end] with start < end within the {length} characters of the text")
         if ends[0] < done:
-            raise span.wrong(f"begins at {ends[0]}, before the mention before it ends at {done}")
+            raise span.error(f"overlaps the previous mention, which ends at {done}")
         start, done = ends
-        types = tuple(kind.text() for kind in given.items_of("types"))
+        types = tuple(kind.text() for kind in value.items_at("types"))
         mentions.append(Mention(start, done, None if chain is None else chain.text(), types))
     return tuple(mentions)
 
 
 def _chains(record: Value, captions: tuple[Caption, ...]) -> tuple[Chain, ...]:
-    """The chains that are listed, and those that only mentions name."""
+    """Return the listed chains and those that only mentions refer to."""
     chains: dict[str, Chain] = {}
-    for given in record.items_of("chains"):
-        chain = given["id"].text()
+    for value in record.items_at("chains"):
+        chain = value["id"].text()
         if chain in chains:
-            raise given.wrong(f"chain {shown(chain)} comes a second time")
+            raise value.error(f"duplicate chain {quote_text(chain)}")
         chains[chain] = Chain(
             chain,
-            _flag(given, "scene", False),
-            _flag(given, "no_box", False),
-            _flag(given, "annotated", True),
+            _flag(value, "scene", False),
+            _flag(value, "no_box", False),
+            _flag(value, "annotated", True),
         )
     for caption in captions:
         for mention in caption.mentions:
@@ -198,18 +195,18 @@ def _chains(record: Value, captions: tuple[Caption, ...]) -> tuple[Chain, ...]:
     return tuple(chains.values())
 
 
-def _box(given: Value, known: set[str]) -> Box:
-    x1, y1, x2, y2 = given["box"].numbers(4)
+def _box(value: Value, known: set[str]) -> Box:
+    x1, y1, x2, y2 = value["box"].numbers(4)
     if x2 < x1 or y2 < y1:
-        raise given["box"].wrong("the box ends before it begins")
-    chains = [chain.text() for chain in given.items_of("chains")]
+        raise value["box"].error("the box ends before it begins")
+    chains = [chain.text() for chain in value.items_at("chains")]
     for chain in chains:
         if chain not in known:
-            raise given.wrong(f"there is no chain {shown(chain)}")
-    label = given.get("label")
+            raise value.error(f"no such chain: {quote_text(chain)}")
+    label = value.get("label")
     return Box((x1, y1, x2, y2), tuple(chains), None if label is None else label.text())
 
 
-def _flag(given: Value, key: str, default: bool) -> bool:
-    found = given.get(key)
+def _flag(value: Value, key: str, default: bool) -> bool:
+    found = value.get(key)
     return default if found is None else found.flag()

@@ -1,22 +1,19 @@
-"""Karpathy's ``dataset_flickr8k.json``, ``dataset_flickr30k.json`` and ``dataset_coco.json``."""
+"""Karpathy's splits: ``dataset_flickr8k.json``, ``dataset_flickr30k.json`` and ``dataset_coco.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from deixis.data.readers.content import Content
-from deixis.data.readers.gathered import split_name
-from deixis.data.readers.names import Names
-from deixis.data.readers.source import Source
+from deixis.data.readers.names import PhotoIds, Source, check_split_name
 from deixis.data.readers.values import Value
-from deixis.data.records import Annotated, Caption, Photo
+from deixis.data.records import AnnotationSource, Caption, Photo
 
 KIND = "karpathy"
 FORM = "Karpathy's dataset_*.json (images with sentences and a split)"
 
 
-def recognises(content: Content) -> bool:
-    """Whether it is a document of ``images``, the first of which has ``sentences``."""
+def recognizes(content: Content) -> bool:
     match content.document:
         case {"images": [{"sentences": _}, *_]}:
             return True
@@ -24,22 +21,22 @@ def recognises(content: Content) -> bool:
 
 
 def read(content: Content) -> Source:
-    """Photos in the order of the document; ``split`` (train, val, test, restval) goes into `Photo.splits`."""
+    """Return photos in the order of the document; ``split`` (train, val, test, restval) becomes `Photo.splits`."""
     images = Value(content.document, content.path)["images"].items()
     return Source(KIND, _photos(images), len(images))
 
 
 def _photos(images: list[Value]) -> Iterator[Photo]:
-    names = Names()
+    ids = PhotoIds()
     for image in images:
         folder, split = image.get("filepath"), image.get("split")
-        name = image["filename"].sentence()
+        name = image["filename"].nonblank_text()
         if folder is not None and folder.text():
             name = f"{folder.text()}/{name}"
-        photo_id = names.new_id_of(name, image.wrong)
+        photo_id = ids.add_new(name, image.error)
         yield Photo(
             photo_id,
-            tuple(Caption.from_text(said["raw"].sentence()) for said in image["sentences"].items()),
-            splits=() if split is None else (split_name(split.text(), split.wrong),),
-            annotated=Annotated(photo_id, name),
+            tuple(Caption.from_text(each["raw"].nonblank_text()) for each in image["sentences"].items()),
+            splits=() if split is None else (check_split_name(split.text(), split.error),),
+            annotated=AnnotationSource(photo_id, name),
         )

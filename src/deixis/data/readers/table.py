@@ -1,8 +1,8 @@
-"""Tables with a header: CSV and TSV with a column for the photo, one for the sentence and perhaps one for the split.
+"""CSV and TSV tables with a header: columns for the photo, the sentence and optionally the split.
 
-Kaggle's ``captions.txt`` of Flickr8k (``image,caption``) is such a file. Columns are found by their names, and the
-separator (comma, semicolon, tab or bar) is the one under which the header has both. A cell that holds a JSON list
-of sentences, as the Flickr30k tables on Hugging Face have them, counts as that many captions.
+For example, Kaggle's ``captions.txt`` of Flickr8k (``image,caption``). Columns are found by name. The separator (comma,
+semicolon, tab or bar) is the one that gives both columns. A cell may hold a JSON list of sentences, as in the Flickr30k
+tables on Hugging Face.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deixis.data.readers.content import Content
-from deixis.data.readers.gathered import Gathered, at_line
-from deixis.data.readers.source import Source
+from deixis.data.readers.names import CaptionCollector, Source, error_at_line
 from deixis.data.readers.values import parse_line
 from deixis.errors import DatasetError
 
@@ -35,28 +34,27 @@ class _Layout:
     split: int | None
 
 
-def recognises(content: Content) -> bool:
-    """Whether the first line has a column for photos and one for sentences."""
+def recognizes(content: Content) -> bool:
     return _layout(content.first_line) is not None
 
 
 def read(content: Content) -> Source:
-    """Photos in the order in which the table names them first."""
+    """Return photos in the order of the table."""
     layout = _layout(content.first_line)
     if layout is None:
-        raise DatasetError(f"{content.path}: the first line names no column for photos, or none for sentences")
-    gathered = Gathered()
+        raise DatasetError(f"{content.path}: the header has no column for photos or none for sentences")
+    collector = CaptionCollector()
     for number, row in _rows(content, layout.delimiter):
-        wrong = at_line(content.path, number)
+        error = error_at_line(content.path, number)
         if len(row) != layout.width:
-            raise wrong(
+            raise error(
                 f"{len(row)} fields where the header has {layout.width}; "
-                f"a field with {layout.delimiter!r} or a line break in it needs quotes"
+                f"quote fields that contain {layout.delimiter!r} or line breaks"
             )
         split = "" if layout.split is None else row[layout.split].strip()
         for sentence in _sentences(row[layout.sentence].strip(), content.path, number):
-            gathered.add(row[layout.photo].strip(), sentence, wrong, split=split)
-    return gathered.source(KIND)
+            collector.add(row[layout.photo].strip(), sentence, error, split=split)
+    return collector.source(KIND)
 
 
 def _layout(header: str) -> _Layout | None:
@@ -71,12 +69,12 @@ def _layout(header: str) -> _Layout | None:
     return None
 
 
-def _column(names: list[str], wanted: tuple[str, ...]) -> int | None:
-    return next((names.index(name) for name in wanted if name in names), None)
+def _column(names: list[str], candidates: tuple[str, ...]) -> int | None:
+    return next((names.index(name) for name in candidates if name in names), None)
 
 
 def _rows(content: Content, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header, each with the number of its first line; blank ones are left out."""
+    """Yield the rows below the header that are not blank, each with the number of its first line."""
     reader = csv.reader(io.StringIO(content.text, newline=""), delimiter=delimiter, strict=True)
     header_seen = False
     while True:
@@ -96,5 +94,5 @@ def _rows(content: Content, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _sentences(cell: str, file: Path, line: int) -> list[str]:
     if cell.startswith('["') and cell.endswith('"]'):
-        return [sentence.sentence() for sentence in parse_line(cell, line, file).items()]
+        return [sentence.nonblank_text() for sentence in parse_line(cell, line, file).items()]
     return [cell]

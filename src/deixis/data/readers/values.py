@@ -1,24 +1,26 @@
-"""JSON from strangers: values that know where they stand, so that each complaint names its place."""
+"""Untrusted JSON: values that know their path in the document, so that errors can name it."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from deixis.data.readers.names import shown
+from deixis import geometry
+from deixis.data.readers.names import quote_text
 from deixis.errors import DatasetError
 
 LARGEST_SIDE = 2**31 - 1
-"""No photo is wider or higher; more would not fit the columns that keep it."""
+"""Maximum width or height of a photo: the largest int32."""
 
 _BLANK_TO_END = re.compile(r"\s*\Z")
 _DECODER = json.JSONDecoder()
 
 
 class Value:
-    """A value inside a JSON document, and its place there.
+    """A value inside a JSON document, with its path.
 
     Examples
     --------
@@ -30,23 +32,23 @@ class Value:
 
     __slots__ = ("_key", "_parent", "value")
 
-    def __init__(self, value: object, place: Value | str | Path, key: str | int = "") -> None:
+    def __init__(self, value: object, parent: Value | str | Path, key: str | int = "") -> None:
         self.value = value
-        self._parent = place
+        self._parent = parent
         self._key = key
 
-    def wrong(self, what: str) -> DatasetError:
-        """An error about this value: the file, the path down to it, and what is wrong."""
+    def error(self, message: str) -> DatasetError:
+        """Return an error with the file, the path of this value and a message."""
         path, above = "", self
         while isinstance(above._parent, Value):
             key = above._key
             path = (f"[{key}]" if isinstance(key, int) else f".{key}") + path
             above = above._parent
-        places = [str(above._parent), path.removeprefix("."), what]
-        return DatasetError(": ".join(filter(None, places)))
+        parts = [str(above._parent), path.removeprefix("."), message]
+        return DatasetError(": ".join(filter(None, parts)))
 
     def get(self, key: str) -> Value | None:
-        """What an object has under a key; None where it has nothing or null."""
+        """Return the value of a key of an object; None if it is missing or null."""
         if not isinstance(self.value, dict):
             raise self._expected("an object")
         found = self.value.get(key)
@@ -55,34 +57,34 @@ class Value:
     def __getitem__(self, key: str) -> Value:
         found = self.get(key)
         if found is None:
-            raise self.wrong(f'there is no "{key}"')
+            raise self.error(f'"{key}" is missing')
         return found
 
     def first_of(self, keys: tuple[str, ...]) -> Value | None:
-        """What an object has under the first of some keys that it has."""
+        """Return the value of the first key that an object has, or None."""
         return next((found for key in keys if (found := self.get(key)) is not None), None)
 
-    def only(self, keys: set[str]) -> None:
-        """Refuse an object with other keys, which may be slips of the pen for those that it lacks."""
+    def allow_keys(self, keys: set[str]) -> None:
+        """Refuse other keys, which may be misspelled."""
         if not isinstance(self.value, dict):
             raise self._expected("an object")
         for key in self.value:
             if key not in keys:
-                raise self.wrong(f"there is no such key here: {shown(key)}")
+                raise self.error(f"unknown key {quote_text(key)}")
 
     def items(self) -> list[Value]:
-        """The values of a list."""
+        """Return the items of a list."""
         if not isinstance(self.value, list):
             raise self._expected("a list")
         return [Value(item, self, index) for index, item in enumerate(self.value)]
 
-    def items_of(self, key: str) -> list[Value]:
-        """The values of the list under a key; none where there is no such key."""
+    def items_at(self, key: str) -> list[Value]:
+        """Return the items of the list of a key; empty if it is missing."""
         found = self.get(key)
         return [] if found is None else found.items()
 
     def text(self) -> str:
-        """A string that can be stored: JSON can spell half a surrogate pair, UTF-8 cannot."""
+        """Return a string. Refuses single surrogates, which JSON can encode but UTF-8 cannot."""
         if not isinstance(self.value, str):
             raise self._expected("a text")
         if not self.value.isascii():
@@ -90,50 +92,50 @@ class Value:
                 self.value.encode()
             except UnicodeEncodeError as error:
                 half = self.value[error.start]
-                raise self.wrong(f"holds half of a surrogate pair ({half!r}), which is no character") from None
+                raise self.error(f"contains a single surrogate ({half!r}), which is not a character") from None
         return self.value
 
-    def sentence(self) -> str:
-        """A text without the white space around it, and not empty."""
+    def nonblank_text(self) -> str:
+        """Return a stripped string that is not empty."""
         text = self.text().strip()
         if not text:
-            raise self.wrong("is empty")
+            raise self.error("is empty")
         return text
 
     def flag(self) -> bool:
-        """True or false."""
+        """Return a boolean."""
         if not isinstance(self.value, bool):
             raise self._expected("true or false")
         return self.value
 
-    def whole(self, least: int = 0, most: int = LARGEST_SIDE) -> int:
-        """A whole number within limits."""
+    def integer(self, minimum: int = 0, maximum: int = LARGEST_SIDE) -> int:
+        """Return an integer within limits."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
-            raise self._expected("a whole number")
-        if not least <= self.value <= most:
-            raise self.wrong(f"expected a whole number from {least} to {most}")
+            raise self._expected("an integer")
+        if not minimum <= self.value <= maximum:
+            raise self.error(f"expected an integer from {minimum} to {maximum}")
         return self.value
 
     def side(self, key: str) -> int | None:
-        """The width or height that an object states under a key, in pixels."""
+        """Return a width or height in pixels, or None."""
         found = self.get(key)
-        return None if found is None else found.whole(least=1)
+        return None if found is None else found.integer(minimum=1)
 
     def key(self) -> int | str:
-        """What one list names the things of another by: a whole number or a text."""
-        return self.text() if isinstance(self.value, str) else self.whole(-(2**63), 2**63 - 1)
+        """Return an id: an integer or a string."""
+        return self.text() if isinstance(self.value, str) else self.integer(-(2**63), 2**63 - 1)
 
     def numbers(self, count: int) -> list[float]:
-        """A list of so many finite numbers."""
+        """Return a list of `count` finite numbers."""
         if not isinstance(self.value, list) or len(self.value) != count:
             raise self._expected(f"a list of {count} numbers")
         floats = [number for number in self.value if type(number) is float and math.isfinite(number)]
-        if len(floats) == count:  # as most files have it, and there are many
+        if len(floats) == count:  # fast path
             return floats
         return [item.number() for item in self.items()]
 
     def number(self) -> float:
-        """A finite number."""
+        """Return a finite number."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             raise self._expected("a number")
         try:
@@ -141,11 +143,11 @@ class Value:
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise self.wrong("expected a finite number")
+            raise self.error("expected a finite number")
         return number
 
     def _expected(self, what: str) -> DatasetError:
-        return self.wrong(f"expected {what}, found {_in_words(self.value)}")
+        return self.error(f"expected {what}, found {_in_words(self.value)}")
 
 
 def _in_words(value: object) -> str:
@@ -165,7 +167,7 @@ def _in_words(value: object) -> str:
 
 
 def first_json(text: str, file: Path) -> tuple[object, bool]:
-    """The JSON value that a text begins with, and whether the text ends with it.
+    """Return the first JSON value of a text, and whether it is the only one.
 
     Examples
     --------
@@ -178,13 +180,13 @@ def first_json(text: str, file: Path) -> tuple[object, bool]:
 
 
 def parse_line(line: str, number: int, file: Path) -> Value:
-    """The JSON value that fills a line."""
+    """Parse a line that holds one JSON value."""
     start = len(line) - len(line.lstrip())
     value, end = _decode(line, start, file, number)
     more = line[end:].lstrip()
     if more:
         column = len(line) - len(more) + 1
-        raise DatasetError(f"{file}: line {number} column {column}: more text after the JSON value")
+        raise DatasetError(f"{file}: line {number} column {column}: unexpected text after the JSON value")
     return Value(value, f"{file}: line {number}")
 
 
@@ -192,17 +194,40 @@ def _decode(text: str, start: int, file: Path, line: int = 1) -> tuple[object, i
     try:
         return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno + line - 1} column {error.colno}"
+        position = f"line {error.lineno + line - 1} column {error.colno}"
         reason = error.msg[:1].lower() + error.msg[1:]
-        if error.msg.startswith("Unterminated") or _may_go_on(text[error.pos :].strip()):
+        if error.msg.startswith("Unterminated") or _may_be_truncated(text[error.pos :].strip()):
             reason += "; the file may be truncated"
-        raise DatasetError(f"{file}: {place}: not JSON: {reason}") from None
+        raise DatasetError(f"{file}: {position}: not JSON: {reason}") from None
     except RecursionError:
         raise DatasetError(f"{file}: line {line}: JSON nested too deeply") from None
-    except ValueError:  # Python refuses to read integers of thousands of digits
-        raise DatasetError(f"{file}: line {line}: a number has thousands of digits") from None
+    except ValueError:  # Python limits the number of digits of an integer
+        raise DatasetError(f"{file}: line {line}: a number has too many digits") from None
 
 
-def _may_go_on(rest: str) -> bool:
-    """Whether what could not be read is nothing, or the beginning of a word or number."""
+def _may_be_truncated(rest: str) -> bool:
+    """Return whether the unparsed rest is empty or the start of a literal or number."""
     return any(word.startswith(rest) for word in ("true", "false", "null", "-"))
+
+
+Corners = tuple[float, float, float, float]
+
+
+def xywh_to_corners(boxes_xywh: Sequence[Sequence[float]], values: Sequence[Value]) -> list[Corners]:
+    """Convert ``x, y, width, height`` to corners. Errors name the corresponding item of `values`.
+
+    Empty boxes and boxes outside the photo are kept: COCO and Visual Genome have both.
+
+    Examples
+    --------
+    >>> xywh_to_corners([[2, 3, 10, 20]], [Value(None, "a.json")])
+    [(2.0, 3.0, 12.0, 23.0)]
+    """
+    for (x, y, width, height), value in zip(boxes_xywh, values, strict=True):
+        if width < 0 or height < 0:
+            raise value.error(f"negative box size (width {width:g}, height {height:g})")
+        if not (math.isfinite(x + width) and math.isfinite(y + height)):
+            raise value.error("the box is too large")
+    if not boxes_xywh:
+        return []
+    return [(x1, y1, x2, y2) for x1, y1, x2, y2 in geometry.from_xywh(boxes_xywh).tolist()]

@@ -1,16 +1,21 @@
-"""Photos into other people's formats: one module each, imported only when it is chosen.
+"""Writers of other formats. The docstring of each writer module lists what its format cannot hold.
 
-Records come in, one photo after another; files in an empty folder go out. Each module says what its format cannot hold.
+To add a writer, write one module with a function ``write(photos, folder, *, images=None)``, as described at `write_as`,
+and add a line to `FORMATS`. Modules are imported on use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+from deixis.data.dataset import Dataset
 from deixis.data.records import Photo
-from deixis.errors import DeixisError
+from deixis.errors import DatasetError, DeixisError
+from deixis.storage.atomic import new_directory
+from deixis.storage.progress import OnProgress, no_progress, track
 
 FORMATS: Mapping[str, str] = {
     "entities": "entities",
@@ -21,7 +26,7 @@ FORMATS: Mapping[str, str] = {
     "label-studio": "label_studio",
     "parquet": "parquet",
 }
-"""The module of each format."""
+"""Module of each format."""
 
 
 def write_as(photos: Iterable[Photo], format_name: str, folder: Path, *, images: Path | None = None) -> None:
@@ -30,14 +35,14 @@ def write_as(photos: Iterable[Photo], format_name: str, folder: Path, *, images:
     Parameters
     ----------
     photos
-        Read once, and never held all together.
+        Records, read once and one at a time.
     format_name
         One of `FORMATS`.
     folder
-        Exists and is empty.
+        Existing empty folder.
     images
-        The folder that the photos' files are below, where they shall travel along: inside the files of ``parquet``,
-        as copies in ``folder/images`` for every other format.
+        Photo folder, to include the photo files: inside the files of ``parquet``, as copies in ``folder/images`` for
+        all other formats.
 
     Examples
     --------
@@ -48,5 +53,50 @@ def write_as(photos: Iterable[Photo], format_name: str, folder: Path, *, images:
     {"id":"1","width":4,"height":3}
     """
     if format_name not in FORMATS:
-        raise DeixisError(f"unknown format {format_name!r}; choose one of: {', '.join(FORMATS)}")
+        raise DeixisError(f"unknown format {format_name!r}; choose one of {', '.join(FORMATS)}")
     import_module(f"{__name__}.{FORMATS[format_name]}").write(photos, folder, images=images)
+
+
+def convert_dataset(
+    dataset: Dataset,
+    format_name: str,
+    out: Path,
+    *,
+    split: str | None = None,
+    with_photos: bool = False,
+    replace_old: bool = False,
+    on_progress: OnProgress = no_progress,
+) -> int:
+    """Write a data set, or one split, in another format. Return the number of photos.
+
+    Parameters
+    ----------
+    dataset
+        The data set.
+    format_name
+        One of `deixis.data.writers.FORMATS`.
+    out
+        The directory to create. It appears only when it is complete.
+    split
+        Name of a split; by default all photos.
+    with_photos
+        Include the photo files.
+    replace_old
+        Replace an existing directory.
+    on_progress
+        Progress callback.
+
+    Examples
+    --------
+    >>> convert_dataset(Dataset("flickr8k.data"), "coco", Path("coco"), split="dev")  # doctest: +SKIP
+    1000
+    """
+    if with_photos and dataset.images is None:
+        raise DatasetError(f"{dataset.path}: no photos to include; the data was imported without --images")
+    photos = dataset.split(split) if split else dataset.photos
+    with new_directory(out, replace=replace_old, inputs=[dataset.path, dataset.images]) as folder:
+        tracked: Iterable[Photo] = track(photos, f"writing {format_name}", len(photos), on_progress)
+        if split:  # drop other splits of the photos
+            tracked = (replace(photo, splits=(split,)) for photo in tracked)
+        write_as(tracked, format_name, folder, images=dataset.images if with_photos else None)
+    return len(photos)

@@ -1,12 +1,11 @@
 """COCO: ``captions_SPLIT.json``, and ``instances_SPLIT.json`` for splits that have boxes.
 
-Photos of no split are in ``rest``; a photo of two splits is in the files of both, under the same ids. Image ids are the
-photos' own ids where all of them are numbers, else running ones. Entities' types are categories 1 to 8, labels of the
-data's own follow in the order of the alphabet; all files list the same categories.
+Photos without a split are in ``rest``. A photo of two splits is in the files of both, under the same id. Image ids are
+the photo ids if all are numbers, else consecutive numbers. Entity types are categories 1 to 8; labels of the data set
+follow in alphabetical order. All files list the same categories.
 
-Lost: which words a box belongs to (mentions, chains, trees), which captions are about another photo, what is said of
-chains without boxes, all but the first type of a thing, blank captions, and phrases that describe a region, which are
-no captions.
+Not written: mentions, chains and trees, whether a caption is about another photo, flags of chains without boxes, all
+but the first type of an entity, blank captions and region phrases.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.data.writers.common import (
     Spool,
-    bring_along,
+    boxes_array,
     categories_of_boxes,
-    corners_of,
+    compact_number,
+    copy_photos,
     file_name,
     json_document,
-    number,
     sentences_of,
     splits_of,
     write_text,
 )
 
 _LARGEST_ID = 2**53 - 1
-"""Beyond it, programs that read JSON numbers as doubles confuse ids."""
+"""Largest integer that JSON readers with double precision represent exactly."""
 
 _INFO = {"description": "written by deixis"}
 
 
 class _Draft:
-    """What a split's files will hold. Photos and categories are not numbered before the last of them is known."""
+    """Content of the files of a split. Ids are assigned at the end, when all photos and categories are known."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.images, self.captions, self.instances = (Spool(folder) for _ in range(3))
@@ -47,23 +46,22 @@ class _Draft:
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``captions_SPLIT.json`` and ``instances_SPLIT.json`` for each split."""
     drafts: dict[str, _Draft] = {}
     photo_ids: list[str] = []
     names: set[str] = set()
     caption_id = instance_id = 1
     with ExitStack() as stack:
-        for place, photo in enumerate(bring_along(photos, folder, images)):
+        for index, photo in enumerate(copy_photos(photos, folder, images)):
             photo_ids.append(photo.id)
-            captions = list(_captions(photo, place, caption_id))
-            instances = list(_instances(photo, place, instance_id))
+            captions = list(_captions(photo, index, caption_id))
+            instances = list(_instances(photo, index, instance_id))
             caption_id += len(captions)
             instance_id += len(instances)
             names.update(instance["category_id"] for instance in instances)
             for split in splits_of(photo):
                 if split not in drafts:
                     drafts[split] = _Draft(folder, stack)
-                drafts[split].images.add(_image(photo, place))
+                drafts[split].images.add(_image(photo, index))
                 for caption in captions:
                     drafts[split].captions.add(caption)
                 for instance in instances:
@@ -73,36 +71,36 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
             _finish(draft, split, folder, image_ids, categories)
 
 
-def _image(photo: Photo, place: int) -> dict[str, Any]:
+def _image(photo: Photo, index: int) -> dict[str, Any]:
     size = {"width": photo.width, "height": photo.height}
-    return {"id": place, "file_name": file_name(photo)} | {k: v for k, v in size.items() if v is not None}
+    return {"id": index, "file_name": file_name(photo)} | {k: v for k, v in size.items() if v is not None}
 
 
-def _captions(photo: Photo, place: int, first_id: int) -> Iterator[dict[str, Any]]:
+def _captions(photo: Photo, index: int, first_id: int) -> Iterator[dict[str, Any]]:
     for caption_id, text in enumerate(sentences_of(photo), start=first_id):
-        yield {"id": caption_id, "image_id": place, "caption": text}
+        yield {"id": caption_id, "image_id": index, "caption": text}
 
 
-def _instances(photo: Photo, place: int, first_id: int) -> Iterator[dict[str, Any]]:
-    """The boxes of a photo; in place of a category's id stands its name."""
-    corners = corners_of(photo)
+def _instances(photo: Photo, index: int, first_id: int) -> Iterator[dict[str, Any]]:
+    """Yield the boxes of a photo, with category names for category ids."""
+    corners = boxes_array(photo)
     shapes = zip(corners.tolist(), geometry.to_xywh(corners).tolist(), geometry.area(corners).tolist(), strict=True)
     named = zip(categories_of_boxes(photo), shapes, strict=True)
     for instance_id, (category, (xyxy, xywh, area)) in enumerate(named, start=first_id):
-        x1, y1, x2, y2 = map(number, xyxy)
+        x1, y1, x2, y2 = map(compact_number, xyxy)
         yield {
             "id": instance_id,
-            "image_id": place,
+            "image_id": index,
             "category_id": category,
-            "bbox": [number(value) for value in xywh],
-            "area": number(area),
+            "bbox": [compact_number(value) for value in xywh],
+            "area": compact_number(area),
             "iscrowd": 0,
             "segmentation": [[x1, y1, x2, y1, x2, y2, x1, y2]],
         }
 
 
 def _image_ids(photo_ids: Sequence[str]) -> list[int]:
-    """A number for each photo: its own id, if all ids are different numbers of a fair size, else its place from 1."""
+    """Return the photo ids as numbers if possible, else consecutive numbers from 1."""
     if all(photo_id.isascii() and photo_id.isdigit() for photo_id in photo_ids):
         own = [int(photo_id) for photo_id in photo_ids]
         if len(set(own)) == len(own) and max(own, default=0) <= _LARGEST_ID:
@@ -111,7 +109,7 @@ def _image_ids(photo_ids: Sequence[str]) -> list[int]:
 
 
 def _category_ids(names: set[str]) -> dict[str, int]:
-    """A number for each name; those of Entities' types never change."""
+    """Return a number for each category; those of entity types are fixed."""
     known = {name: number for number, name in enumerate(ENTITY_TYPES, start=1)}
     new = {name: number for number, name in enumerate(sorted(names - known.keys()), start=len(known) + 1)}
     return {name: number for name, number in (known | new).items() if name in names}
@@ -133,6 +131,6 @@ def _finish(draft: _Draft, split: str, folder: Path, image_ids: Sequence[int], c
 
     write_text(folder / f"captions_{split}.json", json_document(document(draft.captions)))
     if draft.instances.count:
-        listed = [{"id": number, "name": name, "supercategory": name} for name, number in categories.items()]
-        instances = document(draft.instances) | {"categories": listed}
+        category_list = [{"id": number, "name": name, "supercategory": name} for name, number in categories.items()]
+        instances = document(draft.instances) | {"categories": category_list}
         write_text(folder / f"instances_{split}.json", json_document(instances))

@@ -1,4 +1,4 @@
-"""What the writers share: where photos go, which splits they are in, what boxes show, and JSON written as it comes."""
+"""Functions that writers share: photo files, splits, categories of boxes, and streamed JSON."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import numpy as np
 from deixis import geometry
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
-from deixis.files.atomic import explained
-from deixis.files.names import is_below, is_plain
+from deixis.storage.atomic import explain_os_errors
+from deixis.storage.files import is_file_name, is_relative_path
 
 NO_SPLIT = "rest"
-"""Where formats that need a split have the photos that are in none."""
+"""Split of photos without a split, in formats that need one."""
 
-OTHER = "other"
-"""What a thing is called of which nothing is known; also one of Entities' types."""
+OTHER_TYPE = "other"
+"""Category of boxes without a label or type."""
 
 
 def splits_of(photo: Photo) -> tuple[str, ...]:
-    """The splits of a photo, each once; `NO_SPLIT` where it is in none.
+    """Return the distinct splits of a photo, or `NO_SPLIT`.
 
     Examples
     --------
@@ -33,13 +33,13 @@ def splits_of(photo: Photo) -> tuple[str, ...]:
     (('train',), ('rest',))
     """
     for split in photo.splits:
-        if not is_plain(split):
-            raise DatasetError(f"photo {photo.id!r}: its split {split!r} cannot be part of a file's name")
+        if not is_file_name(split):
+            raise DatasetError(f"photo {photo.id!r}: split {split!r} cannot be used in a file name")
     return tuple(dict.fromkeys(photo.splits)) or (NO_SPLIT,)
 
 
 def file_name(photo: Photo) -> str:
-    """What other formats call the photo's file: its path below the folder of photos, or else its likely name.
+    """Return the path of the photo file below the photo folder, or its likely name.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def file_name(photo: Photo) -> str:
 
 
 def sentences_of(photo: Photo) -> list[str]:
-    """What was said of the photo as a whole: no phrases for regions, no blank captions.
+    """Return the captions of a photo, without region phrases and blank captions.
 
     Examples
     --------
@@ -65,28 +65,28 @@ def sentences_of(photo: Photo) -> list[str]:
 
 
 def path_of(photo: Photo, images: Path) -> Path | None:
-    """Where the photo's file is; None where it has none."""
+    """Return the path of the photo file, or None."""
     if photo.file is None:
         return None
-    if not is_below(photo.file):
-        raise DatasetError(f"photo {photo.id!r}: its file {photo.file!r} is not below the folder of photos")
+    if not is_relative_path(photo.file):
+        raise DatasetError(f"photo {photo.id!r}: file {photo.file!r} is outside the photo folder")
     return images / photo.file
 
 
-def bring_along(photos: Iterable[Photo], folder: Path, images: Path | None) -> Iterator[Photo]:
-    """Pass photos on; each one's file is copied to ``folder/images`` as it passes, if `images` is given."""
+def copy_photos(photos: Iterable[Photo], folder: Path, images: Path | None) -> Iterator[Photo]:
+    """Yield photos. If `images` is given, copy each photo file to ``folder/images``."""
     for photo in photos:
         source = None if images is None else path_of(photo, images)
         if source is not None:
             target = folder / "images" / file_name(photo)
-            with explained(source):
+            with explain_os_errors(source):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
         yield photo
 
 
 def categories_of_boxes(photo: Photo) -> list[str]:
-    """One word for what each box shows: its label, or else the first type that a caption gives one of its chains.
+    """Return the category of each box: its label, or the first entity type of its chains.
 
     Examples
     --------
@@ -101,38 +101,40 @@ def categories_of_boxes(photo: Photo) -> list[str]:
         for mention in caption.mentions:
             if mention.chain is not None and mention.types:
                 types.setdefault(mention.chain, mention.types[0])
-    return [box.label or next((types[chain] for chain in box.chains if chain in types), OTHER) for box in photo.boxes]
+    return [
+        box.label or next((types[chain] for chain in box.chains if chain in types), OTHER_TYPE) for box in photo.boxes
+    ]
 
 
-def corners_of(photo: Photo) -> geometry.Boxes:
-    """The boxes of a photo in one array, of shape (0, 4) where it has none.
+def boxes_array(photo: Photo) -> geometry.Boxes:
+    """Return the boxes of a photo as an array (n, 4).
 
     Examples
     --------
-    >>> corners_of(Photo("1")).shape
+    >>> boxes_array(Photo("1")).shape
     (0, 4)
     """
     return np.array([box.xyxy for box in photo.boxes], dtype=np.float64).reshape(-1, 4)
 
 
-def number(value: float) -> float:
-    """A whole number without its ``.0``.
+def compact_number(value: float) -> float:
+    """Return an integer if the value is one, for shorter JSON.
 
     Examples
     --------
-    >>> number(5.0), number(5.5)
+    >>> compact_number(5.0), compact_number(5.5)
     (5, 5.5)
     """
     return int(value) if float(value).is_integer() else float(value)
 
 
 def to_json(value: object) -> str:
-    """JSON on one line, in ASCII: programs that open it in another encoding than UTF-8 still read it right."""
+    """Return JSON on one line, in ASCII, so that readers with any encoding parse it correctly."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def json_list(items: Iterable[object]) -> Iterator[str]:
-    r"""A JSON list piece by piece, an item a line.
+    r"""Yield the pieces of a JSON list, one item per line.
 
     Examples
     --------
@@ -140,50 +142,48 @@ def json_list(items: Iterable[object]) -> Iterator[str]:
     '[\n1,\n2\n]'
     """
     yield "["
-    for place, item in enumerate(items):
-        yield (",\n" if place else "\n") + to_json(item)
+    for index, item in enumerate(items):
+        yield (",\n" if index else "\n") + to_json(item)
     yield "\n]"
 
 
 def json_document(fields: Mapping[str, object]) -> Iterator[str]:
-    r"""A JSON object piece by piece; iterators in it become lists whose items are asked for one after another.
+    r"""Yield the pieces of a JSON object. Iterators in it are written as lists, item by item.
 
     Examples
     --------
     >>> "".join(json_document({"name": "deixis", "images": iter([1])}))
     '{"name":"deixis",\n"images":[\n1\n]}\n'
     """
-    for place, (name, value) in enumerate(fields.items()):
-        yield (",\n" if place else "{") + to_json(name) + ":"
+    for index, (name, value) in enumerate(fields.items()):
+        yield (",\n" if index else "{") + to_json(name) + ":"
         yield from json_list(value) if isinstance(value, Iterator) else [to_json(value)]
     yield "}\n"
 
 
 def write_text(path: Path, pieces: Iterable[str]) -> None:
-    """Write a UTF-8 file piece by piece, with the same bytes on every system."""
+    """Write a UTF-8 file piece by piece, with line feeds on every system."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
         out.writelines(pieces)
 
 
 class Spool:
-    """Items that wait on disk until all are known. It leaves no file behind."""
+    """A temporary file of JSON items."""
 
     def __init__(self, folder: Path) -> None:
-        # Closed by `close`, which callers hand to an ExitStack.
+        # Callers register `close` with an ExitStack.
         self._file = tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8", newline="\n")  # noqa: SIM115
         self.count = 0
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Put an item aside."""
         self._file.write(to_json(item) + "\n")
         self.count += 1
 
     def items(self) -> Iterator[dict[str, Any]]:
-        """The items in the order they came, from the first on each time it is called."""
+        """Yield all items in the order of addition."""
         self._file.seek(0)
         for line in self._file:
             yield json.loads(line)
 
     def close(self) -> None:
-        """Give the disk back."""
         self._file.close()

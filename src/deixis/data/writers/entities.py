@@ -1,7 +1,9 @@
-"""Flickr30k Entities as released. Lost: trees, labels of boxes, boxes of no chain, line breaks in captions.
+"""Flickr30k Entities, in the layout of the release.
 
-Boxes go back to whole pixels of the size that the photo was annotated at. Chains whose ids are not plain numbers are
-numbered anew within their photo.
+Boxes are rounded to whole pixels of the size at which the photo was annotated. Chains whose ids are not numbers are
+renumbered within their photo.
+
+Not written: trees, labels of boxes, boxes without a chain, line breaks in captions.
 """
 
 from __future__ import annotations
@@ -13,19 +15,19 @@ from pathlib import Path
 
 from deixis.data.entities import format_annotation, format_sentence
 from deixis.data.records import Photo
-from deixis.data.writers.common import bring_along, splits_of
+from deixis.data.writers.common import copy_photos, splits_of
 
 _PLAIN_NUMBER = re.compile(r"[1-9][0-9]*", re.ASCII)
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``; see `write_as`."""
+    """Write ``Sentences``, ``Annotations``, a list per split and ``UNRELATED_CAPTIONS``."""
     sentences, annotations = folder / "Sentences", folder / "Annotations"
     sentences.mkdir()
     annotations.mkdir()
     splits: dict[str, list[str]] = defaultdict(list)
     unrelated: list[str] = []
-    for photo in bring_along(photos, folder, images):
+    for photo in copy_photos(photos, folder, images):
         photo_id = photo.annotated.id if photo.annotated else photo.id
         names = _chain_names(photo)
         lines = [re.sub(r"[\r\n]", " ", format_sentence(caption, names)) + "\n" for caption in photo.captions]

@@ -1,6 +1,6 @@
-"""JSON Lines, the full form of our own: one photo a line in ``photos.jsonl``, readable again by ``deixis data import``.
+"""JSON Lines in the full format of deixis: one photo per line in ``photos.jsonl``. ``deixis data import`` reads it.
 
-Lost: nothing but tokens, which are made anew from the text. What is as the records have it by default is left out.
+Nothing is lost: tokens are computed again from the text. Default values are not written.
 """
 
 from __future__ import annotations
@@ -10,23 +10,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from deixis.data.records import Annotated, Box, Caption, Chain, Mention, Photo
-from deixis.data.writers.common import bring_along, number, write_text
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.writers.common import compact_number, copy_photos, write_text
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``photos.jsonl``."""
-    write_text(folder / "photos.jsonl", _lines(bring_along(photos, folder, images)))
+    write_text(folder / "photos.jsonl", _lines(copy_photos(photos, folder, images)))
 
 
 def _lines(photos: Iterable[Photo]) -> Iterator[str]:
     for photo in photos:
-        # Not in ASCII: this is the one format that people read.
+        # Not escaped to ASCII, because people read this format.
         yield json.dumps(_photo(photo), separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _photo(photo: Photo) -> dict[str, Any]:
-    return {"id": photo.id} | _told(
+    return {"id": photo.id} | _without_defaults(
         file=(photo.file, None),
         width=(photo.width, None),
         height=(photo.height, None),
@@ -39,13 +38,13 @@ def _photo(photo: Photo) -> dict[str, Any]:
     )
 
 
-def _annotated(was: Annotated) -> dict[str, Any]:
-    sizes = _told(width=(was.width, None), height=(was.height, None), depth=(was.depth, None))
-    return {"id": was.id, "file": was.file} | sizes
+def _annotated(source: AnnotationSource) -> dict[str, Any]:
+    sizes = _without_defaults(width=(source.width, None), height=(source.height, None), depth=(source.depth, None))
+    return {"id": source.id, "file": source.file} | sizes
 
 
 def _caption(caption: Caption) -> dict[str, Any]:
-    return {"text": caption.text} | _told(
+    return {"text": caption.text} | _without_defaults(
         mentions=([_mention(mention) for mention in caption.mentions], []),
         related=(caption.related, True),
         tree=(caption.tree, None),
@@ -54,21 +53,21 @@ def _caption(caption: Caption) -> dict[str, Any]:
 
 
 def _mention(mention: Mention) -> dict[str, Any]:
-    place = {"span": [mention.start, mention.end], "chain": mention.chain}
-    return place | _told(types=(list(mention.types), []))
+    fields = {"span": [mention.start, mention.end], "chain": mention.chain}
+    return fields | _without_defaults(types=(list(mention.types), []))
 
 
 def _chain(chain: Chain) -> dict[str, Any]:
-    return {"id": chain.id} | _told(
+    return {"id": chain.id} | _without_defaults(
         scene=(chain.scene, False), no_box=(chain.no_box, False), annotated=(chain.annotated, True)
     )
 
 
 def _box(box: Box) -> dict[str, Any]:
-    corners = {"box": [number(value) for value in box.xyxy]}
-    return corners | _told(chains=(list(box.chains), []), label=(box.label, None))
+    corners = {"box": [compact_number(value) for value in box.xyxy]}
+    return corners | _without_defaults(chains=(list(box.chains), []), label=(box.label, None))
 
 
-def _told(**fields: tuple[object, object]) -> dict[str, Any]:
-    """The fields whose value, the first of each pair, is not the default, the second."""
+def _without_defaults(**fields: tuple[object, object]) -> dict[str, Any]:
+    """Return the fields whose value differs from the default; each is (value, default)."""
     return {name: value for name, (value, default) in fields.items() if value != default}

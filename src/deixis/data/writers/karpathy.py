@@ -1,10 +1,9 @@
-"""Karpathy's ``dataset.json``: photos with a split each, and their sentences with tokens.
+"""Karpathy's ``dataset.json``: photos with one split each, and sentences with tokens.
 
-A photo of two splits is in the first; one of no split is in ``rest``, which no reader takes for one of the published
-splits (train, restval, val, test).
+Photos without a split are in ``rest``, which is none of the published splits (train, restval, val, test).
 
-Lost: mentions, chains and boxes, sizes, all but the first split, which captions are about another photo, blank
-captions, and phrases that describe a region, which are no sentences.
+Not written: mentions, chains and boxes, sizes, all but the first split, whether a caption is about another photo, blank
+captions and region phrases.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from deixis.data.records import Photo
-from deixis.data.writers.common import bring_along, file_name, json_document, sentences_of, splits_of, write_text
+from deixis.data.writers.common import copy_photos, file_name, json_document, sentences_of, splits_of, write_text
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _JOINS_WORDS = re.compile(r"[-/\u2010-\u2015]")
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``dataset.json``."""
-    entries = _entries(bring_along(photos, folder, images))
+    entries = _entries(copy_photos(photos, folder, images))
     write_text(folder / "dataset.json", json_document({"dataset": "deixis", "images": entries}))
 
 
@@ -35,7 +33,7 @@ def _entries(photos: Iterable[Photo]) -> Iterator[dict[str, Any]]:
         texts = sentences_of(photo)
         sentids = list(range(sentid, sentid + len(texts)))
         sentid += len(texts)
-        yield _place(photo) | {
+        yield _file_fields(photo) | {
             "imgid": imgid,
             "split": splits_of(photo)[0],
             "sentids": sentids,
@@ -46,15 +44,15 @@ def _entries(photos: Iterable[Photo]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _place(photo: Photo) -> dict[str, str]:
-    """The file's name, and its folder where there is one, as the published file for COCO has it."""
+def _file_fields(photo: Photo) -> dict[str, str]:
+    """Return the file name and, if there is one, its folder, as in the published file for COCO."""
     path = PurePosixPath(file_name(photo))
     folder = {} if path.parent == PurePosixPath() else {"filepath": str(path.parent)}
     return folder | {"filename": path.name}
 
 
 def tokens(text: str) -> list[str]:
-    """Words as the published files have them: lower case, cut at hyphens, all other punctuation gone.
+    """Split a sentence as in the published files: lower case, split at hyphens, without punctuation.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""Label Studio: ``tasks.json`` to import, ``config.xml`` for the labelling interface, ``README.md`` on how to.
+"""Label Studio: ``tasks.json`` to import, ``config.xml`` with the labelling interface, and a ``README.md``.
 
-A photo is one task. Its captions are one text, a line each; boxes are rectangles, mentions are labelled spans of the
-text, and a relation leads from each mention to each of its boxes. A region's note names its chains. Label Studio
-counts characters as we do, in code points.
+Each photo is a task. Its captions are one text with a line each. Boxes are rectangles, mentions are labelled spans of
+the text, and a relation connects each mention with each of its boxes. The note of a region names its chains. Offsets
+are in code points, as in deixis.
 
-Lost: boxes of photos whose size is unknown (they are in percent of it), trees, line breaks in captions, which captions
-are about another photo, which are phrases for a region, and what is said of chains without boxes. Boxes are cut at the
-photo's border; mentions without a type are labelled "other".
+Boxes are clipped to the photo. Mentions without a type are labelled "other". Not written: boxes of photos of unknown
+size (the format needs percentages), trees, line breaks in captions, whether a caption is a region phrase or about
+another photo, and flags of chains without boxes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from urllib.parse import quote
 from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, Photo
 from deixis.data.writers.common import (
-    OTHER,
-    bring_along,
+    OTHER_TYPE,
+    boxes_array,
     categories_of_boxes,
-    corners_of,
+    copy_photos,
     file_name,
     json_list,
     write_text,
@@ -40,12 +40,12 @@ Region = dict[str, Any]
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
     """Write ``tasks.json``, ``config.xml`` and ``README.md``."""
-    # Dictionaries, for their order: labels are listed as they come, after the types that everybody may need.
+    # Dictionaries as ordered sets: entity types first, then other labels as they occur.
     box_labels = dict.fromkeys(ENTITY_TYPES)
     mention_labels = dict.fromkeys((*ENTITY_TYPES, NOT_VISUAL))
 
     def tasks() -> Iterator[dict[str, Any]]:
-        for photo in bring_along(photos, folder, images):
+        for photo in copy_photos(photos, folder, images):
             boxes, mentions = _boxes(photo), _mentions(photo)
             for region in boxes:
                 box_labels.update(dict.fromkeys(region["value"]["rectanglelabels"]))
@@ -65,12 +65,12 @@ def _task(photo: Photo, result: list[Region]) -> dict[str, Any]:
         "photo": photo.id,
         "splits": " ".join(photo.splits),
     }
-    # An empty annotation would count as done.
+    # Label Studio counts an empty annotation as done.
     return {"data": data, "annotations": [{"result": result}] if result else []}
 
 
 def _text(photo: Photo) -> str:
-    """All captions, a line each; a line break inside one becomes a space, so that places stay."""
+    """Return all captions, one per line. Line breaks inside captions become spaces, which keeps offsets."""
     return "\n".join(re.sub(r"[\r\n]", " ", caption.text) for caption in photo.captions)
 
 
@@ -78,14 +78,14 @@ def _boxes(photo: Photo) -> list[Region]:
     if photo.width is None or photo.height is None:
         return []
     regions = []
-    percent = geometry.rescale(corners_of(photo), (photo.width, photo.height), to=(100, 100))
-    # Cut last: a border that comes to 100.00000000000001 is refused by Label Studio.
-    places = geometry.to_xywh(geometry.clip(percent, 100, 100)).tolist()
-    named = zip(photo.boxes, categories_of_boxes(photo), places, strict=True)
-    for place, (box, category, (x, y, width, height)) in enumerate(named):
+    percent = geometry.rescale(boxes_array(photo), (photo.width, photo.height), to=(100, 100))
+    # Clip after rescaling: Label Studio refuses 100.00000000000001.
+    rectangles = geometry.to_xywh(geometry.clip(percent, 100, 100)).tolist()
+    named = zip(photo.boxes, categories_of_boxes(photo), rectangles, strict=True)
+    for index, (box, category, (x, y, width, height)) in enumerate(named):
         regions.append(
             {
-                "id": f"box-{place}",
+                "id": f"box-{index}",
                 "type": "rectanglelabels",
                 "from_name": "boxes",
                 "to_name": "image",
@@ -122,7 +122,7 @@ def _mentions(photo: Photo) -> list[Region]:
                         "start": start,
                         "end": end,
                         "text": text[start:end],
-                        "labels": list(dict.fromkeys(map(_label, mention.types))) or [OTHER],
+                        "labels": list(dict.fromkeys(map(_label, mention.types))) or [OTHER_TYPE],
                     },
                 }
                 | _note(() if mention.chain is None else (mention.chain,))
@@ -136,25 +136,25 @@ def _note(chains: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _relations(photo: Photo, has_boxes: bool) -> Iterator[Region]:
-    """From each mention to each of its boxes, by the ids that `_mentions` and `_boxes` give."""
+    """Yield relations from mentions to boxes, by the ids of `_mentions` and `_boxes`."""
     if not has_boxes:
         return
     mentions = (mention for caption in photo.captions for mention in caption.mentions)
     for number, mention in enumerate(mentions):
-        for place, box in enumerate(photo.boxes):
+        for index, box in enumerate(photo.boxes):
             if mention.chain in box.chains:
                 yield {
                     "type": "relation",
                     "from_id": f"mention-{number}",
-                    "to_id": f"box-{place}",
+                    "to_id": f"box-{index}",
                     "direction": "right",
                     "labels": [_SHOWN_BY],
                 }
 
 
 def _label(name: str) -> str:
-    """A name as XML gives an attribute back: on one line, without characters that XML forbids."""
-    return " ".join(_NOT_IN_XML.sub("", name).split()) or OTHER
+    """Return a label that survives as an XML attribute: one line, without forbidden characters."""
+    return " ".join(_NOT_IN_XML.sub("", name).split()) or OTHER_TYPE
 
 
 def _interface(box_labels: Iterable[str], mention_labels: Iterable[str]) -> str:
@@ -179,24 +179,24 @@ def _interface(box_labels: Iterable[str], mention_labels: Iterable[str]) -> str:
 
 def _label_tags(names: Iterable[str]) -> str:
     return "\n".join(
-        f'    <Label value="{html.escape(name)}" background="{_COLOURS[place % len(_COLOURS)]}"/>'
-        for place, name in enumerate(names)
+        f'    <Label value="{html.escape(name)}" background="{_COLOURS[index % len(_COLOURS)]}"/>'
+        for index, name in enumerate(names)
     )
 
 
 _README = """# Photos, captions and boxes for Label Studio
 
-1. Put this folder where Label Studio runs. The photos belong into its folder `images`; they are there already if the
-   data was converted with `--with-photos`.
-2. Start Label Studio so that it may show them (DIR is the full path of this folder):
+1. Copy this folder to the machine that runs Label Studio. Put the photos into its folder `images`, unless the data was
+   converted with `--with-photos`.
+2. Start Label Studio with access to the photos (DIR is the full path of this folder):
 
        LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT=DIR label-studio start
 
-3. Make a project. Under Settings, Labeling Interface, Code, paste `config.xml` and save.
+3. Create a project. Under Settings, Labeling Interface, Code, paste `config.xml` and save.
 4. Under Settings, Cloud Storage, add a source storage of the type "Local files" with the path `DIR/images`. Do not
-   synchronise it: that would make a second, empty task of each photo.
+   synchronize it: that would create a second, empty task for each photo.
 5. Import `tasks.json`.
 
-Each task is a photo. Its captions are one text, a line each. A relation leads from a mention to each of its boxes, and
-the note of a mention or a box names its chains: mentions of the same thing have the same chain.
+Each task is a photo. Its captions are one text, one per line. A relation connects a mention with each of its boxes. The
+note of a mention or a box names its chains: mentions of the same entity have the same chain.
 """

@@ -1,12 +1,12 @@
-"""ODVG for grounding, as MMDetection and Open-GroundingDino train on it: ``SPLIT.jsonl``, a caption a line.
+"""ODVG, the grounding format of MMDetection and Open-GroundingDino: ``SPLIT.jsonl``, one caption per line.
 
-Each box of each mention is a region with the mention's words and place. Both programs take that form; the one where a
-region has a list of boxes is read by MMDetection only. Boxes are cut at the photo's border, and what is less than a
-pixel wide or high afterwards is left out: MMDetection's converter does the same. Photos of no split are in ``rest``.
+Each box of each mention is a region with the text and offsets of the mention. Both programs read this variant; the one
+with a list of boxes per region is read by MMDetection only. Boxes are clipped to the photo, and boxes that are then
+narrower or lower than a pixel are dropped, as in MMDetection's converter. Photos without a split are in ``rest``.
 
-Lost: mentions without a box and captions without a region (the published files have none, and Open-GroundingDino fails
-on them), photos of unknown size, entity types, chains as such, and labels of boxes. White space around captions goes
-too, because MMDetection strips it without moving the places.
+Not written: mentions without a box and captions without a region (Open-GroundingDino fails on them), photos of unknown
+size, entity types, chains and labels of boxes. Captions are stripped, because MMDetection strips them without adjusting
+the offsets.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from typing import Any, TextIO
 
 from deixis import geometry
 from deixis.data.records import Caption, Photo
-from deixis.data.writers.common import bring_along, corners_of, file_name, number, splits_of, to_json
+from deixis.data.writers.common import boxes_array, compact_number, copy_photos, file_name, splits_of, to_json
 from deixis.errors import DatasetError
 
-_SMALLEST_SIDE = 1
+_MIN_SIDE = 1
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``SPLIT.jsonl`` for each split."""
     files: dict[str, TextIO] = {}
     any_region = any_photo = False
     with ExitStack() as stack:
-        for photo in bring_along(photos, folder, images):
+        for photo in copy_photos(photos, folder, images):
             any_photo = True
             for split in splits_of(photo):
                 if split not in files:
@@ -39,7 +38,7 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
                     files[split].write(to_json(line) + "\n")
                     any_region = True
     if any_photo and not any_region:
-        raise DatasetError("no caption has a mention with a box, so there is nothing to write as odvg")
+        raise DatasetError("nothing to write as odvg: no caption has a mention with a box")
 
 
 def _lines(photo: Photo) -> Iterator[dict[str, Any]]:
@@ -57,19 +56,19 @@ def _lines(photo: Photo) -> Iterator[dict[str, Any]]:
 
 
 def _usable_boxes(photo: Photo, width: int, height: int) -> dict[str, list[list[float]]]:
-    """The boxes of each chain, cut at the photo's border, less those of which too little is left."""
+    """Return the clipped boxes of each chain that are large enough."""
     found: dict[str, list[list[float]]] = {}
-    clipped = geometry.clip(corners_of(photo), width, height).tolist()
+    clipped = geometry.clip(boxes_array(photo), width, height).tolist()
     for box, (x1, y1, x2, y2) in zip(photo.boxes, clipped, strict=True):
-        if x2 - x1 >= _SMALLEST_SIDE and y2 - y1 >= _SMALLEST_SIDE:
+        if x2 - x1 >= _MIN_SIDE and y2 - y1 >= _MIN_SIDE:
             for chain in box.chains:
-                found.setdefault(chain, []).append([number(value) for value in (x1, y1, x2, y2)])
+                found.setdefault(chain, []).append([compact_number(value) for value in (x1, y1, x2, y2)])
     return found
 
 
 def _regions(caption: Caption, corners: dict[str, list[list[float]]]) -> Iterator[dict[str, Any]]:
     stripped = len(caption.text) - len(caption.text.lstrip())
     for mention in caption.mentions:
-        place = [max(0, mention.start - stripped), mention.end - stripped]
+        span = [max(0, mention.start - stripped), mention.end - stripped]
         for box in corners.get(mention.chain, []) if mention.chain is not None else []:
-            yield {"bbox": box, "phrase": caption.phrase(mention), "tokens_positive": [place]}
+            yield {"bbox": box, "phrase": caption.phrase(mention), "tokens_positive": [span]}

@@ -1,7 +1,7 @@
-"""Parquet for Hugging Face's ``datasets.load_dataset``: ``data/SPLIT-00000-of-0000N.parquet`` and a dataset card.
+"""Parquet for ``datasets.load_dataset`` of Hugging Face: ``data/SPLIT-00000-of-0000N.parquet`` and a dataset card.
 
-Lost: nothing but tokens, which can be made anew from the text. Photos of no split are in ``rest``; a photo of two
-splits is in both. Characters of a split's name that Hugging Face does not take become ``_``.
+Photos without a split are in ``rest``; a photo of two splits is in both. Characters of split names that Hugging Face
+does not allow become ``_``. Nothing but tokens is lost, which can be computed from the text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ import pyarrow.parquet as pq
 from deixis.data.records import Caption, Photo
 from deixis.data.writers.common import path_of, splits_of, write_text
 from deixis.errors import DatasetError
-from deixis.files.atomic import explained
+from deixis.storage.atomic import explain_os_errors
 
 _SHARD_BYTES = 400 * 2**20
 _GROUP_BYTES = 32 * 2**20
 _GROUP_ROWS = 1000
 _ROW_BYTES = 4096
-"""About what a photo's captions, mentions and boxes take."""
+"""Approximate size of the annotations of a photo."""
 
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _NAMES = pa.list_(pa.string())
@@ -105,15 +106,15 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
 
 
 def _hub_name(split: str, others: Iterable[str]) -> str:
-    """The split's name as Hugging Face takes it: letters, digits and ``_``."""
-    name = _plain(split)
+    """Return a split name that Hugging Face allows: letters, digits and ``_``."""
+    name = _replace_symbols(split)
     for other in others:
-        if _plain(other) == name:
-            raise DatasetError(f"splits {other!r} and {split!r} would both be called {name!r} in parquet")
+        if _replace_symbols(other) == name:
+            raise DatasetError(f"splits {other!r} and {split!r} have the same name {name!r} in parquet")
     return name
 
 
-def _plain(split: str) -> str:
+def _replace_symbols(split: str) -> str:
     return re.sub(r"\W", "_", split)
 
 
@@ -126,17 +127,17 @@ def _schema(*, with_photos: bool) -> pa.Schema:
 
 
 def _feature(type_: pa.DataType) -> Any:
-    """How the metadata of Hugging Face's datasets, of all versions since 2, spell a type."""
+    """Return a type in the metadata format of Hugging Face datasets 2 and later."""
     if pa.types.is_list(type_):
         return [_feature(type_.value_type)]
     if pa.types.is_struct(type_):
         return {field.name: _feature(field.type) for field in type_}
-    # Arrow says "double"; for all other types the names are the same.
+    # Arrow prints float64 as "double"; all other names agree.
     return {"dtype": "float64" if type_ == pa.float64() else str(type_), "_type": "Value"}
 
 
 def _row(photo: Photo) -> dict[str, Any]:
-    was = photo.annotated
+    source = photo.annotated
     return {
         "id": photo.id,
         "file": photo.file,
@@ -144,8 +145,7 @@ def _row(photo: Photo) -> dict[str, Any]:
         "height": photo.height,
         "splits": photo.splits,
         "sha256": photo.sha256,
-        "annotated": was
-        and {"id": was.id, "file": was.file, "width": was.width, "height": was.height, "depth": was.depth},
+        "annotated": source and asdict(source),
         "captions": [_caption(caption) for caption in photo.captions],
         "chains": [
             {"id": chain.id, "scene": chain.scene, "no_box": chain.no_box, "annotated": chain.annotated}
@@ -172,12 +172,12 @@ def _image(photo: Photo, images: Path) -> dict[str, Any] | None:
     path = path_of(photo, images)
     if path is None:
         return None
-    with explained(path):
+    with explain_os_errors(path):
         return {"bytes": path.read_bytes(), "path": photo.file}
 
 
 class _Shards:
-    """The files of one split. How many they are goes into their names, and is known only at the end."""
+    """The files of one split. Their names contain their number, so they are renamed at the end."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self.name = name
@@ -188,7 +188,7 @@ class _Shards:
         self._waiting = self._written = self._shards = self._count = 0
 
     def add(self, row: dict[str, Any], size: int) -> None:
-        """Take a row of about `size` bytes."""
+        """Add a row of about `size` bytes."""
         self._rows.append(row)
         self._waiting += size
         self._count += 1
@@ -198,7 +198,7 @@ class _Shards:
                 self.close()
 
     def finish(self) -> int:
-        """Write what is left and name the files; the number of rows."""
+        """Write remaining rows, rename the files and return the number of rows."""
         self._flush()
         self.close()
         for number in range(self._shards):
@@ -207,7 +207,7 @@ class _Shards:
         return self._count
 
     def close(self) -> None:
-        """Close the file that is being written, if any."""
+        """Close the current file, if any."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -249,19 +249,19 @@ tags:
 |---|---|
 {splits}
 
-| column | what |
+| column | content |
 |---|---|
 | `id` | unique within the data set |
-{image}| `file`, `sha256` | its path below the folder of photos, and the checksum of that file |
-| `width`, `height` | of the photo as opened, after EXIF rotation; boxes are in its pixels |
-| `splits` | all splits that list the photo |
-| `captions` | sentences and phrases; `related` is false for one about another photo, `region_phrase` is true for a \
-phrase that describes one region |
-| `captions.mentions` | the words from `start` to `end` of `text`, in code points, end exclusive; `chain` is null \
-where no picture can show what they name |
-| `chains` | the things that captions mention; `scene` and `no_box` say why one has no box |
-| `boxes` | `x1, y1, x2, y2`, 0-based, end exclusive, and the chains that each box shows |
-| `annotated` | what the photo was called, and how large it was, when it was annotated |
+{image}| `file`, `sha256` | path below the photo folder, and SHA-256 of the file |
+| `width`, `height` | size after EXIF rotation; boxes are in pixels of this size |
+| `splits` | all splits of the photo |
+| `captions` | sentences and phrases; `related` is false for a caption about another photo, `region_phrase` is true \
+for a phrase that describes one region |
+| `captions.mentions` | `start` and `end` in `text`, in code points, end exclusive; `chain` is null for mentions \
+that are not visual |
+| `chains` | entities that captions mention; `scene` and `no_box` say why one has no box |
+| `boxes` | `x1, y1, x2, y2`, 0-based, end exclusive, and the chains of each box |
+| `annotated` | file name and size in the annotation files |
 
-The terms of use are those of the data that this was made from.
+The licence is that of the source data.
 """

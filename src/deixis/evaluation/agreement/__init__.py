@@ -1,7 +1,6 @@
-"""How far annotators agree: on boxes, on judgements, and on which mentions belong together.
+"""Agreement of annotators on boxes, on judgements, and on which mentions refer to the same thing.
 
-Plain records of who said what come in; frozen results with bootstrap intervals over photos go out. Imports the
-floors, `data.records` and the intervals of `evaluation`; scipy where sets must be matched best.
+The results have bootstrap intervals over photos.
 """
 
 from deixis.evaluation.agreement.boxes import BoxAgreement, DrawnBoxes, box_agreement, giou, set_distance

@@ -1,15 +1,15 @@
-"""Agreement on boxes: is the distance between two annotators' boxes smaller than chance would have it?
+"""Agreement on boxes: are the distances between the boxes of two annotators smaller than by chance?
 
-A raw mean IoU says little: in photos of one large thing everybody's boxes overlap. The measures σ and KS of
-Braylan, Alonso and Lease (Measuring Annotator Agreement Generally across Complex Structured, Multi-object, and
+A mean IoU says little: in photos of one large object all boxes overlap. The measures σ and KS of Braylan, Alonso and
+Lease (Measuring Annotator Agreement Generally across Complex Structured, Multi-object, and
 Free-text Annotation Tasks, WWW 2022) compare two sets of distances:
 
 - *observed*: between the annotations of the same item by different annotators, all pairs;
-- *expected*: between annotations of different items, by whomever: what agreement by chance looks like.
+- *expected*: between annotations of different items by any annotators, as the baseline of chance.
 
 The distance of two boxes is (1 − GIoU) / 2, from 0 for equal boxes towards 1. The distance of two sets of boxes
-is the smallest total distance of a one-to-one matching, each box left over counting 1, divided by the size of
-the larger set; two empty sets have distance 0, an empty and a non-empty one 1.
+is the smallest total distance of a one-to-one matching, with 1 for each unmatched box, divided by the size of
+the larger set; two empty sets have distance 0, an empty and a non-empty set 1.
 """
 
 from __future__ import annotations
@@ -24,14 +24,29 @@ import numpy.typing as npt
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.evaluation.agreement.matching import best_matching
 from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, ratio_of
 from deixis.geometry import Boxes
+
+
+def best_matching(gain: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return rows and columns of the one-to-one matching with the largest total gain.
+
+    Examples
+    --------
+    >>> rows, columns = best_matching(np.array([[5.0, 4.0], [4.0, 0.0]]))
+    >>> list(zip(rows.tolist(), columns.tolist()))
+    [(0, 1), (1, 0)]
+    """
+    from scipy.optimize import linear_sum_assignment  # slow import
+
+    rows, columns = linear_sum_assignment(gain, maximize=True)
+    return rows, columns
+
 
 Values = npt.NDArray[np.float64]
 
 SIGNIFICANT = 0.05
-"""An observed distance shows agreement when fewer than this share of expected distances are as small."""
+"""An observed distance shows agreement if fewer than this fraction of expected distances are as small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +56,18 @@ class DrawnBoxes:
     Attributes
     ----------
     photo, item, annotator
-        An item is what all annotators were asked about, such as one chain of one photo.
+        An item is what several annotators drew boxes for, such as one chain of one photo.
     boxes
-        (n, 4); no box at all is an answer too: the annotator looked and found nothing to draw. An item that an
-        annotator never saw, or skipped, has no record.
+        (n, 4); an empty array means that the annotator found nothing to draw. An item that an annotator skipped or
+        never saw has no record.
     size
-        Width and height of the photo. Give them: boxes of different photos are then compared as shares of their
-        photos, and otherwise in pixels.
+        Width and height of the photo. With it, boxes of different photos are compared relative to their photos,
+        otherwise in pixels.
+
+    Examples
+    --------
+    >>> DrawnBoxes("7", "1", "ann", [[0, 0, 10, 10]], size=(100, 50)).relative_boxes().tolist()
+    [[0.0, 0.0, 0.1, 0.2]]
     """
 
     photo: str
@@ -57,7 +77,6 @@ class DrawnBoxes:
     size: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse boxes that are none."""
         boxes = np.asarray(self.boxes, dtype=np.float64).reshape(-1, 4)
         who = f"photo {self.photo}, item {self.item}, annotator {self.annotator}"
         if not np.isfinite(boxes).all():
@@ -66,35 +85,35 @@ class DrawnBoxes:
             raise DeixisError(f"{who}: a box ends before it begins")
         object.__setattr__(self, "boxes", boxes)
 
-    def as_shares(self) -> Boxes:
-        """The boxes on the unit square, where the photo's size is known."""
+    def relative_boxes(self) -> Boxes:
+        """The boxes on the unit square if the size of the photo is known, otherwise in pixels."""
         return self.boxes if self.size is None else self.boxes / np.tile(self.size, 2)
 
 
 @dataclass(frozen=True)
 class BoxAgreement:
-    """How far annotators agree on boxes.
+    """Agreement of annotators on boxes.
 
     Attributes
     ----------
     sigma
-        Share of observed distances that are significantly small: fewer than 5 % of the expected distances are
-        at most as large. 0.05 or less is chance, 1 perfect.
+        Fraction of observed distances that are significantly small: fewer than 5 % of the expected distances are
+        at most as large. 0.05 or less is chance, 1 is perfect.
     ks
-        The largest amount by which the distribution of observed distances lies above that of expected ones
-        (one-sided Kolmogorov–Smirnov statistic). 0 is chance, 1 perfect.
+        One-sided Kolmogorov–Smirnov statistic: the largest amount by which the distribution of observed distances lies
+        above that of expected ones. 0 is chance, 1 is perfect.
     alpha
         Krippendorff's α over distances: 1 − mean observed / mean expected.
     mean_iou
-        Mean over pairs of annotations of the IoU of matched boxes, boxes left over counting 0, divided by the
-        size of the larger set; 1 where both drew nothing. Not corrected for chance.
+        Mean over pairs of annotations of the IoU of matched boxes (0 for unmatched boxes), divided by the size of the
+        larger set; 1 if both are empty. Not corrected for chance.
     pairs, items, photos, alone
-        Observed distances, items and photos they come from, and items with one annotator, which only enter the
-        expected distances.
+        Number of observed distances, of their items and photos, and of items with one annotator, which count only in
+        the expected distances.
     expected_pairs
-        How many expected distances were drawn.
+        Number of expected distances.
     interval
-        Of the four scores, over photos; the expected distances are held fixed.
+        The 95 % interval of the four scores over photos; the expected distances are held fixed.
     """
 
     sigma: float
@@ -117,10 +136,10 @@ class BoxAgreement:
 
 
 def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
-    """Generalised IoU of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m), above −1 and up to 1.
+    """Compute the generalized IoU of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m) in (−1, 1].
 
-    IoU less the share of the smallest box around both that neither covers (Rezatofighi et al., CVPR 2019). Two
-    boxes without any pixel give 1 where they are equal, else −1.
+    GIoU is IoU minus the fraction of the enclosing box that neither box covers (Rezatofighi et al., CVPR 2019). Two
+    empty boxes give 1 if they are equal, otherwise −1.
 
     Examples
     --------
@@ -131,16 +150,16 @@ def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
     overlap = geometry.iou(one, other)
     low = np.minimum(one[:, None, :2], other[None, :, :2])
     high = np.maximum(one[:, None, 2:], other[None, :, 2:])
-    around = (high - low).prod(axis=2)
+    enclosing = (high - low).prod(axis=2)
     total = geometry.area(one)[:, None] + geometry.area(other)[None, :]
     covered = total / (1 + overlap)  # the union: total − shared, and shared = overlap · union
     equal = (one[:, None] == other[None]).all(axis=2)
-    share = np.divide(around - covered, around, out=1.0 - equal, where=around > 0)
-    return np.asarray(np.where(equal, 1.0, overlap - share))
+    uncovered = np.divide(enclosing - covered, enclosing, out=1.0 - equal, where=enclosing > 0)
+    return np.asarray(np.where(equal, 1.0, overlap - uncovered))
 
 
 def set_distance(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """The distance of two sets of boxes, from 0 (equal) to 1 (nothing in common).
+    """Compute the distance of two sets of boxes, from 0 (equal) to 1 (nothing in common).
 
     Examples
     --------
@@ -155,17 +174,20 @@ def set_distance(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
 def box_agreement(
     drawn: Sequence[DrawnBoxes], *, expected_pairs: int = 10_000, rounds: int = 1000, seed: int = 0
 ) -> BoxAgreement:
-    """Measure how far annotators agree on boxes.
+    """Measure the agreement of annotators on boxes.
 
     Parameters
     ----------
     drawn
-        One record for each item and annotator.
+        One record per item and annotator.
     expected_pairs
-        How many pairs of annotations of different items stand for chance, drawn at random with `seed`; all
-        pairs are taken where there are no more than that.
+        Maximum number of pairs of annotations of different items, drawn at random with `seed`, that estimate chance.
     rounds, seed
-        Of the bootstrap over photos.
+        Number of samples and random seed of the bootstrap over photos.
+
+    Returns
+    -------
+    BoxAgreement
 
     Examples
     --------
@@ -182,12 +204,12 @@ def box_agreement(
     if not pairs:
         raise DeixisError("agreement needs an item with boxes by two annotators")
     if len(items) < 2:
-        raise DeixisError("agreement needs two items: chance is what different items have in common")
-    observed = np.array([_compare(a.as_shares(), b.as_shares()) for a, b in pairs])
+        raise DeixisError("agreement needs two items, because different items define chance")
+    observed = np.array([_compare(a.relative_boxes(), b.relative_boxes()) for a, b in pairs])
     chance = _different_items(drawn, expected_pairs, np.random.default_rng(seed))
-    expected = np.sort([_compare(a.as_shares(), b.as_shares())[0] for a, b in chance])
+    expected = np.sort([_compare(a.relative_boxes(), b.relative_boxes())[0] for a, b in chance])
     if expected[-1] == 0:
-        raise DeixisError("all items have the same boxes: nothing tells agreement from chance")
+        raise DeixisError("all items have the same boxes, so that agreement equals chance")
     photos = {photo: number for number, photo in enumerate(dict.fromkeys(a.photo for a, _ in pairs))}
     photo = np.array([photos[a.photo] for a, _ in pairs])
     statistics = _statistics(observed[:, 0], observed[:, 1], expected, photo)
@@ -217,14 +239,14 @@ def _by_item(drawn: Sequence[DrawnBoxes]) -> dict[tuple[str, str], list[DrawnBox
         seen.add(key)
         items[each.photo, each.item].append(each)
     if len({each.size is None for each in drawn}) > 1:
-        raise DeixisError("some photos have a size and others have none: their boxes cannot be compared")
+        raise DeixisError("some photos have a size and others do not; pass the size of all or of none")
     return items
 
 
 def _different_items(
     drawn: Sequence[DrawnBoxes], limit: int, rng: np.random.Generator
 ) -> list[tuple[DrawnBoxes, DrawnBoxes]]:
-    """Pairs of annotations of different items: all of them, or `limit` at random."""
+    """All pairs of annotations of different items, or `limit` random ones."""
 
     def differ(a: DrawnBoxes, b: DrawnBoxes) -> bool:
         return (a.photo, a.item) != (b.photo, b.item)
@@ -239,16 +261,16 @@ def _different_items(
 
 
 def _compare(a: Boxes, b: Boxes) -> tuple[float, float]:
-    """The distance of two sets of boxes, and the mean IoU of those matched."""
+    """The distance of two sets of boxes, and the mean IoU of matched boxes."""
     larger = max(len(a), len(b))
     if larger == 0:
         return 0.0, 1.0
     distance = (1 - giou(a, b)) / 2
     rows, columns = best_matching(-distance)
-    left_over = larger - len(rows)
+    unmatched = larger - len(rows)
     overlap = geometry.iou(a, b)[rows, columns].sum()
-    total = distance[rows, columns].sum() + left_over
-    # rounded, so that equal distances whose parts were added up in another order stay equal
+    total = distance[rows, columns].sum() + unmatched
+    # rounded, so that equal distances stay equal when their parts are added in another order
     return round(float(total / larger), 12), float(overlap / larger)
 
 
@@ -272,7 +294,7 @@ def _statistics(
 
 
 def _ks(distances: Values, as_small_by_chance: Values, photo: npt.NDArray[np.intp]) -> Statistic:
-    """The largest lead of the observed distribution; it can only be reached at an observed distance."""
+    """The largest lead of the observed distribution, which is reached at an observed distance."""
     order = np.argsort(distances, kind="stable")
     chance, photo = as_small_by_chance[order], photo[order]
 

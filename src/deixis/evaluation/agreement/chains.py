@@ -1,13 +1,12 @@
-"""Agreement on chains: MUC, B³ and CEAF of two ways to group the mentions of photos.
+"""Agreement on coreference chains: MUC, B³ and CEAF of two groupings of the mentions of photos.
 
-One side is called *key*, the other *response*; each is a set of chains, and a chain is a set of mentions. Scores
-are in percent. Turning the sides round swaps precision and recall and leaves F1 as it is, so F1 serves as the
-agreement of two annotators.
+One side is the *key*, the other the *response*; each is a set of chains, and a chain is a set of mentions. Scores are
+in percent. Exchanging the sides exchanges precision and recall and leaves F1 unchanged, so F1 measures the agreement
+of two annotators.
 
-*Twinless* mentions, found on one side only, stay where they are, as in the reference implementation of Pradhan et
-al. (Scoring Coreference Partitions of Predicted Mentions, ACL 2014): nothing is added to the other side or taken
-away. For MUC, a mention that the other side lacks is a part of its own; for B³ it scores 0; for CEAF it overlaps
-with nothing.
+*Twinless* mentions, found on one side only, are neither added to the other side nor removed, as in the reference
+implementation of Pradhan et al. (Scoring Coreference Partitions of Predicted Mentions, ACL 2014). For MUC, a mention
+that the other side lacks is a part of its own; for B³ it scores 0; for CEAF it overlaps with nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
-from deixis.evaluation.agreement.matching import best_matching
+from deixis.evaluation.agreement.boxes import best_matching
 from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all
 
 Values = npt.NDArray[np.float64]
@@ -31,7 +30,7 @@ MEASURES = ("muc", "b3", "ceaf_m", "ceaf_e")
 
 @dataclass(frozen=True)
 class PrecisionRecall:
-    """Precision, recall and their harmonic mean, in percent; 0 where there is nothing to divide by."""
+    """Precision, recall and F1, in percent; 0 if the denominator is 0."""
 
     precision: float
     recall: float
@@ -40,26 +39,25 @@ class PrecisionRecall:
 
 @dataclass(frozen=True)
 class ChainAgreement:
-    """How far two groupings of mentions agree, over all photos together.
+    """Agreement of two groupings of mentions over all photos.
 
     Attributes
     ----------
     muc
-        Links: of the links that hold the chains together, how many the other side has too. Blind to chains of a
-        single mention.
+        Fraction of the links of the chains that the other side has too. Ignores chains of one mention.
     b3
-        Mentions: for each, how much of its chain is in its chain on the other side.
+        Per mention: the fraction of its chain that is in its chain on the other side.
     ceaf_m, ceaf_e
-        Chains: the two sides' chains are matched one to one as well as possible, by the number of common mentions
-        (`ceaf_m`, φ3) or by its share of both chains' sizes (`ceaf_e`, φ4).
+        Best one-to-one matching of the chains, by the number of common mentions (`ceaf_m`, φ3) or by their fraction of
+        the sizes of both chains (`ceaf_e`, φ4).
     conll
         Mean F1 of MUC, B³ and CEAF_e.
     n, photos
-        Mentions on either side, and photos.
+        Number of mentions on either side, and of photos.
     key_only, response_only
-        Twinless mentions.
+        Number of twinless mentions.
     interval
-        Of `conll` and of each measure's F1, over photos.
+        The 95 % interval of `conll` and of the F1 of each measure, over photos.
     """
 
     muc: PrecisionRecall
@@ -84,22 +82,22 @@ class ChainAgreement:
 
 
 def chains_of(photo: Photo) -> list[set[tuple[int, int, int]]]:
-    """The chains of a photo as sets of mentions, each mention as caption, start and end.
+    """Return the chains of a photo as sets of mentions; a mention is (caption, start, end).
 
-    Mentions without a chain, which are not visual, are in none.
+    Mentions without a chain, which are not visual, are left out.
 
     Examples
     --------
     >>> from deixis.data.records import Caption, Mention
-    >>> said = [Caption.from_text("A dog.", (Mention(0, 5, "1"),)), Caption.from_text("It.", (Mention(0, 2, "1"),))]
-    >>> [sorted(chain) for chain in chains_of(Photo("7", tuple(said)))]
+    >>> captions = [Caption.from_text("A dog.", (Mention(0, 5, "1"),)), Caption.from_text("It.", (Mention(0, 2, "1"),))]
+    >>> [sorted(chain) for chain in chains_of(Photo("7", tuple(captions)))]
     [[(0, 0, 5), (1, 0, 2)]]
     """
     chains: dict[str, set[tuple[int, int, int]]] = {}
-    for place, caption in enumerate(photo.captions):
+    for index, caption in enumerate(photo.captions):
         for mention in caption.mentions:
             if mention.chain is not None:
-                chains.setdefault(mention.chain, set()).add((place, mention.start, mention.end))
+                chains.setdefault(mention.chain, set()).add((index, mention.start, mention.end))
     return list(chains.values())
 
 
@@ -111,9 +109,13 @@ def chain_agreement(
     Parameters
     ----------
     key, response
-        For each photo, its chains; no mention may be in two chains of one side.
+        The chains of each photo; no mention may be in two chains of one side.
     rounds, seed
-        Of the bootstrap over photos.
+        Number of samples and random seed of the bootstrap over photos.
+
+    Returns
+    -------
+    ChainAgreement
 
     Examples
     --------
@@ -122,12 +124,14 @@ def chain_agreement(
     (40, 50, 65)
     """
     if not key:
-        raise DeixisError("there is no photo whose chains could be compared")
+        raise DeixisError("key: no photos to compare")
     unshared = sorted(set(key) ^ set(response))
     if unshared:
         side = "response" if unshared[0] in key else "key"
-        raise DeixisError(f"photo {unshared[0]}: has no chains in the {side}; give it an empty list if it has none")
-    pairs = [(_checked(key[photo], photo, "key"), _checked(response[photo], photo, "response")) for photo in key]
+        raise DeixisError(f"photo {unshared[0]}: is missing in the {side}; pass an empty list if it has no chains")
+    pairs = [
+        (_check_chains(key[photo], photo, "key"), _check_chains(response[photo], photo, "response")) for photo in key
+    ]
     sums = np.array([_parts(ours, theirs) for ours, theirs in pairs])
     mentions = [(_all(ours), _all(theirs)) for ours, theirs in pairs]
     statistics = _statistics(sums)
@@ -147,7 +151,7 @@ def chain_agreement(
     )
 
 
-def _checked(chains: Chains, photo: str, side: str) -> list[frozenset[Hashable]]:
+def _check_chains(chains: Chains, photo: str, side: str) -> list[frozenset[Hashable]]:
     found = [frozenset(chain) for chain in chains]
     if not all(found):
         raise DeixisError(f"photo {photo}: a chain of the {side} has no mention")
@@ -180,14 +184,14 @@ def _parts(key: Sequence[frozenset[Hashable]], response: Sequence[frozenset[Hash
 
 
 def _links(common: Values, sizes: Values) -> float:
-    """MUC: the size of each chain less the number of parts that the other side cuts it into."""
+    """MUC: the size of each chain minus the number of parts that the other side splits it into."""
     cut = (common > 0).sum(axis=1)
     twinless = sizes - common.sum(axis=1)
     return float((sizes - cut - twinless).sum())
 
 
 def _scores(sums: Values) -> Values:
-    """(rounds, measures, 4) sums to (rounds, measures, 3) precision, recall and F1 in percent."""
+    """Precision, recall and F1 in percent, (rounds, measures, 3), from sums (rounds, measures, 4)."""
     precision = _divide(100 * sums[..., 0], sums[..., 1])
     recall = _divide(100 * sums[..., 2], sums[..., 3])
     return np.stack([precision, recall, _divide(2 * precision * recall, precision + recall)], axis=-1)
@@ -208,5 +212,5 @@ def _statistics(sums: Values) -> dict[str, Statistic]:
     def f1(measure: int) -> Statistic:
         return lambda counts: drawn(counts)[:, measure, 2]
 
-    found: dict[str, Statistic] = {f"{name}_f1": f1(place) for place, name in enumerate(MEASURES)}
+    found: dict[str, Statistic] = {f"{name}_f1": f1(index) for index, name in enumerate(MEASURES)}
     return {**found, "conll": lambda counts: _conll(drawn(counts))}

@@ -1,11 +1,11 @@
-"""Agreement on judgements: Cohen's κ, Fleiss' κ and Krippendorff's α for answers from a list.
+"""Agreement on judgements: Cohen's κ, Fleiss' κ and Krippendorff's α for categorical answers.
 
-Three ways of giving no category are three different things, and are never mixed up:
+Three cases without a category are distinguished:
 
-- *absent*: the annotator saw the item and said that there is nothing. That is an answer like any other;
-- *not answered*: the annotator saw the item and skipped it. No answer, but counted, because many of them tell of
-  a bad question;
-- *not shown*: the annotator never saw the item. It says nothing about anybody, and a record of it may be left out.
+- *absent*: the annotator saw the item and said that there is nothing. This is an answer like any other;
+- *not answered*: the annotator saw the item and skipped it. Not an answer, but counted, because many skips indicate a
+  bad question;
+- *not shown*: the annotator never saw the item. The record may be left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Coefficient = Callable[[Values], tuple[Values, Values, Values]]
 
 
 class NoCategory(Enum):
-    """What a judgement can be instead of a category."""
+    """The answers that are not a category."""
 
     ABSENT = "absent"
     NOT_ANSWERED = "not answered"
@@ -34,14 +34,14 @@ class NoCategory(Enum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one annotator said of one item.
+    """The answer of one annotator for one item.
 
     Attributes
     ----------
     photo, item, annotator
-        An item is what was asked about, within its photo.
+        The item is a question about the photo.
     answer
-        A category (any value that can be compared), or a member of `NoCategory`.
+        A category (any hashable value) or a member of `NoCategory`.
     """
 
     photo: str
@@ -52,23 +52,23 @@ class Judgement:
 
 @dataclass(frozen=True)
 class JudgementAgreement:
-    """How far annotators agree on judgements.
+    """Agreement of annotators on judgements.
 
     Attributes
     ----------
     coefficient
-        Agreement beyond chance: 0 is chance, 1 perfect. None where only one answer was ever given: nothing then
-        tells agreement from chance.
+        Agreement beyond chance: 0 is chance, 1 is perfect. None if all answers are the same, because agreement then
+        equals chance.
     observed, expected
-        Share of agreeing pairs of answers, in fact and by chance.
+        Fraction of agreeing pairs of answers, observed and by chance.
     n, photos
-        Items that entered, and the photos they belong to.
+        Number of compared items and of their photos.
     answers, absent, not_answered
-        Answers that entered, how many of them said *absent*, and how often a shown item was skipped.
+        Number of answers of these items, of *absent* among them, and of skipped items.
     left_out
-        Items with too few answers to be compared.
+        Number of items with too few answers to compare.
     interval
-        Of the coefficient, over photos; a drawing with one single answer counts as 1.
+        The 95 % interval of the coefficient over photos; a sample with a single distinct answer counts as 1.
     """
 
     protocol: str
@@ -93,23 +93,23 @@ class JudgementAgreement:
 def cohen_kappa(
     judgements: Sequence[Judgement], annotators: tuple[str, str], *, rounds: int = 1000, seed: int = 0
 ) -> JudgementAgreement:
-    """Cohen's κ of two annotators over the items that both answered.
+    """Compute Cohen's κ of two annotators over the items that both answered.
 
-    κ = (p_o − p_e) / (1 − p_e): p_o is the share of items with the same answer, p_e = Σ_k p_k · q_k the share
-    that two annotators with these habits would answer alike by chance.
+    κ = (p_o − p_e) / (1 − p_e): p_o is the fraction of items with the same answer, p_e = Σ_k p_k · q_k the fraction
+    expected by chance from the answer frequencies of the two annotators.
 
     Examples
     --------
-    >>> said = [("1", "ann", "yes"), ("1", "bob", "yes"), ("2", "ann", "no"), ("2", "bob", "no"),
-    ...         ("3", "ann", "yes"), ("3", "bob", "no"), ("4", "ann", "no"), ("4", "bob", NoCategory.NOT_ANSWERED)]
-    >>> found = cohen_kappa([Judgement(item, item, who, what) for item, who, what in said], ("ann", "bob"))
+    >>> answers = [("1", "ann", "yes"), ("1", "bob", "yes"), ("2", "ann", "no"), ("2", "bob", "no"),
+    ...            ("3", "ann", "yes"), ("3", "bob", "no"), ("4", "ann", "no"), ("4", "bob", NoCategory.NOT_ANSWERED)]
+    >>> found = cohen_kappa([Judgement(item, item, who, what) for item, who, what in answers], ("ann", "bob"))
     >>> round(found.coefficient, 2), found.n, found.not_answered
     (0.4, 3, 1)
     """
     first, second = annotators
     if first == second:
-        raise DeixisError(f"κ needs two annotators, and both are {first!r}")
-    table = _Table.of([each for each in judgements if each.annotator in annotators])
+        raise DeixisError(f"annotators: must be two different names, not {first!r} twice")
+    table = _Table.from_judgements([each for each in judgements if each.annotator in annotators])
     rows = [item for item in table.items if len(item.answers) == 2]
     codes = np.array([[item.answers[first], item.answers[second]] for item in rows], dtype=np.intp).reshape(-1, 2)
     size = len(table.categories)
@@ -127,21 +127,21 @@ def cohen_kappa(
 
 
 def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: int = 0) -> JudgementAgreement:
-    """Fleiss' κ of any number of annotators, not necessarily the same for every item.
+    """Compute Fleiss' κ of any number of annotators, not necessarily the same for every item.
 
     With n_ik answers k among the n_i answers of item i: P_i = Σ_k n_ik (n_ik − 1) / (n_i (n_i − 1)); p_o is the
-    mean of P_i over items; p_e = Σ_k p_k², where p_k is the share of answer k among all answers;
-    κ = (p_o − p_e) / (1 − p_e). Fleiss has the same n_i everywhere; here items with fewer than two answers are
-    left out and the others weigh the same.
+    mean of P_i over items; p_e = Σ_k p_k², where p_k is the fraction of answer k among all answers;
+    κ = (p_o − p_e) / (1 − p_e). Fleiss assumes equal n_i; here items with fewer than two answers are left out
+    and all others have the same weight.
 
     Examples
     --------
-    >>> said = [("1", "ann", "yes"), ("1", "bob", "yes"), ("1", "cy", "no"), ("2", "ann", "no"), ("2", "bob", "no")]
-    >>> found = fleiss_kappa([Judgement(item, item, who, what) for item, who, what in said])
+    >>> answers = [("1", "ann", "yes"), ("1", "bob", "yes"), ("1", "cy", "no"), ("2", "ann", "no"), ("2", "bob", "no")]
+    >>> found = fleiss_kappa([Judgement(item, item, who, what) for item, who, what in answers])
     >>> round(found.observed, 3), round(found.expected, 2), round(found.coefficient, 3)
     (0.667, 0.52, 0.306)
     """
-    table = _Table.of(judgements)
+    table = _Table.from_judgements(judgements)
     rows = [item for item in table.items if len(item.answers) >= 2]
     counts = table.counts(rows)
     answers = counts.sum(axis=1, keepdims=True)
@@ -158,20 +158,20 @@ def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: i
 
 
 def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: int = 0) -> JudgementAgreement:
-    """Krippendorff's α for categories without order.
+    """Compute Krippendorff's α for nominal categories.
 
-    α = 1 − D_o / D_e. Every ordered pair of answers of one item counts 1 / (n_i − 1), so that an item weighs as
-    many as it has answers; D_o is the share of unequal pairs. D_e is that share for pairs of all N answers,
-    drawn without putting back: 1 − Σ_k N_k (N_k − 1) / (N (N − 1)).
+    α = 1 − D_o / D_e. Every ordered pair of answers of one item counts 1 / (n_i − 1), so that the weight of an item is
+    its number of answers; D_o is the fraction of unequal pairs. D_e is that fraction for pairs of all N answers drawn
+    without replacement: 1 − Σ_k N_k (N_k − 1) / (N (N − 1)).
 
     Examples
     --------
-    >>> said = [("1", "ann", "yes"), ("1", "bob", "yes"), ("2", "ann", "no"), ("2", "bob", "yes")]
-    >>> found = krippendorff_alpha([Judgement(item, item, who, what) for item, who, what in said])
-    >>> found.coefficient  # one answer of four is no: D_o = D_e = 1/2
+    >>> answers = [("1", "ann", "yes"), ("1", "bob", "yes"), ("2", "ann", "no"), ("2", "bob", "yes")]
+    >>> found = krippendorff_alpha([Judgement(item, item, who, what) for item, who, what in answers])
+    >>> found.coefficient  # one of four answers is no: D_o = D_e = 1/2
     0.0
     """
-    table = _Table.of(judgements)
+    table = _Table.from_judgements(judgements)
     rows = [item for item in table.items if len(item.answers) >= 2]
     counts = table.counts(rows)
     agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (counts.sum(axis=1, keepdims=True) - 1)
@@ -200,14 +200,14 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Table:
-    """Who answered what, answers as numbers into `categories`; skipped and unseen items without an answer."""
+    """The answers by item and annotator, as indices into `categories`."""
 
     items: Sequence[_Item]
     categories: Sequence[Hashable]
     not_answered: int
 
     @classmethod
-    def of(cls, judgements: Sequence[Judgement]) -> _Table:
+    def from_judgements(cls, judgements: Sequence[Judgement]) -> _Table:
         items: dict[tuple[str, str], dict[str, int]] = {}
         categories: dict[Hashable, int] = {}
         seen = set()
@@ -220,7 +220,7 @@ class _Table:
             if each.answer is None or each.answer != each.answer:
                 raise DeixisError(
                     f"photo {each.photo}, item {each.item}: {each.annotator}'s answer is {each.answer}; "
-                    "say whether it is absent, not answered or not shown"
+                    "use a category or a member of NoCategory"
                 )
             answers = items.setdefault((each.photo, each.item), {})
             if each.answer is NoCategory.NOT_ANSWERED:
@@ -230,7 +230,7 @@ class _Table:
         return cls([_Item(photo, answers) for (photo, _), answers in items.items()], list(categories), skipped)
 
     def counts(self, rows: Sequence[_Item]) -> Values:
-        """(items, categories) how often each answer was given."""
+        """(items, categories) number of answers."""
         found = np.zeros((len(rows), len(self.categories)))
         for row, item in enumerate(rows):
             np.add.at(found[row], list(item.answers.values()), 1)
@@ -239,32 +239,32 @@ class _Table:
     def result(
         self, name: str, rows: Sequence[_Item], columns: Values, coefficient: Coefficient, rounds: int, seed: int
     ) -> JudgementAgreement:
-        """Add the items' columns up by photo, and turn sums into coefficients, once and for every drawing."""
+        """Sum the columns by photo, and compute the coefficient of the data and of every bootstrap sample."""
         if not rows:
             raise DeixisError("agreement needs an item that two annotators answered")
         photos = {photo: number for number, photo in enumerate(dict.fromkeys(item.photo for item in rows))}
         sums = np.zeros((len(photos), columns.shape[1]))
         np.add.at(sums, [photos[item.photo] for item in rows], columns)
         value, observed, expected = (float(found[0]) for found in coefficient(sums.sum(axis=0, keepdims=True)))
-        statistic: Statistic = _only_value(coefficient, sums)
+        statistic: Statistic = _coefficient_statistic(coefficient, sums)
         absent = self.categories.index(NoCategory.ABSENT) if NoCategory.ABSENT in self.categories else None
-        given = [answer for item in rows for answer in item.answers.values()]
+        answers = [answer for item in rows for answer in item.answers.values()]
         return JudgementAgreement(
             protocol=name,
-            coefficient=None if len(set(given)) == 1 else value,
+            coefficient=None if len(set(answers)) == 1 else value,
             observed=observed,
             expected=expected,
             n=len(rows),
             photos=len(photos),
-            answers=len(given),
-            absent=given.count(absent) if absent is not None else 0,
+            answers=len(answers),
+            absent=answers.count(absent) if absent is not None else 0,
             not_answered=self.not_answered,
             left_out=len(self.items) - len(rows),
             interval={"coefficient": bootstrap(statistic, len(photos), rounds=rounds, seed=seed)},
         )
 
 
-def _only_value(coefficient: Coefficient, sums: Values) -> Statistic:
+def _coefficient_statistic(coefficient: Coefficient, sums: Values) -> Statistic:
     def statistic(counts: Counts) -> Values:
         return coefficient(counts @ sums)[0]
 

@@ -1,7 +1,7 @@
 """Scores of captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty, diversity and perplexity, without Java.
 
-Captions of photos come in as text, or log-probabilities of words as numbers; frozen scores with intervals go out. The
-numbers are those of COCO's caption evaluation (`docs/evaluation/captions.md` says how closely).
+The scores are those of COCO's caption evaluation, with bootstrap intervals; `docs/reference/evaluation/captions.md`
+compares them.
 """
 
 from deixis.evaluation.captions.perplexity import PerplexityScores, perplexity_scores

@@ -1,26 +1,44 @@
-"""Every way in which METEOR could match words and phrases of a candidate with those of a reference.
+"""METEOR's matches: which words and phrases of a candidate can match which of a reference.
 
-A *unit* is a word or a phrase that the paraphrase table has; a *piece* is a unit at a place in a sentence. Which units
-match which is worked out once for all captions; the pieces of each candidate are then looked up against those of its
-references. A *pair* is one reference with the candidate of its photo.
+Four modules find matches: equal words, words of one stem, words that share a WordNet sense, and paraphrases from a
+table. `meteor_alignment` chooses among them.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
-from collections.abc import Hashable, Iterable
+import zlib
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
-from deixis.evaluation.captions.arrays import BoolArray, IntArray, Numbering, counted, distinct, is_new, order_by, runs
-from deixis.evaluation.captions.meteor_words import PhraseTable, paraphrases, senses, stem
+from deixis.errors import DatasetError
+from deixis.evaluation.captions.ngrams import (
+    BoolArray,
+    IntArray,
+    Numbering,
+    count_distinct,
+    distinct,
+    expand_runs,
+    is_new,
+    order_by,
+)
+from deixis.language.words import DATA_DIR, senses, stem
+
+SHIPPED_PARAPHRASES = DATA_DIR / "meteor-paraphrases-en.gz"
+"""The paraphrase table of the package: 66,846 of the 5,274,084 pairs in Meteor's `paraphrase-en.gz`."""
 
 EXACT, STEM, SYNONYM, PARAPHRASE = range(4)
 
-_LOOKUPS_AT_ONCE = 1 << 18
-_MARK_BITS = 22
+Phrase = tuple[str, ...]
+
+_LOOKUPS_PER_BATCH = 1 << 18
+_HASH_BITS = 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +56,16 @@ class Sentences:
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """Possible matches, by pair, then by their start in the reference, then by module.
+    """Possible matches, sorted by pair, then by start in the reference, then by module.
 
     Attributes
     ----------
     pair
-        The number of the reference.
+        Index of the reference.
     start, length
-        Where the match is in the reference.
+        First word and number of words in the reference.
     at, span
-        Where it begins in the candidate, and how many words it has there.
+        First word and number of words in the candidate.
     module
         `EXACT`, `STEM`, `SYNONYM` or `PARAPHRASE`.
     """
@@ -63,15 +81,15 @@ class Matches:
         return len(self.pair)
 
     def where(self, rows: BoolArray | IntArray) -> Matches:
-        """Some of them, in the order given."""
+        """Select rows by mask or by index."""
         return Matches(
             self.pair[rows], self.start[rows], self.length[rows], self.at[rows], self.span[rows], self.module[rows]
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Pieces:
-    """Units at their places, by sentence."""
+class _Occurrences:
+    """Occurrences of units (words and phrases) in sentences, sorted by sentence."""
 
     sentence: IntArray
     start: IntArray
@@ -91,29 +109,29 @@ def find_matches(
     Parameters
     ----------
     candidates, references, ids
-        Sentences, and the words whose numbers they hold.
+        Sentences, and the numbers of their words.
     candidate_of
-        For each reference, the number of its candidate; ascending.
+        Index of the candidate of each reference, ascending.
     table
-        The paraphrases, in Meteor's format; None leaves that module out.
+        Paraphrases in Meteor's format; None leaves out the paraphrase module.
     """
-    phrases = _Phrases(PhraseTable.of([]) if table is None else paraphrases(table, ids), ids)
+    phrases = _Phrases(PhraseTable.from_pairs([]) if table is None else read_paraphrases(table, ids), ids)
     relations = _Relations(_related_words(ids) | {PARAPHRASE: phrases.related}, phrases.n_units)
-    matches = _looked_up(phrases.pieces(candidates), phrases.pieces(references), candidate_of, relations)
+    matches = _look_up(phrases.occurrences(candidates), phrases.occurrences(references), candidate_of, relations)
     order = order_by(matches.pair, matches.start, matches.module, matches.length, matches.at)
     return _exact_only_where_equal(matches.where(order), candidates.lengths[candidate_of], references.lengths)
 
 
 class _Phrases:
-    """The phrases of a table whose words all occur, as a tree of their words, to find them in sentences.
+    """The phrases of a table whose words all occur, stored as a prefix tree to find them in sentences.
 
     Attributes
     ----------
     n_units
-        The number of units: all words, then the phrases of several words.
+        Number of units: all words, then the phrases of several words.
     related
-        The units of each pair of paraphrases, in both directions. Meteor matches twice where the table has both
-        directions already, and so do these.
+        The units of each pair of paraphrases, in both directions. As in Meteor, a pair that the table lists in both
+        directions matches twice.
     """
 
     def __init__(self, table: PhraseTable, ids: Numbering) -> None:
@@ -126,142 +144,213 @@ class _Phrases:
         self.n_units = len(ids) + int(several.sum())
         self.related = np.concatenate([pairs, pairs[:, ::-1]])
         self._n_words = len(ids)
-        self._levels = self._grown(phrases[several], units[several])
+        self._levels = self._prefix_levels(phrases[several], units[several])
 
-    def _grown(self, phrases: IntArray, units: IntArray) -> list[tuple[IntArray, IntArray]]:
-        """For each length from two words: the sorted codes of all beginnings, and the unit of each or -1.
+    def _prefix_levels(self, phrases: IntArray, units: IntArray) -> list[tuple[IntArray, IntArray]]:
+        """For each length from two words: the sorted codes of all prefixes, and the unit of each prefix or -1.
 
-        The code of a beginning is made of the number of the shorter beginning and the next word's id.
+        The code of a prefix combines the number of the prefix that is one word shorter with the last word's id.
         """
         levels = []
         lengths = (phrases >= 0).sum(axis=1)
-        place = phrases[:, 0]
+        prefix = phrases[:, 0]
         for n in range(2, lengths.max(initial=1) + 1):
-            goes_on = lengths >= n
-            phrases, units, lengths = phrases[goes_on], units[goes_on], lengths[goes_on]
-            codes = place[goes_on] * self._n_words + phrases[:, n - 1]
+            longer = lengths >= n
+            phrases, units, lengths = phrases[longer], units[longer], lengths[longer]
+            codes = prefix[longer] * self._n_words + phrases[:, n - 1]
             level = distinct(codes)
-            place = np.searchsorted(level, codes)
+            prefix = np.searchsorted(level, codes)
             unit_of = np.full(len(level), -1)
-            unit_of[place[lengths == n]] = units[lengths == n]
+            unit_of[prefix[lengths == n]] = units[lengths == n]
             levels.append((level, unit_of))
         return levels
 
-    def pieces(self, sentences: Sentences) -> _Pieces:
-        """All words, and all phrases of the table, that sentences have."""
+    def occurrences(self, sentences: Sentences) -> _Occurrences:
+        """Find all words of the sentences and all phrases of the table in them."""
         sentence = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
         start = np.arange(len(sentences.words))
         end = sentences.begins[1:][sentence]
         found = [(start, np.full(len(start), 1), sentences.words)]
-        place = sentences.words
+        prefix = sentences.words
         for n, (level, units) in enumerate(self._levels, start=2):
             stays = start + n <= end[start]
-            start, place = start[stays], place[stays]
-            code = place * self._n_words + sentences.words[start + n - 1]
-            place = np.minimum(np.searchsorted(level, code), len(level) - 1)
-            known = level[place] == code
-            start, place = start[known], place[known]
-            whole = units[place] >= 0
-            found.append((start[whole], np.full(whole.sum(), n), units[place[whole]]))
+            start, prefix = start[stays], prefix[stays]
+            code = prefix * self._n_words + sentences.words[start + n - 1]
+            prefix = np.minimum(np.searchsorted(level, code), len(level) - 1)
+            known = level[prefix] == code
+            start, prefix = start[known], prefix[known]
+            complete = units[prefix] >= 0
+            found.append((start[complete], np.full(complete.sum(), n), units[prefix[complete]]))
         start, length, unit = (np.concatenate(columns) for columns in zip(*found, strict=True))
         order = np.argsort(start, kind="stable")
         start, length, unit = start[order], length[order], unit[order]
-        return _Pieces(sentence[start], start - sentences.begins[sentence[start]], length, unit)
+        return _Occurrences(sentence[start], start - sentences.begins[sentence[start]], length, unit)
 
 
 class _Relations:
-    """Which unit of a reference matches which unit of a candidate, and by which module."""
+    """Lookup table: which unit of a reference matches which unit of a candidate, and by which module."""
 
     def __init__(self, related: dict[int, IntArray], n_units: int) -> None:
         units = np.concatenate(list(related.values()))
         codes = units[:, 0] * n_units + units[:, 1]
         module = np.repeat(list(related), [len(each) for each in related.values()])
         self._module = module[order_by(codes, module)]
-        self._codes, self._count = counted(codes)
+        self._codes, self._count = count_distinct(codes)
         self._first = np.cumsum(self._count) - self._count
         self._n_units = n_units
-        # Most units match nothing on the other side; a table of random marks says so at once for nearly all.
-        self.marks = np.random.default_rng(0).integers(0, 1 << _MARK_BITS, size=(2, n_units), dtype=np.uint32)
-        self.perhaps = np.zeros(1 << _MARK_BITS, dtype=bool)
-        self.perhaps[self.marks[0, units[:, 0]] ^ self.marks[1, units[:, 1]]] = True
+        # Most pairs of units do not match; a table indexed by random hashes rules out nearly all of them quickly.
+        self.hashes = np.random.default_rng(0).integers(0, 1 << _HASH_BITS, size=(2, n_units), dtype=np.uint32)
+        self.may_match = np.zeros(1 << _HASH_BITS, dtype=bool)
+        self.may_match[self.hashes[0, units[:, 0]] ^ self.hashes[1, units[:, 1]]] = True
 
     def lookup(self, reference: IntArray, candidate: IntArray) -> tuple[IntArray, IntArray]:
-        """Find the matching ones among pairs of units: their places, and the module of each; a place may recur."""
+        """Return the indices of the matching pairs of units and their modules; a pair may match by several modules."""
         codes = reference * self._n_units + candidate
         found = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        places = np.flatnonzero(self._codes[found] == codes)
-        count = self._count[found[places]]
-        return np.repeat(places, count), self._module[runs(self._first[found[places]], count)]
+        matching = np.flatnonzero(self._codes[found] == codes)
+        count = self._count[found[matching]]
+        return np.repeat(matching, count), self._module[expand_runs(self._first[found[matching]], count)]
 
 
 def _related_words(ids: Numbering) -> dict[int, IntArray]:
-    """Equal words, words of one stem, and words with a sense in common, by module."""
+    """Pairs of equal words, of words of one stem, and of words that share a sense, by module."""
     senses_of = [senses(word) for word in ids]
     numbers = np.arange(len(ids))
     return {
         EXACT: np.stack([numbers, numbers], axis=1),
-        STEM: _sharing(numbers, [stem(word) for word in ids]),
-        SYNONYM: _sharing(np.repeat(numbers, [len(each) for each in senses_of]), chain.from_iterable(senses_of)),
+        STEM: _group_pairs(numbers, [stem(word) for word in ids]),
+        SYNONYM: _group_pairs(np.repeat(numbers, [len(each) for each in senses_of]), chain.from_iterable(senses_of)),
     }
 
 
-def _sharing(members: IntArray, groups: Iterable[Hashable]) -> IntArray:
-    """All ordered pairs of different members that are in the same group, each pair once."""
-    number_of: dict[Hashable, int] = {}
-    group = np.array([number_of.setdefault(each, len(number_of)) for each in groups], dtype=np.int64)
+def _group_pairs(members: IntArray, groups: Iterable[Hashable]) -> IntArray:
+    """All ordered pairs of different members of the same group, each pair once."""
+    numbers: dict[Hashable, int] = {}
+    group = np.array([numbers.setdefault(each, len(numbers)) for each in groups], dtype=np.int64)
     order = order_by(group)
     group, members = group[order], members[order]
     size = np.bincount(group, minlength=1)
     first = np.cumsum(size) - size
-    one, other = np.repeat(members, size[group]), members[runs(first[group], size[group])]
+    one, other = np.repeat(members, size[group]), members[expand_runs(first[group], size[group])]
     base = len(members) + 1
     codes = distinct(one[one != other] * base + other[one != other])
     return np.stack(np.divmod(codes, base), axis=1)
 
 
-def _looked_up(candidates: _Pieces, references: _Pieces, candidate_of: IntArray, relations: _Relations) -> Matches:
-    """Hold the pieces of each reference against those of its candidate, some pairs at a time.
+def _look_up(
+    candidates: _Occurrences, references: _Occurrences, candidate_of: IntArray, relations: _Relations
+) -> Matches:
+    """Compare the units of each reference with those of its candidate, in batches.
 
-    What several references of a photo have in common is looked up once.
+    A unit that several references of a photo share is looked up once.
     """
-    first_piece = np.searchsorted(candidates.sentence, np.arange(int(candidate_of[-1]) + 2))
+    first_occurrence = np.searchsorted(candidates.sentence, np.arange(int(candidate_of[-1]) + 2))
     order = order_by(candidate_of[references.sentence], references.unit)
     once = np.flatnonzero(is_new(candidate_of[references.sentence[order]], references.unit[order]))
     times = np.diff(once, append=len(order))
     candidate, unit = candidate_of[references.sentence[order[once]]], references.unit[order[once]]
-    begin, number = first_piece[candidate], first_piece[candidate + 1] - first_piece[candidate]
+    begin, number = first_occurrence[candidate], first_occurrence[candidate + 1] - first_occurrence[candidate]
     upto = np.cumsum(number)
-    marks = relations.marks[0, unit], relations.marks[1, candidates.unit]
+    hashes = relations.hashes[0, unit], relations.hashes[1, candidates.unit]
     nothing = np.zeros(0, dtype=np.int64)
     found = [(nothing, nothing, nothing)]
     done = 0
     while done < len(number):
         before = upto[done] - number[done]
-        stop = max(done + 1, int(np.searchsorted(upto, before + _LOOKUPS_AT_ONCE, side="right")))
-        of_candidate = runs(begin[done:stop], number[done:stop])
-        mark = np.repeat(marks[0][done:stop], number[done:stop]) ^ marks[1][of_candidate]
-        perhaps = np.flatnonzero(relations.perhaps[mark])
-        asked = np.searchsorted(upto, before + perhaps, side="right")
-        of_candidate = of_candidate[perhaps]
-        places, module = relations.lookup(unit[asked], candidates.unit[of_candidate])
-        found.append((asked[places], of_candidate[places], module))
+        stop = max(done + 1, int(np.searchsorted(upto, before + _LOOKUPS_PER_BATCH, side="right")))
+        of_candidate = expand_runs(begin[done:stop], number[done:stop])
+        hashed = np.repeat(hashes[0][done:stop], number[done:stop]) ^ hashes[1][of_candidate]
+        possible = np.flatnonzero(relations.may_match[hashed])
+        looked_up = np.searchsorted(upto, before + possible, side="right")
+        of_candidate = of_candidate[possible]
+        matching, module = relations.lookup(unit[looked_up], candidates.unit[of_candidate])
+        found.append((looked_up[matching], of_candidate[matching], module))
         done = stop
-    asked, of_candidate, module = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    of_reference = order[runs(once[asked], times[asked])]
-    of_candidate = np.repeat(of_candidate, times[asked])
+    looked_up, of_candidate, module = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    of_reference = order[expand_runs(once[looked_up], times[looked_up])]
+    of_candidate = np.repeat(of_candidate, times[looked_up])
     return Matches(
         references.sentence[of_reference],
         references.start[of_reference],
         references.length[of_reference],
         candidates.start[of_candidate],
         candidates.length[of_candidate],
-        np.repeat(module, times[asked]),
+        np.repeat(module, times[looked_up]),
     )
 
 
 def _exact_only_where_equal(matches: Matches, candidate_lengths: IntArray, reference_lengths: IntArray) -> Matches:
-    """Leave only exact matches where reference and candidate are the same sentence."""
+    """Keep only exact matches where reference and candidate are the same sentence."""
     in_place = (matches.module == EXACT) & (matches.start == matches.at)
     right = np.bincount(matches.pair[in_place], minlength=len(reference_lengths))
     equal = (right == reference_lengths) & (right == candidate_lengths)
     return matches.where(~equal[matches.pair] | (matches.module == EXACT))
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseTable:
+    """Pairs of paraphrases as arrays of word numbers.
+
+    Attributes
+    ----------
+    ids
+        The number of each word.
+    phrases
+        Word numbers, one row per phrase, padded with -1.
+    pairs
+        The two phrase numbers of each pair.
+    """
+
+    ids: dict[str, int]
+    phrases: IntArray
+    pairs: IntArray
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple[Phrase, Phrase]]) -> PhraseTable:
+        """Number the words and phrases of some pairs."""
+        numbers: dict[Phrase, int] = {}
+        flat = [numbers.setdefault(phrase, len(numbers)) for phrase in chain.from_iterable(pairs)]
+        ids: dict[str, int] = {}
+        words = np.array([ids.setdefault(word, len(ids)) for phrase in numbers for word in phrase], dtype=np.int64)
+        lengths = np.array([len(phrase) for phrase in numbers], dtype=np.int64)
+        phrases = np.full((len(numbers), lengths.max(initial=1)), -1)
+        phrases[np.arange(phrases.shape[1]) < lengths[:, None]] = words
+        return cls(ids, phrases, np.array(flat, dtype=np.int64).reshape(-1, 2))
+
+
+def read_paraphrases(path: str | os.PathLike[str], vocabulary: Collection[str]) -> PhraseTable:
+    """Read a paraphrase table in Meteor's format: gzipped text with three lines per pair.
+
+    The lines are a probability, which Meteor does not use, and the two phrases. The shipped table is returned in full.
+    From any other table only the pairs are kept whose words are all in the vocabulary.
+
+    Examples
+    --------
+    >>> table = read_paraphrases(SHIPPED_PARAPHRASES, {"a", "dog"})
+    >>> len(table.pairs), "woman" in table.ids
+    (66846, True)
+    """
+    if Path(path) == SHIPPED_PARAPHRASES:
+        return _shipped_table()
+    known = set(vocabulary)
+    return PhraseTable.from_pairs(
+        pair for pair in _read_pairs(Path(path)) if known.issuperset(chain.from_iterable(pair))
+    )
+
+
+@cache
+def _shipped_table() -> PhraseTable:
+    return PhraseTable.from_pairs(_read_pairs(SHIPPED_PARAPHRASES))
+
+
+def _read_pairs(path: Path) -> Iterator[tuple[Phrase, Phrase]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for number, _ in enumerate(lines):
+                pair = tuple(next(lines, "").split()), tuple(next(lines, "").split())
+                if not all(pair):
+                    raise DatasetError(f"{path}: pair {number + 1} is incomplete (expected three lines per pair)")
+                yield pair
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "not a gzipped table of paraphrases"
+        raise DatasetError(f"{path}: {reason}") from error

@@ -1,13 +1,12 @@
-r"""Perplexity, base 2, from the log-probabilities that a model gave to the words of given sentences.
+r"""Perplexity, base 2, from the log probabilities of the words of sentences.
 
-For a sentence of :math:`L` words with the end sign counted as one of them (eq. 5 of m-RNN):
+For a sentence of :math:`L` words, including the end token (eq. 5 of m-RNN):
 
 .. math:: \log_2 \mathrm{PPL} = -\frac{1}{L} \sum_{n=1}^{L} \log_2 P(w_n | w_{1:n-1}, I)
 
-and for a set of sentences the sum runs over all their words, so that long sentences count more (the mean of eq. 6):
-:math:`2^{-\sum \log_2 P / \sum L}`. Words that the model does not know are scored as its unknown word; `oov` is the
-percentage of the words (end signs not counted) that they are. Of two models the one with more unknown words has an
-easier task, so perplexities compare only at the same vocabulary.
+For a set of sentences the sum runs over all their words, so that long sentences count more (the mean of eq. 6):
+:math:`2^{-\sum \log_2 P / \sum L}`. Out-of-vocabulary words are scored as the unknown word; `oov` is their percentage
+(end tokens not counted). More unknown words make the task easier, so compare perplexities only at the same vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.arrays import FloatArray, IntArray, summed
+from deixis.evaluation.captions.ngrams import FloatArray, IntArray, sum_by_group
 from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, ratio_of
 
 
@@ -31,15 +30,15 @@ class PerplexityScores:
     Attributes
     ----------
     perplexity
-        Of all words and end signs together.
+        Perplexity over all words and end tokens.
     oov
-        Unknown words in percent of all words; None where the model's vocabulary was not told.
+        Percentage of unknown words; None if `unknown` was not passed.
     per_sentence
         The perplexity of each sentence.
     words
-        The number of words and end signs.
+        Number of words and end tokens.
     n
-        The number of photos, the units that intervals draw.
+        Number of photos, the units of the bootstrap.
     """
 
     perplexity: float
@@ -52,11 +51,11 @@ class PerplexityScores:
 
     @cached_property
     def interval(self) -> dict[str, Interval]:
-        """The 95 % bootstrap interval of each score, worked out when first asked for."""
+        """The 95 % bootstrap interval of each score, computed on first use."""
         return bootstrap_all(self.statistics, self.n)
 
     def as_json(self) -> dict[str, str | int | float | dict[str, list[float]] | None]:
-        """Everything but the sentences' own values, as plain JSON."""
+        """Scores as plain JSON, without the values of single sentences."""
         return {
             "protocol": self.protocol,
             "n": self.n,
@@ -74,18 +73,18 @@ def perplexity_scores(
     photos: Sequence[Hashable] | None = None,
     base: float = np.e,
 ) -> PerplexityScores:
-    """Perplexity from the log-probability of every word.
+    """Compute perplexity from the log probability of every word.
 
     Parameters
     ----------
     log_probabilities
-        For each sentence one number per word and a last one for the end sign.
+        For each sentence, one number per word and a last one for the end token.
     unknown
-        For each sentence, how many of its words the model does not know.
+        For each sentence, the number of out-of-vocabulary words.
     photos
-        For each sentence, its photo: the units that intervals draw. Without it each sentence is one.
+        For each sentence, its photo: the units of the bootstrap. By default each sentence is a unit.
     base
-        Of the logarithms given.
+        Base of the logarithms.
 
     Examples
     --------
@@ -94,18 +93,20 @@ def perplexity_scores(
     (4.0, 33.3, [4.0, 4.0])
     """
     if len(log_probabilities) == 0:
-        raise DatasetError("perplexity: there is no sentence")
-    arrays = [_checked(number, values) for number, values in enumerate(log_probabilities)]
+        raise DatasetError("perplexity: no sentences")
+    arrays = [_check_log_probabilities(number, values) for number, values in enumerate(log_probabilities)]
     lengths = np.array([len(values) for values in arrays])
     bits = -np.array([values.sum() for values in arrays]) * np.log2(base)
     units = _units(photos, len(arrays))
     n_units = int(units.max()) + 1
     statistics: dict[str, Statistic] = {
-        "perplexity": _two_to_the(ratio_of(summed(units, bits, n_units), summed(units, lengths, n_units)))
+        "perplexity": _power_of_two(ratio_of(sum_by_group(units, bits, n_units), sum_by_group(units, lengths, n_units)))
     }
     if unknown is not None:
-        missing = _counts_of_unknown(unknown, lengths)
-        statistics["oov"] = ratio_of(100 * summed(units, missing, n_units), summed(units, lengths - 1, n_units))
+        missing = _check_unknown(unknown, lengths)
+        statistics["oov"] = ratio_of(
+            100 * sum_by_group(units, missing, n_units), sum_by_group(units, lengths - 1, n_units)
+        )
     values = {name: float(statistic(np.ones((1, n_units)))[0]) for name, statistic in statistics.items()}
     return PerplexityScores(
         perplexity=values["perplexity"],
@@ -117,21 +118,21 @@ def perplexity_scores(
     )
 
 
-def _checked(number: int, values: npt.ArrayLike) -> FloatArray:
+def _check_log_probabilities(number: int, values: npt.ArrayLike) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) == 0:
         raise DatasetError(
-            f"perplexity: sentence {number} (from 0) needs one log-probability per word and the end sign"
+            f"perplexity: sentence {number} (from 0) needs one log probability per word and one for the end token"
         )
     wrong = np.flatnonzero(~np.isfinite(array) | (array > 0))
     if len(wrong):
         raise DatasetError(
-            f"perplexity: sentence {number}, word {wrong[0]} (from 0): {array[wrong[0]]} is no log-probability"
+            f"perplexity: sentence {number}, word {wrong[0]} (from 0): {array[wrong[0]]} is not a log probability"
         )
     return array
 
 
-def _counts_of_unknown(unknown: Sequence[int], lengths: IntArray) -> IntArray:
+def _check_unknown(unknown: Sequence[int], lengths: IntArray) -> IntArray:
     counts = np.asarray(unknown, dtype=np.int64)
     if counts.shape != lengths.shape:
         raise DatasetError(f"perplexity: {len(lengths)} sentences but {counts.size} counts of unknown words")
@@ -148,11 +149,11 @@ def _units(photos: Sequence[Hashable] | None, n_sentences: int) -> IntArray:
         return np.arange(n_sentences)
     if len(photos) != n_sentences:
         raise DatasetError(f"perplexity: {n_sentences} sentences but {len(photos)} photos")
-    number_of: dict[Hashable, int] = {}
-    return np.array([number_of.setdefault(photo, len(number_of)) for photo in photos], dtype=np.int64)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(photo, len(numbers)) for photo in photos], dtype=np.int64)
 
 
-def _two_to_the(exponent: Statistic) -> Statistic:
+def _power_of_two(exponent: Statistic) -> Statistic:
     def statistic(counts: Counts) -> FloatArray:
         return np.exp2(exponent(counts))
 

@@ -1,4 +1,4 @@
-"""All caption scores of one set of candidates, their intervals, and two systems compared."""
+"""All caption scores of a set of candidates with bootstrap intervals, and the comparison of two systems."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from functools import cached_property
 import numpy as np
 
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.arrays import FloatArray
-from deixis.evaluation.captions.bleu import bleu_from, bleu_statistics
-from deixis.evaluation.captions.cider import cider
-from deixis.evaluation.captions.coded import LONGEST, CaptionSet, caption_set
 from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
-from deixis.evaluation.captions.meteor_words import SHIPPED_PARAPHRASES
-from deixis.evaluation.captions.novelty import Diversity, distinct_sentences, distinct_share, novel_sentences
-from deixis.evaluation.captions.rouge import rouge_l
+from deixis.evaluation.captions.meteor_matches import SHIPPED_PARAPHRASES
+from deixis.evaluation.captions.metrics import (
+    Diversity,
+    bleu_from,
+    bleu_statistics,
+    cider,
+    distinct_sentences,
+    distinct_share,
+    novel_sentences,
+    rouge_l,
+)
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, FloatArray, caption_set
 from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, mean_of
 from deixis.tokens import TOKENIZER_VERSION
 
@@ -28,33 +33,33 @@ JsonValue = str | int | float | dict[str, list[float]] | None
 
 @dataclass(frozen=True, eq=False)
 class CaptionScores:
-    """The scores of one set of candidate captions, in percent.
+    """Scores of a set of candidate captions, in percent.
 
     Attributes
     ----------
     bleu1, bleu2, bleu3, bleu4
         Corpus BLEU with the closest reference length.
     cider, cider_d
-        CIDEr and CIDEr-D times 100. What COCO's evaluation and published tables call CIDEr is `cider_d`.
+        CIDEr and CIDEr-D times 100. COCO's evaluation and published tables call `cider_d` CIDEr.
     rouge_l, meteor
         ROUGE-L and METEOR 1.5.
     novel
-        Candidates that are no training caption; None where no training captions were given.
+        Candidates that are not a training caption; None if `training` was not passed.
     distinct_1, distinct_2
-        Distinct words, and distinct bigrams, of all candidates over all of them.
+        Distinct words and distinct bigrams over all words and bigrams of the candidates.
     distinct_sentences
-        How many different sentences the candidates are: a number, not a percentage.
+        Number of different candidate sentences (not a percentage).
     n
-        The number of photos, the units that intervals draw.
+        Number of photos, the units of the bootstrap.
     protocol, ties
-        What was counted, and what decides between equals, in words.
+        Description of the protocol and of the tie rules.
     per_photo
-        By score, the value of each photo: for BLEU and METEOR that of the photo alone, whose mean is not the score.
+        The values of each score per photo. For BLEU and METEOR their mean is not the score.
     statistics
-        By score, the score as a statistic over photos, for `deixis.evaluation.intervals`. The document frequencies of
-        CIDEr stay those of the whole set. Diversity draws what each photo adds to it (`captions.novelty` says why).
+        Each score as a statistic over photos, for `deixis.evaluation.intervals`. Bootstrap samples keep the document
+        frequencies of the full set in CIDEr; diversity uses jackknife pseudo-values (see `metrics.Diversity`).
     captions
-        What was scored, in words.
+        The tokenized captions.
     """
 
     bleu1: float
@@ -78,16 +83,16 @@ class CaptionScores:
 
     @property
     def photos(self) -> tuple[str, ...]:
-        """The ids of the photos, in the order of `per_photo`."""
+        """Photo ids, in the order of `per_photo`."""
         return self.captions.photos
 
     @cached_property
     def interval(self) -> dict[str, Interval]:
-        """The 95 % bootstrap interval of each score that has one, worked out when first asked for."""
+        """The 95 % bootstrap interval of each score, computed on first use."""
         return bootstrap_all(self.statistics, self.n)
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Everything but the photos' own values, as plain JSON."""
+        """Scores as plain JSON, without the values of single photos."""
         plain = [each.name for each in fields(self) if each.repr]
         document: dict[str, JsonValue] = {name: getattr(self, name) for name in plain}
         document["interval"] = {name: [each.low, each.high] for name, each in self.interval.items()}
@@ -101,19 +106,23 @@ def caption_scores(
     training: Iterable[str] | None = None,
     paraphrases: str | os.PathLike[str] | None = SHIPPED_PARAPHRASES,
 ) -> CaptionScores:
-    """Score one caption for each photo against its references, as COCO's caption evaluation does, without Java.
+    """Score one caption per photo against its references, as COCO's caption evaluation does, without Java.
 
     Parameters
     ----------
     candidates
-        From photo ids to the captions that are judged. An empty caption is right about nothing.
+        Generated captions by photo id. An empty caption scores 0.
     references
-        From the same photo ids to one or more sentences of people.
+        Reference captions by photo id, one or more per photo.
     training
-        The captions that the captioner learned from, for `novel`.
+        The captions the captioner was trained on, for `novel`.
     paraphrases
-        METEOR's table of paraphrases; None leaves its paraphrase module out. Meteor's own whole table,
-        `paraphrase-en.gz`, is taken too, and read in about half a minute.
+        METEOR's paraphrase table; None leaves out the paraphrase module. Meteor's own `paraphrase-en.gz` works too and
+        takes about half a minute to read.
+
+    Returns
+    -------
+    CaptionScores
 
     Examples
     --------
@@ -128,11 +137,11 @@ def caption_scores(
     captions = caption_set(candidates, references)
     sums: dict[str, tuple[FloatArray, Callable[[FloatArray], FloatArray]]] = {}
     bleu = bleu_statistics(captions)
-    for k in range(LONGEST):
-        sums[f"bleu{k + 1}"] = bleu, _bleu_of(k)
+    for k in range(MAX_NGRAM):
+        sums[f"bleu{k + 1}"] = bleu, _bleu_order(k)
     sums["meteor"] = meteor_statistics(captions, paraphrases=paraphrases), meteor_from
     per_photo: dict[str, FloatArray] = {name: 100 * score(added) for name, (added, score) in sums.items()}
-    statistics: dict[str, Statistic] = {name: _of_sums(added, score) for name, (added, score) in sums.items()}
+    statistics: dict[str, Statistic] = {name: _score_of_sums(added, score) for name, (added, score) in sums.items()}
 
     means = cider(captions)._asdict() | {"rouge_l": rouge_l(captions)}
     if training is not None:
@@ -140,7 +149,7 @@ def caption_scores(
     per_photo |= {name: 100 * values for name, values in means.items()}
     statistics |= {name: mean_of(per_photo[name]) for name in means}
 
-    diversity = {f"distinct_{n}": _in_percent(distinct_share(captions, n)) for n in (1, 2)}
+    diversity = {f"distinct_{n}": _to_percent(distinct_share(captions, n)) for n in (1, 2)}
     diversity["distinct_sentences"] = distinct_sentences(captions)
     statistics |= {name: each.statistic for name, each in diversity.items()}
 
@@ -161,7 +170,7 @@ def caption_scores(
 
 
 def compare_captions(a: CaptionScores, b: CaptionScores, *, rounds: int = 10_000) -> dict[str, Comparison]:
-    """Compare two systems that captioned the same photos, score by score, by the paired bootstrap: a less b.
+    """Compare two systems on the same photos by the paired bootstrap: the difference a - b of each score.
 
     Examples
     --------
@@ -172,22 +181,22 @@ def compare_captions(a: CaptionScores, b: CaptionScores, *, rounds: int = 10_000
     50.0
     """
     if a.photos != b.photos or a.captions.references != b.captions.references:
-        raise DatasetError("only captions of the same photos, scored against the same references, can be compared")
+        raise DatasetError("cannot compare: the two systems must be scored on the same photos and references")
     if a.protocol != b.protocol:
-        raise DatasetError(f"the two were not scored alike: {a.protocol!r} and {b.protocol!r}")
+        raise DatasetError(f"cannot compare scores of different protocols: {a.protocol!r} and {b.protocol!r}")
     return compare_all(a.statistics, b.statistics, a.n, rounds=rounds)
 
 
-def _in_percent(share: Diversity) -> Diversity:
+def _to_percent(share: Diversity) -> Diversity:
     return Diversity(100 * share.value, 100 * share.without)
 
 
-def _bleu_of(k: int) -> Callable[[FloatArray], FloatArray]:
+def _bleu_order(k: int) -> Callable[[FloatArray], FloatArray]:
     return lambda added: bleu_from(added)[..., k]
 
 
-def _of_sums(parts: FloatArray, score: Callable[[FloatArray], FloatArray]) -> Statistic:
-    """A score, in percent, of sums over photos."""
+def _score_of_sums(parts: FloatArray, score: Callable[[FloatArray], FloatArray]) -> Statistic:
+    """A score in percent, computed from sums over the drawn photos."""
 
     def statistic(counts: Counts) -> FloatArray:
         return 100 * score(counts @ parts)
@@ -198,8 +207,8 @@ def _of_sums(parts: FloatArray, score: Callable[[FloatArray], FloatArray]) -> St
 def _protocol(paraphrases: str | os.PathLike[str] | None) -> str:
     modules = "exact, stem and synonym"
     if paraphrases is not None:
-        whose = "the shipped" if os.fspath(paraphrases) == os.fspath(SHIPPED_PARAPHRASES) else "the given"
-        modules = f"exact, stem, synonym and paraphrase ({whose} table)"
+        origin = "the shipped" if os.fspath(paraphrases) == os.fspath(SHIPPED_PARAPHRASES) else "the given"
+        modules = f"exact, stem, synonym and paraphrase ({origin} table)"
     return (
         "COCO caption evaluation: Penn Treebank words in lower case without punctuation "
         f"(tokenizer {TOKENIZER_VERSION}); corpus BLEU with the closest reference length; "

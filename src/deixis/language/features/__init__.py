@@ -1,16 +1,13 @@
-"""Sentences become vectors of one length: mean vector, tf-idf, Fisher vectors, and these brought to fewer dimensions.
+"""Sentence vectors: mean word vector, tf-idf, Fisher vectors, and PCA of these.
 
-Sentences and word vectors come in; float32 arrays and folders of plain files go out. Each kind is a `TextFeatures`. The
-papers' two are here by name. English only: so are the tokenizer and the word vectors that deixis knows by name.
+Each kind is a `TextFeatures`. `gmm_fisher_vectors` and `hglmm_features` are those of the papers.
 """
 
 from __future__ import annotations
 
-from deixis.language.features.base import Text, TextFeatures, transform_in_chunks
+from deixis.language.features.base import MeanVector, Text, TextFeatures, TfIdf, transform_in_chunks
 from deixis.language.features.fisher import FisherVectors
-from deixis.language.features.mean import MeanVector
-from deixis.language.features.reduced import Reduced, load_features
-from deixis.language.features.tfidf import TfIdf
+from deixis.language.features.reduction import Reduced, features_from_artifact, load_features
 from deixis.language.vectors import WordVectors
 
 __all__ = [
@@ -20,6 +17,7 @@ __all__ = [
     "Text",
     "TextFeatures",
     "TfIdf",
+    "features_from_artifact",
     "gmm_fisher_vectors",
     "hglmm_features",
     "load_features",
@@ -28,10 +26,10 @@ __all__ = [
 
 
 def gmm_fisher_vectors(vectors: WordVectors, components: int = 30, seed: int = 0) -> FisherVectors:
-    """The text features of Flickr30k Entities (E9): gradients with respect to 30 Gaussians' means, 300 × 30 = 9,000."""
+    """Text features of Flickr30k Entities (E9): gradients of the means of 30 Gaussians, 300 × 30 = 9,000."""
     return FisherVectors(vectors, components=components, family="gaussian", ica=False, scales=False, seed=seed)
 
 
 def hglmm_features(vectors: WordVectors, dimension: int = 6000, components: int = 30, seed: int = 0) -> Reduced:
-    """The text features of the two-branch networks (T6): ICA, HGLMM, Fisher vectors of 18,000, PCA to 6,000."""
+    """Text features of the two-branch networks (T6): ICA, HGLMM, Fisher vectors of 18,000, PCA to 6,000."""
     return Reduced(FisherVectors(vectors, components=components, seed=seed), dimension, seed=seed)

@@ -1,75 +1,75 @@
-"""What all text features have in common: the interface, sentences as words, and words as counts."""
+"""The interface of text features, their common functions, and the two simplest kinds: mean vector and tf-idf."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
-from deixis.language.saved import Saved
 from deixis.language.vectors import Rows, WordVectors
+from deixis.storage.artifacts import Artifact, Storable
 from deixis.tokens import words
 
 
-class Worded(Protocol):
-    """What knows its words: a `Sentence`, a `Phrase`, a `Relation`."""
+class HasWords(Protocol):
+    """A record with words: `Sentence`, `Phrase` or `Relation`."""
 
     @property
     def words(self) -> Sequence[str]:
-        """As `deixis.tokens.words` gives them."""
+        """As `deixis.tokens.words` returns them."""
         ...
 
 
-Text = str | Sequence[str] | Worded
-"""A string, cut by `deixis.tokens.words`; or the words themselves; or a record that knows its words."""
+Text = str | Sequence[str] | HasWords
+"""A string, which is tokenized; or a list of words; or a record with words."""
 
-Floats = NDArray[np.float32]
 T = TypeVar("T")
 
 CHUNK = 1024
-"""Sentences that are worked on at a time: 74 MB of Fisher vectors."""
+"""Number of sentences per chunk: 74 MB of Fisher vectors."""
 
 
 class TextFeatures(Protocol):
-    """Turns sentences into vectors of one length. English word vectors make it English.
+    """Converts sentences to vectors of one dimension.
 
-    Settings are given to ``__init__`` and never changed; what is learned has a name that ends in ``_``.
+    Settings are passed to ``__init__`` and never change; fitted attributes end in ``_``.
     """
 
     @property
     def dimension(self) -> int:
-        """Numbers for each sentence; known once fitted."""
+        """Dimension of the vectors, known after `fit`."""
         ...
 
     def fit(self, sentences: Sequence[Text]) -> Self:
-        """Learn from sentences of the training split, and from no others."""
+        """Fit to sentences of the training split."""
         ...
 
     def transform(self, sentences: Sequence[Text]) -> Floats:
-        """One row of float32 for each sentence."""
+        """Return one row of float32 per sentence."""
         ...
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write a folder that `load` reads: arrays and JSON, nothing pickled."""
+        """Write a folder of arrays and JSON for `load`."""
         ...
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
-        """Open a folder that `save` wrote. It transforms to the same bits."""
+        """Read a folder that `save` wrote; the vectors are identical."""
         ...
 
-    def saved(self) -> Saved:
-        """What `save` writes."""
+    def to_artifact(self) -> Artifact:
+        """Content for `save`."""
         ...
 
 
 def words_of(text: Text) -> list[str]:
-    """The words of a sentence or phrase.
+    """Return the words of a sentence or phrase.
 
     Examples
     --------
@@ -83,26 +83,26 @@ def words_of(text: Text) -> list[str]:
 
 
 def chunks_of(sentences: Sequence[Text], size: int = CHUNK) -> Iterator[Sequence[Text]]:
-    """The sentences, so many at a time."""
+    """Iterate over chunks of sentences."""
     for start in range(0, len(sentences), size):
         yield sentences[start : start + size]
 
 
 def transform_in_chunks(features: TextFeatures, sentences: Sequence[Text]) -> Iterator[Floats]:
-    """The rows of `transform`, a chunk at a time, for those that would not fit in memory together."""
+    """Iterate over the rows of `transform` in chunks, which need not fit in memory together."""
     for chunk in chunks_of(sentences):
         yield features.transform(chunk)
 
 
-def fitted(learned: T | None, estimator: object) -> T:
-    """Give what was learned; refuse to go on with an estimator that has learned nothing."""
-    if learned is None:
+def fitted(attribute: T | None, estimator: object) -> T:
+    """Return a fitted attribute, or raise `DeixisError` if the estimator has not been fitted."""
+    if attribute is None:
         raise DeixisError(f"{type(estimator).__name__} has not been fitted; call fit first")
-    return learned
+    return attribute
 
 
 def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, Rows]:
-    """The rows of the known words in the sentences, each once, and how often each occurs."""
+    """Return the distinct rows of the known words in the sentences, and the count of each."""
     counts = np.zeros(len(vectors.matrix), dtype=np.int64)
     for sentence in sentences:
         rows = vectors.rows_of(words_of(sentence))
@@ -112,22 +112,136 @@ def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows,
 
 
 def word_shares(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, sparse.csr_array]:
-    """The rows of the known words, and what share of each sentence's known words each one is.
+    """Return the distinct rows of the known words, and a sparse matrix that averages over the words of each sentence.
 
-    Averages over the words of a sentence are products with the second: it has a row for each sentence, a column for
-    each known word, and rows that sum to 1, or to 0 where no word is known.
+    The matrix has a row per sentence and a column per known word; its rows sum to 1, or to 0 if no word is known.
     """
     known = [rows[rows >= 0] for rows in (vectors.rows_of(words_of(sentence)) for sentence in sentences)]
     lengths = np.fromiter((len(rows) for rows in known), dtype=np.int64, count=len(known))
-    together = np.concatenate(known) if known else np.zeros(0, dtype=np.int64)
-    used, columns = np.unique(together, return_inverse=True)
+    flat = np.concatenate(known) if known else np.zeros(0, dtype=np.int64)
+    used, columns = np.unique(flat, return_inverse=True)
     shares = np.repeat(1 / np.maximum(lengths, 1), lengths).astype(np.float32)
-    places = np.repeat(np.arange(len(known)), lengths)
-    return used, sparse.coo_array((shares, (places, columns)), shape=(len(known), len(used))).tocsr()
+    sentence = np.repeat(np.arange(len(known)), lengths)
+    return used, sparse.coo_array((shares, (sentence, columns)), shape=(len(known), len(used))).tocsr()
 
 
-def to_unit_length(rows: Floats) -> Floats:
-    """Divide each row by its length, in place; rows of zeros stay."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    rows /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
-    return rows
+class MeanVector(Storable):
+    """The mean of the vectors of the known words; zeros if no word is known.
+
+    Parameters
+    ----------
+    vectors
+        Word vectors.
+
+    Examples
+    --------
+    >>> vectors = WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"])
+    >>> MeanVector(vectors).fit([]).transform(["A dog and a cat.", "nothing"])
+    array([[0.5, 0.5],
+           [0. , 0. ]], dtype=float32)
+    """
+
+    KIND = "mean-vector"
+
+    def __init__(self, vectors: WordVectors) -> None:
+        self.vectors = vectors
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the word vectors."""
+        return self.vectors.dimension
+
+    def fit(self, sentences: Sequence[Text]) -> Self:
+        """Do nothing; there is nothing to fit."""
+        return self
+
+    def transform(self, sentences: Sequence[Text]) -> Floats:
+        """Return one mean per sentence."""
+        means = np.zeros((len(sentences), self.dimension), dtype=np.float32)
+        done = 0
+        for chunk in chunks_of(sentences):
+            used, shares = word_shares(chunk, self.vectors)
+            means[done : done + len(chunk)] = shares @ self.vectors.matrix[used]
+            done += len(chunk)
+        return means
+
+    def to_artifact(self) -> Artifact:
+        return Artifact(self.KIND, {}, parts={"vectors": self.vectors.to_artifact()})
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        return cls(WordVectors.from_artifact(artifact.parts["vectors"]))
+
+
+class TfIdf(Storable):
+    """Tf-idf vectors of unit length.
+
+    A word that occurs c times in a sentence and in s of n sentences has c · (ln((1 + n) / (1 + s)) + 1). Unknown words
+    are ignored; a sentence without known words is all zeros.
+
+    Parameters
+    ----------
+    minimum
+        Minimum number of sentences with a word.
+
+    Attributes
+    ----------
+    words_ : list of str
+        The words of the columns, sorted.
+    idf_ : array of float32
+
+    Examples
+    --------
+    >>> TfIdf(minimum=1).fit(["a dog", "a cat"]).transform(["dog"])
+    array([[0., 0., 1.]], dtype=float32)
+    """
+
+    KIND = "tf-idf"
+
+    def __init__(self, minimum: int = 2) -> None:
+        self.minimum = minimum
+        self.words_: list[str] | None = None
+        self.idf_ = np.zeros(0, dtype=np.float32)
+        self._column: dict[str, int] = {}
+
+    @property
+    def dimension(self) -> int:
+        """Number of words."""
+        fitted(self.words_, self)
+        return len(self.idf_)
+
+    def fit(self, sentences: Sequence[Text]) -> Self:
+        """Count the sentences of each word."""
+        sentence_counts = Counter(word for sentence in sentences for word in set(words_of(sentence)))
+        kept = sorted(word for word, count in sentence_counts.items() if count >= self.minimum)
+        if not kept:
+            raise DeixisError(f"tf-idf: no word occurs in {self.minimum} of the {len(sentences):,} sentences")
+        counts = np.array([sentence_counts[word] for word in kept])
+        self._set(kept, (np.log((1 + len(sentences)) / (1 + counts)) + 1).astype(np.float32))
+        return self
+
+    def _set(self, words: list[str], idf: Floats) -> None:
+        self.words_, self.idf_ = words, idf
+        self._column = {word: column for column, word in enumerate(words)}
+
+    def transform(self, sentences: Sequence[Text]) -> Floats:
+        """Return one row per sentence, one column per word of `words_`."""
+        rows = np.zeros((len(sentences), self.dimension), dtype=np.float32)
+        for row, sentence in zip(rows, sentences, strict=True):
+            for word in words_of(sentence):
+                column = self._column.get(word)
+                if column is not None:
+                    row[column] += self.idf_[column]
+        return to_unit_length(rows)
+
+    def to_artifact(self) -> Artifact:
+        fitted(self.words_, self)
+        return Artifact(self.KIND, {"minimum": self.minimum, "words": self.words_}, {"idf": self.idf_})
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        features = cls(artifact.settings["minimum"])
+        features._set(list(artifact.settings["words"]), np.asarray(artifact.arrays["idf"]))
+        if len(features._column) != len(features.idf_):
+            raise ValueError(f"{len(features._column)} words for {len(features.idf_)} weights")
+        return features

@@ -1,8 +1,8 @@
-"""Mixtures of Gaussians, of Laplacians, or of both, fitted by expectation maximisation.
+"""Mixtures of Gaussians, of Laplacians, or of both (HGLMM), fitted by expectation maximization.
 
 The hybrid mixture is that of Klein, Lev, Sadeh and Wolf, *Associating Neural Word Embeddings with Deep Image
 Representations using Fisher Vectors* (CVPR 2015): every dimension of every component is a Gaussian or a Laplacian,
-whichever makes its share of the data likelier.
+whichever has the higher likelihood.
 """
 
 from __future__ import annotations
@@ -13,16 +13,67 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.features.base import Floats, fitted
-from deixis.language.features.clusters import nearest_centres
-from deixis.language.saved import Saved
+from deixis.language.features.base import fitted
+from deixis.storage.artifacts import Artifact
+
+Doubles = NDArray[np.float64]
+_KMEANS_STEPS = 20
+
+
+def cluster(vectors: Floats, shares: Doubles, clusters: int, seed: int) -> NDArray[np.intp]:
+    """Assign vectors to clusters by weighted k-means; no cluster is empty if the vectors differ.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [9.0], [0.1], [9.1]], dtype=np.float32)
+    >>> found = cluster(points, np.full(4, 0.25), 2, seed=0)
+    >>> bool(found[0] == found[2] != found[1] == found[3])
+    True
+    """
+    centres = _initial_centres(vectors, shares, clusters, np.random.default_rng(seed))
+    nearest = _nearest(vectors, centres)
+    for _ in range(_KMEANS_STEPS):
+        belongs = np.zeros((len(vectors), clusters))
+        belongs[np.arange(len(vectors)), nearest] = shares
+        totals = belongs.sum(axis=0)
+        kept = totals > 0
+        centres[kept] = (belongs.T @ vectors)[kept] / totals[kept, None]
+        previous, nearest = nearest, _nearest(vectors, centres)
+        if np.array_equal(previous, nearest):
+            break
+    return nearest
+
+
+def _initial_centres(vectors: Floats, shares: Doubles, clusters: int, rng: np.random.Generator) -> Doubles:
+    """Initial centres of k-means++."""
+    chosen = [int(rng.choice(len(vectors), p=shares))]
+    distances = _squared(vectors, vectors[chosen[0]])
+    while len(chosen) < clusters:
+        mass = shares * distances
+        mass = mass if mass.sum() > 0 else shares
+        chosen.append(int(rng.choice(len(vectors), p=mass / mass.sum())))
+        distances = np.minimum(distances, _squared(vectors, vectors[chosen[-1]]))
+    return vectors[chosen].astype(np.float64)
+
+
+def _squared(vectors: Floats, centre: Floats) -> Doubles:
+    away = vectors - centre
+    distances: Doubles = np.einsum("ij,ij->i", away, away, dtype=np.float64)
+    return distances
+
+
+def _nearest(vectors: Floats, centres: Doubles) -> NDArray[np.intp]:
+    # |x − c|² without |x|², which is the same for every centre.
+    nearest: NDArray[np.intp] = np.argmin(np.sum(centres**2, axis=1) - 2 * (vectors @ centres.T), axis=1)
+    return nearest
+
 
 Family = Literal["gaussian", "laplacian", "hybrid"]
-Doubles = NDArray[np.float64]
 
 FAMILIES: tuple[Family, ...] = ("gaussian", "laplacian", "hybrid")
-_ROWS = 1024
+_ROWS_PER_BATCH = 1024
 _NEGLIGIBLE = 1e-10
 
 
@@ -46,20 +97,20 @@ class Components:
     laplacian: NDArray[np.bool_]
 
     def log_joint(self, vectors: Floats) -> Doubles:
-        """The logarithm of weight times density, for each vector and component."""
+        """Return the log of weight times density, for each vector and component."""
         logs = np.empty((len(vectors), len(self.weights)))
         constants = np.log(self.weights) - np.sum(
             np.log(self.scales) + np.where(self.laplacian, np.log(2), np.log(2 * np.pi) / 2), axis=1, dtype=np.float64
         )
-        for start in range(0, len(vectors), _ROWS):
-            part = vectors[start : start + _ROWS]
+        for start in range(0, len(vectors), _ROWS_PER_BATCH):
+            part = vectors[start : start + _ROWS_PER_BATCH]
             for k, constant in enumerate(constants):
                 away = np.abs(part - self.locations[k])
                 away /= self.scales[k]
                 laplacian = self.laplacian[k].astype(np.float32)
-                logs[start : start + _ROWS, k] = constant - away @ laplacian
+                logs[start : start + _ROWS_PER_BATCH, k] = constant - away @ laplacian
                 away *= away
-                logs[start : start + _ROWS, k] -= away @ ((1 - laplacian) / 2)
+                logs[start : start + _ROWS_PER_BATCH, k] -= away @ ((1 - laplacian) / 2)
         return logs
 
 
@@ -69,22 +120,21 @@ class Mixture:
     Parameters
     ----------
     components
-        How many.
+        Number of components.
     family
-        ``gaussian``, ``laplacian``, or ``hybrid``: each dimension of each component as the data likes it better.
+        ``gaussian``, ``laplacian`` or ``hybrid``.
     iterations, tolerance
-        EM stops after so many steps, or when the mean log-likelihood of a vector rises by less.
+        EM stops after this many steps, or when the mean log-likelihood rises by less than the tolerance.
     smallest_scale
-        No scale becomes smaller than this share of the dimension's deviation over all the data, so that no component
-        shrinks to a point.
+        Minimum scale as a fraction of the deviation of the dimension over all data, so that no component collapses.
     seed
-        Of the first centres.
+        Random seed of the initial centres.
 
     Attributes
     ----------
     components_ : Components
     log_likelihoods_ : list of float
-        The mean over the vectors before each step, and after the last one. It never falls.
+        Mean log-likelihood before each step and after the last one, never decreasing.
 
     Examples
     --------
@@ -106,7 +156,7 @@ class Mixture:
         seed: int = 0,
     ) -> None:
         if family not in FAMILIES:
-            raise DeixisError(f"mixture: family {family!r} is none of {', '.join(FAMILIES)}")
+            raise DeixisError(f"mixture: family {family!r} does not exist; choose {', '.join(FAMILIES)}")
         self.components = components
         self.family: Family = family
         self.iterations = iterations
@@ -117,9 +167,9 @@ class Mixture:
         self.log_likelihoods_: list[float] = []
 
     def fit(self, vectors: Floats, weights: Doubles | None = None, like: Floats | None = None) -> Self:
-        """Learn from vectors, one in each row, each counted `weights` times.
+        """Fit to the rows of `vectors` with weights.
 
-        The first components are clusters of `like`, where it is given: other vectors of the same things.
+        The initial components are clusters of `like` if passed: other vectors of the same objects.
         """
         if len(vectors) < self.components:
             raise DeixisError(
@@ -129,30 +179,30 @@ class Mixture:
         overall = np.sqrt(np.maximum(shares @ (vectors - shares @ vectors) ** 2, np.finfo(np.float32).tiny))
         smallest = self.smallest_scale * overall
         belongs = np.eye(self.components)[
-            nearest_centres(vectors if like is None else like, shares, self.components, self.seed)
+            cluster(vectors if like is None else like, shares, self.components, self.seed)
         ]
-        learned = self._maximise(vectors, belongs * shares[:, None], smallest, None)
+        learned = self._maximize(vectors, belongs * shares[:, None], smallest, None)
         self.log_likelihoods_ = []
         for _ in range(self.iterations + 1):
             likelihoods, posteriors = _expect(learned, vectors)
             self.components_ = learned
             self.log_likelihoods_.append(float(shares @ likelihoods))
-            if len(self.log_likelihoods_) > 1 and self._rose_by() < self.tolerance:
+            if len(self.log_likelihoods_) > 1 and self._last_gain() < self.tolerance:
                 break
-            learned = self._maximise(vectors, posteriors * shares[:, None], smallest, learned)
+            learned = self._maximize(vectors, posteriors * shares[:, None], smallest, learned)
         return self
 
-    def _rose_by(self) -> float:
+    def _last_gain(self) -> float:
         return self.log_likelihoods_[-1] - self.log_likelihoods_[-2]
 
-    def _maximise(self, vectors: Floats, mass: Doubles, smallest: Doubles, before: Components | None) -> Components:
-        """The likeliest parameters, where `mass` says how much of each vector each component has."""
+    def _maximize(self, vectors: Floats, mass: Doubles, smallest: Doubles, previous: Components | None) -> Components:
+        """The M step, where `mass` is the weight of each vector in each component."""
         totals = mass.sum(axis=0)
         fits = []
         for k, total in enumerate(totals):
             heavy = mass[:, k] > _NEGLIGIBLE * total
-            if not heavy.any() and before is not None:
-                fits.append((before.locations[k], before.scales[k], before.laplacian[k]))
+            if not heavy.any() and previous is not None:
+                fits.append((previous.locations[k], previous.scales[k], previous.laplacian[k]))
             else:
                 fits.append(self._fit_one(vectors[heavy].astype(np.float64), mass[heavy, k], smallest))
         locations, scales, laplacian = (np.stack(column) for column in zip(*fits, strict=True))
@@ -164,7 +214,7 @@ class Mixture:
     def _fit_one(
         self, vectors: Doubles, mass: Doubles, smallest: Doubles
     ) -> tuple[Doubles, Doubles, NDArray[np.bool_]]:
-        """Locations, scales and which dimensions are Laplacian, for one component."""
+        """Locations, scales and the mask of Laplacian dimensions of one component."""
         shares = mass / mass.sum()
         mean = shares @ vectors
         variance = shares @ (vectors - mean) ** 2
@@ -180,11 +230,10 @@ class Mixture:
         return np.where(laplacian, median, mean), np.where(laplacian, spread, deviation), laplacian
 
     def posteriors(self, vectors: Floats) -> Floats:
-        """The probability of each component given each vector; rows sum to 1."""
+        """Return the probability of each component for each vector; rows sum to 1."""
         return _expect(fitted(self.components_, self), vectors)[1].astype(np.float32)
 
-    def saved(self) -> Saved:
-        """What is to be kept."""
+    def to_artifact(self) -> Artifact:
         settings = {
             "components": self.components,
             "family": self.family,
@@ -193,22 +242,21 @@ class Mixture:
             "smallest_scale": self.smallest_scale,
             "seed": self.seed,
         }
-        return Saved("mixture", settings, dict(vars(fitted(self.components_, self))))
+        return Artifact("mixture", settings, dict(vars(fitted(self.components_, self))))
 
     @classmethod
-    def from_saved(cls, saved: Saved) -> Self:
-        """Build from what `saved` gave."""
-        mixture = cls(**saved.settings)
-        learned = Components(**{name: np.asarray(array) for name, array in saved.arrays.items()})
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        mixture = cls(**artifact.settings)
+        learned = Components(**{name: np.asarray(array) for name, array in artifact.arrays.items()})
         shape = (mixture.components, *learned.locations.shape[1:])
         if not learned.locations.shape == learned.scales.shape == learned.laplacian.shape == shape:
-            raise ValueError("the parameters of the mixture do not fit each other")
+            raise ValueError("the parameters of the mixture have different shapes")
         mixture.components_ = learned
         return mixture
 
 
 def _expect(components: Components, vectors: Floats) -> tuple[Doubles, Doubles]:
-    """The log-likelihood of each vector, and the posterior of each component."""
+    """The log-likelihood of each vector, and the posterior of each component (E step)."""
     logs = components.log_joint(vectors)
     highest = logs.max(axis=1, keepdims=True)
     likelihoods = highest + np.log(np.exp(logs - highest).sum(axis=1, keepdims=True))
@@ -216,7 +264,7 @@ def _expect(components: Components, vectors: Floats) -> tuple[Doubles, Doubles]:
 
 
 def weighted_medians(vectors: Doubles, shares: Doubles) -> Doubles:
-    """The lower weighted median of each column: the first value at which half the weight is reached.
+    """Return the lower weighted median of each column: the first value at which half the weight is reached.
 
     Examples
     --------

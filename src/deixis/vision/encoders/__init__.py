@@ -1,7 +1,7 @@
-"""Image encoders by name: one file for each architecture, one line for each in the registry below.
+"""Registry of image encoders. `open_encoder` returns the encoder of a name.
 
-A name comes in, an `ImageEncoder` goes out. What names may say is in `names`; what comes with deixis and what needs
-another package is in docs/vision/encoders.md.
+To add an encoder, write one module with the functions of `EncoderModule` (`torchvision_models` is a short example) and
+add a line to `ARCHITECTURES`. The module `names` describes the syntax of names.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ import numpy as np
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import ImageEncoder, JoinedEncoder
-from deixis.vision.encoders.names import EncoderName, Options, parse_name, read_options, spelled, split_joined
+from deixis.vision.encoders.names import EncoderName, Options, canonical_name, parse_name, parse_options, split_joined
 
 if TYPE_CHECKING:
-    from deixis.vision.encoders.opened import Opened
+    from deixis.vision.encoders.base import LoadedNetwork
 
 CODE_VERSION = 1
-"""Part of every fingerprint: raised when the code starts to give other numbers from the same weights and options."""
+"""Part of every fingerprint. Increment it when the code gives other results for the same weights and options."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A line of the registry.
+    """An entry of the registry.
 
     Attributes
     ----------
-    file
-        The module of this folder that opens it.
+    module
+        Module in this package.
     argument
-        What follows the colon, in a word; empty where nothing does.
+        Placeholder for the argument after the colon; empty if there is none.
     optional
-        The argument may be left out.
+        Whether the argument is optional.
     """
 
-    file: str
+    module: str
     argument: str = ""
     optional: bool = False
 
 
 ARCHITECTURES = {
-    "deixis": Architecture("own", "FILE", optional=True),
+    "deixis": Architecture("deixis_vit", "FOLDER", optional=True),
     "efficientnet-lite0": Architecture("efficientnet_lite"),
     "efficientnet-lite2": Architecture("efficientnet_lite"),
-    "focus-vit": Architecture("focus_vit"),
+    "focus-vit": Architecture("focus"),
     "onnx": Architecture("onnx_file", "FILE"),
     "open_clip": Architecture("open_clip_models", "NAME/PRETRAINED"),
     "timm": Architecture("timm_models", "NAME"),
@@ -56,20 +56,20 @@ ARCHITECTURES = {
 }
 
 
-class ArchitectureFile(Protocol):
-    """What each of those files holds."""
+class EncoderModule(Protocol):
+    """Interface of an encoder module."""
 
     def defaults(self, architecture: str) -> Options:
-        """Its options where a name sets none; a side of 0 is the network's own, known only once it is open."""
+        """Return the default options. A side of 0 means the input size of the network itself."""
         ...
 
-    def open_network(self, name: EncoderName, options: Options, device: str | None) -> Opened:
-        """Read the weights."""
+    def open_network(self, name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
+        """Load the network."""
         ...
 
 
 def open_encoder(name: str, device: str | None = None) -> ImageEncoder:
-    """Open an encoder, or several joined.
+    """Load an encoder, or several joined by ``+``.
 
     Parameters
     ----------
@@ -77,57 +77,57 @@ def open_encoder(name: str, device: str | None = None) -> ImageEncoder:
         Such as `efficientnet-lite2`, `focus-vit@blocks=8-9-10,side=336`, `efficientnet-lite2@aspect=keep+focus-vit` or
         `torchvision:vgg19`.
     device
-        As torch calls it; without one, the GPU where there is one.
+        Name of a torch device; by default the GPU if there is one.
 
     Examples
     --------
     >>> open_encoder("focus-vit:9")
     Traceback (most recent call last):
-    deixis.errors.DeixisError: no encoder focus-vit:9; write focus-vit
+    deixis.errors.DeixisError: no encoder focus-vit:9; use focus-vit
     """
     parts = [_open_one(part, device) for part in split_joined(name, ARCHITECTURES)]
     return parts[0] if len(parts) == 1 else JoinedEncoder(parts)
 
 
-def _open_one(written: str, device: str | None) -> ImageEncoder:
-    name = parse_name(written)
+def _open_one(text: str, device: str | None) -> ImageEncoder:
+    name = parse_name(text)
     known = ARCHITECTURES.get(name.architecture)
     if known is None:
-        raise DeixisError(f"no encoder {written}; there are {', '.join(map(_shown, ARCHITECTURES))}")
+        raise DeixisError(f"no encoder {text}; choose one of {', '.join(map(_usage, ARCHITECTURES))}")
     if bool(name.argument) != bool(known.argument) and not (known.optional and not name.argument):
-        raise DeixisError(f"no encoder {written}; write {_shown(name.architecture)}")
-    file = cast(ArchitectureFile, importlib.import_module(f"{__name__}.{known.file}"))
-    defaults = file.defaults(name.architecture)
-    options = read_options(name, defaults)
-    opened = file.open_network(name, options, device)
-    # One black photo tells how many numbers come out.
-    side = opened.input_size.side
-    cells, whole = opened.network(np.zeros((1, side, side, 3), dtype=np.uint8))
+        raise DeixisError(f"no encoder {text}; use {_usage(name.architecture)}")
+    module = cast(EncoderModule, importlib.import_module(f"{__name__}.{known.module}"))
+    defaults = module.defaults(name.architecture)
+    options = parse_options(name, defaults)
+    loaded = module.open_network(name, options, device)
+    # Encode a black photo to find the output sizes.
+    side = loaded.input_size.side
+    cells, whole = loaded.network(np.zeros((1, side, side, 3), dtype=np.uint8))
     return ImageEncoder(
-        name=spelled(name, options, defaults),
-        network=opened.network,
-        input_size=opened.input_size,
+        name=canonical_name(name, options, defaults),
+        network=loaded.network,
+        input_size=loaded.input_size,
         channels=cells.shape[1],
         dimension=whole.shape[1],
-        fingerprint=_fingerprint(name, options, opened),
+        fingerprint=_fingerprint(name, options, loaded),
     )
 
 
-def _shown(architecture: str) -> str:
+def _usage(architecture: str) -> str:
     known = ARCHITECTURES[architecture]
     argument = f":{known.argument}" if known.argument else ""
     return architecture + (f"[{argument}]" if known.optional else argument)
 
 
-def _fingerprint(name: EncoderName, options: Options, opened: Opened) -> str:
-    """Where a file lies changes no number, so its path does not count; its weights do."""
-    what = {
+def _fingerprint(name: EncoderName, options: Options, loaded: LoadedNetwork) -> str:
+    """Hash everything that affects the results. The path of the weights does not."""
+    content = {
         "code": CODE_VERSION,
         "architecture": name.architecture,
-        "argument": "" if ARCHITECTURES[name.architecture].argument == "FILE" else name.argument,
+        "argument": "" if ARCHITECTURES[name.architecture].argument in ("FILE", "FOLDER") else name.argument,
         "blocks": options.blocks,
-        "input": asdict(opened.input_size),
-        "scale": asdict(opened.scale),
-        "weights": opened.weights,
+        "input": asdict(loaded.input_size),
+        "scale": asdict(loaded.scale),
+        "weights": loaded.weights,
     }
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

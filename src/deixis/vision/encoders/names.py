@@ -1,7 +1,7 @@
-"""What an encoder's name says: `NAME@OPTION=VALUE,…`, several joined by `+`.
+"""Encoder names: ``NAME[:ARGUMENT][@OPTION=VALUE,…]``, several joined by ``+``.
 
-A name alone tells everything that changes the numbers, so that a comparison of resolutions, proportions, blocks or
-joined encoders is a list of names.
+A name contains all options that affect the features, so a comparison of resolutions, aspect ratios, blocks or joined
+encoders is a list of names.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from dataclasses import dataclass, fields, replace
 
 from deixis.errors import DeixisError
 
-SMALLEST_SIDE, LARGEST_SIDE = 32, 2048
-_MOST_DIGITS = 9
-_MOST_SHOWN = 40
+MIN_SIDE, MAX_SIDE = 32, 2048
+_MAX_DIGITS = 9
+_MAX_SHOWN = 40
 _ASPECTS = ("squeeze", "keep")
 _OPTIONS = re.compile(r"@((?:[a-z]+=[^@,=]*)(?:,[a-z]+=[^@,=]*)*)$")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What can be set behind the `@`. None where an encoder has no such option.
+    """Options after the ``@``. None if an encoder does not have the option.
 
     Attributes
     ----------
     side
-        Of the square that a photo is squeezed into, in pixels.
+        Side in pixels of the square that photos are resized to.
     aspect
-        `squeeze` into that square, or `keep` the photo's proportions with about as many pixels.
+        ``squeeze`` into the square, or ``keep`` the aspect ratio with about as many pixels.
     blocks
-        After which blocks of a transformer the map is taken, counted from 1; several are put one behind the other.
+        Transformer blocks, from 1, whose output is the map. Several are concatenated.
     pixels
-        What numbers a network reads: `imagenet`, `unit` (0 to 1), `signed` (-1 to 1) or `bytes` (0 to 255).
+        Normalization: ``imagenet``, ``unit`` (0 to 1), ``signed`` (-1 to 1) or ``bytes`` (0 to 255).
     """
 
     side: int | None = None
@@ -42,22 +42,22 @@ class Options:
 
     @property
     def keep_aspect(self) -> bool:
-        """Whether photos keep their proportions."""
+        """Whether the aspect ratio is kept."""
         return self.aspect == "keep"
 
 
 @dataclass(frozen=True)
 class EncoderName:
-    """One encoder's name, taken apart.
+    """Parsed name of one encoder.
 
     Attributes
     ----------
     architecture
-        As in the registry, for example `efficientnet-lite2` or `timm`.
+        Name in the registry, such as ``efficientnet-lite2`` or ``timm``.
     argument
-        What follows a colon: a library's own name for a network, or a path. May be empty.
+        Text after the colon: name of a network in a library, or a path. May be empty.
     options
-        As they were written.
+        Keys and values, not yet checked.
     """
 
     architecture: str
@@ -66,7 +66,7 @@ class EncoderName:
 
 
 def split_joined(name: str, architectures: Iterable[str]) -> list[str]:
-    """The parts of `A+B`. A plus that no known architecture follows belongs to a path or to a library's name.
+    """Split ``A+B``. A plus that no known architecture follows is part of a path or name.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def split_joined(name: str, architectures: Iterable[str]) -> list[str]:
 
 
 def parse_name(name: str) -> EncoderName:
-    """Take the name of one encoder apart.
+    """Parse the name of one encoder.
 
     Examples
     --------
@@ -91,13 +91,13 @@ def parse_name(name: str) -> EncoderName:
     plain = name[: found.start()] if found else name
     written = [option.partition("=")[::2] for option in found[1].split(",")] if found else []
     if len({key for key, _ in written}) < len(written):
-        raise DeixisError(f"encoder {name}: an option stands there twice")
+        raise DeixisError(f"encoder {name}: an option occurs twice")
     architecture, _, argument = plain.partition(":")
     return EncoderName(architecture, argument, tuple(written))
 
 
-def read_options(name: EncoderName, defaults: Options) -> Options:
-    """The options of an encoder: its defaults, and what its name says otherwise."""
+def parse_options(name: EncoderName, defaults: Options) -> Options:
+    """Return the options of an encoder: its defaults, changed by its name."""
     allowed = [field.name for field in fields(Options) if getattr(defaults, field.name) is not None]
     options = defaults
     for key, value in name.options:
@@ -108,14 +108,14 @@ def read_options(name: EncoderName, defaults: Options) -> Options:
     return options
 
 
-def spelled(name: EncoderName, options: Options, defaults: Options) -> str:
-    """The one spelling of a name: options in one order, and only those that differ from the defaults.
+def canonical_name(name: EncoderName, options: Options, defaults: Options) -> str:
+    """Return the canonical name: options in a fixed order, without defaults.
 
     Examples
     --------
     >>> name = parse_name("focus-vit@side=224,blocks=8-9")
     >>> defaults = Options(side=224, blocks=(9,))
-    >>> spelled(name, read_options(name, defaults), defaults)
+    >>> canonical_name(name, parse_options(name, defaults), defaults)
     'focus-vit@blocks=8-9'
     """
     plain = f"{name.architecture}:{name.argument}" if name.argument else name.architecture
@@ -140,10 +140,10 @@ def _with_option(options: Options, encoder: str, key: str, value: str) -> Option
 
 
 def _read_side(encoder: str, value: str) -> int:
-    # The length first: Python refuses to read a number of thousands of digits.
-    if not value.isdecimal() or len(value) > _MOST_DIGITS or not SMALLEST_SIDE <= int(value) <= LARGEST_SIDE:
-        shown = value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…"
-        raise DeixisError(f"encoder {encoder}: side={shown} is not a number from {SMALLEST_SIDE} to {LARGEST_SIDE}")
+    # Check the length first: Python limits the digits of an integer.
+    if not value.isdecimal() or len(value) > _MAX_DIGITS or not MIN_SIDE <= int(value) <= MAX_SIDE:
+        shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
+        raise DeixisError(f"encoder {encoder}: side={shown} is not a number from {MIN_SIDE} to {MAX_SIDE}")
     return int(value)
 
 

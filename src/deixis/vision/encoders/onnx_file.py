@@ -1,4 +1,4 @@
-"""Anybody's network in an ONNX file: photos in as NCHW floats, a map (4-d), a vector (2-d) or both out."""
+"""A network in an ONNX file: NCHW float input; output is a map (4-d), a vector (2-d) or both."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis.errors import DeixisError
-from deixis.files.hashes import hash_of_file
+from deixis.storage.files import hash_file
 from deixis.vision.encoder import InputSize, Pixels
+from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, require_package
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.opened import IMAGENET, Opened, PixelScale, need_package
 
 SIDE, STRIDE = 224, 32
 SCALES = {
@@ -24,37 +24,35 @@ SCALES = {
 
 
 def defaults(architecture: str) -> Options:
-    """The graph's own side, or 224 where it takes any."""
     return Options(side=0, aspect="squeeze", pixels="imagenet")
 
 
-def open_network(name: EncoderName, options: Options, device: str | None) -> Opened:
-    """Open the file with onnxruntime, on the GPU where its own package has one."""
+def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     path = Path(name.argument)
     if options.pixels not in SCALES:
-        raise DeixisError(f"encoder onnx: pixels={options.pixels} is none of {', '.join(SCALES)}")
+        raise DeixisError(f"encoder onnx: pixels={options.pixels} is not one of {', '.join(SCALES)}")
     if not path.is_file():
         raise DeixisError(f"{path}: no such file")
     network = OnnxNetwork(path, SCALES[options.pixels], device)
     side = options.side or network.side or SIDE
     if network.side not in (None, side) or (network.side and options.keep_aspect):
-        raise DeixisError(f"{path}: takes photos of {network.side} × {network.side} pixels only")
+        raise DeixisError(f"{path}: its input size is fixed to {network.side} × {network.side} pixels")
     size = InputSize(side, options.keep_aspect, STRIDE)
-    return Opened(network, size, SCALES[options.pixels], hash_of_file(path))
+    return LoadedNetwork(network, size, SCALES[options.pixels], hash_file(path))
 
 
 class OnnxNetwork:
-    """Runs the graph; what it does not give is made from what it gives.
+    """Runs the graph. A missing vector is the mean of the map; a missing map is the vector as one cell.
 
     Attributes
     ----------
     side : int or None
-        Of the photos that the graph takes; None where it takes any.
+        Fixed input size of the graph; None if it is variable.
     """
 
     def __init__(self, path: Path, scale: PixelScale, device: str | None) -> None:
         self.path = path
-        self.session = _opened(path, device)
+        self.session = _open_session(path, device)
         self.mean, self.deviation = (
             np.array(each, np.float32).reshape(3, 1, 1) * 255 for each in (scale.mean, scale.deviation)
         )
@@ -69,7 +67,7 @@ class OnnxNetwork:
         self.batch = _fixed(batch)
 
     def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Encode one batch, in pieces where the graph fixes how many photos it takes."""
+        # Split the batch if the graph has a fixed batch size.
         scaled = (pixels.transpose(0, 3, 1, 2).astype(np.float32) - self.mean) / self.deviation
         step = self.batch or len(scaled)
         pieces = [self._run(scaled[start : start + step], step) for start in range(0, len(scaled), step)]
@@ -84,7 +82,7 @@ class OnnxNetwork:
         cells = next((output for output in outputs if output.ndim == 4), None)
         whole = next((output for output in outputs if output.ndim == 2), None)
         if cells is None and whole is None:
-            raise DeixisError(f"{self.path}: gives neither a map (4-d) nor a vector (2-d) for each photo")
+            raise DeixisError(f"{self.path}: its output is neither a map (4-d) nor a vector (2-d)")
         if cells is None and whole is not None:
             cells = whole[:, :, None, None]
         elif whole is None and cells is not None:
@@ -94,23 +92,23 @@ class OnnxNetwork:
     def _outputs(self, scaled: NDArray[np.float32]) -> list[NDArray[Any]]:
         try:
             return [np.asarray(output) for output in self.session.run(None, {self.input: scaled})]
-        except Exception as error:  # onnxruntime's errors have no class in common but this one
+        except Exception as error:  # the only common base class of onnxruntime errors
             raise DeixisError(f"{self.path}: cannot be run ({_first_line(error)})") from error
 
 
-def _opened(path: Path, device: str | None) -> Any:
-    runtime = need_package("onnxruntime", "onnx", "pip install 'deixis[onnx]'")
+def _open_session(path: Path, device: str | None) -> Any:
+    runtime = require_package("onnxruntime", "onnx", "pip install 'deixis[onnx]'")
     providers = ["CPUExecutionProvider"]
     if device != "cpu" and "CUDAExecutionProvider" in runtime.get_available_providers():
         providers.insert(0, "CUDAExecutionProvider")
     try:
         return runtime.InferenceSession(str(path), providers=providers)
-    except Exception as error:  # the same
-        raise DeixisError(f"{path}: no ONNX network, or a damaged one ({_first_line(error)})") from error
+    except Exception as error:  # as above
+        raise DeixisError(f"{path}: not an ONNX network, or damaged ({_first_line(error)})") from error
 
 
 def _fixed(dimension: object) -> int | None:
-    """A graph names its dimensions, leaves them open, or fixes them."""
+    """Return a fixed dimension, or None if it is symbolic or open."""
     return dimension if isinstance(dimension, int) and dimension > 0 else None
 
 

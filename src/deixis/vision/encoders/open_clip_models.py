@@ -1,4 +1,4 @@
-"""The image towers of OpenCLIP by name and training. An extra: `deixis[open-clip]`."""
+"""Image towers of OpenCLIP. Requires the extra `deixis[open-clip]`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
+from deixis.vision.encoders.base import LoadedNetwork, PixelScale, TorchNetwork, hash_weights, require_package
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.opened import Opened, PixelScale, hash_of_weights, need_package
-from deixis.vision.encoders.torch_network import TorchNetwork
 
 
 def defaults(architecture: str) -> Options:
-    """The towers take photos of one size only, their own."""
-    return Options()
+    return Options()  # the input size is fixed
 
 
-def open_network(name: EncoderName, options: Options, device: str | None) -> Opened:
-    """Fetch the weights through OpenCLIP, which keeps them for the next time."""
+def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
     model, slash, pretrained = name.argument.partition("/")
     if not slash:
-        raise DeixisError(f"encoder open_clip:{model}: say which training, as in open_clip:ViT-B-32/laion2b_s34b_b79k")
-    open_clip = need_package("open_clip", f"open_clip:{name.argument}", "pip install 'deixis[open-clip]'")
-    tower = _fetched(open_clip, model, pretrained).visual
+        raise DeixisError(f"encoder open_clip:{model}: add the weights, as in open_clip:ViT-B-32/laion2b_s34b_b79k")
+    open_clip = require_package("open_clip", f"open_clip:{name.argument}", "pip install 'deixis[open-clip]'")
+    tower = _download(open_clip, model, pretrained).visual
     if not hasattr(tower, "forward_intermediates"):
-        raise DeixisError(f"encoder open_clip:{model}: no feature map is known of it")
+        raise DeixisError(f"encoder open_clip:{model}: its feature map is not supported")
     scale = PixelScale(tuple(tower.image_mean), tuple(tower.image_std))
     side = tower.image_size if isinstance(tower.image_size, int) else int(tower.image_size[0])
 
@@ -35,10 +32,10 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Ope
         return outputs["image_intermediates"][-1], outputs["image_features"]
 
     network = TorchNetwork(tower, maps, scale, device)
-    return Opened(network, InputSize(side), scale, hash_of_weights(tower.state_dict()))
+    return LoadedNetwork(network, InputSize(side), scale, hash_weights(tower.state_dict()))
 
 
-def _fetched(open_clip: Any, model: str, pretrained: str) -> Any:
+def _download(open_clip: Any, model: str, pretrained: str) -> Any:
     try:
         return open_clip.create_model(model, pretrained=pretrained)
     except (RuntimeError, ValueError, OSError) as error:

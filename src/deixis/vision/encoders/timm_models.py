@@ -1,4 +1,4 @@
-"""Networks of timm by name. An extra: `deixis[timm]`."""
+"""Networks of timm. Requires the extra `deixis[timm]`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
+from deixis.vision.encoders.base import (
+    LoadedNetwork,
+    PixelScale,
+    TorchNetwork,
+    check_side,
+    hash_weights,
+    require_package,
+)
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.opened import Opened, PixelScale, check_side, hash_of_weights, need_package
-from deixis.vision.encoders.torch_network import TorchNetwork
 
 STRIDE = 32
 
 
 def defaults(architecture: str) -> Options:
-    """The side that timm's own settings of the network state."""
     return Options(side=0, aspect="squeeze")
 
 
-def open_network(name: EncoderName, options: Options, device: str | None) -> Opened:
-    """Fetch the weights through timm, which keeps them for the next time."""
-    timm = need_package("timm", f"timm:{name.argument}", "pip install 'deixis[timm]'")
-    module = _fetched(timm, name.argument, other_size=bool(options.side or options.keep_aspect))
+def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
+    timm = require_package("timm", f"timm:{name.argument}", "pip install 'deixis[timm]'")
+    module = _download(timm, name.argument, other_size=bool(options.side or options.keep_aspect))
     settings = timm.data.resolve_model_data_config(module)
     scale = PixelScale(tuple(settings["mean"]), tuple(settings["std"]))
     patch = _patch(module)
@@ -36,11 +40,11 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Ope
 
     network = TorchNetwork(module, maps, scale, device)
     size = InputSize(side, options.keep_aspect, patch or STRIDE)
-    return Opened(network, size, scale, hash_of_weights(module.state_dict()))
+    return LoadedNetwork(network, size, scale, hash_weights(module.state_dict()))
 
 
-def _fetched(timm: Any, model: str, other_size: bool) -> Any:
-    """Transformers must be told that photos may have another size than the one that they were trained with."""
+def _download(timm: Any, model: str, other_size: bool) -> Any:
+    """Transformers need a flag to accept other input sizes than that of training."""
     sized = {"dynamic_img_size": True} if other_size else {}
     try:
         try:
@@ -51,21 +55,21 @@ def _fetched(timm: Any, model: str, other_size: bool) -> Any:
         reason = " ".join(str(error).split())[:200]
         raise DeixisError(f"encoder timm:{model}: timm cannot open it ({reason})") from error
     except OSError as error:
-        raise DeixisError(f"encoder timm:{model}: its weights cannot be fetched ({error})") from error
+        raise DeixisError(f"encoder timm:{model}: its weights cannot be downloaded ({error})") from error
 
 
 def _patch(module: Any) -> int | None:
-    """The side of a transformer's patches; None for a network whose features are a map already."""
+    """Return the patch size of a transformer; None for other networks."""
     return int(module.patch_embed.patch_size[0]) if hasattr(module, "num_prefix_tokens") else None
 
 
 def _cells(module: Any, features: Tensor, pixels: Tensor, patch: int | None) -> Tensor:
     if patch is None and features.ndim == 4:
-        # Some networks, such as Swin, keep the channels last and say so.
+        # Some networks, such as Swin, have channels-last output.
         channels_last = getattr(module, "output_fmt", "NCHW") == "NHWC"
         return features.permute(0, 3, 1, 2) if channels_last else features
     if patch is None or features.ndim != 3:
-        raise DeixisError(f"encoder timm: no feature map is known of {type(module).__name__}")
+        raise DeixisError(f"encoder timm: the feature map of {type(module).__name__} is not supported")
     rows, columns = (side // patch for side in pixels.shape[2:])
     tokens = features[:, module.num_prefix_tokens :]
     return tokens.transpose(1, 2).reshape(len(tokens), -1, rows, columns)

@@ -1,4 +1,7 @@
-"""A vision transformer that gives a map: the network of DINOv2's small model, read top to bottom."""
+"""Vision transformer with feature maps: the architecture of DINOv2 small.
+
+The names of layers are those in the weights files.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class ViTShape:
-    """The sizes of a vision transformer; the defaults are ViT-S/14."""
+    """Shape of a vision transformer. The defaults are ViT-S/14."""
 
     width: int = 384
     heads: int = 6
     blocks: int = 12
     patch: int = 14
     grid: int = 16
-    """Cells along each side of the learned positions; other sizes are interpolated."""
+    """Side of the grid of learned position embeddings, which are interpolated for other sizes."""
 
 
 class VisionTransformer(nn.Module):
-    """Pixels (b, 3, height, width), normalised, to one token a patch: (b, width, height / patch, width / patch).
+    """Maps normalized pixels (b, 3, height, width) to tokens (b, width, height / patch, width / patch).
 
-    `drop_path` is the chance, growing from 0 at the first block, that a block is skipped for a photo while training.
+    `drop_path` is the maximum drop path rate; it grows linearly from 0 at the first block.
 
     Examples
     --------
@@ -39,18 +42,18 @@ class VisionTransformer(nn.Module):
         self.patches = nn.Conv2d(3, shape.width, shape.patch, shape.patch)
         self.first_token = nn.Parameter(torch.zeros(1, 1, shape.width))
         self.positions = nn.Parameter(torch.zeros(1, shape.width, shape.grid, shape.grid))
-        chances = [drop_path * index / shape.blocks for index in range(shape.blocks)]
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, chance) for chance in chances)
+        rates = [drop_path * index / shape.blocks for index in range(shape.blocks)]
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, rate) for rate in rates)
         self.norm = nn.LayerNorm(shape.width, eps=1e-6)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """The map of the last block, normalised."""
+        """Return the normalized map of the last block."""
         last = self.maps(pixels, [self.shape.blocks])[0]
-        normalised: Tensor = self.norm(last.movedim(1, 3)).movedim(3, 1)
-        return normalised
+        normalized: Tensor = self.norm(last.movedim(1, 3)).movedim(3, 1)
+        return normalized
 
     def maps(self, pixels: Tensor, blocks: list[int]) -> list[Tensor]:
-        """The maps after the given blocks, counted from 1, as the blocks leave them."""
+        """Return the maps after the given blocks, from 1, without normalization."""
         embedded = self.patches(pixels)
         rows, columns = embedded.shape[2:]
         embedded = embedded + self._positions_for(rows, columns)
@@ -71,7 +74,7 @@ class VisionTransformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each with a norm before it and a learned scale per channel behind it."""
+    """Pre-norm attention and MLP, each with layer scale."""
 
     def __init__(self, width: int, heads: int, drop_path: float) -> None:
         super().__init__()
@@ -100,7 +103,7 @@ class Block(nn.Module):
         return attended
 
     def _kept(self, tokens: Tensor) -> Tensor | float:
-        """0 for the photos that skip this block, and a little more than 1 for the others."""
+        """Return the drop path factor: 0 for photos that skip the block, else 1 / (1 - rate)."""
         if not self.training or self.drop_path == 0:
             return 1.0
         keep = 1 - self.drop_path

@@ -1,7 +1,7 @@
-"""Where in a photo something may be, before any word is said: proposers by name.
+"""Region proposals: class-agnostic boxes, most likely first. `open_proposer` returns the proposer of a name.
 
-A decoded photo, and its feature map where the method uses one, come in; `Proposals` go out, the likeliest box first.
-`fixed` is the blind baseline beside which every other figure is to be read.
+To add a proposer, write one module with a class that has the members of `Proposer`, and add a line to `_OPENERS`.
+`fixed` is the baseline that ignores the photo.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 from importlib import import_module
 
 from deixis.errors import DeixisError
-from deixis.vision.proposals.proposer import Proposals, Proposer
+from deixis.vision.proposals.base import Proposals, Proposer
 
 __all__ = ["PROPOSERS", "Proposals", "Proposer", "open_proposer"]
 
-_OPENED_BY = {
+_OPENERS = {
     "head": ("head", "open_head"),
-    "edge-boxes": ("edge_boxes", "EdgeBoxes"),
-    "selective-search": ("selective_search", "SelectiveSearch"),
+    "edge-boxes": ("opencv", "EdgeBoxes"),
+    "selective-search": ("opencv", "SelectiveSearch"),
     "fixed": ("fixed", "shipped_boxes"),
 }
-PROPOSERS = tuple(_OPENED_BY)
+PROPOSERS = tuple(_OPENERS)
 
 
 def open_proposer(name: str, encoder: str | None = None) -> Proposer:
-    """Open a proposer by its name; what it needs is imported only now.
+    """Return a proposer by name.
 
     Parameters
     ----------
     name
         One of `PROPOSERS`.
     encoder
-        The name of the encoder whose maps it will be given; the head refuses all but the one it was trained with.
+        Name of the encoder of the feature maps. The proposer ``head`` requires the encoder that it was trained with.
 
     Examples
     --------
@@ -38,13 +38,13 @@ def open_proposer(name: str, encoder: str | None = None) -> Proposer:
     'fixed'
     >>> open_proposer("crystal-ball")
     Traceback (most recent call last):
-    deixis.errors.DeixisError: no proposer crystal-ball; there are head, edge-boxes, selective-search, fixed
+    deixis.errors.DeixisError: no proposer crystal-ball; choose one of head, edge-boxes, selective-search, fixed
     """
-    if name not in _OPENED_BY:
-        raise DeixisError(f"no proposer {name}; there are {', '.join(PROPOSERS)}")
+    if name not in _OPENERS:
+        raise DeixisError(f"no proposer {name}; choose one of {', '.join(PROPOSERS)}")
     if name == "head" and encoder is not None and encoder.partition("@")[0] != "deixis":
         others = ", ".join(other for other in PROPOSERS if other != "head")
-        raise DeixisError(f"the proposals of head read the map of the encoder deixis, not of {encoder}; take {others}")
-    module, opener = _OPENED_BY[name]
+        raise DeixisError(f"the proposer head requires the encoder deixis, not {encoder}; use {others}")
+    module, opener = _OPENERS[name]
     opened: Proposer = getattr(import_module(f"{__name__}.{module}"), opener)()
     return opened

@@ -1,7 +1,7 @@
-"""Fixed boxes: proposals that do not look at the photo, for a method that does look to be measured against.
+"""Fixed boxes: proposals that ignore the photo, as a baseline for other methods.
 
-A fixed box is a share of the photo, (0, 0, 1, 1) being all of it. They are chosen greedily: first the box that covers
-the most training boxes at an IoU of 0.5, then the one that covers the most of those still left, and so on.
+Boxes are fractions of the photo; (0, 0, 1, 1) is the whole photo. They are chosen greedily: first the box that covers
+the most training boxes with an IoU of at least 0.5, then the one that covers the most of the remaining ones, and so on.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from PIL import Image
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.files.atomic import new_file
-from deixis.vision.features import FeatureMap
-from deixis.vision.proposals.proposer import Proposals, fingerprint_of
-from deixis.vision.proposals.ranking import best_boxes
+from deixis.storage.atomic import new_file
+from deixis.vision.feature_map import FeatureMap
+from deixis.vision.proposals.base import Proposals, best_boxes, compute_fingerprint
 
 IOU = 0.5
 _PARTS = 10
-_GOLDS_AT_ONCE = 500
+_GOLDS_PER_SLICE = 500
 
 
 class FixedProposer:
-    """The same boxes for every photo, as shares of its width and height.
+    """Proposes the same boxes for every photo, as fractions of its width and height.
 
     Parameters
     ----------
     boxes : array of shape (n, 4)
-        `x1, y1, x2, y2` as shares, the best first.
+        `x1, y1, x2, y2` as fractions, best first.
 
     Examples
     --------
@@ -51,11 +50,10 @@ class FixedProposer:
 
     @property
     def fingerprint(self) -> str:
-        """Of the boxes."""
-        return fingerprint_of(self.name, {"boxes": self.boxes.tolist()})
+        """Hash of the boxes."""
+        return compute_fingerprint(self.name, {"boxes": self.boxes.tolist()})
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
-        """The first `top` boxes, stretched to the photo's size."""
         boxes = geometry.rescale(self.boxes, size=(1, 1), to=photo.size)
         return best_boxes(boxes, -np.arange(len(boxes), dtype=np.float64), photo.size, top)
 
@@ -67,23 +65,23 @@ class FixedProposer:
 
     @classmethod
     def load(cls, path: Path) -> FixedProposer:
-        """Read boxes that were saved."""
+        """Read boxes written by `save`."""
         try:
-            return cls(_checked(json.loads(path.read_text(encoding="utf-8"))))
+            return cls(_parse(json.loads(path.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             raise DeixisError(f"{path}: no such file") from None
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise DeixisError(f"{path}: not a file of fixed boxes, four shares from 0 to 1 each") from None
+            raise DeixisError(f"{path}: not a file of fixed boxes (four fractions from 0 to 1 each)") from None
 
 
 @cache
 def shipped_boxes() -> FixedProposer:
-    """The 200 boxes that come with the package, chosen on the training photos of Flickr8k."""
+    """Return the 200 boxes of the package, chosen on the training photos of Flickr8k."""
     with resources.as_file(resources.files("deixis.vision.proposals") / "fixed_boxes.json") as path:
         return FixedProposer.load(path)
 
 
-def _checked(saved: Any) -> geometry.Boxes:
+def _parse(saved: Any) -> geometry.Boxes:
     boxes = np.array(saved["boxes"], dtype=np.float64)
     inside = boxes.ndim == 2 and boxes.shape[1] == 4 and ((boxes >= 0) & (boxes <= 1)).all()
     if not inside or (geometry.area(boxes) <= 0).any():
@@ -92,30 +90,30 @@ def _checked(saved: Any) -> geometry.Boxes:
 
 
 def fit(boxes: npt.ArrayLike, count: int) -> FixedProposer:
-    """Choose fixed boxes that cover as many training boxes as the greedy order can.
+    """Choose fixed boxes greedily to cover as many training boxes as possible.
 
-    Candidates are all boxes with corners on tenths of the photo. A box that occurs twice counts twice. Once nothing is
-    left to cover, the rest of the boxes are the first candidates not yet taken.
+    Candidates are all boxes with corners on tenths of the photo. Duplicate training boxes count several times. When all
+    are covered, the first remaining candidates follow.
 
     Parameters
     ----------
     boxes : array of shape (n, 4)
-        Training boxes, as shares of their photos' width and height.
+        Training boxes, as fractions of the width and height of their photos.
     count
-        How many fixed boxes to choose.
+        Number of fixed boxes.
 
     Examples
     --------
     >>> fit([[0, 0, 0.5, 1], [0, 0, 0.5, 1], [0.5, 0, 1, 1]], count=2).boxes.shape
     (2, 4)
     """
-    shares = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
-    if not len(shares):
-        raise DeixisError("fixed boxes need at least one training box to be chosen on")
-    golds, weights = np.unique(shares, axis=0, return_counts=True)
+    fractions = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+    if not len(fractions):
+        raise DeixisError("fixed boxes require at least one training box")
+    golds, weights = np.unique(fractions, axis=0, return_counts=True)
     candidates = _grid()
     if not 0 < count <= len(candidates):
-        raise DeixisError(f"between 1 and {len(candidates)} fixed boxes can be chosen, not {count}")
+        raise DeixisError(f"the number of fixed boxes must be from 1 to {len(candidates)}, not {count}")
     covers = _covers(candidates, golds)
     gains = covers @ weights
     chosen: list[int] = []
@@ -136,6 +134,6 @@ def _grid() -> geometry.Boxes:
 
 
 def _covers(candidates: geometry.Boxes, golds: geometry.Boxes) -> npt.NDArray[np.bool_]:
-    """(candidates, golds) whether the one covers the other, a slice of golds at a time to spare memory."""
-    starts = range(_GOLDS_AT_ONCE, len(golds), _GOLDS_AT_ONCE)
+    """Return whether each candidate covers each gold box, computed in slices to save memory."""
+    starts = range(_GOLDS_PER_SLICE, len(golds), _GOLDS_PER_SLICE)
     return np.concatenate([geometry.iou(candidates, part) >= IOU for part in np.split(golds, starts)], axis=1)

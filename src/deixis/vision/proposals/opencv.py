@@ -1,27 +1,28 @@
-"""OpenCV, which only two of the proposers need and which not everybody has."""
+"""Edge Boxes and selective search, with OpenCV (optional package)."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.vision.encoder import InputSize, resized
-from deixis.vision.proposals.proposer import fingerprint_of
+from deixis.vision.encoder import InputSize, resize_photo
+from deixis.vision.feature_map import FeatureMap
+from deixis.vision.proposals.base import Proposals, best_boxes, compute_fingerprint
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def opencv(proposer: str) -> Any:
-    """The module `cv2` with its contributed part, or one line that says what to install.
+def import_opencv(proposer: str) -> Any:
+    """Import `cv2` with its contributed modules.
 
-    It is imported late: it is slow to load, and it brings image libraries of its own, which should come second to
-    Pillow's.
+    Imported on use, because it is slow to load and brings image libraries that must not be loaded before Pillow's.
     """
     try:
         import cv2
@@ -29,16 +30,207 @@ def opencv(proposer: str) -> Any:
         cv2.ximgproc  # noqa: B018  the plain package lacks it
     except (ImportError, AttributeError):
         raise DeixisError(
-            f"the proposer {proposer} needs OpenCV with its contributed modules: pip install 'deixis[proposals]'"
+            f"proposer {proposer} needs OpenCV with its contributed modules: pip install 'deixis[proposals]'"
         ) from None
     return cv2
 
 
-def fingerprint_with_opencv(proposer: str, settings: DataclassInstance) -> str:
-    """What tells the boxes of a proposer from others': its settings, and which OpenCV searches."""
-    return fingerprint_of(proposer, {"settings": asdict(settings), "opencv": opencv(proposer).__version__})
+def fingerprint_settings(proposer: str, settings: DataclassInstance) -> str:
+    """Return a fingerprint of the settings and the version of OpenCV."""
+    return compute_fingerprint(proposer, {"settings": asdict(settings), "opencv": import_opencv(proposer).__version__})
 
 
-def pixels_at(photo: Image.Image, size: InputSize) -> NDArray[np.uint8]:
-    """The photo in RGB at the size a proposer works at, shape (height, width, 3)."""
-    return resized(photo.convert("RGB"), size.of(*photo.size))
+def resize_for_search(photo: Image.Image, size: InputSize) -> NDArray[np.uint8]:
+    """Return the RGB pixels of a photo at the size of the search: (height, width, 3)."""
+    return resize_photo(photo.convert("RGB"), size.target_size(*photo.size))
+
+
+Plane = NDArray[np.float32]
+
+# The gradient of this percentile of the pixels is a contour of strength 1.
+_FULL_CONTOUR_PERCENTILE = 99.0
+# Lower limit of that gradient, for plain photos with noise: one grey level of 255 must stay below a tenth of a full
+# contour, which is the threshold of OpenCV.
+_LEAST_FULL = 0.02
+
+
+@dataclass(frozen=True)
+class EdgeBoxesSettings:
+    """Settings of Edge Boxes, chosen on training photos.
+
+    Attributes
+    ----------
+    side
+        Photos are resized to about as many pixels as a square of this side.
+    blur
+        Standard deviation in pixels of the Gaussian blur before the gradient.
+    step
+        IoU of neighbouring windows (alpha of the paper).
+    overlap
+        IoU threshold of non-maximum suppression (beta).
+    size_bias
+        Exponent of the perimeter (kappa). Higher values prefer small boxes.
+    smallest
+        Minimum area of a box as a fraction of the photo.
+    longest
+        Maximum aspect ratio of a box.
+    """
+
+    side: int = 245
+    blur: float = 2.0
+    step: float = 0.65
+    overlap: float = 0.55
+    size_bias: float = 1.3
+    smallest: float = 0.004
+    longest: float = 3.0
+
+
+class EdgeBoxes:
+    """Edge Boxes (Zitnick and Dollár 2014): boxes that enclose contours.
+
+    Examples
+    --------
+    >>> from PIL import ImageDraw
+    >>> photo = Image.new("RGB", (300, 200), "white")
+    >>> ImageDraw.Draw(photo).rectangle((100, 50, 199, 149), fill="red")
+    >>> found = EdgeBoxes().propose(photo, None, top=20)
+    >>> bool(geometry.iou(found.boxes, [[100, 50, 200, 150]]).max() > 0.8)
+    True
+    """
+
+    name = "edge-boxes"
+
+    def __init__(self, settings: EdgeBoxesSettings | None = None) -> None:
+        self.settings = settings or EdgeBoxesSettings()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the settings and the version of OpenCV."""
+        return fingerprint_settings(self.name, self.settings)
+
+    def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
+        settings = self.settings
+        pixels = resize_for_search(photo, InputSize(settings.side, keep_aspect=True))
+        height, width = pixels.shape[:2]
+        cv2 = import_opencv(self.name)
+        strength, normal = contours(cv2, pixels, settings.blur)
+        search = cv2.ximgproc.createEdgeBoxes(
+            alpha=settings.step,
+            beta=settings.overlap,
+            minScore=0.0,
+            maxBoxes=top,
+            maxAspectRatio=settings.longest,
+            minBoxArea=settings.smallest * width * height,
+            kappa=settings.size_bias,
+        )
+        xywh, scores = search.getBoundingBoxes(thin_contours(cv2, strength, normal), normal)
+        # Without boxes, the scores are None.
+        boxes = geometry.rescale(geometry.from_xywh(np.reshape(xywh, (-1, 4))), size=(width, height), to=photo.size)
+        return best_boxes(boxes, [] if scores is None else np.ravel(scores), photo.size, top)
+
+
+def contours(cv2: Any, pixels: NDArray[np.uint8], blur: float) -> tuple[Plane, Plane]:
+    """Return the strength of the contour at each pixel, 0 to 1, and the angle of its normal, 0 to π.
+
+    Combines the gradients of lightness and both colour channels (Di Zenzo 1986), so that a red object on a green one of
+    equal lightness has a contour.
+    """
+    lab = cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB) / 100
+    smooth = cv2.GaussianBlur(lab, (0, 0), blur)
+    # The Sobel kernel sums to 8 times the difference of neighbouring pixels. Scaling by the blur makes the strength of
+    # a step independent of the blur.
+    dx, dy = (cv2.Sobel(smooth, -1, *axes) * (blur / 8) for axes in ((1, 0), (0, 1)))
+    xx, yy, xy = (dx * dx).sum(axis=2), (dy * dy).sum(axis=2), (dx * dy).sum(axis=2)
+    strongest = np.sqrt((xx + yy + np.hypot(xx - yy, 2 * xy)) / 2)
+    full = max(float(np.percentile(strongest, _FULL_CONTOUR_PERCENTILE)), _LEAST_FULL)
+    across = np.mod(np.arctan2(2 * xy, xx - yy) / 2, np.pi)
+    return np.minimum(strongest / full, 1).astype(np.float32), across.astype(np.float32)
+
+
+def thin_contours(cv2: Any, strength: Plane, normal: Plane) -> Plane:
+    """Non-maximum suppression of contours along their normal. The border of the photo is no contour."""
+    rows, columns = np.indices(strength.shape, dtype=np.float32)
+    step_x, step_y = np.cos(normal), np.sin(normal)
+    lines = strength.copy()
+    for sign in (-1, 1):
+        beside = cv2.remap(
+            strength,
+            columns + sign * step_x,
+            rows + sign * step_y,
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+        lines[strength < beside] = 0
+    lines[[0, -1], :] = 0
+    lines[:, [0, -1]] = 0
+    return lines
+
+
+@dataclass(frozen=True)
+class SelectiveSearchSettings:
+    """Settings of selective search, chosen on training photos.
+
+    Attributes
+    ----------
+    side
+        Photos are resized to about as many pixels as a square of this side.
+    mode
+        ``fast``, or ``quality`` with more colour spaces and merging strategies, which is several times slower.
+    overlap
+        IoU threshold of non-maximum suppression.
+    """
+
+    side: int = 245
+    mode: Literal["fast", "quality"] = "fast"
+    overlap: float = 0.6
+
+
+class SelectiveSearch:
+    """Selective search (Uijlings et al. 2013): boxes around similar segments.
+
+    Examples
+    --------
+    >>> from PIL import ImageDraw
+    >>> photo = Image.new("RGB", (300, 200), "white")
+    >>> ImageDraw.Draw(photo).rectangle((100, 50, 199, 149), fill="red")
+    >>> found = SelectiveSearch().propose(photo, None, top=20)
+    >>> bool(geometry.iou(found.boxes, [[100, 50, 200, 150]]).max() > 0.8)
+    True
+    """
+
+    name = "selective-search"
+
+    def __init__(self, settings: SelectiveSearchSettings | None = None) -> None:
+        self.settings = settings or SelectiveSearchSettings()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the settings and the version of OpenCV."""
+        return fingerprint_settings(self.name, self.settings)
+
+    def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
+        pixels = resize_for_search(photo, InputSize(self.settings.side, keep_aspect=True))
+        height, width = pixels.shape[:2]
+        search = import_opencv(self.name).ximgproc.segmentation.createSelectiveSearchSegmentation()
+        search.setBaseImage(np.ascontiguousarray(pixels[..., ::-1]))
+        if self.settings.mode == "fast":
+            search.switchToSelectiveSearchFast()
+        else:
+            search.switchToSelectiveSearchQuality()
+        # Sorted, because the order is random and decides between boxes of equal score.
+        boxes = np.unique(geometry.from_xywh(np.reshape(search.process(), (-1, 4))), axis=0)
+        boxes = geometry.rescale(boxes, size=(width, height), to=photo.size)
+        scores = shorter_sides(boxes, photo.size)
+        kept = geometry.nms(boxes, scores, self.settings.overlap)
+        return best_boxes(boxes[kept], scores[kept], photo.size, top)
+
+
+def shorter_sides(boxes: geometry.Boxes, size: tuple[int, int]) -> NDArray[np.float64]:
+    """Return the shorter side of each box as a fraction of the photo: large boxes first, thin ones last.
+
+    Examples
+    --------
+    >>> shorter_sides(np.array([[0, 0, 100, 10], [0.0, 0, 50, 25]]), size=(100, 50)).tolist()
+    [0.2, 0.5]
+    """
+    return np.asarray(((boxes[:, 2:] - boxes[:, :2]) / np.array(size)).min(axis=1))

@@ -1,0 +1,50 @@
+"""Generate the command-line reference from the help texts: python docs/commands.py FILE."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from deixis.cli.main import app
+
+_HEAD = """# Commands
+
+Every command takes `--json` (one JSON document on standard output), prints progress on standard error, and exits with 0
+on success, 2 on a usage error and 1 on any other error.
+"""
+
+
+def write_commands(path: Path) -> None:
+    """Write the page only if it has changed, so that Sphinx does not rebuild it needlessly."""
+    page = "\n".join([_HEAD, *_sections(get_command(app), "deixis")])
+    if not path.is_file() or path.read_text(encoding="utf-8") != page:
+        path.write_text(page, encoding="utf-8")
+
+
+def _sections(command: Any, name: str) -> Iterator[str]:
+    subcommands = getattr(command, "commands", None)
+    if subcommands:
+        for subname, subcommand in subcommands.items():
+            if not subcommand.hidden:
+                yield from _sections(subcommand, f"{name} {subname}")
+        return
+    context = command.make_context(name, [], resilient_parsing=True)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"## {name}\n\n```text\n{name} {usage}\n```\n\n{(command.help or '').strip()}\n"
+    rows = [record for parameter in command.params if (record := parameter.get_help_record(context))]
+    if rows:
+        yield "| option | meaning |\n|---|---|"
+        yield from (f"| `{_cell(option)}` | {_cell(meaning)} |" for option, meaning in rows)
+        yield ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    write_commands(Path(sys.argv[1]))

@@ -1,0 +1,233 @@
+"""Evaluate a model that describes regions against gold phrases, and calibrate its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from deixis.arrays import Floats
+from deixis.evaluation.items import regions_of
+from deixis.geometry import Boxes
+from deixis.models.describer.description import Describer, DescriptionSettings
+from deixis.models.describer.salience import estimate_objectness
+from deixis.models.grounder.data import stem
+from deixis.models.photo_features import PhotoFeatures, RegionInputs
+from deixis.tokens import words
+
+PRIORS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.3, 0.6, 1.0)
+FOLDS = 5
+_SHOWN = 5
+"""Number of phrases per region to calibrate, as many as are shown."""
+
+
+@dataclass(frozen=True)
+class RegionPhrases:
+    """Gold regions and their phrases.
+
+    Attributes
+    ----------
+    visual
+        (regions, d) encoded regions.
+    photo
+        (regions,) photo index.
+    said
+        Indices in the bank of the phrases of each region.
+    named
+        All words of the phrases of each region, stemmed.
+    """
+
+    visual: Floats
+    photo: npt.NDArray[np.int64]
+    said: tuple[frozenset[int], ...]
+    named: tuple[frozenset[str], ...]
+
+
+@dataclass(frozen=True)
+class DescriptionScores:
+    """Scores of region descriptions.
+
+    Attributes
+    ----------
+    r1, r5, r10, medr
+        Recall@K in percent and median rank, for regions with a phrase of the bank.
+    named
+        Percentage of regions whose phrases contain the last word of the best phrase, usually the object.
+    calibration_error
+        Calibration error of the scores of the best five phrases.
+    regions
+        Number of regions.
+    """
+
+    r1: float
+    r5: float
+    r10: float
+    medr: float
+    named: float
+    calibration_error: float
+    regions: int
+
+
+def encode_gold_regions(describer: Describer, seen: PhotoFeatures) -> RegionPhrases:
+    """Encode the gold regions of photos."""
+    gold, ids = regions_of(seen.photos), seen.photos.ids
+    boxes, photo = np.array(gold.boxes, dtype=np.float64), np.array(gold.photo_of_region)
+    visual = [_seen(describer, seen, ids[place], boxes[photo == place]) for place in np.unique(photo)]
+    index_of = {" ".join(words(phrase)): index for index, phrase in enumerate(describer.bank.phrases)}
+    said: list[set[int]] = [set() for _ in boxes]
+    named: list[set[str]] = [set() for _ in boxes]
+    for region, phrase in gold.positives:
+        tokens = words(gold.phrases[phrase])
+        named[region].update(map(stem, tokens))
+        if (index := index_of.get(" ".join(tokens))) is not None:
+            said[region].add(index)
+    return RegionPhrases(np.concatenate(visual), photo, tuple(map(frozenset, said)), tuple(map(frozenset, named)))
+
+
+def fit_settings(
+    describer: Describer,
+    gold: RegionPhrases,
+    *,
+    on_trial: Callable[[float, DescriptionScores], None] = lambda prior, found: None,
+) -> tuple[DescriptionSettings, DescriptionScores]:
+    """Choose the prior and the calibration, and evaluate both by five-fold cross-validation over photos.
+
+    The best prior has the highest sum of R@5 and `DescriptionScores.named`.
+
+    Parameters
+    ----------
+    describer
+        Its settings except prior, scale and bias are kept.
+    gold
+        Regions of photos that were not used for training.
+    on_trial
+        Called with every prior and its scores on all photos.
+    """
+    tried = {prior: _evaluate_prior(describer, gold, prior) for prior in PRIORS}
+    folds = gold.photo % FOLDS
+    scores = []
+    for fold in range(FOLDS):
+        chosen = _chosen(describer.settings, {prior: found.at(folds != fold) for prior, found in tried.items()})
+        scores.append(tried[chosen.prior].at(folds == fold).score(chosen))
+    for prior, found in tried.items():
+        on_trial(prior, found.score(replace(describer.settings, prior=prior)))
+    return _chosen(describer.settings, tried), _mean(scores)
+
+
+def score_descriptions(describer: Describer, gold: RegionPhrases) -> DescriptionScores:
+    """Score the descriptions of gold regions by a model with its settings."""
+    return _evaluate_prior(describer, gold, describer.settings.prior).score(describer.settings)
+
+
+@dataclass(frozen=True)
+class _RegionResults:
+    """The results of each region.
+
+    Attributes
+    ----------
+    ranks
+        (regions,) rank of the best gold phrase; 0 if the bank has none.
+    scores, correct
+        (regions, 5) scores of the best phrases, and whether the last word of each is in a gold phrase.
+    """
+
+    ranks: npt.NDArray[np.int64]
+    scores: Floats
+    correct: npt.NDArray[np.bool_]
+
+    def at(self, rows: npt.NDArray[np.bool_]) -> _RegionResults:
+        return _RegionResults(self.ranks[rows], self.scores[rows], self.correct[rows])
+
+    def score(self, settings: DescriptionSettings) -> DescriptionScores:
+        ranks = self.ranks[self.ranks > 0]
+        r1, r5, r10 = (100 * float((ranks <= most).mean()) for most in (1, 5, 10))
+        error = calibration_error(settings.probabilities(self.scores).ravel(), self.correct.ravel())
+        named = 100 * float(self.correct[:, 0].mean())
+        return DescriptionScores(r1, r5, r10, float(np.median(ranks)), named, error, len(self.ranks))
+
+
+def _evaluate_prior(describer: Describer, gold: RegionPhrases, prior: float) -> _RegionResults:
+    ranking = _with(describer, replace(describer.settings, prior=prior)).scores(gold.visual)
+    ranks = [_rank(row, said) if said else 0 for row, said in zip(ranking, gold.said, strict=True)]
+    best = _best_first(ranking, _SHOWN)
+    things = [stem(words(phrase)[-1]) if words(phrase) else "" for phrase in describer.bank.phrases]
+    right = [[things[place] in named for place in row] for row, named in zip(best, gold.named, strict=True)]
+    return _RegionResults(np.array(ranks), np.take_along_axis(ranking, best, axis=1), np.array(right))
+
+
+def fit_logistic(scores: Floats, right: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Fit scale and bias of a logistic function of the scores by maximum likelihood.
+
+    Examples
+    --------
+    >>> scale, bias = fit_logistic(np.array([0.0, 0.0, 1.0, 1.0]), np.array([False, True, True, True]))
+    >>> bool(scale > 0)
+    True
+    """
+    centre, spread = scores.mean(), scores.std() or 1.0
+    inputs = np.stack([(scores - centre) / spread, np.ones(len(scores))], axis=1).astype(np.float64)
+    line = np.zeros(2)
+    for _ in range(30):  # Newton's method; the small ridge keeps it finite for separable scores
+        chance = 1 / (1 + np.exp(-inputs @ line))
+        slope = inputs.T @ (right - chance) - 1e-3 * line
+        curve = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + 1e-3 * np.eye(2)
+        line = line + np.linalg.solve(curve, slope)
+    return float(line[0] / spread), float(line[1] - line[0] * centre / spread)
+
+
+def calibration_error(chances: Floats, right: npt.NDArray[np.bool_], bins: int = 10) -> float:
+    """Return the calibration error over bins of equal width.
+
+    Examples
+    --------
+    >>> calibration_error(np.array([0.95, 0.95]), np.array([True, False]))
+    0.45
+    """
+    place = np.minimum((chances * bins).astype(int), bins - 1)
+    gaps = [abs(float(right[place == b].sum()) - float(chances[place == b].sum())) for b in range(bins)]
+    return round(sum(gaps) / len(chances), 10)
+
+
+def _seen(describer: Describer, seen: PhotoFeatures, photo_id: str, boxes: Boxes) -> Floats:
+    store = seen.store
+    shares = boxes / np.tile(store.sizes([photo_id])[0], 2)
+    likely = estimate_objectness(boxes, store.proposals(photo_id)) if store.contents.proposer else np.ones(len(boxes))
+    inputs = RegionInputs(store.regions(photo_id, boxes), shares, likely, store.whole([photo_id])[0])
+    return describer.pipeline.encode_regions(inputs)
+
+
+def _chosen(settings: DescriptionSettings, tried: Mapping[float, _RegionResults]) -> DescriptionSettings:
+    def value(prior: float) -> float:
+        found = tried[prior].score(settings)
+        return found.r5 + found.named
+
+    best = max(tried, key=value)
+    scale, bias = fit_logistic(tried[best].scores.ravel(), tried[best].correct.ravel())
+    return replace(settings, prior=best, scale=round(scale, 4), bias=round(bias, 4))
+
+
+def _rank(scores: Floats, said: frozenset[int]) -> int:
+    """Rank of the best gold phrase; other phrases with the same score come first."""
+    own = scores[list(said)]
+    return 1 + int((scores >= own.max()).sum() - (own >= own.max()).sum())
+
+
+def _best_first(ranking: Floats, most: int) -> npt.NDArray[np.intp]:
+    some = np.argpartition(-ranking, min(most, ranking.shape[1] - 1), axis=1)[:, :most]
+    order = np.argsort(-np.take_along_axis(ranking, some, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1)
+
+
+def _with(describer: Describer, settings: DescriptionSettings) -> Describer:
+    """The same describer with other settings, without encoding the phrases again."""
+    other = Describer(describer.pipeline, describer.bank, settings)
+    other.bank_vectors = describer.bank_vectors
+    return other
+
+
+def _mean(found: Sequence[DescriptionScores]) -> DescriptionScores:
+    table = np.array([astuple(each) for each in found])
+    r1, r5, r10, medr, named, error, _ = table.mean(axis=0).tolist()
+    return DescriptionScores(r1, r5, r10, medr, named, error, int(table[:, -1].sum()))

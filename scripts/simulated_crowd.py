@@ -1,0 +1,307 @@
+"""A simulated crowd that annotates photos with known truth, to plan a project and to test the workflow.
+
+Each worker gets the questions of a person, looks up the truth, and errs at the rate of its kind. Time is simulated.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deixis import geometry
+from deixis.annotate.judgements import JudgementResult, record_answer
+from deixis.annotate.maintenance import requeue_suspended
+from deixis.annotate.material import parse_mention_id
+from deixis.annotate.people import Role, invite
+from deixis.annotate.project import Project
+from deixis.annotate.queue import LeasedQuestion, next_question
+from deixis.annotate.review import decide_chain, review_queue
+from deixis.annotate.workflow import XYXY, Answer, Task, allowed_answers
+from deixis.data.records import Photo
+
+SAME_THING_IOU = 0.5
+"""Minimum IoU of two boxes of the same object."""
+
+GOOD_IOU = 0.6
+"""Minimum IoU of a box that an honest worker calls good."""
+
+_SECONDS = {
+    Task.LINK: 6.0,
+    Task.VERIFY: 9.0,
+    Task.REQUIREMENT: 5.0,
+    Task.DRAWING: 14.0,
+    Task.QUALITY: 5.0,
+    Task.COVERAGE: 7.0,
+}
+
+_ACCEPTED = {Answer.NO: Answer.YES, Answer.BAD: Answer.GOOD}
+"""The answers that accept a wrong proposal."""
+
+_REQUEUE_INTERVAL = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Error model of a kind of worker.
+
+    Attributes
+    ----------
+    name
+        Name of the kind.
+    error_rate
+        Rate of wrong answers.
+    box_noise
+        Standard deviation of each side of a box, relative to its size.
+    random
+        Answers at random.
+    changes_after, later_error_rate
+        After this many answers the error rate changes to `later_error_rate`.
+    suggestibility
+        Rate of accepting a proposal of a model that is visibly wrong.
+    """
+
+    name: str
+    error_rate: float
+    box_noise: float
+    random: bool = False
+    changes_after: int | None = None
+    later_error_rate: float = 0.0
+    suggestibility: float = 0.0
+
+
+HONEST = Kind("honest", error_rate=0.04, box_noise=0.03, suggestibility=0.05)
+CARELESS = Kind("careless", error_rate=0.18, box_noise=0.09, suggestibility=0.2)
+SPAMMER = Kind("spammer", error_rate=0.5, box_noise=0.0, random=True)
+ADVERSARY = Kind("adversary", error_rate=0.02, box_noise=0.03, changes_after=250, later_error_rate=0.7)
+KINDS = (HONEST, CARELESS, SPAMMER, ADVERSARY)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The truth about a photo, for mentions that need not be gold mentions.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Box, Caption, Chain, Mention
+    >>> caption = Caption.from_text("A big dog.", (Mention(0, 9, "1", ("animals",)),))
+    >>> truth = Truth(Photo("7", (caption,), (Chain("1"),), (Box((0, 0, 5, 5), ("1",)),)))
+    >>> truth.chain_of("0:2-9"), truth.boxes_of("0:2-9"), truth.chain_of("0:9-10")
+    ('1', ((0, 0, 5, 5),), None)
+    """
+
+    photo: Photo
+
+    def chain_of(self, mention: str) -> str | None:
+        """Return the gold chain whose mention shares most characters with this one, or None."""
+        caption, start, end = parse_mention_id(mention)
+        best, most = None, 0
+        for gold in self.photo.sentences[caption].mentions:
+            shared = min(end, gold.end) - max(start, gold.start)
+            if shared > most:
+                best, most = gold.chain, shared
+        return best
+
+    def boxes_of(self, mention: str) -> tuple[XYXY, ...]:
+        """Return the boxes of that chain."""
+        chain = self.chain_of(mention)
+        return tuple(box.xyxy for box in self.photo.boxes_of(chain)) if chain is not None else ()
+
+    def is_scene(self, mention: str) -> bool:
+        """Return whether that chain is a scene."""
+        chain = self.chain_of(mention)
+        return any(each.id == chain and each.scene for each in self.photo.chains)
+
+    def missing(self, mention: str, boxes: Sequence[XYXY]) -> tuple[XYXY, ...]:
+        """Return the gold boxes that none of these boxes matches."""
+        gold = self.boxes_of(mention)
+        if not gold or not boxes:
+            return gold
+        closest = geometry.iou(gold, boxes).max(axis=1).tolist()
+        return tuple(box for box, iou in zip(gold, closest, strict=True) if iou < SAME_THING_IOU)
+
+    def answer(self, question: Mapping[str, Any]) -> Answer:
+        """Return the correct answer to a question, as `deixis.annotate.linking.Question.as_json` shows it."""
+        task, mentions, boxes = Task(question["task"]), question["mentions"], question["boxes"]
+        chains = {self.chain_of(mention) for mention in mentions}
+        if task in (Task.LINK, Task.VERIFY):
+            return Answer.YES if len(chains) == 1 and None not in chains else Answer.NO
+        shown = mentions[0]
+        if task is Task.REQUIREMENT:
+            return Answer.BOX if self.boxes_of(shown) else Answer.SCENE if self.is_scene(shown) else Answer.NO_BOX
+        missing = self.missing(shown, boxes)
+        if task is Task.DRAWING:
+            return Answer.DRAWN if missing else Answer.NO_MORE
+        if task is Task.COVERAGE:
+            return Answer.MORE if missing else Answer.ALL
+        fits = bool(missing) and float(np.max(geometry.iou([question["new_box"]], missing))) >= GOOD_IOU
+        return Answer.GOOD if fits else Answer.BAD
+
+
+@dataclass
+class SimulatedWorker:
+    """A simulated worker."""
+
+    id: str
+    kind: Kind
+    rng: random.Random
+    answered: int = 0
+
+    def answer(self, question: LeasedQuestion, truth: Truth) -> tuple[Answer, XYXY | None]:
+        """Return the answer of this worker, and the box if it draws one."""
+        self.answered += 1
+        if self.kind.random:
+            answer = self.rng.choice(allowed_answers(question.task))
+        else:
+            changed = self.kind.changes_after is not None and self.answered > self.kind.changes_after
+            errs = self.rng.random() < (self.kind.later_error_rate if changed else self.kind.error_rate)
+            answer = truth.answer(question.content)
+            if (
+                question.content.get("proposal")
+                and answer in _ACCEPTED
+                and self.rng.random() < self.kind.suggestibility
+            ):
+                answer = _ACCEPTED[answer]
+            answer = self._wrong(question.task, answer) if errs else answer
+        return answer, self._box(question, truth) if answer is Answer.DRAWN else None
+
+    def _wrong(self, task: Task, correct: Answer) -> Answer:
+        return self.rng.choice([answer for answer in allowed_answers(task) if answer is not correct])
+
+    def _box(self, question: LeasedQuestion, truth: Truth) -> XYXY:
+        width, height = truth.photo.width or 1, truth.photo.height or 1
+        missing = truth.missing(question.content["mentions"][0], question.content["boxes"])
+        if self.kind.random or not missing:
+            x1, x2 = sorted(self.rng.uniform(0, width) for _ in range(2))
+            y1, y2 = sorted(self.rng.uniform(0, height) for _ in range(2))
+        else:
+            x1, y1, x2, y2 = self.rng.choice(missing)
+            wide, high = x2 - x1, y2 - y1
+            x1, x2 = (side + self.rng.gauss(0, self.kind.box_noise) * wide for side in (x1, x2))
+            y1, y2 = (side + self.rng.gauss(0, self.kind.box_noise) * high for side in (y1, y2))
+        return _inside((x1, y1, x2, y2), width, height)
+
+
+def _inside(box: XYXY, width: float, height: float) -> XYXY:
+    """Clip a box to the photo, with a minimum size of two pixels."""
+    x1, y1 = min(max(box[0], 0.0), width - 2), min(max(box[1], 0.0), height - 2)
+    return x1, y1, min(max(box[2], x1 + 2), width), min(max(box[3], y1 + 2), height)
+
+
+@dataclass
+class SimulationResult:
+    """The result of a simulation.
+
+    Attributes
+    ----------
+    workers
+        Workers by id.
+    judged, checked
+        Number of judgements by task, without and with known answers.
+    seconds
+        SimulatedWorker time.
+    reviewed
+        Number of decisions of the reviewer.
+    """
+
+    workers: dict[str, SimulatedWorker]
+    judged: dict[Task, int] = field(default_factory=lambda: dict.fromkeys(Task, 0))
+    checked: dict[Task, int] = field(default_factory=lambda: dict.fromkeys(Task, 0))
+    seconds: float = 0.0
+    reviewed: int = 0
+
+
+def simulate_crowd(
+    project: Project,
+    truths: Mapping[str, Truth],
+    crowd: Mapping[Kind, int],
+    *,
+    seed: int = 0,
+    known_photos: frozenset[str] = frozenset(),
+) -> SimulationResult:
+    """Let a simulated crowd work until no question is left.
+
+    Parameters
+    ----------
+    project
+        Project with photos; its clock is set to simulated time.
+    truths
+        The truth of every photo, including those of known questions.
+    crowd
+        Number of workers of each kind.
+    seed
+        Random seed.
+    known_photos
+        Photos of known questions, whose judgements are counted separately.
+    """
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    project.random = random.Random(seed + 1)  # noqa: S311
+    now = 0.0
+    project.clock = lambda: now
+    result = SimulationResult({})
+    for kind, count in crowd.items():
+        for number in range(count):
+            worker, _ = invite(project, f"{kind.name} {number}", vouched=True)
+            result.workers[worker] = SimulatedWorker(worker, kind, random.Random(rng.random()))  # noqa: S311
+    reviewer, _ = invite(project, "reviewer", role=Role.REVIEWER)
+    turns = [(rng.uniform(0, 10), worker) for worker in result.workers]
+    heapq.heapify(turns)
+    idle = answered = 0
+    while turns:
+        now, worker = heapq.heappop(turns)
+        question = lease(project, worker)
+        if question is None:
+            idle += 1
+            if idle > len(turns) + 1:  # no worker has a question
+                requeue_suspended(project)
+                if not _review(project, reviewer, truths, result) and idle > 3 * (len(turns) + 1):
+                    break
+            heapq.heappush(turns, (now + 30, worker))
+            continue
+        idle = 0
+        answer, box = result.workers[worker].answer(question, truths[question.photo])
+        seconds = _SECONDS[question.task] * rng.lognormvariate(0, 0.4)
+        now += seconds
+        submit(project, worker, question.token, answer.value, box=box, seconds=seconds)
+        (result.checked if question.photo in known_photos else result.judged)[question.task] += 1
+        answered += 1
+        if answered % _REQUEUE_INTERVAL == 0:
+            requeue_suspended(project)
+        heapq.heappush(turns, (now, worker))
+    result.seconds = now
+    return result
+
+
+def lease(project: Project, worker: str, **options: Any) -> LeasedQuestion | None:
+    """Lease the next question of a worker in a transaction of its own."""
+    return project.database.run(lambda connection: next_question(project, connection, worker, **options))
+
+
+def submit(project: Project, worker: str, token: str, answer: str, **details: Any) -> None:
+    """Answer a question in a transaction of its own."""
+    project.database.run(
+        lambda connection: record_answer(project, connection, worker, token, answer, **details), JudgementResult.cache
+    )
+
+
+def _review(project: Project, reviewer: str, truths: Mapping[str, Truth], result: SimulationResult) -> bool:
+    """Let the reviewer decide blocking items; return whether there were any."""
+    decided = False
+    for item in review_queue(project):
+        if item.holds_up:
+            truth = truths[item.photo]
+            answer = (
+                Answer.BOX
+                if truth.boxes_of(item.mention)
+                else Answer.SCENE
+                if truth.is_scene(item.mention)
+                else Answer.NO_BOX
+            )
+            decide_chain(project, reviewer, item.photo, item.mention, answer.value)
+            result.reviewed += 1
+            decided = True
+    return decided

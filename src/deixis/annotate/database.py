@@ -1,0 +1,269 @@
+"""The database of a project: transactions with the same code on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, make_url, select, update
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+
+from deixis.annotate import schema
+from deixis.annotate.schema import properties
+from deixis.errors import DeixisError, UnavailableError
+from deixis.storage.sql import (
+    BEGIN_WRITE,
+    SQLITE_PRAGMAS,
+    explain_sql_error,
+    first_line,
+    hide_password,
+    is_corruption,
+    is_immutable,
+    sqlite_uri,
+)
+
+_LOCK_TIMEOUT_S = 30
+_OLDER_VERSIONS = frozenset(str(number) for number in range(1, schema.VERSION))
+
+T = TypeVar("T")
+
+
+class PendingWork:
+    """One unit of work for `Database.run`; several share a transaction, each behind a savepoint of its own."""
+
+    def __init__(self, work: Callable[[Connection], Any], after_commit: Callable[[Any], None] | None) -> None:
+        self.work, self.after_commit = work, after_commit
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+
+    def execute(self, connection: Connection, *, alone: bool) -> None:
+        """Do the work. If it fails among others, only its own changes are rolled back."""
+        if alone:
+            self.result = self.work(connection)
+            return
+        connection.exec_driver_sql("SAVEPOINT work")
+        try:
+            self.result = self.work(connection)
+        except DBAPIError as error:
+            self.error = _translate(error, _explain(error.orig or error))
+        except Exception as error:
+            self.error = error
+        if self.error is not None:
+            connection.exec_driver_sql("ROLLBACK TO work")
+        connection.exec_driver_sql("RELEASE work")
+
+    def finish(self, failure: BaseException | None = None) -> None:
+        """Finish after the commit, or after the failure of the whole transaction."""
+        self.error = self.error or failure
+        if self.error is None and self.after_commit:
+            self.after_commit(self.result)
+        self.done = True
+
+
+class Database:
+    """An open database.
+
+    SQLite allows one writer at a time. Threads of this process wait for a lock, so SQLite itself only waits for other
+    processes. PostgreSQL locks rows.
+
+    Examples
+    --------
+    >>> database = Database("sqlite://")
+    >>> database.create_tables()
+    >>> with database.reading() as connection:
+    ...     read_property(connection, "version")
+    '2'
+    """
+
+    def __init__(self, url: str | URL) -> None:
+        try:
+            self.url = make_url(url)
+            if self.url.drivername in ("postgres", "postgresql"):
+                self.url = self.url.set(drivername="postgresql+psycopg")
+            self.is_sqlite = self.url.get_backend_name() == "sqlite"
+            self.engine = _make_engine(self.url, self.is_sqlite)
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            raise DeixisError(f"{_display_url(url)}: not a usable database address ({first_line(error)})") from None
+        self._write_lock = threading.Lock() if self.is_sqlite else nullcontext()
+        self._queue: deque[PendingWork] = deque()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Run the block in one transaction, rolled back if it raises."""
+        with self._write_lock, self.translated_errors(), self.engine.begin() as connection:
+            yield connection
+
+    def run(self, work: Callable[[Connection], T], after_commit: Callable[[T], None] | None = None) -> T:
+        """Do `work` in a transaction and return its result after the commit.
+
+        `work` must not change memory that would be wrong after a rollback; `after_commit` is called with its result,
+        before any other work. On SQLite, the work of threads that wait at the same time shares one transaction and so
+        one write to the disk.
+        """
+        if not self.is_sqlite:
+            with self.writing() as connection:
+                result = work(connection)
+            if after_commit:
+                after_commit(result)
+            return result
+        own = PendingWork(work, after_commit)
+        self._queue.append(own)
+        with self._write_lock:
+            if not own.done:
+                self._run_batch([self._queue.popleft() for _ in range(len(self._queue))])
+        if own.error is not None:
+            raise own.error
+        return cast(T, own.result)
+
+    def _run_batch(self, batch: Sequence[PendingWork]) -> None:
+        failure: BaseException | None = None
+        try:
+            with self.translated_errors(), self.engine.begin() as connection:
+                for pending in batch:
+                    pending.execute(connection, alone=len(batch) == 1)
+        except BaseException as error:
+            failure = error
+        for pending in batch:
+            pending.finish(failure)
+
+    def begin(self) -> Transaction:
+        """Begin a transaction whose start and end, the only steps that block, can run in another thread."""
+        with ExitStack() as opened:
+            opened.enter_context(self._write_lock)
+            with self.translated_errors():
+                connection = opened.enter_context(self.engine.connect())
+                connection.begin()
+            return Transaction(self, connection, opened.pop_all())
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Read one consistent state in the block, without blocking writers."""
+        isolation: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with self.translated_errors(), self.engine.connect() as connection:
+            connection = connection.execution_options(reads=True, **isolation)
+            with connection.begin():
+                yield connection
+
+    def create_tables(self) -> None:
+        with self.writing() as connection:
+            if self._read_version(connection) is not None:
+                raise DeixisError(f"{self.name}: the database already holds a project")
+            schema.metadata.create_all(connection)
+            write_property(connection, "format", schema.FORMAT)
+            write_property(connection, "version", str(schema.VERSION))
+
+    def check_version(self) -> None:
+        """Refuse a database without a project or of a later version; upgrade one of an earlier version."""
+        with self.reading() as connection:
+            version = self._read_version(connection)
+        if version is None:
+            raise DeixisError(f"{self.name}: the database holds no annotation project")
+        if version in _OLDER_VERSIONS:  # later versions only add tables
+            with self.writing() as connection:
+                schema.metadata.create_all(connection)
+                is_version = properties.c.key == "version"
+                connection.execute(update(properties).where(is_version).values(value=str(schema.VERSION)))
+        elif version != str(schema.VERSION):
+            raise DeixisError(
+                f"{self.name}: the database has schema version {version}, this deixis supports {schema.VERSION}; "
+                "install a newer version of deixis"
+            )
+
+    @property
+    def name(self) -> str:
+        """The file, or the address without its password, for messages."""
+        return (self.url.database or "memory") if self.is_sqlite else _display_url(self.url)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _read_version(self, connection: Connection) -> str | None:
+        if not self.engine.dialect.has_table(connection, properties.name):
+            return None
+        is_project = read_property(connection, "format") == schema.FORMAT
+        return read_property(connection, "version") if is_project else None
+
+    @contextmanager
+    def translated_errors(self) -> Iterator[None]:
+        """Raise database errors as `DeixisError`."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise _translate(error, f"{self.name}: {_explain(error.orig or error)}") from error
+        except SQLAlchemyError as error:
+            raise UnavailableError(f"{self.name}: {first_line(error)}") from error
+
+
+@dataclass
+class Transaction:
+    """A transaction started by `Database.begin`, which holds the write lock until its end."""
+
+    database: Database
+    connection: Connection
+    opened: ExitStack
+
+    def end(self, *, commit: bool) -> None:
+        with self.opened, self.database.translated_errors():
+            if commit:
+                self.connection.commit()
+
+
+def read_property(connection: Connection, key: str) -> str | None:
+    """Read a value from the table of project properties."""
+    found: str | None = connection.scalar(select(properties.c.value).where(properties.c.key == key))
+    return found
+
+
+def write_property(connection: Connection, key: str, value: str) -> None:
+    connection.execute(delete(properties).where(properties.c.key == key))
+    connection.execute(insert(properties), {"key": key, "value": value})
+
+
+def _make_engine(url: URL, is_sqlite: bool) -> Engine:
+    if not is_sqlite:
+        return create_engine(url, pool_size=16, max_overflow=16, pool_pre_ping=True)
+    options: dict[str, Any] = {}
+    file = Path(url.database or "")
+    read_only = file.is_file() and is_immutable(file)
+    if read_only:
+        url = url.set(database=sqlite_uri(file), query={"mode": "ro", "immutable": "1", "uri": "true"})
+    if url.database in (None, "", ":memory:"):
+        from sqlalchemy.pool import StaticPool
+
+        options = {"poolclass": StaticPool}
+    engine = create_engine(
+        url, connect_args={"timeout": _LOCK_TIMEOUT_S, "isolation_level": None, "check_same_thread": False}, **options
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, record: Any) -> None:
+        for pragma in ("foreign_keys = ON", *(SQLITE_PRAGMAS[1:] if read_only else SQLITE_PRAGMAS)):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get("reads")
+        connection.exec_driver_sql("BEGIN" if reads else BEGIN_WRITE)
+
+    return engine
+
+
+def _display_url(url: str | URL) -> str:
+    return hide_password(url if isinstance(url, str) else url.render_as_string(hide_password=False))
+
+
+def _translate(error: DBAPIError, message: str) -> DeixisError:
+    """Make the error to raise: `UnavailableError`, after which a client may retry, unless the data is wrong."""
+    return (DeixisError if isinstance(error, (DataError, IntegrityError)) else UnavailableError)(message)
+
+
+def _explain(error: BaseException) -> str:
+    if is_corruption(error):
+        return f"damaged ({first_line(error)}); restore a backup made by deixis annotate backup"
+    return explain_sql_error(error) or first_line(error)

@@ -1,0 +1,327 @@
+"""Export: a project becomes a data set again, with the provenance of each chain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select
+
+from deixis import geometry
+from deixis.annotate.events import Event, Judged, ProposedBoxes, ProposedLinks, effective_events
+from deixis.annotate.linking import proposed_boxes_for
+from deixis.annotate.project import Project
+from deixis.annotate.schema import photos
+from deixis.annotate.settings import Settings
+from deixis.annotate.state import ChainState
+from deixis.annotate.transactions import PhotoSnapshot
+from deixis.annotate.workflow import XYXY, Answer, Status, Task
+from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
+from deixis.data.writers import write_as
+from deixis.errors import DeixisError
+from deixis.storage.atomic import new_directory
+from deixis.storage.progress import OnProgress, no_progress, track
+
+PROVENANCE_FILE = "provenance.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainBoxes:
+    """A chain before merging."""
+
+    name: str
+    types: tuple[str, ...]
+    boxes: tuple[XYXY, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedBox:
+    """A box, its chains, and the drawn boxes that were merged into it."""
+
+    xyxy: XYXY
+    chains: tuple[str, ...]
+    drawn: tuple[XYXY, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """The merged boxes, and for every chain the name of the chain it was merged into."""
+
+    boxes: tuple[MergedBox, ...]
+    merged_into: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    chains: tuple[str, ...]
+    types: frozenset[str]
+    drawn: tuple[XYXY, ...]
+
+    @property
+    def xyxy(self) -> XYXY:
+        x1, y1, x2, y2 = np.mean(self.drawn, axis=0).tolist()
+        return x1, y1, x2, y2
+
+
+def merge_boxes(chains: Sequence[ChainBoxes], settings: Settings | None = None) -> MergeResult:
+    """Merge the boxes of a photo, then the chains with equal boxes (section 2.3 of the paper).
+
+    Chains without boxes are never merged.
+
+    Examples
+    --------
+    >>> bride = ChainBoxes("1", ("people",), ((0, 0, 10, 10),))
+    >>> woman = ChainBoxes("2", ("people",), ((0, 0, 10, 9),))
+    >>> dress = ChainBoxes("3", ("clothing",), ((0, 0, 10, 10),))
+    >>> result = merge_boxes([bride, woman, dress])
+    >>> result.merged_into
+    {'1': '1', '2': '1', '3': '3'}
+    >>> [(box.xyxy, box.chains) for box in result.boxes]
+    [((0.0, 0.0, 10.0, 9.5), ('1',)), ((0.0, 0.0, 10.0, 10.0), ('3',))]
+    """
+    settings = settings or Settings()
+    clusters = [_Cluster((chain.name,), frozenset(chain.types), (box,)) for chain in chains for box in chain.boxes]
+    while (pair := _closest_pair(clusters, settings)) is not None:
+        first, second = clusters[pair[0]], clusters.pop(pair[1])
+        names = tuple(dict.fromkeys(first.chains + second.chains))
+        clusters[pair[0]] = _Cluster(names, first.types | second.types, first.drawn + second.drawn)
+    merged_into: dict[str, str] = {}
+    first_with: dict[frozenset[int], str] = {}
+    for chain in chains:
+        numbers = frozenset(number for number, cluster in enumerate(clusters) if chain.name in cluster.chains)
+        merged_into[chain.name] = first_with.setdefault(numbers, chain.name) if numbers else chain.name
+    boxes = (
+        MergedBox(cluster.xyxy, tuple(dict.fromkeys(merged_into[name] for name in cluster.chains)), cluster.drawn)
+        for cluster in clusters
+    )
+    return MergeResult(tuple(boxes), merged_into)
+
+
+def _closest_pair(clusters: Sequence[_Cluster], settings: Settings) -> tuple[int, int] | None:
+    """Return the two clusters with the highest IoU of those that may be merged."""
+    if len(clusters) < 2:
+        return None
+    overlaps = geometry.iou([cluster.xyxy for cluster in clusters], [cluster.xyxy for cluster in clusters])
+    best, highest = None, 0.0
+    for first in range(len(clusters)):
+        for second in range(first + 1, len(clusters)):
+            one, other = clusters[first].types, clusters[second].types
+            needed = settings.merge_iou_other if "other" in one | other else settings.merge_iou
+            overlap = float(overlaps[first, second])
+            if overlap > highest and overlap >= needed and not _never_merged(one, other, settings):
+                best, highest = (first, second), overlap
+    return best
+
+
+def _never_merged(one: frozenset[str], other: frozenset[str], settings: Settings) -> bool:
+    return any((a in one and b in other) or (b in one and a in other) for a, b in settings.never_merged)
+
+
+def describe_proposals(chains: Sequence[ChainState], events: Sequence[Event]) -> dict[str, Any] | None:
+    """Describe for the provenance what models proposed for a chain, and what workers decided; None without proposals.
+
+    `chains` are all chains that were merged into one. ``links``: the model, how many mentions it joined to the chain,
+    how often it kept one of them apart, how many workers joined, and the judgements that rejected its chains.
+    ``boxes``: the model, the verdict on each box that workers saw, and the number of boxes not shown.
+    """
+    counted = effective_events(events)
+    found: dict[str, Any] = {}
+    for event in counted:
+        if isinstance(event, ProposedLinks):
+            found["links"] = _describe_model(event) | _describe_links(chains, event, counted)
+        elif isinstance(event, ProposedBoxes):
+            found["boxes"] = _describe_model(event) | _describe_boxes(chains, event, counted)
+    return found or None
+
+
+def _describe_model(event: ProposedLinks | ProposedBoxes) -> dict[str, Any]:
+    return {"model": event.model, "fingerprint": event.fingerprint, "event": event.number}
+
+
+def _describe_links(chains: Iterable[ChainState], event: ProposedLinks, events: Iterable[Event]) -> dict[str, Any]:
+    answers = [
+        (number, transition.answers)
+        for chain in chains
+        for number, transition in chain.transitions
+        if transition.stage is Task.LINK
+    ]
+    by_model = [answer for number, answer in answers if number == event.number]
+    by_workers = [answer for number, answer in answers if number != event.number]
+    mentions = {mention.id for chain in chains for mention in chain.mentions}
+    rejections = [
+        judged.number
+        for judged in events
+        if isinstance(judged, Judged)
+        and judged.task is Task.VERIFY
+        and judged.answer is Answer.NO
+        and mentions & set(judged.subject.split())
+    ]
+    return {
+        "joined_by_model": sum(Answer.YES in answer for answer in by_model),
+        "kept_apart_by_model": sum(Answer.NO in answer for answer in by_model),
+        "joined_by_people": sum(Answer.YES in answer for answer in by_workers),
+        "refused_by": rejections,
+    }
+
+
+def _describe_boxes(chains: Iterable[ChainState], event: ProposedBoxes, events: Sequence[Event]) -> dict[str, Any]:
+    verdicts = {
+        judged.subject.split()[-1].removeprefix("?"): judged
+        for judged in events
+        if isinstance(judged, Judged) and judged.task is Task.QUALITY
+    }
+    shown, not_shown = [], 0
+    for chain in chains:
+        for box in proposed_boxes_for(event, chain.mentions):
+            verdict = verdicts.get(box.id)
+            if verdict is None:
+                not_shown += 1
+                continue
+            shown.append(
+                {
+                    "box": list(box.xyxy),
+                    "probability": box.proposed.probability if box.proposed else None,
+                    "said": verdict.answer.value,
+                    "judged_by": verdict.number,
+                }
+            )
+    return {"judged": shown, "not_shown": not_shown}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedPhoto:
+    """A photo, and one provenance record for each of its chains."""
+
+    photo: Photo
+    provenance: tuple[dict[str, Any], ...]
+
+
+def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> ExportedPhoto:
+    """Convert a photo with merged chains and boxes.
+
+    A chain that has not ended has no boxes and is marked as not annotated.
+    """
+    material = snapshot.material
+    chains = {str(number): chain for number, chain in enumerate(snapshot.state.chains, start=1)}
+    merged = merge_boxes(
+        [ChainBoxes(name, chain.types, _final_boxes(chain)) for name, chain in chains.items()], settings
+    )
+    kept = [name for name in chains if merged.merged_into[name] == name]
+    new_ids = {name: str(number) for number, name in enumerate(kept, start=1)}
+    chain_ids = {
+        mention.id: new_ids[merged.merged_into[name]] for name, chain in chains.items() for mention in chain.mentions
+    }
+    all_mentions = {mention.id: mention for chain in chains.values() for mention in chain.mentions}.values()
+    captions = []
+    for number, text in enumerate(material.captions):
+        ordered = sorted((each for each in all_mentions if each.caption == number), key=lambda each: each.start)
+        mentions = tuple(Mention(each.start, each.end, chain_ids[each.id], each.types) for each in ordered)
+        captions.append(Caption.from_text(text, mentions))
+    photo = Photo(
+        material.photo,
+        tuple(captions),
+        tuple(_make_chain(new_ids[name], chains[name]) for name in kept),
+        tuple(Box(box.xyxy, tuple(new_ids[name] for name in box.chains)) for box in merged.boxes),
+        material.width,
+        material.height,
+        material.file,
+        material.splits,
+        AnnotationSource(material.photo, material.file or material.photo, material.width, material.height, 3),
+        material.sha256,
+    )
+    provenance = []
+    for name in kept:
+        parts = [chains[other] for other, target in merged.merged_into.items() if target == name]
+        provenance.append({"photo": photo.id, "chain": new_ids[name]} | _describe_provenance(parts, snapshot))
+    return ExportedPhoto(photo, tuple(provenance))
+
+
+def _final_boxes(chain: ChainState) -> tuple[XYXY, ...]:
+    workflow = chain.workflow
+    return tuple(box.xyxy for box in workflow.boxes) if workflow and workflow.stage is Status.COMPLETE else ()
+
+
+def _make_chain(chain_id: str, chain: ChainState) -> Chain:
+    workflow = chain.workflow
+    if workflow is None or not workflow.ended:
+        return Chain(chain_id, annotated=False)
+    not_visual = workflow.stage is Status.NOT_VISUAL
+    return Chain(chain_id, scene=not_visual and workflow.is_scene, no_box=not_visual and not workflow.is_scene)
+
+
+def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) -> dict[str, Any]:
+    """Describe who judged and drew what, for chains that were merged into one."""
+    by_number = {event.number: event for event in snapshot.events}
+    steps = sorted(
+        {
+            (event, transition.stage.value, transition.target.value)
+            for chain in chains
+            for event, transition in chain.transitions
+            if not isinstance(by_number[event], ProposedLinks)
+        }
+    )
+    proposed = describe_proposals(chains, snapshot.events)
+    workflows = [chain.workflow for chain in chains if chain.workflow]
+    return {
+        "mentions": [mention.id for chain in chains for mention in chain.mentions],
+        "state": workflows[0].stage.value if workflows else "linking",
+        "merged_from": len(chains),
+        "judgements": [
+            {"event": event, "worker": by_number[event].worker, "at": stage, "to": target}
+            for event, stage, target in steps
+        ],
+        "drawn": [
+            {"box": list(box.xyxy), "worker": box.worker}
+            | ({"proposed_by": box.proposed.model} if box.proposed else {})
+            for workflow in workflows
+            for box in workflow.boxes
+        ],
+        "reviewed": any(stage == Status.REVIEW.value for _, stage, _ in steps),
+        "judges": len({by_number[event].worker for event, stage, _ in steps if stage in set(Task)}),
+    } | ({"proposed": proposed} if proposed else {})
+
+
+def export_project(
+    project: Project,
+    format_name: str,
+    out: Path,
+    *,
+    unfinished: bool = False,
+    with_photos: bool = False,
+    replace: bool = False,
+    on_progress: OnProgress = no_progress,
+) -> tuple[int, int]:
+    """Write a data set with ``provenance.jsonl``; return the numbers of photos written and left out as unfinished.
+
+    `format_name` is one of `deixis.data.writers.FORMATS`. The directory appears when it is complete.
+    """
+    if with_photos and project.images is None:
+        raise DeixisError(f"{project.folder}: the project has no image files; export without --with-photos")
+    with project.database.reading() as connection:
+        rows = connection.execute(
+            select(photos.c.id, photos.c.finished).where(photos.c.known.is_(False)).order_by(photos.c.place)
+        ).all()
+    selected = [row.id for row in rows if unfinished or row.finished]
+    if not selected:
+        raise DeixisError(f"{project.folder}: no photo is finished; use --unfinished to export unfinished photos")
+    with new_directory(out, replace=replace, inputs=[project.folder, project.images]) as folder:
+        images = project.images if with_photos else None
+        with (folder / PROVENANCE_FILE).open("w", encoding="utf-8", newline="\n") as provenance:
+            exported = _export_photos(project, selected, provenance.write, on_progress)
+            write_as(exported, format_name, folder, images=images)
+    return len(selected), len(rows) - len(selected)
+
+
+def _export_photos(
+    project: Project, selected: list[str], write: Callable[[str], Any], on_progress: OnProgress
+) -> Iterator[Photo]:
+    for photo in track(selected, "writing", len(selected), on_progress):
+        with project.database.reading() as connection:
+            exported = export_photo(project.snapshots.read(connection, photo), project.settings)
+        for record in exported.provenance:
+            write(json.dumps(record, ensure_ascii=False) + "\n")
+        yield exported.photo

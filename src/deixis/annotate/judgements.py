@@ -1,0 +1,259 @@
+"""Judgements: answering, skipping and undoing, each in a transaction of the caller.
+
+Callers run them with `deixis.annotate.database.Database.run` and pass `JudgementResult.cache` as `after_commit`. A
+request that is sent twice is recorded once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Row, select
+
+from deixis.annotate import schema
+from deixis.annotate.events import Judged, Skipped, Undone, undone_events
+from deixis.annotate.people import read_worker
+from deixis.annotate.quality import (
+    Purpose,
+    Qualification,
+    add_check,
+    is_correct,
+    suspend_unreliable,
+    update_qualification,
+    void_check,
+)
+from deixis.annotate.queue import LeasedQuestion
+from deixis.annotate.schema import events, photos
+from deixis.annotate.transactions import PhotoTransaction, RefusedError, find_event, insert_event
+from deixis.annotate.workflow import XYXY, Answer, Stage, Task, allowed_answers
+
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
+
+MIN_BOX_SIDE = 1.0
+"""Pixels; smaller boxes are slips of the hand."""
+
+_MAX_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The number of an event, and whether the request had been recorded before."""
+
+    event: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementResult:
+    """The result of a transaction.
+
+    recorded
+        The recorded event.
+    transaction
+        The transaction on the photo, if it changed one.
+    qualification
+        The worker's qualification after a question of the test.
+    question, reason
+        The next question, or why there is none, if the caller requested one.
+    """
+
+    recorded: Recorded | None = None
+    transaction: PhotoTransaction | None = None
+    qualification: Qualification | None = None
+    question: LeasedQuestion | None = None
+    reason: str | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether an event was recorded that had not been recorded before."""
+        return self.recorded is not None and not self.recorded.again
+
+    def cache(self) -> None:
+        """Cache the changed photo; to be called after the commit."""
+        if self.transaction is not None:
+            self.transaction.cache_snapshot()
+
+
+class UnknownQuestionError(RefusedError):
+    """The token names no question of this worker."""
+
+    def __init__(self) -> None:
+        super().__init__("this question was not assigned to you")
+
+
+class ExpiredQuestionError(RefusedError):
+    """The question is not leased to this worker any more."""
+
+    def __init__(self) -> None:
+        super().__init__("this question has expired or is not needed any more; continue with the next one")
+
+
+def record_answer(
+    project: Project,
+    connection: Connection,
+    worker: str,
+    token: str,
+    answer: str,
+    *,
+    box: XYXY | None = None,
+    seconds: float = 0.0,
+    remark: str = "",
+) -> JudgementResult:
+    """Record the answer to a leased question.
+
+    `box` belongs to the answer "drawn", in pixels of the photo; `remark` is shown to the reviewers.
+    """
+    lease = _close_lease(connection, worker, token)
+    if isinstance(lease, Recorded):
+        return JudgementResult(lease)
+    parsed = parse_answer(Task(lease.task), answer)
+    if lease.known is not None:
+        box = _check_box(_read_size(connection, lease.photo) if parsed is Answer.DRAWN else (0, 0), parsed, box)
+        body = _event_body(lease, seconds, answer=parsed.value, box=box)
+        number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
+        qualification = _check_answer(project, connection, lease, parsed, box, number)
+        return JudgementResult(Recorded(number), qualification=qualification if lease.purpose == Purpose.TEST else None)
+    transaction = PhotoTransaction(project, connection, lease.photo)
+    material = transaction.snapshot.material
+    box = _check_box((material.width, material.height), parsed, box)
+    body = _event_body(lease, seconds, answer=parsed.value, box=box)
+    number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
+    if parsed is Answer.DRAWN:
+        add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
+    transaction.apply(answered=lease.question)
+    return JudgementResult(Recorded(number), transaction)
+
+
+def skip_question(
+    project: Project,
+    connection: Connection,
+    worker: str,
+    token: str,
+    *,
+    bad_phrase: str | None = None,
+    seconds: float = 0.0,
+    remark: str = "",
+) -> JudgementResult:
+    """Return a question without an answer; `bad_phrase` reports one of its mentions as not being a phrase."""
+    lease = _close_lease(connection, worker, token)
+    if isinstance(lease, Recorded):
+        return JudgementResult(lease)
+    if bad_phrase is not None and bad_phrase not in lease.asked["mentions"]:
+        raise RefusedError(f"{bad_phrase[:40]!r} is not a mention of this question")
+    body = _event_body(lease, seconds, bad_phrase=bad_phrase or None)
+    if lease.known is not None:
+        number = _insert_known_event(project, connection, lease, Skipped.kind, body, remark)
+        task, purpose = Task(lease.task), Purpose(lease.purpose)
+        add_check(connection, worker, task, purpose, event=number, known_question=lease.known)
+        return JudgementResult(Recorded(number))
+    transaction = PhotoTransaction(project, connection, lease.photo)
+    number = transaction.add_event(token, worker, Skipped.kind, body, remark=remark)
+    transaction.apply(answered=lease.question)
+    return JudgementResult(Recorded(number), transaction)
+
+
+def undo_event(project: Project, connection: Connection, worker: str, event: int) -> JudgementResult:
+    """Undo an event: workers their own judgements, reviewers any event. Undoing twice has no further effect."""
+    found = read_worker(connection, worker)
+    columns = (events.c.photo, events.c.worker, events.c.kind, events.c.known)
+    row = connection.execute(select(*columns).where(events.c.number == event)).first()
+    if row is None:
+        raise RefusedError(f"event {event} does not exist")
+    own = row.worker == worker and row.kind in (Judged.kind, Skipped.kind)
+    if not (own or found.can_review):
+        raise RefusedError(f"event {event} cannot be undone by {found.name or found.id}; ask a reviewer")
+    if row.known is not None:  # known questions must behave like all others
+        key = f"undo:{event}:0"
+        if (before := find_event(connection, key)) is not None:
+            return JudgementResult(Recorded(before, again=True))
+        void_check(connection, event)
+        body, at = {"event": event}, project.clock()
+        number = insert_event(connection, key, row.photo, worker, at, Undone.kind, body, known_question=row.known)
+        return JudgementResult(Recorded(number))
+    transaction = PhotoTransaction(project, connection, row.photo)
+    history = transaction.snapshot.events
+    earlier = [other for other in history if isinstance(other, Undone) and other.event == event]
+    if event in undone_events(history):
+        return JudgementResult(Recorded(earlier[-1].number, again=True))
+    number = transaction.add_event(f"undo:{event}:{len(earlier)}", worker, Undone.kind, {"event": event})
+    transaction.apply()
+    return JudgementResult(Recorded(number), transaction)
+
+
+def parse_answer(stage: Stage, answer: str) -> Answer:
+    for allowed in allowed_answers(stage):
+        if allowed.value == answer:
+            return allowed
+    choices = ", ".join(allowed.value for allowed in allowed_answers(stage))
+    raise RefusedError(f"{answer[:40]!r} is not an answer of the task {stage.value}; choose from: {choices}")
+
+
+def _close_lease(connection: Connection, worker: str, token: str) -> Row[Any] | Recorded:
+    """Mark a lease as answered and return its row; for a repeated request, return the recorded event."""
+    if not (token.isascii() and token.isprintable()):  # PostgreSQL refuses NUL characters even in a query
+        raise UnknownQuestionError
+    row = connection.execute(schema.ANSWER_LEASE, {"p_token": token, "p_worker": worker}).first()
+    if row is not None:
+        return row
+    lease = connection.execute(schema.LEASE, {"p_token": token}).first()
+    if lease is None or lease.worker != worker:  # do not reveal that another worker has this token
+        raise UnknownQuestionError
+    number = find_event(connection, token) if lease.state == "answered" else None
+    if number is None:
+        raise ExpiredQuestionError
+    return Recorded(number, again=True)
+
+
+def _event_body(lease: Row[Any], seconds: float, **values: Any) -> dict[str, Any]:
+    seconds = min(max(float(seconds), 0.0), _MAX_SECONDS) if math.isfinite(seconds) else 0.0
+    body = {"task": lease.task, "subject": lease.subject, "seconds": seconds}
+    return body | {name: list(value) if name == "box" else value for name, value in values.items() if value is not None}
+
+
+def _insert_known_event(
+    project: Project, connection: Connection, lease: Row[Any], kind: str, body: dict[str, Any], remark: str
+) -> int:
+    """Insert an event about a known question, which changes no photo."""
+    at, known = project.clock(), lease.known
+    values = (lease.token, lease.photo, lease.worker, at, kind, body)
+    return insert_event(connection, *values, remark=remark, known_question=known)
+
+
+def _check_answer(
+    project: Project, connection: Connection, lease: Row[Any], answer: Answer, box: XYXY | None, event: int
+) -> Qualification:
+    """Compare an answer with the known one and update the worker's qualification."""
+    task, purpose = Task(lease.task), Purpose(lease.purpose)
+    known = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).one()
+    correct = is_correct(task, answer, box, Answer(known.answer), known.boxes, project.settings.good_box_iou)
+    add_check(connection, lease.worker, task, purpose, event=event, known_question=lease.known, correct=correct)
+    qualification = update_qualification(project, connection, lease.worker, task)
+    if purpose is Purpose.HIDDEN:
+        suspend_unreliable(project, connection, lease.worker)
+    return qualification
+
+
+def _read_size(connection: Connection, photo: str) -> tuple[int, int]:
+    material = connection.execute(select(photos.c.material).where(photos.c.id == photo)).scalar_one()
+    return material["width"], material["height"]
+
+
+def _check_box(size: tuple[int, int], answer: Answer, box: XYXY | None) -> XYXY | None:
+    """Return the box of the answer "drawn", if it is inside the photo."""
+    if answer is not Answer.DRAWN:
+        if box is not None:
+            raise RefusedError(f"the answer {answer.value!r} takes no box")
+        return None
+    if box is None or len(box) != 4 or not all(isinstance(side, int | float) and math.isfinite(side) for side in box):
+        raise RefusedError("the answer 'drawn' needs a box of four finite numbers: x1, y1, x2, y2")
+    x1, y1, x2, y2 = (float(side) for side in box)
+    text = f"the box {x1:g}, {y1:g}, {x2:g}, {y2:g}"
+    if x2 - x1 < MIN_BOX_SIDE or y2 - y1 < MIN_BOX_SIDE:
+        raise RefusedError(f"{text} is less than one pixel wide or high")
+    width, height = size
+    if x1 < 0 or y1 < 0 or x2 > width or y2 > height:
+        raise RefusedError(f"{text} extends beyond the photo of {width} × {height} pixels")
+    return x1, y1, x2, y2

@@ -1,0 +1,179 @@
+"""Questions with known answers, made from annotated photos, for qualification tests and hidden checks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from sqlalchemy import insert
+
+from deixis import geometry
+from deixis.annotate.material import Material, prepare_photo
+from deixis.annotate.project import Project, add_photos
+from deixis.annotate.schema import known_questions
+from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
+from deixis.data.records import Photo
+
+_CLEARLY_BAD_IOU = 0.4
+"""A box with a lower IoU is clearly bad."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownQuestion:
+    """A question, its answer, and for the drawing task the boxes of which one has to be drawn."""
+
+    question: Question
+    answer: Answer
+    boxes: tuple[XYXY, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _GoldChain:
+    """A chain of an annotated photo; `shown` is its longest mention, `decided` whether its boxes are annotated."""
+
+    mentions: tuple[str, ...]
+    captions: frozenset[str]
+    types: frozenset[str]
+    shown: str
+    boxes: tuple[XYXY, ...]
+    scene: bool
+    decided: bool
+
+
+def add_known_photos(project: Project, photos: Iterable[Photo], *, seed: int = 0) -> int:
+    """Add annotated photos as a source of known questions and return the number of questions.
+
+    Workers cannot distinguish known questions from others. Photos that the project already has are skipped.
+    """
+    count = 0
+    for photo in photos:
+        material = prepare_photo(photo)
+        rng = random.Random(f"{seed} {photo.id}")  # noqa: S311 - no secret
+        made = {
+            (each.question.task, each.question.subject): each for each in make_known_questions(photo, material, rng)
+        }
+        if made and add_photos(project, [material], known=True)[0]:
+            with project.database.writing() as connection:
+                connection.execute(insert(known_questions), [known_row(each) for each in made.values()])
+            count += len(made)
+    return count
+
+
+def known_row(known: KnownQuestion, *, reviewed: bool = False) -> dict[str, object]:
+    """Return the row of a known question in the database."""
+    question = known.question
+    return {
+        "photo": question.photo,
+        "task": question.task.value,
+        "subject": question.subject,
+        "asked": question.as_json(),
+        "answer": known.answer.value,
+        "boxes": [list(box) for box in known.boxes],
+        "reviewed": reviewed,
+    }
+
+
+def make_known_questions(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
+    """Make questions of all tasks about an annotated photo, with each answer about equally often.
+
+    `material` is the photo with its own mentions; `rng` chooses pairs and bad boxes.
+    """
+    chains = _gold_chains(photo, material)
+    yield from _link_questions(material.photo, chains, rng)
+    yield from _verification_questions(material.photo, chains, rng)
+    size = (material.width, material.height)
+    for chain in chains:
+        if chain.decided:
+            yield from _box_questions(material.photo, chain, size, rng)
+
+
+def _gold_chains(photo: Photo, material: Material) -> list[_GoldChain]:
+    by_id = {mention.id: mention for mention in material.mentions}
+    members: dict[str, list[str]] = {}
+    for number, caption in enumerate(photo.sentences):
+        for mention in caption.mentions:
+            mention_id = f"{number}:{mention.start}-{mention.end}"
+            if mention.chain is not None and mention_id in by_id:
+                members.setdefault(mention.chain, []).append(mention_id)
+    flags = {chain.id: chain for chain in photo.chains}
+    found = []
+    for name, ids in members.items():
+        mentions = [by_id[mention_id] for mention_id in ids]
+        boxes = tuple(box.xyxy for box in photo.boxes_of(name))
+        flag = flags[name]
+        found.append(
+            _GoldChain(
+                tuple(ids),
+                frozenset(map(_caption, ids)),
+                frozenset(kind for mention in mentions for kind in mention.types),
+                max(mentions, key=lambda mention: len(mention.text)).id,
+                boxes,
+                flag.scene,
+                flag.annotated and bool(boxes or flag.scene or flag.no_box),
+            )
+        )
+    return found
+
+
+def _link_questions(photo: str, chains: list[_GoldChain], rng: random.Random) -> Iterator[KnownQuestion]:
+    """One pair of each chain, and one pair of each two chains with a common type."""
+    for chain in chains:
+        pairs = [pair for pair in combinations(chain.mentions, 2) if _caption(pair[0]) != _caption(pair[1])]
+        if pairs:
+            yield KnownQuestion(Question(photo, Task.LINK, rng.choice(pairs)), Answer.YES)
+    for one, other in combinations(chains, 2):
+        pairs = [(a, b) for a in one.mentions for b in other.mentions if _caption(a) != _caption(b)]
+        if one.types & other.types and pairs:
+            yield KnownQuestion(Question(photo, Task.LINK, rng.choice(pairs)), Answer.NO)
+
+
+def _verification_questions(photo: str, chains: list[_GoldChain], rng: random.Random) -> Iterator[KnownQuestion]:
+    """Each chain as it is, and with a mention of another chain."""
+    for chain in chains:
+        if len(chain.mentions) > 1:
+            yield KnownQuestion(Question(photo, Task.VERIFY, chain.mentions), Answer.YES)
+        foreign = [
+            mention
+            for other in chains
+            if other is not chain and other.types & chain.types
+            for mention in other.mentions
+            if _caption(mention) not in chain.captions
+        ]
+        if foreign:
+            yield KnownQuestion(Question(photo, Task.VERIFY, (*chain.mentions, rng.choice(foreign))), Answer.NO)
+
+
+def _box_questions(photo: str, chain: _GoldChain, size: tuple[int, int], rng: random.Random) -> Iterator[KnownQuestion]:
+    shown = (chain.shown,)
+    if not chain.boxes:
+        yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.SCENE if chain.scene else Answer.NO_BOX)
+        return
+    yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.BOX)
+    drawn = tuple(DrawnBox(f"k{number}", box, "") for number, box in enumerate(chain.boxes))
+    yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes)
+    yield KnownQuestion(Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0]), Answer.GOOD)
+    if (bad := _bad_box(chain.boxes, size, rng)) is not None:
+        yield KnownQuestion(Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, "")), Answer.BAD)
+    yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL)
+    if len(drawn) > 1:
+        yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn[:-1]), Answer.MORE)
+
+
+def _bad_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.Random) -> XYXY | None:
+    """Move and shrink one of the boxes until it is clearly bad; None if that does not succeed."""
+    x1, y1, x2, y2 = rng.choice(boxes)
+    for _ in range(20):
+        scale = rng.uniform(0.3, 0.6)
+        width, height = (x2 - x1) * scale, (y2 - y1) * scale
+        left, top = rng.uniform(0, size[0] - width), rng.uniform(0, size[1] - height)
+        made = geometry.clip([left, top, left + width, top + height], *size)
+        if width >= 1 and height >= 1 and float(np.max(geometry.iou([made], boxes))) < _CLEARLY_BAD_IOU:
+            return tuple(made.tolist())
+    return None
+
+
+def _caption(mention: str) -> str:
+    return mention.partition(":")[0]

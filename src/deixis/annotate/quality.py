@@ -1,0 +1,313 @@
+"""Quality control (section 2.3 of the paper): checked answers, qualification levels and suspensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from deixis import geometry
+from deixis.annotate import schema
+from deixis.annotate.people import Worker
+from deixis.annotate.schema import checks, events, leases, qualifications, questions, requeue
+from deixis.annotate.settings import Settings
+from deixis.annotate.state import PhotoState
+from deixis.annotate.workflow import XYXY, Answer, Task
+
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
+
+
+class Level(StrEnum):
+    """Qualification of a worker for a task."""
+
+    NO_HISTORY = "history too short"
+    TEST = "in the test"
+    FIRST = "first items"
+    TRUSTED = "trusted"
+    FAILED = "failed the test"
+    SUSPENDED = "suspended"
+
+
+class Purpose(StrEnum):
+    """Why a worker gets a question: to make data, or to check the worker by a known answer."""
+
+    WORK = "work"
+    TEST = "test"
+    FIRST = "first"
+    HIDDEN = "hidden"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One checked answer; with purpose `WORK`, a drawn box that others judged."""
+
+    purpose: Purpose
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StageSizes:
+    """Number of questions in the test and in the first items."""
+
+    test: int
+    first: int
+
+
+def stage_sizes(task: Task, available: int, settings: Settings) -> StageSizes:
+    """Reduce the stages of a task if the project has too few known questions (`available`).
+
+    Examples
+    --------
+    >>> [stage_sizes(Task.LINK, available, Settings()) for available in (1000, 20)]
+    [StageSizes(test=10, first=30), StageSizes(test=5, first=15)]
+    """
+    test = min(settings.test_questions, available // 4)
+    if task is Task.DRAWING:  # the boxes of the first items are judged by other workers
+        return StageSizes(test, settings.first_items)
+    return StageSizes(test, min(settings.first_items, available - test))
+
+
+def compute_level(task: Task, checks: Sequence[Check], sizes: StageSizes, settings: Settings) -> Level:
+    """Compute the level of a worker from all checked answers, earliest first.
+
+    | stage | passed | failed |
+    |---|---|---|
+    | test | `test_accuracy` of `test_questions`: first items | too many wrong in each of `test_attempts`: failed |
+    | first items | `first_accuracy` or `first_boxes_good` of `first_items`: trusted | too many wrong: suspended |
+    | trusted | | below `rolling_accuracy` over the last `rolling_items`: suspended |
+
+    A stage ends as soon as its result is certain.
+
+    Examples
+    --------
+    >>> correct, wrong = Check(Purpose.FIRST, True), Check(Purpose.FIRST, False)
+    >>> compute_level(Task.LINK, [correct] * 29, StageSizes(0, 30), Settings()).value
+    'first items'
+    >>> compute_level(Task.LINK, [correct] * 30, StageSizes(0, 30), Settings()).value
+    'trusted'
+    >>> compute_level(Task.LINK, [wrong] * 5, StageSizes(0, 30), Settings()).value
+    'suspended'
+    """
+    tests = [check.correct for check in checks if check.purpose is Purpose.TEST]
+    test_level = _test_level(tests, sizes.test, settings)
+    if test_level is not None:
+        return test_level
+    later = [check.correct for check in checks if check.purpose is not Purpose.TEST]
+    accuracy = settings.first_boxes_good if task is Task.DRAWING else settings.first_accuracy
+    first = later[: sizes.first]
+    if first.count(False) > _max_wrong(sizes.first, accuracy):
+        return Level.SUSPENDED
+    if len(first) < sizes.first:
+        return Level.FIRST
+    accuracy = min(accuracy, settings.rolling_accuracy)
+    for end in range(sizes.first + 1, len(later) + 1):
+        window = later[max(0, end - settings.rolling_items) : end]
+        if window.count(False) > _max_wrong(settings.rolling_items, accuracy):
+            return Level.SUSPENDED
+    return Level.TRUSTED
+
+
+def is_reliable(hidden: Sequence[bool], settings: Settings) -> bool:
+    """Return whether a worker's last hidden answers, in all tasks together, are accurate enough.
+
+    A worker who turns bad after the first items is wrong in all tasks, which shows sooner in all of them together.
+
+    Examples
+    --------
+    >>> is_reliable([True] * 30 + [False] * 5, Settings()), is_reliable([True] * 30 + [False] * 6, Settings())
+    (True, False)
+    """
+    wrong = list(hidden[-settings.rolling_items :]).count(False)
+    return wrong <= _max_wrong(settings.rolling_items, settings.rolling_accuracy)
+
+
+def _test_level(answers: Sequence[bool], length: int, settings: Settings) -> Level | None:
+    """Return `TEST` or `FAILED`, or None once the test is passed."""
+    if length == 0:
+        return None
+    allowed = _max_wrong(length, settings.test_accuracy)
+    attempts, wrong, done = 0, 0, 0
+    for correct in answers:
+        done += 1
+        wrong += not correct
+        if wrong > allowed:
+            attempts, wrong, done = attempts + 1, 0, 0
+            if attempts == settings.test_attempts:
+                return Level.FAILED
+        elif done == length:
+            return None
+    return Level.TEST
+
+
+def answered_in_test(answers: Sequence[bool], length: int, settings: Settings) -> int:
+    """Count the answers of the present attempt at the test.
+
+    Examples
+    --------
+    >>> answered_in_test([True] * 3, 10, Settings()), answered_in_test([False] * 3 + [True], 10, Settings())
+    (3, 1)
+    """
+    allowed = _max_wrong(length, settings.test_accuracy)
+    wrong = done = 0
+    for correct in answers:
+        done, wrong = done + 1, wrong + (not correct)
+        if wrong > allowed:
+            done = wrong = 0
+    return done
+
+
+def _max_wrong(items: int, accuracy: float) -> int:
+    return int(items * (1 - accuracy) + 1e-9)
+
+
+def is_correct(
+    task: Task, answer: Answer, box: XYXY | None, expected: Answer, boxes: Sequence[XYXY], min_iou: float
+) -> bool:
+    """Compare an answer with the known one. "scene" and "no box" count as equal, because workers honestly differ.
+
+    Examples
+    --------
+    >>> is_correct(Task.REQUIREMENT, Answer.SCENE, None, Answer.NO_BOX, [], 0.5)
+    True
+    >>> is_correct(Task.DRAWING, Answer.DRAWN, (0, 0, 10, 9), Answer.DRAWN, [(0, 0, 10, 10)], 0.5)
+    True
+    """
+    if task is Task.REQUIREMENT:
+        return (answer is Answer.BOX) == (expected is Answer.BOX)
+    if task is Task.DRAWING and answer is expected is Answer.DRAWN and box is not None:
+        return bool((geometry.iou([box], boxes) >= min_iou).any())
+    return answer is expected
+
+
+def read_levels(
+    project: Project, connection: Connection, worker: Worker, stored: Mapping[str, str]
+) -> dict[Task, Level]:
+    """Return the level of a worker in each task; levels not stored yet are computed and stored."""
+    settings = project.settings
+    short = worker.history_items < settings.history_items or worker.history_accuracy < settings.history_accuracy
+    if short and not worker.vouched and not worker.can_review:
+        return dict.fromkeys(Task, Level.NO_HISTORY)
+    return {
+        task: Level(stored.get(task) or update_qualification(project, connection, worker.id, task).level)
+        for task in Task
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Qualification:
+    """The level of a worker in a task; during the test, the number of answers and the length of the test."""
+
+    task: Task
+    level: Level
+    test: tuple[int, int] | None = None
+
+
+def update_qualification(project: Project, connection: Connection, worker: str, task: Task) -> Qualification:
+    """Compute and store the level of a worker; on suspension, their judgements are queued again."""
+    key = {"p_worker": worker, "p_task": task.value}
+    row = connection.execute(schema.QUALIFICATION_AND_KNOWN, key).one()
+    if row.level == Level.SUSPENDED:
+        return Qualification(task, Level.SUSPENDED)
+    rows = connection.execute(schema.CHECKS_AFTER, key | {"p_number": row.after or 0})
+    found = [Check(Purpose(purpose), correct) for purpose, correct in rows]
+    sizes = stage_sizes(task, row.known, project.settings)
+    level = compute_level(task, found, sizes, project.settings)
+    if row.level is None:
+        values = {"worker": worker, "task": task.value, "level": level.value, "after": 0}
+        connection.execute(schema.INSERT_QUALIFICATION, values)
+    elif row.level != level:
+        connection.execute(schema.UPDATE_QUALIFICATION, key | {"p_level": level.value})
+    if level is Level.SUSPENDED:
+        _requeue_judgements(connection, worker, task)
+    if level is not Level.TEST:
+        return Qualification(task, level)
+    answers = [check.correct for check in found if check.purpose is Purpose.TEST]
+    return Qualification(task, level, (answered_in_test(answers, sizes.test, project.settings), sizes.test))
+
+
+def suspend_unreliable(project: Project, connection: Connection, worker: str) -> None:
+    """Suspend a worker from all tasks if their hidden answers are wrong too often."""
+    parameters = {"p_worker": worker, "p_limit": project.settings.rolling_items}
+    newest = connection.scalars(schema.LAST_HIDDEN_CHECKS, parameters).all()
+    if is_reliable(list(newest), project.settings):
+        return
+    same_worker = qualifications.c.worker == worker
+    connection.execute(update(qualifications).where(same_worker).values(level=Level.SUSPENDED.value))
+    for task in connection.scalars(select(qualifications.c.task).where(same_worker)).all():
+        _requeue_judgements(connection, worker, Task(task))
+
+
+def _requeue_judgements(connection: Connection, worker: str, task: Task) -> None:
+    """Release the worker's questions, and list their photos for `deixis.annotate.maintenance.requeue_suspended`."""
+    listed = set(
+        connection.scalars(select(requeue.c.photo).where(requeue.c.worker == worker, requeue.c.task == task.value))
+    )
+    judged = connection.scalars(
+        select(events.c.photo)
+        .where(events.c.worker == worker, events.c.task == task.value, events.c.known.is_(None))
+        .distinct()
+    )
+    held = (leases.c.worker == worker) & (leases.c.task == task.value) & (leases.c.state == "open")
+    released = select(leases.c.question).where(held, leases.c.question.is_not(None))
+    connection.execute(update(questions).where(questions.c.number.in_(released)).values(leased_until=0.0))
+    connection.execute(update(leases).where(held).values(state="lost"))
+    if rows := [{"worker": worker, "task": task.value, "photo": photo} for photo in judged if photo not in listed]:
+        connection.execute(insert(requeue), rows)
+
+
+def reinstate(project: Project, connection: Connection, worker: str, task: Task) -> Level:
+    """Ignore the worker's earlier checks and start with the test again; requeued judgements stay excluded."""
+    last = connection.scalar(select(func.max(checks.c.number)).where(checks.c.worker == worker)) or 0
+    key = (qualifications.c.worker == worker) & (qualifications.c.task == task.value)
+    connection.execute(update(qualifications).where(key).values(level=Level.TEST.value, after=last))
+    return update_qualification(project, connection, worker, task).level
+
+
+def add_check(
+    connection: Connection,
+    worker: str,
+    task: Task,
+    purpose: Purpose,
+    *,
+    event: int | None = None,
+    known_question: int | None = None,
+    correct: bool | None = None,
+) -> None:
+    """Store an answer that is checked now, or later if `correct` is None."""
+    values = {"worker": worker, "task": task.value, "purpose": purpose.value, "event": event}
+    connection.execute(schema.INSERT_CHECK, values | {"known": known_question, "right": correct})
+
+
+def void_check(connection: Connection, event: int) -> None:
+    """Ignore the check of an answer that was undone."""
+    connection.execute(update(checks).where(checks.c.event == event).values(right=None))
+
+
+def update_box_checks(project: Project, connection: Connection, before: PhotoState, after: PhotoState) -> None:
+    """Check drawn boxes by the judgements of the quality task that changed between two states of a photo."""
+    old, new = _judged_boxes(before), _judged_boxes(after)
+    changed = {box: new.get(box) for box in old.keys() | new.keys() if old.get(box) != new.get(box)}
+    drawn_by = set()
+    for box, correct in changed.items():
+        worker = connection.execute(schema.JUDGE_BOX, {"p_number": box, "p_right": correct}).scalar()
+        if worker is not None:
+            drawn_by.add(worker)
+    for worker in sorted(drawn_by):
+        update_qualification(project, connection, worker, Task.DRAWING)
+
+
+def _judged_boxes(state: PhotoState) -> dict[int, bool]:
+    """Map the event that drew a box to whether it was judged good."""
+    found = {}
+    for chain in state.chains:
+        drawn: int | None = None
+        for number, transition in chain.transitions:
+            if transition.stage is Task.DRAWING:
+                drawn = number
+            elif transition.stage is Task.QUALITY and drawn is not None:
+                found[drawn] = transition.answers == (Answer.GOOD,)
+    return found

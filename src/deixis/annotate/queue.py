@@ -1,0 +1,229 @@
+"""The queue of open questions: its rows follow the states of photos, and workers lease questions from it."""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete
+
+from deixis.annotate import schema
+from deixis.annotate.people import lock_worker
+from deixis.annotate.quality import Level, Purpose, read_levels
+from deixis.annotate.schema import barred
+from deixis.annotate.state import PhotoState
+from deixis.annotate.workflow import Question, Task
+
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
+
+_NO_WORK = (Level.NO_HISTORY, Level.FAILED, Level.SUSPENDED)
+
+
+def rebuild_questions(connection: Connection, photo: str, position: int, state: PhotoState) -> None:
+    """Make the queued questions of a photo those of its state, whatever is queued now.
+
+    `position` is the position of the photo in the queue. Leases of questions that are gone end.
+    """
+    rows = connection.execute(schema.PHOTO_QUESTIONS, {"p_photo": photo})
+    queued = {(task, subject): number for number, task, subject in rows}
+    wanted = {(question.task.value, question.subject): question for question in state.questions}
+    if gone := [number for key, number in queued.items() if key not in wanted]:
+        connection.execute(schema.EXPIRE_LEASES, {"p_numbers": gone})
+        connection.execute(schema.DELETE_QUESTIONS, {"p_numbers": gone})
+    barred_now: dict[int, set[str]] = defaultdict(set)
+    for number, worker in connection.execute(schema.PHOTO_BARRED, {"p_photo": photo}):
+        barred_now[number].add(worker)
+    for key, question in wanted.items():
+        queued_number = queued.get(key)
+        if queued_number is None:
+            _add_question(connection, position, question)
+        else:
+            _update_barred(connection, queued_number, barred_now[queued_number], question.barred)
+
+
+def update_questions(
+    connection: Connection, photo: str, position: int, before: PhotoState, after: PhotoState, answered: int | None
+) -> None:
+    """Update the queue where it holds the questions of the state `before`: mostly one or two questions change.
+
+    `answered` is the number of the question whose answer caused the change; its lease has ended already.
+    """
+    old = {(question.task, question.subject): question for question in before.questions}
+    new = {(question.task, question.subject): question for question in after.questions}
+    for key in old.keys() - new.keys():
+        number = connection.execute(schema.DELETE_QUESTION, _question_key(photo, *key)).scalar()
+        if number is not None and number != answered:
+            connection.execute(schema.EXPIRE_LEASES, {"p_numbers": [number]})
+        answered = None if number == answered else answered
+    if answered is not None:  # other workers still have to answer it
+        connection.execute(schema.LEASE_QUESTION, {"p_number": answered, "p_until": 0.0})
+    for key, question in new.items():
+        if key not in old:
+            _add_question(connection, position, question)
+        elif question.barred != old[key].barred:
+            number = connection.execute(schema.QUESTION_NUMBER, _question_key(photo, *key)).scalar_one()
+            _update_barred(connection, number, old[key].barred, question.barred)
+
+
+def _question_key(photo: str, task: Task, subject: str) -> dict[str, str]:
+    return {"p_photo": photo, "p_task": task.value, "p_subject": subject}
+
+
+def _add_question(connection: Connection, position: int, question: Question) -> None:
+    values = {"photo": question.photo, "place": position, "task": question.task.value, "subject": question.subject}
+    values |= {"asked": question.as_json(), "leased_until": 0.0}
+    inserted = connection.execute(schema.INSERT_QUESTION, values)
+    if question.barred:
+        number = int(inserted.inserted_primary_key[0])  # type: ignore[index]
+        _update_barred(connection, number, frozenset(), question.barred)
+
+
+def _update_barred(connection: Connection, number: int, before: Collection[str], after: Collection[str]) -> None:
+    if new := sorted(set(after) - set(before)):
+        connection.execute(schema.INSERT_BARRED, [{"question": number, "worker": worker} for worker in new])
+    if removed := sorted(set(before) - set(after)):
+        connection.execute(delete(barred).where(barred.c.question == number, barred.c.worker.in_(removed)))
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedQuestion:
+    """A question reserved for one worker.
+
+    token
+        Names the question in the worker's answer; valid for this worker only.
+    content
+        What to show: `deixis.annotate.workflow.Question.as_json`.
+    until
+        When the lease expires.
+    test
+        Whether it belongs to the qualification test. Hidden questions are not marked.
+    """
+
+    token: str
+    task: Task
+    photo: str
+    content: dict[str, Any]
+    until: float
+    test: bool
+
+
+def next_question(
+    project: Project,
+    connection: Connection,
+    worker: str,
+    *,
+    exclude: Collection[str] = (),
+    tasks: Collection[Task] = tuple(Task),
+) -> LeasedQuestion | None:
+    """Lease the next question of a worker; None if there is none now.
+
+    `exclude` lists the tokens of questions that the page already shows or has loaded. Other questions that the worker
+    holds come first, oldest first, so that a reloaded page continues where it was.
+    """
+    now = project.clock()
+    found, stored_levels = lock_worker(connection, worker)
+    held = connection.execute(schema.HELD_LEASES, {"p_worker": worker, "p_now": now}).all()
+    for row in held:
+        if row.token not in exclude and row.task in tasks:
+            is_test = row.purpose == Purpose.TEST
+            return LeasedQuestion(row.token, Task(row.task), row.photo, row.asked, row.until, is_test)
+    if len(held) >= project.settings.held_at_once or found.forgotten:
+        return None
+    levels = read_levels(project, connection, found, stored_levels)
+    open_tasks = [task for task in tasks if levels[task] not in _NO_WORK]
+    while open_tasks:
+        parameters = {"p_worker": worker, "p_tasks": [task.value for task in open_tasks], "p_now": now}
+        question = connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
+        if question is None:
+            return None
+        task = Task(question.task)
+        purpose = _choose_purpose(project, task, levels[task])
+        if purpose is not Purpose.WORK:
+            known = _choose_known_question(project, connection, worker, task, now)
+            if known is not None:
+                return _lease(project, connection, worker, purpose, known, now)
+        if purpose in (Purpose.WORK, Purpose.HIDDEN):
+            return _lease(project, connection, worker, Purpose.WORK, question, now)
+        open_tasks.remove(task)  # the worker has seen all known questions that could qualify them
+    return None
+
+
+def lease_again(project: Project, connection: Connection, worker: str, event: int) -> LeasedQuestion | None:
+    """Lease the question that an undone event answered; None if it is not open any more.
+
+    Known questions are leased again too, so that they cannot be recognized.
+    """
+    now = project.clock()
+    lease = connection.execute(schema.LEASE_BY_EVENT, {"p_number": event, "p_worker": worker}).first()
+    if lease is None:
+        return None
+    found, stored_levels = lock_worker(connection, worker)
+    if found.forgotten or read_levels(project, connection, found, stored_levels)[Task(lease.task)] in _NO_WORK:
+        return None
+    if lease.known is not None:
+        question = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).first()
+    else:
+        key = _question_key(lease.photo, Task(lease.task), lease.subject)
+        question = connection.execute(schema.OPEN_QUESTION, key | {"p_worker": worker, "p_now": now}).first()
+    if question is None:
+        return None
+    return _lease(project, connection, worker, Purpose(lease.purpose), question, now)
+
+
+def explain_no_question(project: Project, connection: Connection, worker: str) -> str:
+    """Say in one line for the worker why there is no question."""
+    settings = project.settings
+    found, stored_levels = lock_worker(connection, worker)
+    levels = read_levels(project, connection, found, stored_levels)
+    if all(level is Level.NO_HISTORY for level in levels.values()):
+        needed = f"{settings.history_items} items with {settings.history_accuracy:.0%} accuracy"
+        return f"this project requires {needed} done elsewhere; ask its owner to vouch for you"
+    closed = [task.value for task in Task if levels[task] in _NO_WORK]
+    if len(closed) == len(Task):
+        return "too many of your answers were wrong, so you get no more questions; ask the project's owner"
+    held = connection.execute(schema.HELD_LEASES, {"p_worker": worker, "p_now": project.clock()}).all()
+    if len(held) >= settings.held_at_once:
+        return f"{len(held)} questions already wait for your answers"
+    return "no questions at the moment" + (f"; you are not qualified for: {', '.join(closed)}" if closed else "")
+
+
+def _choose_purpose(project: Project, task: Task, level: Level) -> Purpose:
+    if level is Level.TEST:
+        return Purpose.TEST
+    if task is Task.DRAWING:  # checked by the quality task
+        return Purpose.WORK
+    if level is Level.FIRST:
+        return Purpose.FIRST
+    hide = level is Level.TRUSTED and project.random.random() < project.settings.hidden_share
+    return Purpose.HIDDEN if hide else Purpose.WORK
+
+
+def _choose_known_question(project: Project, connection: Connection, worker: str, task: Task, now: float) -> Any:
+    parameters = {"p_worker": worker, "p_task": task.value, "p_now": now}
+    unseen = connection.scalars(schema.UNSEEN_KNOWN_QUESTIONS, parameters).all()
+    if not unseen:
+        return None
+    return connection.execute(schema.KNOWN_QUESTION, {"p_number": project.random.choice(unseen)}).one()
+
+
+def _lease(
+    project: Project, connection: Connection, worker: str, purpose: Purpose, question: Any, now: float
+) -> LeasedQuestion:
+    """Lease a row of the queue, or of the known questions if the purpose is a check."""
+    token, until = secrets.token_urlsafe(12), now + project.settings.lease_s
+    row: dict[str, Any] = {"token": token, "worker": worker, "purpose": purpose.value, "until": until, "state": "open"}
+    row |= {"task": question.task, "photo": question.photo, "subject": question.subject, "asked": question.asked}
+    if purpose is Purpose.WORK:
+        row |= {"question": question.number, "known": None}
+        if question.leased_until:
+            connection.execute(schema.EXPIRE_LEASE, {"p_number": question.number})
+        connection.execute(schema.LEASE_QUESTION, {"p_number": question.number, "p_until": until})
+    else:
+        row |= {"question": None, "known": question.number}
+        connection.execute(schema.EXPIRE_KNOWN_LEASE, {"p_number": question.number, "p_worker": worker})
+    connection.execute(schema.INSERT_LEASE, row)
+    return LeasedQuestion(token, Task(question.task), question.photo, question.asked, until, purpose is Purpose.TEST)

@@ -1,0 +1,338 @@
+"""The work of reviewers and owners: the review queue, decisions, editing phrases, and the history of a photo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from deixis.annotate.events import (
+    PHRASE_DECISIONS,
+    ChainDecision,
+    Discounted,
+    Event,
+    Judged,
+    PhraseDecision,
+    Skipped,
+    Undone,
+)
+from deixis.annotate.judgements import Recorded, parse_answer
+from deixis.annotate.known_answers import KnownQuestion, known_row
+from deixis.annotate.material import CaptionMention, Material
+from deixis.annotate.people import Role, read_worker
+from deixis.annotate.schema import events, known_questions, photos, remarks, workers
+from deixis.annotate.state import ChainState, current_mentions
+from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, change_photo
+from deixis.annotate.workflow import XYXY, Answer, Question, Status, Task, format_subject
+from deixis.data.records import ENTITY_TYPES
+
+if TYPE_CHECKING:
+    from deixis.annotate.project import Project
+
+MAX_PHRASES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCase:
+    """Something for a reviewer. The fields are JSON keys.
+
+    reason
+        Why it waits; with the text of a remark, if that is why.
+    event
+        The event that caused it.
+    holds_up
+        Whether the photo cannot be finished before the decision.
+    """
+
+    photo: str
+    mention: str
+    phrase: str
+    reason: str
+    event: int
+    holds_up: bool
+    remark: str | None = None
+
+
+def review_queue(project: Project) -> list[ReviewCase]:
+    """List what waits for a reviewer: what holds up work first, then oldest first."""
+    found = []
+    with project.database.reading() as connection:
+        for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
+            snapshot = project.snapshots.read(connection, photo)
+            for item in snapshot.state.review:
+                phrase = snapshot.material.mention_at(item.mention).text
+                found.append(ReviewCase(photo, item.mention, phrase, item.reason.value, item.event, item.holds_up))
+        rows = connection.execute(
+            select(events.c.photo, events.c.body, events.c.number, remarks.c.text)
+            .join(remarks, remarks.c.event == events.c.number)
+            .where(remarks.c.seen.is_(False))
+        )
+        for photo, body, number, text in rows:
+            mention = body.get("bad_phrase") or body.get("subject", "").partition(" ")[0]
+            phrase = project.snapshots.read(connection, photo).material.mention_at(mention).text
+            found.append(ReviewCase(photo, mention, phrase, f"remark: {text}", number, False, text))
+    return sorted(found, key=lambda item: (not item.holds_up, item.event))
+
+
+def decide_chain(
+    project: Project, reviewer: str, photo: str, mention: str, decision: str, *, remark: str = ""
+) -> Recorded:
+    """Decide on the chain of a mention: all, more, box, scene or no box."""
+    answer = parse_answer(Status.REVIEW, decision)
+    with change_photo(project, photo) as transaction:
+        _require_reviewer(transaction.connection, reviewer)
+        chain = _find_chain(transaction, mention)
+        workflow = chain.workflow
+        if workflow is None or workflow.stage is Task.VERIFY:
+            raise RefusedError(f"photo {photo}: the chain of {mention} is not complete yet; decide on its boxes later")
+        if answer is Answer.ALL and not workflow.boxes:
+            raise RefusedError(f"photo {photo}: the chain of {mention} has no box, so its boxes cannot be complete")
+        subject = format_subject((chain.shown.id,), workflow.boxes, workflow.new_box)
+        key = f"rule:{photo}:{transaction.snapshot.last_event}:{chain.shown.id}"
+        body = {"subject": subject, "answer": answer.value}
+        number = transaction.add_event(key, reviewer, ChainDecision.kind, body, remark=remark)
+        transaction.apply()
+        _mark_seen(transaction.connection, photo)
+        if answer not in (Answer.ALL, Answer.MORE):
+            _add_known_question(transaction.connection, Question(photo, Task.REQUIREMENT, (chain.shown.id,)), answer)
+        elif workflow.boxes:
+            question = Question(photo, Task.COVERAGE, (chain.shown.id,), workflow.boxes)
+            _add_known_question(transaction.connection, question, answer)
+    return Recorded(number)
+
+
+def _add_known_question(connection: Connection, question: Question, answer: Answer) -> None:
+    """Use a decision as a known answer for workers who have not worked on the photo."""
+    same = (known_questions.c.photo == question.photo) & (known_questions.c.task == question.task.value)
+    connection.execute(delete(known_questions).where(same, known_questions.c.subject == question.subject))
+    connection.execute(insert(known_questions), known_row(KnownQuestion(question, answer), reviewed=True))
+
+
+def decide_phrase(
+    project: Project, reviewer: str, photo: str, mention: str, decision: str, *, types: tuple[str, ...] = ()
+) -> Recorded:
+    """Decide on a phrase: keep, drop or add it."""
+    if decision not in PHRASE_DECISIONS:
+        raise RefusedError(f"{decision!r} is not a decision on a phrase; choose from: {', '.join(PHRASE_DECISIONS)}")
+    with change_photo(project, photo) as transaction:
+        _require_reviewer(transaction.connection, reviewer)
+        decided = transaction.snapshot.material.mention_at(mention, types)
+        if decision == "add":
+            for chain in transaction.snapshot.state.chains:
+                for other in chain.mentions:
+                    if other.caption == decided.caption and other.start < decided.end and decided.start < other.end:
+                        raise RefusedError(f"photo {photo}: {mention} overlaps with {other.id} ({other.text})")
+        number = _add_phrase_decision(transaction, reviewer, decided, decision)
+        transaction.apply()
+        _mark_seen(transaction.connection, photo)
+    return Recorded(number)
+
+
+def _add_phrase_decision(transaction: PhotoTransaction, worker: str, mention: CaptionMention, decision: str) -> int:
+    key = f"mark:{transaction.photo}:{transaction.snapshot.last_event}:{mention.id}"
+    body = {"mention": mention.id, "decision": decision, "types": list(mention.types)}
+    return transaction.add_event(key, worker, PhraseDecision.kind, body)
+
+
+def mark_remarks_seen(project: Project, reviewer: str, photo: str) -> None:
+    """Note that a reviewer has read the remarks about a photo and changes nothing."""
+    with project.database.writing() as connection:
+        _require_reviewer(connection, reviewer)
+        _mark_seen(connection, photo)
+
+
+def _mark_seen(connection: Connection, photo: str) -> None:
+    about_photo = select(events.c.number).where(events.c.photo == photo)
+    connection.execute(update(remarks).where(remarks.c.event.in_(about_photo)).values(seen=True))
+
+
+def _require_reviewer(connection: Connection, worker: str) -> None:
+    if not read_worker(connection, worker).can_review:
+        raise RefusedError("only reviewers and owners can decide this")
+
+
+def _find_chain(transaction: PhotoTransaction, mention: str) -> ChainState:
+    for chain in transaction.snapshot.state.chains:
+        if mention in {each.id for each in chain.mentions}:
+            return chain
+    raise RefusedError(f"photo {transaction.photo}: no chain has the mention {mention}")
+
+
+@dataclass(frozen=True, slots=True)
+class PhotoPhrases:
+    """The phrases of a photo, and whether the photo has judgements."""
+
+    material: Material
+    phrases: tuple[CaptionMention, ...]
+    begun: bool
+
+
+def read_phrases(project: Project, photo: str) -> PhotoPhrases:
+    with project.database.reading() as connection:
+        return _select_phrases(project.snapshots.read(connection, photo))
+
+
+def edit_phrases(
+    project: Project, owner: str, photo: str, wanted: Sequence[tuple[str, tuple[str, ...]]]
+) -> PhotoPhrases:
+    """Replace the phrases of a photo by `wanted`: mention ids with types, which are detected if empty.
+
+    Before work begins, the material itself is changed. Afterwards, decisions are recorded as events, and the types of
+    existing phrases cannot change.
+    """
+    with change_photo(project, photo) as transaction:
+        if read_worker(transaction.connection, owner).role is not Role.OWNER:
+            raise RefusedError("only owners can edit phrases")
+        material = transaction.snapshot.material
+        mentions = _check_phrases(material, wanted)
+        if transaction.snapshot.events:
+            _decide_phrases(transaction, owner, mentions)
+        else:
+            material = replace(material, mentions=tuple(mentions))
+            values = {"material": material.as_json()}
+            transaction.connection.execute(update(photos).where(photos.c.id == photo).values(**values))
+            transaction.replace_material(material)
+        transaction.apply()
+    return _select_phrases(transaction.snapshot)
+
+
+def _select_phrases(snapshot: PhotoSnapshot) -> PhotoPhrases:
+    phrases = tuple(current_mentions(snapshot.material, snapshot.events))
+    return PhotoPhrases(snapshot.material, phrases, bool(snapshot.events))
+
+
+def _check_phrases(material: Material, wanted: Sequence[tuple[str, tuple[str, ...]]]) -> list[CaptionMention]:
+    photo = f"photo {material.photo}"
+    if len(wanted) > MAX_PHRASES:
+        raise RefusedError(f"{photo}: {len(wanted)} phrases; the maximum is {MAX_PHRASES}")
+    for _, types in wanted:
+        if unknown := sorted(set(types) - set(ENTITY_TYPES)):
+            raise RefusedError(f"{unknown[0][:40]!r} is not an entity type; choose from: {', '.join(ENTITY_TYPES)}")
+    mentions = [material.mention_at(mention_id, types) for mention_id, types in wanted]
+    mentions.sort(key=lambda mention: (mention.caption, mention.start))
+    for one, other in pairwise(mentions):
+        if one.caption == other.caption and other.start < one.end:
+            raise RefusedError(f"{photo}: {one.id} ({one.text}) overlaps with {other.id} ({other.text})")
+    return mentions
+
+
+def _decide_phrases(transaction: PhotoTransaction, owner: str, mentions: list[CaptionMention]) -> None:
+    """Drop the phrases that are not wanted any more, and add the new ones."""
+    current = {mention.id: mention for mention in _select_phrases(transaction.snapshot).phrases}
+    wanted = {mention.id: mention for mention in mentions}
+    for name in current.keys() & wanted.keys():
+        if set(current[name].types) != set(wanted[name].types):
+            raise RefusedError(f"photo {transaction.photo} has judgements, so the types of {name} cannot change")
+    original = {mention.id for mention in transaction.snapshot.material.mentions}
+    for name, mention in current.items():
+        if name not in wanted:
+            _add_phrase_decision(transaction, owner, mention, "drop")
+    for name, mention in wanted.items():
+        if name not in current:
+            _add_phrase_decision(transaction, owner, mention, "keep" if name in original else "add")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """An event, who caused it and what it led to, or why it does not count. The fields are JSON keys."""
+
+    event: int
+    who: str
+    at: str
+    said: str
+    led_to: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHistory:
+    """A chain, its stage (`place`) and the events that led to it (`told`). The fields are JSON keys."""
+
+    phrases: tuple[str, ...]
+    mentions: tuple[str, ...]
+    types: tuple[str, ...]
+    place: str
+    boxes: tuple[XYXY, ...]
+    told: tuple[HistoryEntry, ...]
+
+
+def explain_photo(
+    project: Project, photo: str, *, until: int | None = None
+) -> tuple[list[ChainHistory], list[HistoryEntry]]:
+    """Return the history of each chain of a photo, and the judgements that do not count.
+
+    `until` is the number of an event: the photo is described as it was after it.
+    """
+    with project.database.reading() as connection:
+        snapshot = project.snapshots.read(connection, photo)
+        names = {row.id: row.name or row.id for row in connection.execute(workers.select())}
+    if until is not None:
+        earlier = tuple(event for event in snapshot.events if event.number <= until)
+        snapshot = project.snapshots.build(snapshot.material, earlier)
+    by_number = {event.number: event for event in snapshot.events}
+    return [_chain_history(chain, by_number, names) for chain in snapshot.state.chains], _not_counted(snapshot, names)
+
+
+def _chain_history(chain: ChainState, by_number: Mapping[int, Event], names: Mapping[str, str]) -> ChainHistory:
+    workflow = chain.workflow
+    return ChainHistory(
+        tuple(mention.text for mention in chain.mentions),
+        tuple(mention.id for mention in chain.mentions),
+        chain.types,
+        workflow.stage.value if workflow else "mentions may still join",
+        tuple(box.xyxy for box in workflow.boxes) if workflow else (),
+        tuple(
+            _history_entry(
+                by_number[number],
+                names,
+                f"{transition.action_text}; {transition.condition_text}; to {transition.target.value}",
+            )
+            for number, transition in chain.transitions
+        ),
+    )
+
+
+def _not_counted(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> list[HistoryEntry]:
+    undone = {event.event: event.number for event in snapshot.events if isinstance(event, Undone)}
+    discounted = {(event.whom, event.task): event.number for event in snapshot.events if isinstance(event, Discounted)}
+    entries = []
+    for event in snapshot.events:
+        if not isinstance(event, Judged) or event.number in snapshot.state.counted:
+            continue
+        if event.number in undone:
+            why = f"undone by event {undone[event.number]}"
+        elif discounted.get((event.worker, event.task), 0) > event.number:
+            why = f"the worker was suspended, event {discounted[event.worker, event.task]}"
+        else:
+            why = "its subject does not exist any more"
+        entries.append(_history_entry(event, names, why))
+    return entries
+
+
+def _history_entry(event: Event, names: Mapping[str, str], led_to: str) -> HistoryEntry:
+    at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
+    return HistoryEntry(event.number, names.get(event.worker, event.worker), at, describe_event(event), led_to)
+
+
+def describe_event(event: Event) -> str:
+    """Describe an event in a few words.
+
+    Examples
+    --------
+    >>> describe_event(Undone(number=9, worker="ann", event=3))
+    'undid event 3'
+    """
+    if isinstance(event, Judged):
+        return f"{event.task.value}: {event.answer.value}"
+    if isinstance(event, ChainDecision):
+        return f"review: {event.answer.value}"
+    if isinstance(event, Skipped):
+        return f"{event.task.value}: skipped" + (f", {event.bad_phrase} is not a phrase" if event.bad_phrase else "")
+    if isinstance(event, PhraseDecision):
+        return f"{event.decision} the phrase {event.mention}"
+    if isinstance(event, Undone):
+        return f"undid event {event.event}"
+    return "was suspended" if isinstance(event, Discounted) else event.kind

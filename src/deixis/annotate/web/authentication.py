@@ -1,0 +1,182 @@
+"""Authentication: sessions in a cookie or a header, CSRF tokens, roles, passwords and rate limits."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deixis.annotate.people import SESSION_SECONDS, Role, Session, Worker, csrf_token, end_session, find_session
+from deixis.annotate.project import Project
+from deixis.errors import DeixisError
+from deixis.web.executor import BoundedExecutor
+
+CSRF_HEADER = "x-deixis-csrf"
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 200
+_CACHE_S = 10.0
+_MAX_ENTRIES = 10_000
+_SAFE_METHODS = ("GET", "HEAD")
+
+
+class RateLimiter:
+    """Token buckets by key: a rate, and a burst of requests at once. Not thread-safe: for the event loop only.
+
+    Examples
+    --------
+    >>> limiter = RateLimiter(per_second=0.5, burst=2, clock=lambda: 0.0)
+    >>> limiter.take("ann"), limiter.take("ann"), limiter.take("ann"), limiter.take("bob")
+    (0.0, 0.0, 2.0, 0.0)
+    """
+
+    def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = per_second, burst, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str) -> float:
+        """Take one request from a bucket; if it is empty, return the seconds until it is not."""
+        now = self._clock()
+        left, at = self._buckets.pop(key, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        self._buckets[key] = (left - 1 if left >= 1 else left, now)
+        while len(self._buckets) > _MAX_ENTRIES:
+            self._buckets.popitem(last=False)
+        return 0.0 if left >= 1 else (1 - left) / self._rate
+
+    def check(self, key: str) -> None:
+        """Take one request, or refuse it with status 429."""
+        wait_s = self.take(key)
+        if wait_s:
+            raise HTTPException(429, "too many requests; wait a moment", {"retry-after": str(int(wait_s) + 1)})
+
+    def reset(self, key: str) -> None:
+        self._buckets.pop(key, None)
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    return PasswordHasher()
+
+
+@cache
+def _dummy_hash() -> str:
+    return _hasher().hash("nobody has this password")
+
+
+def hash_password(password: str) -> str:
+    if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
+        raise DeixisError(f"a password has {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters")
+    return _hasher().hash(password.encode(errors="replace"))
+
+
+def verify_password(password_hash: str | None, password: str) -> bool:
+    """Compare a password with a hash; None takes as long and is never right, so that names cannot be guessed."""
+    try:
+        _hasher().verify(password_hash or _dummy_hash(), password.encode(errors="replace"))
+    except (Argon2Error, InvalidHashError):
+        return False
+    return password_hash is not None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedUser:
+    """A worker who is logged in, and the session token of the request."""
+
+    session: Session
+    token: str
+    by_cookie: bool
+
+    @property
+    def worker(self) -> Worker:
+        return self.session.worker
+
+    @property
+    def id(self) -> str:
+        return self.session.worker.id
+
+
+class Authentication:
+    """Finds the user of a request. Not thread-safe: for the event loop only.
+
+    Parameters
+    ----------
+    project, readers
+        The project, and threads that read its database.
+    cookie
+        Name of the session cookie: one per project, because cookies do not depend on the port.
+    secure
+        Whether browsers send the cookie over HTTPS only.
+    limiter
+        Rate limit of questions and answers.
+    """
+
+    def __init__(
+        self, project: Project, readers: BoundedExecutor, cookie: str, secure: bool, limiter: RateLimiter
+    ) -> None:
+        self._project, self._readers, self._limiter = project, readers, limiter
+        self._cookie, self._secure = cookie, secure
+        self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+
+    async def find_user(self, request: Request) -> AuthenticatedUser | None:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        by_cookie = scheme.casefold() != "bearer"
+        token = request.cookies.get(self._cookie, "") if by_cookie else bearer.strip()
+        if not token or len(token) > 100:
+            return None
+        session, read_at = self._sessions.get(token, (None, 0.0))
+        if session is None or time.monotonic() - read_at > _CACHE_S or session.until <= self._project.clock():
+            session = await self._readers.run(find_session, self._project, token)
+            self._sessions.pop(token, None)
+            if session is None:
+                return None
+            self._sessions[token] = (session, time.monotonic())
+            while len(self._sessions) > _MAX_ENTRIES:
+                self._sessions.popitem(last=False)
+        return AuthenticatedUser(session, token, by_cookie)
+
+    async def require_user(self, request: Request, *, limited: bool = False) -> AuthenticatedUser:
+        """Refuse requests without a session, from pages of other sites and, if `limited`, above the rate limit."""
+        user = await self.find_user(request)
+        if user is None:
+            raise HTTPException(401, "you are not logged in")
+        if user.by_cookie and request.method not in _SAFE_METHODS:
+            header = request.headers.get(CSRF_HEADER, "")
+            if not hmac.compare_digest(header.encode(), csrf_token(user.token).encode()):
+                raise HTTPException(403, "this page is out of date; reload it")
+        if limited:
+            self._limiter.check(user.id)
+        return user
+
+    async def require_reviewer(self, request: Request) -> AuthenticatedUser:
+        user = await self.require_user(request)
+        if not user.worker.can_review:
+            raise HTTPException(403, "only reviewers and owners can do this")
+        return user
+
+    async def require_owner(self, request: Request) -> AuthenticatedUser:
+        user = await self.require_user(request)
+        if user.worker.role is not Role.OWNER:
+            raise HTTPException(403, "only owners can do this")
+        return user
+
+    def set_cookie(self, response: Response, token: str) -> None:
+        response.set_cookie(
+            self._cookie, token, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", secure=self._secure
+        )
+
+    async def log_out(self, response: Response, user: AuthenticatedUser) -> None:
+        self._sessions.pop(user.token, None)
+        await self._readers.run(end_session, self._project, user.token)
+        response.delete_cookie(self._cookie, httponly=True, samesite="strict", secure=self._secure)
+
+    def clear_cache(self) -> None:
+        """Read all sessions again, because the rights of a user have changed."""
+        self._sessions.clear()

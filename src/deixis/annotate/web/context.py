@@ -1,0 +1,183 @@
+"""What the routes of the workbench share: the project, its photos, users and the queue of transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from deixis.annotate.database import Database, PendingWork
+from deixis.annotate.project import Project
+from deixis.annotate.queue import LeasedQuestion
+from deixis.annotate.web.authentication import AuthenticatedUser, Authentication, RateLimiter
+from deixis.annotate.web.photos import PhotoLibrary, describe_photo, describe_question
+from deixis.annotate.web.responses import PhotoInfo
+from deixis.web.executor import BoundedExecutor, BusyError
+from deixis.web.responses import Error
+
+T = TypeVar("T")
+_MAX_WAITING = 2000
+_MAX_BATCH = 100
+_THREADS = 8
+
+
+class TransactionQueue:
+    """Runs transactions for the event loop. A request is answered after its changes are on the disk.
+
+    On SQLite, the work runs on the event loop, about a millisecond at a time, because a computing thread would compete
+    with the loop for the interpreter; only waiting for the lock and for the disk happens in a thread. On PostgreSQL,
+    each transaction runs in a thread.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: deque[tuple[PendingWork, asyncio.Future[Any]]] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._disk: ThreadPoolExecutor | None = None
+        self._threads = BoundedExecutor("writing", _THREADS, _MAX_WAITING)
+
+    async def run(self, work: Callable[[Connection], T], after_commit: Callable[[T], None] | None = None) -> T:
+        """Do what `deixis.annotate.database.Database.run` does, for the event loop."""
+        if not self._database.is_sqlite:
+            return await self._threads.run(self._database.run, work, after_commit)
+        if len(self._waiting) >= _MAX_WAITING:
+            raise BusyError
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._waiting.append((PendingWork(work, after_commit), future))
+        if self._disk is None:
+            self._disk = ThreadPoolExecutor(1, thread_name_prefix="deixis-disk")
+        if self._writing is None:
+            self._writing = loop.create_task(self._write())
+        return await asyncio.shield(future)
+
+    async def close(self) -> None:
+        """Finish waiting work and end the threads; a later call of `run` starts new ones."""
+        if self._writing is not None:
+            await self._writing
+        if self._disk is not None:
+            self._disk.shutdown()
+            self._disk = None
+        self._threads.close()
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch: list[tuple[PendingWork, asyncio.Future[Any]]] = []
+            failure: BaseException | None = None
+            try:
+                await self._write_batch(batch)
+            except Exception as error:
+                failure = error
+                if not batch:  # the transaction could not begin
+                    batch += self._waiting
+                    self._waiting.clear()
+            for pending, future in batch:
+                pending.finish(failure)
+                _set_result(pending, future)
+        self._writing = None
+
+    async def _write_batch(self, batch: list[tuple[PendingWork, asyncio.Future[Any]]]) -> None:
+        """Do all waiting work, and work that arrives meanwhile, in one transaction."""
+        loop = asyncio.get_running_loop()
+        transaction = await loop.run_in_executor(self._disk, self._database.begin)
+        complete = False
+        try:
+            while self._waiting and len(batch) < _MAX_BATCH:
+                batch.append(self._waiting.popleft())
+                batch[-1][0].execute(transaction.connection, alone=False)
+                await asyncio.sleep(0)  # let the loop handle other requests
+            complete = True
+        finally:
+            await loop.run_in_executor(self._disk, lambda: transaction.end(commit=complete))
+
+
+def _set_result(pending: PendingWork, future: asyncio.Future[Any]) -> None:
+    if future.done():  # the client has disconnected
+        return
+    if pending.error is not None:
+        future.set_exception(pending.error)
+        future.exception()  # retrieved, so that asyncio does not warn if the client has disconnected
+    else:
+        future.set_result(pending.result)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rate limits: questions and answers of a user, and login attempts for a name (tenfold from one address)."""
+
+    answers_per_second: float = 5.0
+    answers_at_once: float = 40.0
+    logins_per_minute: float = 6.0
+    logins_at_once: float = 8.0
+
+    def by_name(self) -> RateLimiter:
+        return RateLimiter(self.logins_per_minute / 60, self.logins_at_once)
+
+    def by_address(self) -> RateLimiter:
+        return RateLimiter(10 * self.logins_per_minute / 60, 10 * self.logins_at_once)
+
+
+@dataclass(frozen=True)
+class AppContext:
+    """Shared state of the routes.
+
+    Attributes
+    ----------
+    project, name
+        The project and its name.
+    transactions, readers, password_workers
+        The queue of transactions, threads that read, and one thread for passwords, whose hashes are slow by design.
+    library, authentication
+        The photos and the users.
+    secret, workforce_hosts
+        The key that signs links for an external workforce, and the workforce's addresses.
+    link
+        The address of the page, with which invitations start.
+    limits
+        Rate limits.
+    """
+
+    project: Project
+    name: str
+    transactions: TransactionQueue
+    library: PhotoLibrary
+    authentication: Authentication
+    secret: bytes
+    workforce_hosts: tuple[str, ...]
+    link: str
+    limits: Limits
+    readers: BoundedExecutor
+    password_workers: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("passwords", 1, 300))
+
+    async def describe_question(
+        self, question: LeasedQuestion | None, user: AuthenticatedUser
+    ) -> dict[str, Any] | None:
+        """Return a question as the page shows it."""
+        if question is None:
+            return None
+        view = self.library.cached_view(question.photo)
+        if view is None:
+            view = await self.readers.run(self.library.read_view, question.photo)
+        return describe_question(question, view, None if user.by_cookie else self.library.make_key(view.id))
+
+    def describe_photo(self, photo: str) -> PhotoInfo:
+        return PhotoInfo(**describe_photo(self.library.read_view(photo)))
+
+    def join_link(self, token: str) -> str:
+        """Return the link of an invitation; servers and logs never see the part after #."""
+        return f"{self.link}#/join/{token}"
+
+    async def close(self) -> None:
+        await self.transactions.close()
+        self.readers.close()
+        self.password_workers.close()
+
+
+def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Describe error responses for OpenAPI."""
+    return {code: {"model": Error} for code in codes}

@@ -1,0 +1,317 @@
+"""Response bodies of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from deixis.annotate.guidelines import Guideline
+from deixis.annotate.people import Role
+from deixis.annotate.quality import Level
+from deixis.annotate.workflow import Task
+
+Box = tuple[float, float, float, float]
+
+
+class EmptyResponse(BaseModel):
+    """A response without fields."""
+
+
+class UserInfo(BaseModel):
+    id: str
+    name: str | None
+    role: Role
+
+
+class SubmitForm(BaseModel):
+    """The form that submits an assignment to the external workforce."""
+
+    url: str
+    fields: dict[str, str]
+
+
+class ExternalProgress(BaseModel):
+    """Progress of an assignment of an external workforce."""
+
+    items: int
+    done: int
+    submit: SubmitForm | None
+
+
+class SessionResponse(BaseModel):
+    """The user, and what the page needs to know about the project."""
+
+    project: str
+    user: UserInfo | None
+    csrf: str | None
+    external: ExternalProgress | None
+    tasks: dict[Task, list[str]]
+    types: list[str]
+    photos: bool = Field(description="Whether the project has image files.")
+    version: str
+
+
+class InvitationResponse(BaseModel):
+    name: str | None
+    role: Role
+    project: str
+
+
+class PhotoInfo(BaseModel):
+    """A photo. Boxes are in its pixels, whatever the size of the picture."""
+
+    id: str
+    width: int
+    height: int
+    url: str
+
+
+class CaptionPart(BaseModel):
+    """A part of a caption; `mention` is set for mentions."""
+
+    text: str
+    mention: str | None
+
+
+class CaptionInfo(BaseModel):
+    number: int
+    parts: list[CaptionPart]
+
+
+class MentionInfo(BaseModel):
+    id: str
+    text: str
+    caption: int
+
+
+class QuestionInfo(BaseModel):
+    token: str
+    task: Task
+    test: bool
+    until: float
+    photo: PhotoInfo
+    captions: list[CaptionInfo]
+    mentions: list[MentionInfo]
+    boxes: list[Box]
+    new_box: Box | None
+    answers: list[str]
+    proposal: dict[str, Any] | None
+
+
+class TestProgress(BaseModel):
+    done: int
+    of: int
+
+
+class QualificationInfo(BaseModel):
+    task: Task
+    level: Level
+    test: TestProgress | None
+
+
+class NextResponse(BaseModel):
+    """The next question, or why there is none."""
+
+    question: QuestionInfo | None
+    why: str | None
+
+
+class AnswerResponse(BaseModel):
+    """The recorded event, and the next question if requested."""
+
+    event: int
+    again: bool
+    next: QuestionInfo | None
+    why: str | None
+    standing: QualificationInfo | None
+    external: ExternalProgress | None
+
+
+class UndoResponse(BaseModel):
+    """The recorded event, and the question again."""
+
+    event: int
+    again: bool
+    question: QuestionInfo | None
+
+
+class ProjectInfo(BaseModel):
+    name: str
+    photos: int
+    finished: int
+
+
+class TaskWork(QualificationInfo):
+    judged: int
+
+
+class OwnWorkResponse(BaseModel):
+    project: ProjectInfo
+    tasks: list[TaskWork]
+    judged: int
+    hours: float
+    pay: float
+    currency: str
+
+
+class GuidelinesResponse(BaseModel):
+    tasks: dict[Task, Guideline]
+
+
+class ReviewInfo(BaseModel):
+    photo: PhotoInfo
+    mention: str
+    phrase: str
+    reason: str
+    remark: str | None
+    event: int
+    holds_up: bool
+    decisions: list[str]
+
+
+class ReviewResponse(BaseModel):
+    total: int
+    items: list[ReviewInfo]
+
+
+class HistoryInfo(BaseModel):
+    event: int
+    who: str
+    at: str
+    said: str
+    led_to: str
+
+
+class ChainInfo(BaseModel):
+    phrases: list[str]
+    mentions: list[str]
+    types: list[str]
+    place: str
+    boxes: list[Box]
+    told: list[HistoryInfo]
+
+
+class RemarkInfo(BaseModel):
+    event: int
+    who: str
+    text: str
+    seen: bool
+
+
+class HistoryResponse(BaseModel):
+    photo: PhotoInfo
+    captions: list[CaptionInfo]
+    chains: list[ChainInfo]
+    not_counted: list[HistoryInfo]
+    remarks: list[RemarkInfo]
+
+
+class EventResponse(BaseModel):
+    event: int
+
+
+class LevelResponse(BaseModel):
+    level: Level
+
+
+class HourInfo(BaseModel):
+    at: float
+    judged: int
+
+
+class TaskInfo(BaseModel):
+    task: Task
+    open: int
+    judged: int
+    seconds: float
+    known: int
+    agreement: float | None
+
+
+class WorkerInfo(BaseModel):
+    worker: str
+    name: str | None
+    judged: int
+    hours: float
+    pay: float
+    checked: int
+    accuracy: float | None
+    levels: dict[Task, Level]
+
+
+class Dashboard(BaseModel):
+    photos: int
+    finished: int
+    waiting: int
+    judged: int
+    hours: float
+    cost: float
+    currency: str
+    per_hour: float
+    hours_left: float | None
+    tasks: list[TaskInfo]
+    workers: list[WorkerInfo]
+    pace: list[HourInfo]
+
+
+class Person(BaseModel):
+    worker: str
+    name: str | None
+    role: Role
+    vouched: bool
+    joined: bool
+    forgotten: bool
+    history_items: int
+    history_accuracy: float
+
+
+class PeopleResponse(BaseModel):
+    people: list[Person]
+
+
+class LinkResponse(BaseModel):
+    """The link of an invitation, which is shown once."""
+
+    worker: str
+    link: str
+
+
+class PhotoEntry(BaseModel):
+    photo: PhotoInfo
+    name: str
+    begun: bool
+    finished: bool
+    waiting: int
+
+
+class PhotosResponse(BaseModel):
+    total: int
+    photos: list[PhotoEntry]
+
+
+class CaptionText(CaptionInfo):
+    text: str
+
+
+class PhraseInfo(BaseModel):
+    id: str
+    text: str
+    types: list[str]
+
+
+class PhrasesResponse(BaseModel):
+    photo: PhotoInfo
+    begun: bool
+    captions: list[CaptionText]
+    phrases: list[PhraseInfo]
+
+
+class ExternalResponse(BaseModel):
+    """The session of an external worker; a preview has none."""
+
+    preview: bool
+    session: str | None = None
+    items: int = 0
+    done: int = 0
+    submit: SubmitForm | None = None

@@ -1,0 +1,209 @@
+"""Routes of workers: questions and answers, photos, guidelines and one's own work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from sqlalchemy import Connection
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from deixis.annotate.guidelines import Example, Guideline, read_guidelines, write_guideline
+from deixis.annotate.judgements import JudgementResult, record_answer, skip_question, undo_event
+from deixis.annotate.progress import WorkerSummary, summarize_worker
+from deixis.annotate.quality import Qualification
+from deixis.annotate.queue import explain_no_question, lease_again, next_question
+from deixis.annotate.web.authentication import AuthenticatedUser
+from deixis.annotate.web.context import AppContext, errors
+from deixis.annotate.web.external_routes import describe_assignment
+from deixis.annotate.web.requests import AnswerRequest, GuidelineText, NextRequest, PhotoId, SkipRequest, UndoRequest
+from deixis.annotate.web.responses import (
+    AnswerResponse,
+    GuidelinesResponse,
+    NextResponse,
+    OwnWorkResponse,
+    ProjectInfo,
+    TaskWork,
+    TestProgress,
+    UndoResponse,
+)
+from deixis.annotate.workflow import Task
+from deixis.annotate.workforce import Assignment, count_item, find_assignment
+from deixis.web.images import MAX_SIDE
+
+_ONE_DAY = "private, max-age=86400"
+_JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+_ERRORS = errors(401, 403, 404, 410, 429)
+
+Record = Callable[[Connection], JudgementResult]
+
+
+def add_work_routes(routes: APIRouter, context: AppContext) -> None:
+    _add_question_routes(routes, context)
+    _add_image_route(routes, context)
+    project = context.project
+
+    @routes.get("/me", summary="One's own work", responses=errors(401))
+    async def own_work(request: Request) -> OwnWorkResponse:
+        user = await context.authentication.require_user(request)
+        return _describe_work(context, await context.readers.run(summarize_worker, project, user.id))
+
+    @routes.get("/guidelines", summary="The guidelines of each task", responses=errors(401))
+    async def guidelines(request: Request) -> GuidelinesResponse:
+        await context.authentication.require_user(request)
+        return GuidelinesResponse(tasks=await context.readers.run(read_guidelines, project))
+
+    @routes.put("/guidelines/{task}", summary="Edit the guideline of a task", responses=errors(401, 403))
+    async def edit_guideline(request: Request, task: Task, body: GuidelineText) -> Guideline:
+        await context.authentication.require_owner(request)
+        examples = tuple(Example(each.shown, each.answer, each.why) for each in body.examples)
+        guideline = Guideline(body.text, examples)
+        await context.readers.run(write_guideline, project, task, guideline)
+        return guideline
+
+
+def _add_question_routes(routes: APIRouter, context: AppContext) -> None:
+    # These four routes return plain dictionaries: validating the responses would cost too much time.
+    project = context.project
+
+    @routes.post("/next", summary="The next question", responses={200: {"model": NextResponse}, **_ERRORS})
+    async def next_(request: Request, body: NextRequest) -> Response:
+        user = await context.authentication.require_user(request, limited=True)
+        outcome, _ = await _run(context, user, None, body)
+        question = await context.describe_question(outcome.question, user)
+        return JSONResponse({"question": question, "why": outcome.reason})
+
+    @routes.post("/answer", summary="Answer a question", responses={200: {"model": AnswerResponse}, **_ERRORS})
+    async def answer(request: Request, body: AnswerRequest) -> Response:
+        user = await context.authentication.require_user(request, limited=True)
+
+        def record(connection: Connection) -> JudgementResult:
+            about = (project, connection, user.id, body.token)
+            return record_answer(*about, body.answer, box=body.box, seconds=body.seconds, remark=body.remark)
+
+        return await _respond(context, user, record, body.next)
+
+    @routes.post("/skip", summary="Skip a question", responses={200: {"model": AnswerResponse}, **_ERRORS})
+    async def skip(request: Request, body: SkipRequest) -> Response:
+        user = await context.authentication.require_user(request, limited=True)
+
+        def record(connection: Connection) -> JudgementResult:
+            about = (project, connection, user.id, body.token)
+            return skip_question(*about, bad_phrase=body.bad_phrase, seconds=body.seconds, remark=body.remark)
+
+        return await _respond(context, user, record, body.next)
+
+    @routes.post(
+        "/undo",
+        summary="Undo a judgement and lease its question again",
+        responses={200: {"model": UndoResponse}, **_ERRORS},
+    )
+    async def undo(request: Request, body: UndoRequest) -> Response:
+        user = await context.authentication.require_user(request, limited=True)
+
+        def work(connection: Connection) -> JudgementResult:
+            outcome = undo_event(project, connection, user.id, body.event)
+            if not outcome.is_new:
+                return outcome
+            if user.session.assignment:
+                count_item(connection, user.session.assignment, -1)
+            return replace(outcome, question=lease_again(project, connection, user.id, body.event))
+
+        outcome = await context.transactions.run(work, JudgementResult.cache)
+        assert outcome.recorded is not None  # noqa: S101 - an undo records an event
+        question = await context.describe_question(outcome.question, user)
+        return JSONResponse({**asdict(outcome.recorded), "question": question})
+
+
+async def _run(
+    context: AppContext, user: AuthenticatedUser, record: Record | None, next_: NextRequest | None
+) -> tuple[JudgementResult, Assignment | None]:
+    """Record a judgement and lease the next question in one transaction."""
+    project = context.project
+
+    def work(connection: Connection) -> tuple[JudgementResult, Assignment | None]:
+        outcome = record(connection) if record else JudgementResult()
+        assignment = _count_item(connection, user, outcome)
+        if next_ is None or (assignment is not None and assignment.is_done):
+            return outcome, assignment
+        tasks = tuple(next_.tasks or Task)
+        question = next_question(project, connection, user.id, exclude=next_.besides, tasks=tasks)
+        reason = explain_no_question(project, connection, user.id) if question is None else None
+        return replace(outcome, question=question, reason=reason), assignment
+
+    return await context.transactions.run(work, lambda result: result[0].cache())
+
+
+async def _respond(context: AppContext, user: AuthenticatedUser, record: Record, next_: NextRequest | None) -> Response:
+    outcome, assignment = await _run(context, user, record, next_)
+    assert outcome.recorded is not None  # noqa: S101 - an answer records an event
+    external = None
+    if assignment is not None:
+        external = describe_assignment(assignment, no_questions=outcome.reason is not None).model_dump()
+    qualification = outcome.qualification
+    return JSONResponse(
+        {
+            **asdict(outcome.recorded),
+            "next": await context.describe_question(outcome.question, user),
+            "why": outcome.reason,
+            "standing": _describe_qualification(qualification) if qualification else None,
+            "external": external,
+        }
+    )
+
+
+def _count_item(connection: Connection, user: AuthenticatedUser, outcome: JudgementResult) -> Assignment | None:
+    """Count a new judgement of an external worker and return their assignment."""
+    if user.session.assignment is None:
+        return None
+    assignment = find_assignment(connection, user.session.assignment)
+    if assignment is None or (assignment.is_done and outcome.is_new):
+        raise HTTPException(403, "this assignment is complete")
+    return count_item(connection, assignment.id) if outcome.is_new else assignment
+
+
+def _describe_qualification(qualification: Qualification) -> dict[str, Any]:
+    test = {"done": qualification.test[0], "of": qualification.test[1]} if qualification.test else None
+    return {"task": qualification.task.value, "level": qualification.level.value, "test": test}
+
+
+def _describe_work(context: AppContext, summary: WorkerSummary) -> OwnWorkResponse:
+    tasks = [
+        TaskWork(
+            task=each.task,
+            level=each.level,
+            test=TestProgress(done=each.test[0], of=each.test[1]) if each.test else None,
+            judged=summary.judged.get(each.task, 0),
+        )
+        for each in summary.qualifications
+    ]
+    return OwnWorkResponse(
+        project=ProjectInfo(name=context.name, photos=summary.photos, finished=summary.finished),
+        tasks=tasks,
+        judged=sum(summary.judged.values()),
+        hours=summary.hours,
+        pay=summary.pay,
+        currency=context.project.settings.currency,
+    )
+
+
+def _add_image_route(routes: APIRouter, context: AppContext) -> None:
+    @routes.get(
+        "/photos/{photo_id}/image",
+        summary="A photo",
+        responses={200: _JPEG, **errors(401, 404)},
+        response_class=Response,
+    )
+    async def image(
+        request: Request,
+        photo_id: Annotated[PhotoId, Path()],
+        side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE,
+        key: Annotated[str, Query(max_length=60, description="For pages whose browser sends no cookie.")] = "",
+    ) -> Response:
+        if not context.library.is_valid_key(photo_id, key):
+            await context.authentication.require_user(request)
+        encoded = await context.readers.run(context.library.read_picture, photo_id, side)
+        return Response(encoded, media_type="image/jpeg", headers={"cache-control": _ONE_DAY})

@@ -1,0 +1,21 @@
+"""The array type of feature vectors, and their normalization."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def to_unit_length(rows: Floats) -> Floats:
+    """Divide each row by its Euclidean length, in place; rows of zeros stay zero.
+
+    Examples
+    --------
+    >>> to_unit_length(np.array([[3, 4], [0, 0]], dtype=np.float32)).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    rows /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
+    return rows

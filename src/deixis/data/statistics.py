@@ -1,0 +1,204 @@
+"""Statistics of a data set: Table 1, Figure 2 and section 2.4 of the Flickr30k Entities paper, for any data set.
+
+A chain has all types of its mentions, so the chains of the types sum to more than the number of chains. All mentions
+and boxes of a chain count for each of its types. The means of the last row of Table 1 are computed from sums over the
+types. Mentions that are not visual (chain 0) are counted separately.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deixis.data.dataset import Dataset
+from deixis.data.records import ENTITY_TYPES, NOT_VISUAL
+from deixis.errors import DeixisError
+from deixis.storage.atomic import new_file
+
+Flags = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TypeRow:
+    """Counts of one entity type: a row of Table 1 and a group of bars of Figure 2."""
+
+    type: str
+    chains: int
+    mentions: int
+    boxes: int
+    photos_percent: float
+
+    @property
+    def mentions_per_chain(self) -> float:
+        """Mean number of mentions of a chain."""
+        return _ratio(self.mentions, self.chains)
+
+    @property
+    def boxes_per_chain(self) -> float:
+        """Mean number of boxes of a chain."""
+        return _ratio(self.boxes, self.chains)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The figures of ``deixis data stats``."""
+
+    photos: int
+    captions: int
+    region_phrases: int
+    tokens: int
+    mentions: int
+    not_visual: int
+    chains: int
+    boxes: int
+    chains_with_several_mentions_percent: float
+    chains_with_one_box_percent: float
+    chains_with_several_boxes_percent: float
+    chains_without_box_percent: float
+    types: tuple[TypeRow, ...]
+
+    @property
+    def mentions_per_chain(self) -> float:
+        """Sum over the types divided by the sum over the types, as in the last row of Table 1."""
+        return _ratio(sum(row.mentions for row in self.types), sum(row.chains for row in self.types))
+
+    @property
+    def boxes_per_chain(self) -> float:
+        """Sum over the types divided by the sum over the types, as in the last row of Table 1."""
+        return _ratio(sum(row.boxes for row in self.types), sum(row.chains for row in self.types))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        ratios = {
+            "captions_per_photo": _ratio(self.captions, self.photos),
+            "tokens_per_caption": _ratio(self.tokens, self.captions + self.region_phrases),
+            "mentions_per_caption": _ratio(self.mentions, self.captions + self.region_phrases),
+            "chains_per_photo": _ratio(self.chains, self.photos),
+            "boxes_per_photo": _ratio(self.boxes, self.photos),
+            "mentions_per_chain": self.mentions_per_chain,
+            "boxes_per_chain": self.boxes_per_chain,
+        }
+        rows = [
+            {**asdict(r), "mentions_per_chain": r.mentions_per_chain, "boxes_per_chain": r.boxes_per_chain}
+            for r in self.types
+        ]
+        return {**asdict(self), **ratios, "types": rows}
+
+
+def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics:
+    """Compute the statistics of a data set or of one split.
+
+    Examples
+    --------
+    >>> compute_statistics(Dataset("flickr30k.data"), "dev").photos  # doctest: +SKIP
+    1000
+    """
+    tables = dataset.tables
+    photo_in = np.zeros(tables["photos"].num_rows, dtype=bool)
+    photo_in[(dataset.split(split) if split else dataset.photos).rows] = True
+    caption_in = photo_in[_integers(tables["captions"]["photo"])]
+    chain_photo = _integers(tables["chains"]["photo"])
+    chain_in = photo_in[chain_photo]
+    box_in = photo_in[_integers(tables["boxes"]["photo"])]
+    mention_in = caption_in[_integers(tables["mentions"]["caption"])]
+    mention_chain = _integers(tables["mentions"]["chain"])
+    visual = mention_in & (mention_chain >= 0)
+
+    chains = int(chain_in.sum())
+    boxes_of_chain = _links_per_chain(tables["boxes"], len(chain_in))
+    mentions_of_chain = np.bincount(mention_chain[visual], minlength=len(chain_in))
+    phrase = np.asarray(tables["captions"]["region_phrase"].combine_chunks())
+    tokens = pc.list_value_length(tables["captions"]["token_starts"]).to_numpy()
+    rows = [
+        TypeRow(
+            name,
+            int(of_type.sum()),
+            int(mentions_of_chain[of_type].sum()),
+            int(boxes_of_chain[of_type].sum()),
+            100 * _ratio(len(np.unique(chain_photo[of_type])), int(photo_in.sum())),
+        )
+        for name, of_type in _types(tables["mentions"], visual, mention_chain, len(chain_in))
+    ]
+    inside = boxes_of_chain[chain_in]
+    return Statistics(
+        photos=int(photo_in.sum()),
+        captions=int((caption_in & ~phrase).sum()),
+        region_phrases=int((caption_in & phrase).sum()),
+        tokens=int(tokens[caption_in].sum()),
+        mentions=int(visual.sum()),
+        not_visual=int((mention_in & (mention_chain < 0)).sum()),
+        chains=chains,
+        boxes=int(box_in.sum()),
+        chains_with_several_mentions_percent=100 * _ratio(int((mentions_of_chain[chain_in] > 1).sum()), chains),
+        chains_with_one_box_percent=100 * _ratio(int((inside == 1).sum()), chains),
+        chains_with_several_boxes_percent=100 * _ratio(int((inside > 1).sum()), chains),
+        chains_without_box_percent=100 * _ratio(int((inside == 0).sum()), chains),
+        types=tuple(sorted(rows, key=lambda row: _paper_order(row.type))),
+    )
+
+
+def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count: int) -> list[tuple[str, Flags]]:
+    """Return the name of each type and a mask of its chains."""
+    lists = mentions["types"].combine_chunks()
+    codes = pc.dictionary_encode(lists.values)
+    mention_of_code = np.repeat(np.arange(len(lists)), np.diff(lists.offsets.to_numpy()))
+    counted = visual[mention_of_code]
+    found = []
+    for code, name in enumerate(codes.dictionary.to_pylist()):
+        of_type = mention_of_code[(codes.indices.to_numpy() == code) & counted]
+        chains = np.zeros(chain_count, dtype=bool)
+        chains[mention_chain[of_type]] = True
+        if name != NOT_VISUAL and len(of_type):
+            found.append((name, chains))
+    return found
+
+
+def _links_per_chain(boxes: pa.Table, chain_count: int) -> Counts:
+    return np.bincount(boxes["chains"].combine_chunks().values.to_numpy(), minlength=chain_count)
+
+
+def _integers(column: pa.ChunkedArray) -> Counts:
+    """Return a column as an array; null becomes −1."""
+    return np.asarray(pc.fill_null(column, -1).to_numpy(), dtype=np.int64)
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else 0.0
+
+
+def _paper_order(name: str) -> tuple[int, str]:
+    return (ENTITY_TYPES.index(name) if name in ENTITY_TYPES else len(ENTITY_TYPES), name)
+
+
+def plot_types(statistics: Statistics, path: Path) -> None:
+    """Draw Figure 2: chains, mentions and boxes of each type. The suffix of `path` selects png, svg or pdf."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise DeixisError(f"{path}: the file name must end in .png, .svg or .pdf")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    figure = Figure(figsize=(8, 3.6), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    positions = np.arange(len(statistics.types))
+    bars = {"chains": "#0072B2", "mentions": "#E69F00", "boxes": "#009E73"}
+    for offset, (what, colour) in enumerate(bars.items(), start=-1):
+        heights = [getattr(row, what) for row in statistics.types]
+        axes.bar(positions + 0.27 * offset, heights, 0.25, label=what, color=colour)
+    axes.set_xticks(positions, [row.type for row in statistics.types])
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    axes.legend(frameon=False)
+    axes.set_title("Chains, mentions and boxes by type", loc="left")
+    with new_file(path) as unfinished:
+        figure.savefig(unfinished)

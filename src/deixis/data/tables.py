@@ -1,0 +1,226 @@
+"""The five Arrow tables of a data set directory, written in one pass and memory-mapped when read.
+
+Rows refer to rows of other tables: captions, chains and boxes to their photo, mentions to their caption and chain,
+boxes to their chains. All tables are in the order of the photos, so each photo is one slice of every table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from deixis.data.records import Caption, Photo
+from deixis.errors import DatasetError
+from deixis.storage.files import hash_file, is_file_name
+
+_NAMES = pa.list_(pa.string())
+_ROWS = pa.list_(pa.int32())
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "photos": pa.schema(
+        [
+            ("id", pa.string()),
+            ("file", pa.string()),
+            ("width", pa.int32()),
+            ("height", pa.int32()),
+            ("splits", _NAMES),
+            ("sha256", pa.string()),
+            ("annotated_id", pa.string()),
+            ("annotated_file", pa.string()),
+            ("annotated_width", pa.int32()),
+            ("annotated_height", pa.int32()),
+            ("annotated_depth", pa.int32()),
+        ]
+    ),
+    "captions": pa.schema(
+        [
+            ("photo", pa.int32()),
+            ("text", pa.string()),
+            ("token_starts", _ROWS),
+            ("token_ends", _ROWS),
+            ("related", pa.bool_()),
+            ("tree", pa.string()),
+            ("region_phrase", pa.bool_()),
+        ]
+    ),
+    "mentions": pa.schema(
+        [
+            ("caption", pa.int32()),
+            ("start", pa.int32()),
+            ("end", pa.int32()),
+            ("chain", pa.int32()),  # null: not visual
+            ("types", _NAMES),
+        ]
+    ),
+    "chains": pa.schema(
+        [
+            ("photo", pa.int32()),
+            ("id", pa.string()),
+            ("scene", pa.bool_()),
+            ("no_box", pa.bool_()),
+            ("annotated", pa.bool_()),
+        ]
+    ),
+    "boxes": pa.schema(
+        [
+            ("photo", pa.int32()),
+            ("x1", pa.float64()),
+            ("y1", pa.float64()),
+            ("x2", pa.float64()),
+            ("y2", pa.float64()),
+            ("chains", _ROWS),
+            ("label", pa.string()),
+        ]
+    ),
+}
+_PHOTOS_PER_BATCH = 2000
+
+Row = tuple[Any, ...]
+
+
+def file_name(table: str) -> str:
+    """Return the file name of a table."""
+    return f"{table}.arrow"
+
+
+def write_tables(photos: Iterable[Photo], folder: Path) -> dict[str, int]:
+    """Write all tables in one pass over the photos and return the number of rows of each."""
+    writers = {name: _TableWriter(folder / file_name(name), schema) for name, schema in SCHEMAS.items()}
+    seen: set[str] = set()
+    try:
+        for photo in photos:
+            if photo.id in seen:
+                raise DatasetError(f"photo {photo.id}: duplicate photo id")
+            seen.add(photo.id)
+            _add(photo, writers)
+            if len(writers["photos"].rows) == _PHOTOS_PER_BATCH:
+                for writer in writers.values():
+                    writer.flush()
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return {name: writer.count for name, writer in writers.items()}
+
+
+class _TableWriter:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.rows: list[Row] = []
+        self.count = 0
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._sink, schema)
+
+    def add(self, row: Row) -> int:
+        """Add a row and return its number."""
+        self.rows.append(row)
+        self.count += 1
+        return self.count - 1
+
+    def flush(self) -> None:
+        if self.rows:
+            columns = zip(*self.rows, strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+            self._writer.write_batch(pa.record_batch(arrays, schema=self.schema))
+            self.rows = []
+
+    def close(self) -> None:
+        try:
+            self.flush()
+            self._writer.close()
+        finally:
+            self._sink.close()
+
+
+def _add(photo: Photo, writers: Mapping[str, _TableWriter]) -> None:
+    _validate(photo)
+    was = photo.annotated
+    annotated = (was.id, was.file, was.width, was.height, was.depth) if was else (None,) * 5
+    row = writers["photos"].add(
+        (photo.id, photo.file, photo.width, photo.height, photo.splits, photo.sha256, *annotated)
+    )
+    chains = {
+        chain.id: writers["chains"].add((row, chain.id, chain.scene, chain.no_box, chain.annotated))
+        for chain in photo.chains
+    }
+    for box in photo.boxes:
+        writers["boxes"].add((row, *box.xyxy, [chains[chain] for chain in box.chains], box.label))
+    for caption in photo.captions:
+        starts, ends = [token.start for token in caption.tokens], [token.end for token in caption.tokens]
+        caption_row = writers["captions"].add(
+            (row, caption.text, starts, ends, caption.related, caption.tree, caption.region_phrase)
+        )
+        for mention in caption.mentions:
+            chain_row = None if mention.chain is None else chains[mention.chain]
+            writers["mentions"].add((caption_row, mention.start, mention.end, chain_row, mention.types))
+
+
+def _validate(photo: Photo) -> None:
+    """Refuse records that the tables, or files exported from them, cannot hold."""
+    name = f"photo {photo.id!r}"
+    for text in (photo.id, *photo.splits, *([photo.annotated.id] if photo.annotated else [])):
+        if not is_file_name(text):
+            raise DatasetError(f"{name}: id or split {text!r} cannot be used as a file name")
+    chains = [chain.id for chain in photo.chains]
+    if len(set(chains)) != len(chains):
+        raise DatasetError(f"{name}: two chains have the same id")
+    named = {chain for box in photo.boxes for chain in box.chains}
+    named |= {mention.chain for caption in photo.captions for mention in caption.mentions if mention.chain is not None}
+    if missing := named - set(chains):
+        raise DatasetError(f"{name}: a box or a mention refers to the unknown chain {min(missing)!r}")
+    for number, box in enumerate(photo.boxes, start=1):
+        if not all(map(math.isfinite, box.xyxy)):
+            raise DatasetError(f"{name}: box {number} has a coordinate that is not finite")
+    for number, caption in enumerate(photo.captions, start=1):
+        _validate_caption(caption, f"{name}: caption {number}")
+
+
+def _validate_caption(caption: Caption, name: str) -> None:
+    previous_end = 0
+    for mention in caption.mentions:
+        if not previous_end <= mention.start < mention.end <= len(caption.text):
+            raise DatasetError(
+                f"{name}: the mention at {mention.start}–{mention.end} is empty, overlaps another or exceeds the text"
+            )
+        previous_end = mention.end
+
+
+def open_tables(folder: Path, hashes: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
+    """Memory-map all tables of a data set directory.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    hashes
+        Expected SHA-256 of each table file. Arrow trusts the offsets in a file, so a damaged one can crash the
+        process. Hashing takes a tenth of a second for Flickr30k Entities.
+    """
+    tables = {}
+    for name, schema in SCHEMAS.items():
+        path = folder / file_name(name)
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            table.validate(full=True)  # offsets may point outside the file
+        except FileNotFoundError:
+            raise DatasetError(f"{folder}: {path.name} is missing; import the data again") from None
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: invalid UTF-8
+            raise DatasetError(f"{path}: damaged, import the data again ({_first_line(error)})") from None
+        if table.schema != schema:
+            raise DatasetError(f"{path}: not the columns of a deixis data set; import the data again")
+        if hashes is not None and hash_file(path) != hashes.get(name):
+            raise DatasetError(f"{path}: damaged, import the data again (its hash differs)")
+        tables[name] = table
+    return tables
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def blocks(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of blocks of `size` that cover ``range(count)``."""
+    for begin in range(0, count, size):
+        yield begin, min(begin + size, count)

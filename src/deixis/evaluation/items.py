@@ -1,0 +1,224 @@
+"""The photos, sentences, regions and phrases of a data set that are scored, in the order of score matrices and files.
+
+- *photos*: the photos of the split, in its order.
+- *sentences*: the sentences of those photos (`Photo.sentences`), photo by photo, without region phrases and without
+  captions that the data marks as unrelated to the photo.
+- *regions*: the chains that have boxes and a mention, photo by photo; the region of a chain is the union of its boxes.
+- *phrases*: the mentions of those chains, photo by photo, caption by caption, without unrelated captions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from deixis import geometry
+from deixis.data.records import ENTITY_TYPES, Photo
+from deixis.errors import DatasetError
+
+Protocol = Literal["union", "any"]
+"""`union`: the gold box is the union of all boxes of the chain; `any`: each box of the chain is a gold box."""
+
+PROTOCOLS: tuple[Protocol, ...] = ("union", "any")
+
+_ARTICLES = ("a", "an", "the")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A mention to localize in its photo.
+
+    Attributes
+    ----------
+    photo, caption, span
+        Photo id, index of the caption among all captions of the photo (including unrelated ones), and the offsets of
+        the mention in Unicode code points, end exclusive.
+    phrase, types
+        Text of the mention and its entity types.
+    boxes
+        All boxes of the chain, at least one: pixels of the photo, 0-based, end exclusive.
+    size
+        Width and height of the photo if known; only the blind baselines need it.
+    """
+
+    photo: str
+    caption: int
+    span: tuple[int, int]
+    phrase: str
+    types: tuple[str, ...]
+    boxes: tuple[tuple[float, float, float, float], ...]
+    size: tuple[int, int] | None = None
+
+    def gold(self, protocol: Protocol) -> geometry.Boxes:
+        """Return the boxes that count as correct, as (n, 4).
+
+        Examples
+        --------
+        >>> pair = Item("1", 0, (0, 7), "Two men", ("people",), ((0, 0, 10, 10), (20, 0, 30, 10)))
+        >>> pair.gold("union").tolist()
+        [[0.0, 0.0, 30.0, 10.0]]
+        >>> len(pair.gold("any"))
+        2
+        """
+        boxes = np.asarray(self.boxes, dtype=np.float64)
+        return geometry.union(boxes)[None] if protocol == "union" else boxes
+
+
+def localization_items(photos: Iterable[Photo], *, region_phrases: bool = False) -> list[Item]:
+    """Return all mentions whose chain has at least one box, in the order of photos, captions and mentions.
+
+    Unrelated captions (`related` is False) and mentions without a box are left out.
+
+    Parameters
+    ----------
+    photos
+        Photos with captions, mentions and boxes.
+    region_phrases
+        Include captions that describe a single region. The papers localize the phrases of sentences only.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Box, Caption, Mention
+    >>> caption = Caption.from_text("A dog runs.", (Mention(0, 5, "1", ("animals",)),))
+    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)),), width=100, height=80)
+    >>> [(item.phrase, item.span, item.boxes) for item in localization_items([photo])]
+    [('A dog', (0, 5), ((0, 0, 40, 30),))]
+    """
+    return [
+        item
+        for photo in photos
+        for index, caption in enumerate(photo.captions)
+        if caption.related and (region_phrases or not caption.region_phrase)
+        for item in _caption_items(photo, index)
+    ]
+
+
+def _caption_items(photo: Photo, index: int) -> Iterable[Item]:
+    caption = photo.captions[index]
+    size = None if photo.width is None or photo.height is None else (photo.width, photo.height)
+    for mention in caption.mentions:
+        boxes = () if mention.chain is None else photo.boxes_of(mention.chain)
+        if boxes:
+            yield Item(
+                photo.id,
+                index,
+                (mention.start, mention.end),
+                caption.phrase(mention),
+                mention.types,
+                tuple(box.xyxy for box in boxes),
+                size,
+            )
+
+
+def distinct_phrase(phrase: str) -> str:
+    """Normalize a phrase: lower case, single spaces, no leading *a*, *an* or *the*.
+
+    As in Table 5 of the Entities paper, which lists "man" and "two men".
+
+    Examples
+    --------
+    >>> distinct_phrase("A young  Man"), distinct_phrase("The"), distinct_phrase("two men")
+    ('young man', 'the', 'two men')
+    """
+    words = phrase.lower().split()
+    return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
+
+
+def types_in_order(items: Iterable[Item]) -> list[str]:
+    """Return the types that occur: those of Entities in the order of its tables, then any others by name.
+
+    Examples
+    --------
+    >>> types_in_order([Item("1", 0, (0, 3), "dog", ("robots", "animals"), ((0, 0, 9, 9),))])
+    ['animals', 'robots']
+    """
+    found = {kind for item in items for kind in item.types}
+    return [kind for kind in ENTITY_TYPES if kind in found] + sorted(found.difference(ENTITY_TYPES))
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of some photos and the photo index of each."""
+
+    texts: tuple[str, ...]
+    photo_of_sentence: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The regions and phrases of some photos.
+
+    Attributes
+    ----------
+    boxes, photo_of_region
+        Union box and photo index of each region.
+    phrases, photo_of_phrase
+        Text and photo index of each phrase.
+    positives
+        Pairs (region, phrase) that belong together.
+    """
+
+    boxes: tuple[tuple[float, float, float, float], ...]
+    photo_of_region: tuple[int, ...]
+    phrases: tuple[str, ...]
+    photo_of_phrase: tuple[int, ...]
+    positives: tuple[tuple[int, int], ...]
+
+
+def sentences_of(photos: Iterable[Photo]) -> Sentences:
+    """Return the sentences of some photos, in the order of score matrices.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Caption
+    >>> dog = Photo("1", (Caption.from_text("A dog."), Caption.from_text("It runs.")))
+    >>> sentences_of([dog, Photo("2", (Caption.from_text("A cat."),))])
+    Sentences(texts=('A dog.', 'It runs.', 'A cat.'), photo_of_sentence=(0, 0, 1))
+    """
+    found = [(caption.text, index) for index, photo in enumerate(photos) for caption in photo.sentences]
+    if not found:
+        raise DatasetError("no captions to score: the photos have no sentences")
+    texts, photo_of_sentence = zip(*found, strict=True)
+    return Sentences(texts, photo_of_sentence)
+
+
+def regions_of(photos: Iterable[Photo]) -> Regions:
+    """Return the regions and phrases of some photos, in the order of score matrices.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Box, Caption, Chain, Mention
+    >>> caption = Caption.from_text("A dog in snow", (Mention(0, 5, "1"), Mention(9, 13, "2")))
+    >>> regions_of([Photo("7", (caption,), (Chain("1"), Chain("2", scene=True)), (Box((0, 0, 4, 4), ("1",)),))])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    Regions(boxes=((0.0, 0.0, 4.0, 4.0),), photo_of_region=(0,), phrases=('A dog',), photo_of_phrase=(0,),
+            positives=((0, 0),))
+    """
+    boxes: list[tuple[float, float, float, float]] = []
+    photo_of_region: list[int] = []
+    phrases: list[str] = []
+    photo_of_phrase: list[int] = []
+    positives: list[tuple[int, int]] = []
+    for index, photo in enumerate(photos):
+        region_of_chain: dict[str, int] = {}
+        captions = [caption for caption in photo.captions if caption.related]
+        mentioned = {mention.chain for caption in captions for mention in caption.mentions}
+        for chain in photo.chains:
+            chain_boxes = photo.boxes_of(chain.id)
+            if chain_boxes and chain.id in mentioned:
+                region_of_chain[chain.id] = len(boxes)
+                x1, y1, x2, y2 = geometry.union([box.xyxy for box in chain_boxes]).tolist()
+                boxes.append((x1, y1, x2, y2))
+                photo_of_region.append(index)
+        for caption in captions:
+            for mention in caption.mentions:
+                if mention.chain in region_of_chain:
+                    positives.append((region_of_chain[mention.chain], len(phrases)))
+                    phrases.append(caption.phrase(mention))
+                    photo_of_phrase.append(index)
+    if not boxes:
+        raise DatasetError("no regions to score: no chain has both a box and a mention")
+    return Regions(tuple(boxes), tuple(photo_of_region), tuple(phrases), tuple(photo_of_phrase), tuple(positives))

@@ -1,0 +1,543 @@
+"""Phrase localization: recall@K and average precision of the predicted boxes of phrases.
+
+A box is correct if its IoU with a gold box is at least 0.5. Under the protocol `union`, which the papers use, the gold
+box is the union of all boxes of the phrase's chain; under `any`, each box of the chain is a gold box.
+
+R@K is the percentage of mentions with a correct box among their K best; `upper_bound` accepts any rank.
+Average precision follows object detection: the regions of all photos are ranked together for one phrase, the first
+correct region of a mention finds it, and all other regions are wrong, including further correct ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from deixis.errors import DeixisError
+from deixis.evaluation.average_precision import ApRule, PhotoRanking, average_precision, mean_precision
+from deixis.evaluation.baselines import FixedBoxes
+from deixis.evaluation.intervals import (
+    Comparison,
+    Counts,
+    Interval,
+    Statistic,
+    bootstrap_all,
+    bootstrap_nonempty,
+    compare_all,
+    nan_where_empty,
+    ratio_of,
+)
+from deixis.evaluation.items import PROTOCOLS, Item, Protocol, distinct_phrase, types_in_order
+from deixis.evaluation.predictions import Matched, NegativePrediction, Prediction, match_predictions
+from deixis.evaluation.ranked_boxes import (
+    NEVER,
+    Flags,
+    RankedBoxes,
+    Whole,
+    correct_boxes,
+    first_correct,
+    first_of_each,
+    kept_by_nms,
+    rank_boxes,
+)
+
+_NO_BOXES = np.empty((0, 4)), np.empty(0)
+
+
+@dataclass(frozen=True)
+class MentionGroup:
+    """Mentions that are ranked together: indices of the items, and indices of their boxes, best first."""
+
+    mentions: Whole
+    boxes: Whole
+
+
+@dataclass(frozen=True)
+class RankedPredictions:
+    """The rankings of boxes of all predictions, first of the items, then of the negative predictions.
+
+    Attributes
+    ----------
+    ranked, correct
+        The boxes of all rankings, and which of them are correct.
+    """
+
+    items: Sequence[Item]
+    negatives: Sequence[NegativePrediction]
+    ranked: RankedBoxes
+    correct: Flags
+
+    @classmethod
+    def from_matched(cls, matched: Matched, items: Sequence[Item], protocol: Protocol) -> RankedPredictions:
+        """Rank the boxes of every prediction and compare them with the gold boxes."""
+        predictions = [*matched.by_item, *matched.negatives]
+        ranked = rank_boxes([_NO_BOXES if each is None else (each.boxes, each.scores) for each in predictions])
+        golds = [item.gold(protocol) for item in items]
+        correct = correct_boxes(ranked, golds + [_NO_BOXES[0]] * len(matched.negatives))
+        return cls(items, matched.negatives, ranked, correct)
+
+    @cached_property
+    def photo_of_ranking(self) -> Whole:
+        """(rankings,) photo index of each ranking, in the order of the items."""
+        photos = [item.photo for item in self.items] + [negative.photo for negative in self.negatives]
+        number = {photo: index for index, photo in enumerate(dict.fromkeys(photos))}
+        return np.array([number[photo] for photo in photos], dtype=np.intp)
+
+    @property
+    def photo_of_item(self) -> Whole:
+        """(items,) photo index of each item."""
+        return self.photo_of_ranking[: len(self.items)]
+
+    @property
+    def photos(self) -> int:
+        """Number of photos."""
+        return int(self.photo_of_item.max()) + 1
+
+    @cached_property
+    def first(self) -> Whole:
+        """(items,) rank, from 0, of the first correct box of each item."""
+        return first_correct(self.ranked, self.correct)[: len(self.items)]
+
+    @cached_property
+    def first_nms(self) -> Whole:
+        """(items,) the same among the boxes that NMS keeps."""
+        return first_correct(self.ranked, self.correct, self._kept)[: len(self.items)]
+
+    @cached_property
+    def _kept(self) -> Flags:
+        return kept_by_nms(self.ranked)
+
+    @cached_property
+    def _found(self) -> Flags:
+        """The boxes that find their mention: the first correct one of each ranking."""
+        return first_of_each(self.ranked, self.correct)
+
+    @cached_property
+    def _found_nms(self) -> Flags:
+        return first_of_each(self.ranked, self.correct & self._kept)
+
+    @property
+    def box_counts(self) -> Whole:
+        """(items,) number of predicted boxes of each item."""
+        return self.ranked.sizes[: len(self.items)]
+
+    @cached_property
+    def phrases(self) -> dict[str, MentionGroup]:
+        """The mentions of each distinct phrase, ranked together with its negative predictions."""
+        mentions = _indices_by_phrase(item.phrase for item in self.items)
+        negatives = _indices_by_phrase(negative.phrase for negative in self.negatives)
+        first = len(self.items)
+        return {
+            phrase: self._group(indices, [first + index for index in negatives.get(phrase, [])])
+            for phrase, indices in mentions.items()
+        }
+
+    @cached_property
+    def types(self) -> dict[str, MentionGroup]:
+        """The mentions of each type, ranked together."""
+        return {
+            kind: self._group([index for index, item in enumerate(self.items) if kind in item.types], [])
+            for kind in types_in_order(self.items)
+        }
+
+    def mean_ranked_photos(self) -> float:
+        """Mean over distinct phrases of the number of photos whose regions were ranked."""
+        pairs = {(distinct_phrase(item.phrase), item.photo) for item in self.items}
+        pairs |= {(distinct_phrase(negative.phrase), negative.photo) for negative in self.negatives}
+        return len(pairs) / len({phrase for phrase, _ in pairs})
+
+    def ranking(self, group: MentionGroup, *, with_nms: bool = False) -> PhotoRanking:
+        """The ranking of a group for average precision, before or after NMS."""
+        boxes = group.boxes[self._kept[group.boxes]] if with_nms else group.boxes
+        found = self._found_nms if with_nms else self._found
+        photo = self.photo_of_ranking[self.ranked.owner[boxes]]
+        return PhotoRanking(found[boxes], photo, self.photo_of_ranking[group.mentions])
+
+    def _group(self, mentions: list[int], negatives: list[int]) -> MentionGroup:
+        return MentionGroup(np.array(mentions, dtype=np.intp), self._best_first(mentions + negatives))
+
+    def _best_first(self, rankings: list[int]) -> Whole:
+        """Indices of the boxes of some rankings, best first."""
+        sizes = self.ranked.sizes[rankings]
+        offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        boxes: Whole = np.repeat(self.ranked.starts[rankings], sizes) + offsets
+        return boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")]
+
+
+def _indices_by_phrase(phrases: Iterable[str]) -> dict[str, list[int]]:
+    indices: dict[str, list[int]] = {}
+    for index, phrase in enumerate(phrases):
+        indices.setdefault(distinct_phrase(phrase), []).append(index)
+    return indices
+
+
+RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
+"""Number of best boxes per mention that each recall accepts."""
+
+ONE_PHOTO = "all mentions are in one photo"
+NO_SAMPLE = "no drawing held a mention"
+
+_WITH_NMS = {"ap": False, "ap_nms": True}
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """Scores in percent of the mentions of one type or one phrase, ranked together for `ap`.
+
+    Attributes
+    ----------
+    n, photos
+        Number of mentions and of their photos. The intervals of groups in few photos are too narrow.
+    r1, r5, r10, upper_bound, ap, ap_nms
+        As for all mentions.
+    interval
+        The 95 % interval of each score over samples with a mention, or None.
+    no_interval
+        The reason if there is no interval.
+    """
+
+    n: int
+    photos: int
+    r1: float
+    r5: float
+    r10: float
+    upper_bound: float
+    ap: float
+    ap_nms: float
+    interval: Mapping[str, Interval | None]
+    no_interval: str | None
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values for JSON; intervals as [low, high]."""
+        intervals = {name: [found.low, found.high] if found else None for name, found in self.interval.items()}
+        return {**vars(self), "interval": intervals}
+
+
+def group_scores(
+    boxes: RankedPredictions, groups: Mapping[str, MentionGroup], rule: ApRule, *, rounds: int, seed: int
+) -> dict[str, GroupScores]:
+    """Score groups of mentions separately, with intervals from the same samples."""
+    statistics = {
+        (name, score): statistic
+        for name, group in groups.items()
+        if _photos(boxes, group) > 1
+        for score, statistic in group_statistics(boxes, group, rule).items()
+    }
+    intervals = bootstrap_nonempty(statistics, boxes.photos, rounds=rounds, seed=seed)
+    names = (*RECALLS, *_WITH_NMS)
+    return {
+        name: _scores(boxes, group, rule, {score: intervals.get((name, score)) for score in names})
+        for name, group in groups.items()
+    }
+
+
+def group_statistics(boxes: RankedPredictions, group: MentionGroup, rule: ApRule) -> dict[str, Statistic]:
+    """The scores of a group as statistics over photos, nan for samples without its mentions."""
+    photo = boxes.photo_of_item[group.mentions]
+    first = boxes.first[group.mentions]
+    found = {name: recall_of(first < rank, photo, boxes.photos) for name, rank in RECALLS.items()}
+    for name, with_nms in _WITH_NMS.items():
+        found[name] = mean_precision([boxes.ranking(group, with_nms=with_nms)], boxes.photos, rule)
+    mentions = np.bincount(photo, minlength=boxes.photos)
+    return {name: nan_where_empty(statistic, mentions) for name, statistic in found.items()}
+
+
+def recall_of(correct: Flags, photo: Whole, photos: int) -> Statistic:
+    """Return the percentage of correct mentions as a statistic; `photo` has the photo index of each mention.
+
+    Examples
+    --------
+    >>> correct, photo = np.array([True, False, True]), np.array([0, 0, 1])
+    >>> recall_of(correct, photo, photos=2)(np.array([[2.0, 0], [0, 2]])).tolist()
+    [50.0, 100.0]
+    """
+    return ratio_of(100 * np.bincount(photo, correct, photos), np.bincount(photo, minlength=photos))
+
+
+def _scores(
+    boxes: RankedPredictions, group: MentionGroup, rule: ApRule, interval: Mapping[str, Interval | None]
+) -> GroupScores:
+    n, photos = len(group.mentions), _photos(boxes, group)
+    recalls = {name: float(100 * (boxes.first[group.mentions] < rank).mean()) for name, rank in RECALLS.items()}
+    precisions = {
+        name: 100 * average_precision(boxes.ranking(group, with_nms=with_nms).found, n, rule)
+        for name, with_nms in _WITH_NMS.items()
+    }
+    reason = ONE_PHOTO if photos == 1 else NO_SAMPLE
+    return GroupScores(
+        n=n,
+        photos=photos,
+        r1=recalls["r1"],
+        r5=recalls["r5"],
+        r10=recalls["r10"],
+        upper_bound=recalls["upper_bound"],
+        ap=precisions["ap"],
+        ap_nms=precisions["ap_nms"],
+        interval=interval,
+        no_interval=None if interval["r1"] else reason,
+    )
+
+
+def _photos(boxes: RankedPredictions, group: MentionGroup) -> int:
+    """Number of photos with mentions of a group."""
+    return len(np.unique(boxes.photo_of_item[group.mentions]))
+
+
+Values = npt.NDArray[np.float64]
+
+TIES = "of equal scores the box given first is the better one; across mentions, the earlier mention's"
+
+
+@dataclass(frozen=True)
+class LocalizationResult:
+    """Localization scores, in percent.
+
+    Attributes
+    ----------
+    protocol, ties, ap_rule
+        The protocol, the tie rule and the rule of average precision.
+    n, photos, missing, ignored
+        Number of scored mentions and of their photos; of mentions without a prediction, which count as wrong; and of
+        predictions left out because they match no mention.
+    r1, r5, r10, upper_bound
+        Mentions with a correct box among the best 1, 5, 10 and among all predicted boxes.
+    r5_nms, r10_nms
+        The same after NMS of the boxes of each mention at an IoU of 0.5, as in the code released with Entities.
+    ap, ap_nms
+        Mean over distinct phrases of the average precision, before and after NMS.
+    ranked_photos
+        Mean over distinct phrases of the number of photos whose regions were ranked.
+    macro_r1, macro_ap, macro_ap_nms
+        Means over the types that occur, None if no mention has a type. `macro_ap` is the "(mean)" of Table 4 of the
+        Entities paper.
+    by_type, by_phrase
+        Scores with intervals by entity type (a mention with several types counts in each), and of the most frequent
+        distinct phrases.
+    proposals
+        Mean and maximum number of boxes per mention.
+    blind_r1, blind_single_r1
+        R@1 of the best fixed box of the type, and of the single best fixed box, if `blind` was passed.
+    interval
+        The 95 % bootstrap interval of each score.
+    """
+
+    protocol: Protocol
+    ap_rule: ApRule
+    n: int
+    photos: int
+    missing: int
+    ignored: int
+    r1: float
+    r5: float
+    r10: float
+    upper_bound: float
+    r5_nms: float
+    r10_nms: float
+    ap: float
+    ap_nms: float
+    ranked_photos: float
+    macro_r1: float | None
+    macro_ap: float | None
+    macro_ap_nms: float | None
+    by_type: Mapping[str, GroupScores]
+    by_phrase: Mapping[str, GroupScores]
+    proposals: Mapping[str, float]
+    blind_r1: float | None
+    blind_single_r1: float | None
+    interval: Mapping[str, Interval]
+    ties: str = TIES
+
+    def as_json(self) -> dict[str, object]:
+        """Plain values for JSON; intervals as [low, high]."""
+        plain = dict(vars(self))
+        for name in ("by_type", "by_phrase"):
+            plain[name] = {group: scores.as_json() for group, scores in plain[name].items()}
+        plain["proposals"] = dict(self.proposals)
+        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
+        return plain
+
+
+def localization(
+    predictions: Iterable[Prediction | NegativePrediction],
+    items: Sequence[Item],
+    *,
+    protocol: Protocol = "union",
+    blind: FixedBoxes | None = None,
+    missing: Literal["error", "miss"] = "error",
+    extra: Literal["error", "ignore"] = "error",
+    ap_rule: ApRule = "area",
+    phrases: int = 24,
+    rounds: int = 1000,
+    seed: int = 0,
+) -> LocalizationResult:
+    """Score the predicted boxes of phrases.
+
+    Parameters
+    ----------
+    predictions
+        One prediction per item, from `read_predictions` or from a model. Each `NegativePrediction` extends the
+        ranking of average precision to a photo that does not mention the phrase; without them a phrase is ranked over
+        the photos that mention it, as in the code released with Entities.
+    items
+        The mentions to localize, from `localization_items`.
+    protocol
+        `union` or `any`.
+    blind
+        Fixed boxes of the training split, from `best_fixed_boxes`, to score as a baseline.
+    missing, extra
+        Whether a mention without a prediction, and a prediction without a mention, is an error (see
+        `match_predictions`).
+    ap_rule
+        `area` under the interpolated curve, or `11-point` as in the code released with Entities (see
+        `average_precision`).
+    phrases
+        Number of the most frequent distinct phrases in `by_phrase`.
+    rounds, seed
+        Number of samples and random seed of the bootstrap over photos.
+
+    Returns
+    -------
+    LocalizationResult
+
+    Examples
+    --------
+    >>> items = [
+    ...     Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 40, 30),), size=(100, 80)),
+    ...     Item("8", 0, (0, 5), "A cat", ("animals",), ((50, 0, 90, 30),), size=(100, 80)),
+    ... ]
+    >>> predictions = [Prediction("7", 0, (0, 5), [[0, 0, 40, 25]], [0.9]),
+    ...                Prediction("8", 0, (0, 5), [[0, 0, 40, 30], [50, 0, 90, 25]], [0.9, 0.5])]
+    >>> result = localization(predictions, items)
+    >>> result.r1, result.r5, result.ap
+    (50.0, 100.0, 75.0)
+    """
+    _check_protocol(protocol)
+    matched = match_predictions(predictions, items, missing=missing, extra=extra)
+    boxes = RankedPredictions.from_matched(matched, items, protocol)
+    statistics = score_statistics(boxes, ap_rule)
+    if blind is not None:
+        statistics |= _blind_statistics(blind, items, protocol)
+    once = np.ones((1, boxes.photos))
+    scores = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    mentions = {phrase: len(group.mentions) for phrase, group in boxes.phrases.items()}
+    commonest = sorted(mentions, key=lambda phrase: (-mentions[phrase], phrase))[:phrases]
+    common = {phrase: boxes.phrases[phrase] for phrase in commonest}
+    return LocalizationResult(
+        protocol=protocol,
+        ap_rule=ap_rule,
+        n=len(items),
+        photos=boxes.photos,
+        missing=matched.missing,
+        ignored=matched.ignored,
+        r1=scores["r1"],
+        r5=scores["r5"],
+        r10=scores["r10"],
+        upper_bound=scores["upper_bound"],
+        r5_nms=scores["r5_nms"],
+        r10_nms=scores["r10_nms"],
+        ap=scores["ap"],
+        ap_nms=scores["ap_nms"],
+        ranked_photos=boxes.mean_ranked_photos(),
+        macro_r1=scores.get("macro_r1"),
+        macro_ap=scores.get("macro_ap"),
+        macro_ap_nms=scores.get("macro_ap_nms"),
+        by_type=group_scores(boxes, boxes.types, ap_rule, rounds=rounds, seed=seed),
+        by_phrase=group_scores(boxes, common, ap_rule, rounds=rounds, seed=seed),
+        proposals={"mean": float(boxes.box_counts.mean()), "max": int(boxes.box_counts.max())},
+        blind_r1=scores.get("blind_r1"),
+        blind_single_r1=scores.get("blind_single_r1"),
+        interval=bootstrap_all(statistics, boxes.photos, rounds=rounds, seed=seed),
+    )
+
+
+def compare_localization(
+    a: Iterable[Prediction | NegativePrediction],
+    b: Iterable[Prediction | NegativePrediction],
+    items: Sequence[Item],
+    *,
+    protocol: Protocol = "union",
+    missing: Literal["error", "miss"] = "error",
+    extra: Literal["error", "ignore"] = "error",
+    ap_rule: ApRule = "area",
+    rounds: int = 10_000,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """Compare two systems on the same items by the paired bootstrap: the difference a - b of each score.
+
+    Examples
+    --------
+    >>> items = [Item(str(n), 0, (0, 5), "A dog", (), ((0, 0, 40, 30),)) for n in range(20)]
+    >>> correct = [Prediction(item.photo, 0, (0, 5), [[0, 0, 40, 30]], [1]) for item in items]
+    >>> wrong = [Prediction(item.photo, 0, (0, 5), [[50, 50, 60, 60]], [1]) for item in items]
+    >>> found = compare_localization(correct, wrong, items)["r1"]
+    >>> found.difference, found.p < 0.05
+    (100.0, True)
+    """
+    _check_protocol(protocol)
+    first, second = (
+        RankedPredictions.from_matched(match_predictions(given, items, missing=missing, extra=extra), items, protocol)
+        for given in (a, b)
+    )
+    mine, others = (score_statistics(boxes, ap_rule) for boxes in (first, second))
+    return compare_all(mine, others, first.photos, rounds=rounds, seed=seed)
+
+
+def score_statistics(boxes: RankedPredictions, rule: ApRule) -> dict[str, Statistic]:
+    """All scores as statistics over photos, for `deixis.evaluation.intervals`."""
+    found = {name: _recall(boxes, boxes.first < rank) for name, rank in RECALLS.items()}
+    found |= {f"r{rank}_nms": _recall(boxes, boxes.first_nms < rank) for rank in (5, 10)}
+    found |= _precisions("ap", boxes, boxes.phrases.values(), rule)
+    if boxes.types:
+        found["macro_r1"] = _macro_recall(boxes, boxes.first < 1, list(boxes.types))
+        found |= _precisions("macro_ap", boxes, boxes.types.values(), rule)
+    return found
+
+
+def _blind_statistics(blind: FixedBoxes, items: Sequence[Item], protocol: Protocol) -> dict[str, Statistic]:
+    given = {"blind_r1": blind.predict(items), "blind_single_r1": blind.predict(items, single=True)}
+    boxes = {
+        name: RankedPredictions.from_matched(match_predictions(fixed, items), items, protocol)
+        for name, fixed in given.items()
+    }
+    return {name: _recall(fixed, fixed.first < 1) for name, fixed in boxes.items()}
+
+
+def _precisions(
+    name: str, boxes: RankedPredictions, groups: Collection[MentionGroup], rule: ApRule
+) -> dict[str, Statistic]:
+    """The mean average precision of groups, before and after NMS."""
+    rankings = [boxes.ranking(group) for group in groups]
+    with_nms = [boxes.ranking(group, with_nms=True) for group in groups]
+    return {
+        name: mean_precision(rankings, boxes.photos, rule),
+        f"{name}_nms": mean_precision(with_nms, boxes.photos, rule),
+    }
+
+
+def _recall(boxes: RankedPredictions, correct: Flags) -> Statistic:
+    return recall_of(correct, boxes.photo_of_item, boxes.photos)
+
+
+def _macro_recall(boxes: RankedPredictions, correct: Flags, kinds: Sequence[str]) -> Statistic:
+    """The mean recall over types; a sample leaves out types that it does not contain."""
+    has_type = np.array([[kind in item.types for kind in kinds] for item in boxes.items], dtype=np.float64)
+    total_by_type, correct_by_type = (np.zeros((boxes.photos, len(kinds))) for _ in range(2))
+    np.add.at(total_by_type, boxes.photo_of_item, has_type)
+    np.add.at(correct_by_type, boxes.photo_of_item, 100 * has_type * correct[:, None])
+
+    def statistic(counts: Counts) -> Values:
+        total = counts @ total_by_type
+        recalls = np.divide(counts @ correct_by_type, total, out=np.zeros_like(total), where=total > 0)
+        return np.asarray(recalls.sum(axis=1) / np.maximum((total > 0).sum(axis=1), 1))
+
+    return statistic
+
+
+def _check_protocol(protocol: str) -> None:
+    if protocol not in PROTOCOLS:
+        raise DeixisError(f"protocol {protocol!r} does not exist; choose {' or '.join(PROTOCOLS)}")

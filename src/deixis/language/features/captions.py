@@ -1,0 +1,335 @@
+"""Text features of all captions of a data set, fitted to the training split and cached in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis import __version__
+from deixis.data.creation import FEATURES
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.language import features
+from deixis.language.features import TextFeatures
+from deixis.language.vectors import PACKAGES, WordVectors, installed_vectors, read_vectors
+from deixis.storage.atomic import MARK, exclusive_lock, explain_os_errors, make_parents, new_file
+from deixis.storage.files import hash_file
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.tokens import TOKENIZER_VERSION
+
+FILE = "manifest.json"
+FORMAT = "deixis-caption-features"
+VERSION = 1
+
+CODE_VERSION = 1
+"""Part of the hash `learned`: raised when the code gives different vectors for the same captions."""
+
+_FILE_NAME = re.compile(r"captions-[0-9a-f]{8}\.npy", re.ASCII)
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+KINDS = ("mean", "tfidf", "fisher", "hglmm")
+"""Names of the text features."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Configuration of text features.
+
+    Attributes
+    ----------
+    kind
+        Name of the text features.
+    vectors
+        Hash of the word vectors; empty if none are used.
+    make
+        Creates unfitted text features.
+    """
+
+    kind: str
+    vectors: str
+    make: Callable[[], TextFeatures]
+
+
+@dataclass(frozen=True)
+class CaptionManifest:
+    """The manifest of cached text features.
+
+    Attributes
+    ----------
+    learned
+        Hash of everything that fitting depends on: kind, word vectors, code, tokenizer and training captions.
+    data
+        Hash of the captions of the data set.
+    file, sha256
+        The array file and its hash.
+    """
+
+    kind: str
+    learned: str
+    data: str
+    file: str
+    sha256: str
+    captions: int
+    dimension: int
+    code: str = __version__
+
+
+@dataclass(frozen=True)
+class CaptionReport:
+    """The result of a run: whether it fitted and transformed, and the manifest."""
+
+    manifest: CaptionManifest
+    fitted: bool
+    transformed: bool
+
+
+def default_folder(data: Path, kind: str) -> Path:
+    """Return the default folder of the text features of a data set.
+
+    Examples
+    --------
+    >>> default_folder(Path("flickr8k.data"), "hglmm").as_posix()
+    'flickr8k.data/features/text-hglmm'
+    """
+    return data / FEATURES / f"text-{kind}"
+
+
+def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
+    """Return the recipe of a kind of text features.
+
+    Parameters
+    ----------
+    kind
+        One of `KINDS`.
+    vectors
+        Word vectors: a path or the name of a package; by default the first known package.
+
+    Examples
+    --------
+    >>> type(recipe_of("tfidf").make()).__name__
+    'TfIdf'
+    """
+    if kind not in KINDS:
+        raise DeixisError(f"text features {kind!r} do not exist; choose {', '.join(KINDS)}")
+    if kind == "tfidf":
+        return Recipe(kind, "", features.TfIdf)
+    words = word_vectors(vectors)
+    makers: dict[str, Callable[[WordVectors], TextFeatures]] = {
+        "mean": features.MeanVector,
+        "fisher": features.gmm_fisher_vectors,
+        "hglmm": features.hglmm_features,
+    }
+    return Recipe(kind, _hash_of_vectors(words), lambda: makers[kind](words))
+
+
+def word_vectors(vectors: str | None = None) -> WordVectors:
+    """Read word vectors from a path or a package; by default from the first known package."""
+    if vectors is None or (vectors in PACKAGES and not Path(vectors).exists()):
+        return installed_vectors(vectors or PACKAGES[0])
+    return read_vectors(vectors)
+
+
+def build_caption_features(
+    path: Path, dataset: Dataset, recipe: Recipe, *, train: str = "train", on_progress: OnProgress = no_progress
+) -> CaptionReport:
+    """Fit text features to the training split and store a vector for every caption.
+
+    Parameters
+    ----------
+    path
+        Folder of the cache. Valid results are not computed again; a folder with other contents is an error.
+    dataset
+        Data set with captions.
+    recipe
+        Configuration of the text features.
+    train
+        Split to fit to; no other captions are used for fitting.
+    on_progress
+        Progress callback.
+    """
+    texts = _training_texts(dataset, train)
+    learned = _hash([recipe.kind, recipe.vectors, CODE_VERSION, TOKENIZER_VERSION, *texts])
+    data = dataset.manifest.files["captions"]
+    path = path.absolute()
+    # Checked before locking, so that any number of processes can read; only writers need the lock.
+    existing = _read(path) if (path / FILE).exists() else None
+    if existing and _is_current(existing, path, learned, data):
+        return CaptionReport(existing, fitted=False, transformed=False)
+    with explain_os_errors(path), make_parents(path), exclusive_lock(path):
+        existing = _read(path) if (path / FILE).exists() else None
+        if existing and _is_current(existing, path, learned, data):
+            return CaptionReport(existing, fitted=False, transformed=False)
+        folder = path / _fitted_name(learned)
+        if existing is None:
+            _check_no_other_files(path, _file_name(learned, data))
+        path.mkdir(exist_ok=True)
+        to_fit = not folder.is_dir()
+        if to_fit:
+            on_progress(f"learning from {len(texts):,} captions", 0, None)
+            recipe.make().fit(texts).save(folder)
+        manifest = _transform(path, dataset, folder, (recipe.kind, learned, data), on_progress)
+        _remove_old(path, existing, manifest)
+    return CaptionReport(manifest, fitted=to_fit, transformed=True)
+
+
+def _check_no_other_files(path: Path, file: str) -> None:
+    """Raise `DeixisError` if the folder has files other than those of an interrupted run."""
+    if not path.is_dir():
+        return
+    for child in path.iterdir():
+        is_fitted = child.name.startswith("fitted-") and (child / MARK).is_file()
+        if not (is_fitted or child.name == file or child.name.startswith(".")):
+            raise _not_text_features(path)
+
+
+def _not_text_features(path: Path) -> DeixisError:
+    return DeixisError(f"{path}: exists and does not contain text features; choose another --out")
+
+
+def _fitted_name(learned: str) -> str:
+    return f"fitted-{learned[:8]}"
+
+
+def _file_name(learned: str, data: str) -> str:
+    return f"captions-{_hash([learned, data])[:8]}.npy"
+
+
+def _is_current(existing: CaptionManifest, path: Path, learned: str, data: str) -> bool:
+    """Whether the cached vectors are up to date and undamaged."""
+    if (existing.learned, existing.data) != (learned, data):
+        return False
+    try:
+        return hash_file(path / existing.file) == existing.sha256
+    except FileNotFoundError:
+        return False
+
+
+def _training_texts(dataset: Dataset, train: str) -> list[str]:
+    rows = dataset.split(train).rows
+    captions = dataset.tables["captions"]
+    texts: list[str] = captions["text"].take(np.flatnonzero(np.isin(captions["photo"].to_numpy(), rows))).to_pylist()
+    if not texts:
+        raise DeixisError(f"{dataset.path}: split {train!r} has no captions to fit to")
+    return texts
+
+
+def _transform(
+    path: Path, dataset: Dataset, fitted: Path, provenance: tuple[str, str, str], on_progress: OnProgress
+) -> CaptionManifest:
+    kind, learned, data = provenance
+    text_features = features.load_features(fitted)
+    texts: list[str] = dataset.tables["captions"]["text"].to_pylist()
+    shape = (len(texts), text_features.dimension)
+    file = _file_name(learned, data)
+    # Written as a stream instead of a memory map, so that a full disk is an error and not a crash.
+    with new_file(path / file) as temporary:
+        with temporary.open("wb") as stream:
+            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(stream, header)
+            done = 0
+            for rows in features.transform_in_chunks(text_features, texts):
+                stream.write(rows.astype("<f4", copy=False).tobytes())
+                done += len(rows)
+                on_progress("transforming captions", done, len(texts))
+        sha256 = hash_file(temporary)
+    manifest = CaptionManifest(kind, learned, data, file, sha256, *shape)
+    with new_file(path / FILE) as temporary:
+        document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+        temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _remove_old(path: Path, old: CaptionManifest | None, new: CaptionManifest) -> None:
+    """Remove the files that the old manifest names, and nothing else in the folder."""
+    for partial in path.glob(".captions-????????.partial-*.npy"):
+        partial.unlink(missing_ok=True)
+    if old is None:
+        return
+    if _fitted_name(old.learned) != _fitted_name(new.learned):
+        shutil.rmtree(path / _fitted_name(old.learned), ignore_errors=True)
+    if old.file != new.file:
+        (path / old.file).unlink(missing_ok=True)
+
+
+def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
+    """Open the memory-mapped vectors of all captions, in the order of the captions table.
+
+    Examples
+    --------
+    >>> vectors = caption_vectors("flickr8k.data/features/text-hglmm", dataset)  # doctest: +SKIP
+    >>> vectors.shape  # doctest: +SKIP
+    (35455, 6000)
+    """
+    path = Path(path)
+    manifest = _read(path)
+    again = f"run deixis features {dataset.path} --text {manifest.kind} again"
+    if manifest.data != dataset.manifest.files["captions"]:
+        raise DeixisError(f"{path}: made from other captions than those of {dataset.path}; {again}")
+    try:
+        vectors: NDArray[np.float32] = np.load(path / manifest.file, mmap_mode="r", allow_pickle=False)
+    except (FileNotFoundError, ValueError, EOFError) as error:
+        raise DeixisError(f"{path / manifest.file}: damaged ({error}); {again}") from None
+    except OSError as error:
+        raise DeixisError(f"{path / manifest.file}: cannot be read ({error.strerror or error})") from None
+    if vectors.shape != (manifest.captions, manifest.dimension):
+        raise DeixisError(f"{path / manifest.file}: damaged (its shape is {vectors.shape}); {again}")
+    return vectors
+
+
+def fitted_features(path: Path, manifest: CaptionManifest) -> TextFeatures:
+    """Read the fitted text features, for sentences that are not in the data set."""
+    return features.load_features(path / _fitted_name(manifest.learned))
+
+
+def _read(path: Path) -> CaptionManifest:
+    file = path / FILE
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DeixisError(f"{path}: no text features; create them with: deixis features DATA --text KIND") from None
+    except OSError as error:
+        raise DeixisError(f"{file}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, error) from None
+    if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
+        raise _not_text_features(path)
+    try:
+        if document.pop("version") != VERSION:
+            raise ValueError("unsupported version")
+        return _check_manifest(CaptionManifest(**document))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(file, error) from None
+
+
+def _damaged(file: Path, error: Exception) -> DeixisError:
+    return DeixisError(f"{file}: damaged; remove {file.parent} and run again ({' '.join(str(error).split())})")
+
+
+def _check_manifest(manifest: CaptionManifest) -> CaptionManifest:
+    """Check the names in a manifest, because the files are read and, when outdated, removed."""
+    if not _FILE_NAME.fullmatch(manifest.file):
+        raise ValueError(f"{manifest.file!r} is not a valid file name")
+    if not _HASH.fullmatch(manifest.learned):
+        raise ValueError(f"{manifest.learned!r} is not a hash")
+    return manifest
+
+
+def _hash(parts: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()
+
+
+def _hash_of_vectors(words: WordVectors) -> str:
+    """Hash of the words, their rows and the matrix."""
+    artifact = words.to_artifact()
+    digest = hashlib.sha256(json.dumps(artifact.settings["words"]).encode())
+    for name in ("rows", "matrix"):
+        digest.update(np.ascontiguousarray(artifact.arrays[name]).data)
+    return digest.hexdigest()

@@ -1,0 +1,276 @@
+"""PCA of text features, and the loader of saved text features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.language.features.base import (
+    MeanVector,
+    Text,
+    TextFeatures,
+    TfIdf,
+    chunks_of,
+    fitted,
+    transform_in_chunks,
+)
+from deixis.language.features.fisher import FisherVectors
+from deixis.storage.artifacts import Artifact, Storable, damaged, read_artifact
+
+MAX_EXACT_DIMENSION = 4000
+
+
+class PCA:
+    """Principal component analysis of data that comes in chunks.
+
+    Parameters
+    ----------
+    dimension
+        Number of components.
+    steps
+        Number of power iterations of the randomized method; more are more accurate.
+    exact
+        Use the exact method; None decides by the number of dimensions.
+    seed
+        Random seed of the randomized method.
+
+    Attributes
+    ----------
+    mean_ : array of float32, (d,)
+    components_ : array of float32, (dimension, d)
+        Orthonormal rows, sorted by descending variance.
+    variances_ : array of float32, (dimension,)
+        Variance of the data along each component.
+    total_variance_ : float
+        Total variance of the data.
+
+    Examples
+    --------
+    >>> line = np.arange(6, dtype=np.float32)[:, None] * np.array([[3, 4]], dtype=np.float32)
+    >>> PCA(1).fit([line[:3], line[3:]]).components_.round(3)
+    array([[0.6, 0.8]], dtype=float32)
+    """
+
+    def __init__(self, dimension: int, *, steps: int = 2, exact: bool | None = None, seed: int = 0) -> None:
+        self.dimension = dimension
+        self.steps = steps
+        self.exact = exact
+        self.seed = seed
+        self.mean_: Floats | None = None
+        self.components_: Floats | None = None
+        self.variances_: Floats | None = None
+        self.total_variance_ = 0.0
+
+    def fit(self, chunks: Iterable[Floats]) -> Self:
+        """Fit to rows that come in chunks, in one pass."""
+        count, mean, covariance = _covariance(chunks)
+        size = len(mean)
+        if self.dimension > min(count - 1, size):
+            raise DeixisError(
+                f"PCA: {self.dimension:,} components are too many for {count:,} rows of dimension {size:,}; "
+                f"use at most {min(count - 1, size):,}, more training texts, or other text features"
+            )
+        self.total_variance_ = float(np.trace(covariance, dtype=np.float64))
+        exact = size <= MAX_EXACT_DIMENSION if self.exact is None else self.exact
+        variances, directions = self._exact(covariance) if exact else self._random(covariance)
+        self.mean_ = mean
+        self.variances_ = variances[::-1]
+        self.components_ = _fix_signs(np.ascontiguousarray(directions.T[::-1]))
+        return self
+
+    def _exact(self, covariance: Floats) -> tuple[Floats, Floats]:
+        size = len(covariance)
+        return _eigh(covariance, [size - self.dimension, size - 1])
+
+    def _random(self, covariance: Floats) -> tuple[Floats, Floats]:
+        """Eigenvalues and eigenvectors by randomized subspace iteration."""
+        start = np.random.default_rng(self.seed).standard_normal((self.dimension, len(covariance)), dtype=np.float32)
+        basis = start.T
+        for _ in range(self.steps):
+            basis = _orthonormal(_times(covariance, basis))
+        within = linalg.blas.sgemm(1.0, basis, _times(covariance, basis), trans_a=True)
+        variances, turn = _eigh(within, None)
+        return variances, linalg.blas.sgemm(1.0, basis, turn)
+
+    def transform(self, rows: Floats) -> Floats:
+        """Return the components of each row."""
+        reduced = (rows - fitted(self.mean_, self)) @ fitted(self.components_, self).T
+        return np.asarray(reduced, dtype=np.float32)
+
+    def restore(self, reduced: Floats) -> Floats:
+        """Invert `transform`, up to the dropped components."""
+        rows = reduced @ fitted(self.components_, self) + fitted(self.mean_, self)
+        return np.asarray(rows, dtype=np.float32)
+
+    def to_artifact(self) -> Artifact:
+        settings = {"dimension": self.dimension, "steps": self.steps, "exact": self.exact, "seed": self.seed}
+        learned = {
+            "mean": fitted(self.mean_, self),
+            "components": fitted(self.components_, self),
+            "variances": fitted(self.variances_, self),
+            "total_variance": np.array(self.total_variance_),
+        }
+        return Artifact("pca", settings, learned)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        settings = dict(artifact.settings)
+        pca = cls(settings.pop("dimension"), **settings)
+        pca.mean_, pca.components_ = np.asarray(artifact.arrays["mean"]), artifact.arrays["components"]
+        pca.variances_, pca.total_variance_ = (
+            np.asarray(artifact.arrays["variances"]),
+            float(artifact.arrays["total_variance"]),
+        )
+        if pca.components_.shape != (pca.dimension, len(pca.mean_)):
+            raise ValueError(f"components of shape {pca.components_.shape} for {len(pca.mean_)} dimensions")
+        return pca
+
+
+def _covariance(chunks: Iterable[Floats]) -> tuple[int, Floats, Floats]:
+    """The number of rows, their mean, and the upper triangle of their covariance."""
+    count, shift = 0, np.zeros(0, dtype=np.float32)
+    total, products = np.zeros(0), np.zeros((0, 0), dtype=np.float32)
+    for chunk in chunks:
+        if count == 0:
+            # Any shift gives the same covariance; a shift near the mean preserves float32 precision.
+            shift = chunk.mean(axis=0, dtype=np.float64).astype(np.float32)
+            total = np.zeros(len(shift))
+            products = np.zeros((len(shift), len(shift)), dtype=np.float32, order="F")
+        shifted = chunk - shift
+        products = linalg.blas.ssyrk(1.0, shifted.T, beta=1.0, c=products, overwrite_c=True)
+        total += shifted.sum(axis=0, dtype=np.float64)
+        count += len(chunk)
+    if count == 0:
+        raise DeixisError("PCA: no rows to fit")
+    away = np.asarray(total / count, dtype=np.float32)
+    products = linalg.blas.ssyr(-float(count), away, a=products, overwrite_a=True)
+    products /= np.float32(count)
+    return count, shift + away, products
+
+
+def _times(covariance: Floats, basis: Floats) -> Floats:
+    product: Floats = linalg.blas.ssymm(1.0, covariance, basis)
+    return product
+
+
+def _orthonormal(columns: Floats) -> Floats:
+    basis: Floats = linalg.qr(columns, mode="economic", overwrite_a=True, check_finite=False)[0]
+    return basis
+
+
+def _eigh(symmetric: Floats, subset: list[int] | None) -> tuple[Floats, Floats]:
+    """Ascending eigenvalues and eigenvectors of the upper triangle of `symmetric`, which is overwritten."""
+    values: Floats
+    vectors: Floats
+    values, vectors = linalg.eigh(
+        symmetric, lower=False, subset_by_index=subset, driver="evr", overwrite_a=True, check_finite=False
+    )
+    return values, vectors
+
+
+def _fix_signs(components: Floats) -> Floats:
+    """Make the largest element of each component positive, because the sign of eigenvectors is arbitrary."""
+    largest = np.argmax(np.abs(components), axis=1)
+    signs: NDArray[np.float32] = np.sign(components[np.arange(len(components)), largest])
+    components *= signs[:, None]
+    return components
+
+
+class Reduced(Storable):
+    """Other text features, reduced by PCA.
+
+    Parameters
+    ----------
+    features
+        Text features, fitted together with PCA.
+    dimension
+        Dimension after PCA.
+    seed
+        Random seed of PCA.
+
+    Attributes
+    ----------
+    pca_ : PCA
+
+    Examples
+    --------
+    >>> features = Reduced(TfIdf(minimum=1), 1).fit(["a dog", "a cat", "two cats"])
+    >>> features.transform(["a dog"]).shape
+    (1, 1)
+    """
+
+    KIND = "reduced"
+
+    def __init__(self, features: TextFeatures, dimension: int, *, seed: int = 0) -> None:
+        self.features = features
+        self.dimension = dimension
+        self.seed = seed
+        self.pca_ = PCA(dimension, seed=seed)
+
+    def fit(self, sentences: Sequence[Text]) -> Self:
+        """Fit the features, then PCA to the features of the same sentences."""
+        self.features.fit(sentences)
+        self.pca_ = PCA(self.dimension, seed=self.seed).fit(transform_in_chunks(self.features, sentences))
+        return self
+
+    def transform(self, sentences: Sequence[Text]) -> Floats:
+        """Return one row per sentence."""
+        rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
+        done = 0
+        for chunk in chunks_of(sentences):
+            rows[done : done + len(chunk)] = self.pca_.transform(self.features.transform(chunk))
+            done += len(chunk)
+        return rows
+
+    def to_artifact(self) -> Artifact:
+        settings = {"dimension": self.dimension, "seed": self.seed}
+        return Artifact(
+            self.KIND, settings, parts={"features": self.features.to_artifact(), "pca": self.pca_.to_artifact()}
+        )
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        inner = _FROM_ARTIFACT[artifact.parts["features"].kind](artifact.parts["features"])
+        features = cls(inner, artifact.settings["dimension"], seed=artifact.settings["seed"])
+        features.pca_ = PCA.from_artifact(artifact.parts["pca"])
+        learned = features.pca_.to_artifact().arrays["components"].shape
+        if learned != (features.dimension, inner.dimension):
+            raise ValueError(f"PCA of shape {learned} does not fit features of {inner.dimension}")
+        return features
+
+
+_FROM_ARTIFACT: dict[str, Callable[[Artifact], TextFeatures]] = {
+    MeanVector.KIND: MeanVector.from_artifact,
+    TfIdf.KIND: TfIdf.from_artifact,
+    FisherVectors.KIND: FisherVectors.from_artifact,
+    Reduced.KIND: Reduced.from_artifact,
+}
+
+
+def load_features(folder: str | PathLike[str]) -> TextFeatures:
+    """Read saved text features of any kind.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     TfIdf(minimum=1).fit(["a dog"]).save(f"{parent}/saved")
+    ...     type(load_features(f"{parent}/saved")).__name__
+    'TfIdf'
+    """
+    artifact = read_artifact(folder, mapped=True)
+    with damaged(Path(folder)):
+        return features_from_artifact(artifact)
+
+
+def features_from_artifact(artifact: Artifact) -> TextFeatures:
+    """Build any text features from the content that their `to_artifact` gave."""
+    return _FROM_ARTIFACT[artifact.kind](artifact)

@@ -1,0 +1,94 @@
+"""Facts about single English words, shared by search and METEOR: function words, stems and WordNet senses.
+
+Stems are Snowball's English stems, from the package `snowballstemmer`; senses are those of WordNet 3.0; the function
+words are Meteor's list. `data/README.md` gives the origin and the licence of each file.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DATA_DIR = Path(__file__).parent / "data"
+
+# WordNet's endings of nouns, verbs and adjectives with their replacements; the first that gives a word wins.
+_ENDINGS = (
+    ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("ies", "y"),
+    ("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
+    ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
+)  # fmt: skip
+
+
+@cache
+def function_words() -> frozenset[str]:
+    """Return Meteor's list of the 93 commonest English words.
+
+    Examples
+    --------
+    >>> "the" in function_words(), "dog" in function_words()
+    (True, False)
+    """
+    return frozenset((DATA_DIR / "meteor-function-words-en.txt").read_text(encoding="utf-8").split())
+
+
+@cache
+def stem(word: str) -> str:
+    """Return Snowball's English stem of a word.
+
+    Examples
+    --------
+    >>> stem("running"), stem("dogs")
+    ('run', 'dog')
+    """
+    return str(_stemmer().stemWord(word))
+
+
+@cache
+def senses(word: str) -> frozenset[int | str]:
+    """Return the WordNet senses of a word and of its base forms; two words that share one are synonyms.
+
+    A sense that several words share is a number. A sense that only one word has is represented by that base form.
+
+    Examples
+    --------
+    >>> bool(senses("bikes") & senses("bicycle")), bool(senses("children") & senses("child"))
+    (True, True)
+    >>> bool(senses("dog") & senses("cat"))
+    False
+    """
+    senses_by_word, base_forms_by_word = _wordnet()
+    irregular = base_forms_by_word.get(word)
+    bases = irregular.split() if irregular is not None else [_base_form(word, senses_by_word)]
+    known = {base for base in (word, *bases) if base in senses_by_word}
+    return frozenset(known).union(*([int(number) for number in senses_by_word[base].split()] for base in known))
+
+
+@cache
+def _stemmer() -> Any:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+@cache
+def _wordnet() -> tuple[dict[str, str], dict[str, str]]:
+    """The numbers of the shared senses by word, and the base forms by irregular form."""
+    return _read_table("wordnet-senses.gz"), _read_table("wordnet-forms.gz")
+
+
+def _read_table(name: str) -> dict[str, str]:
+    with gzip.open(DATA_DIR / name, "rt", encoding="utf-8") as lines:
+        return {first: rest for first, _, rest in (line.rstrip("\n").partition(" ") for line in lines)}
+
+
+def _base_form(word: str, known: Collection[str]) -> str:
+    """The base form of a regular inflection, or the word itself."""
+    if word.endswith("ss") or len(word) <= 2:
+        return word
+    for ending, replacement in _ENDINGS:
+        if word.endswith(ending) and (base := word[: -len(ending)] + replacement) in known:
+            return base
+    return word

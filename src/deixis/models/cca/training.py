@@ -1,0 +1,184 @@
+"""CCA from a data set: photos with their sentences, regions with their phrases, or both, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from deixis.arrays import Floats
+from deixis.errors import DatasetError, DeixisError
+from deixis.evaluation.items import sentences_of
+from deixis.evaluation.retrieval import recall_at_k
+from deixis.language.features import TextFeatures
+from deixis.models.cca.model import CCA, CCATrainSettings, Stacked, blocks
+from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.photo_features import PhotoFeatures, SentenceVectors, sentence_vectors
+from deixis.models.pipeline import Pipeline, load
+from deixis.models.training.data import MatchingDataSettings, training_photos
+from deixis.models.training.objective import DevScores
+from deixis.models.training.regions import (
+    HalfFloats,
+    RegionSet,
+    dev_regions,
+    localization_scores,
+    phrase_vectors,
+    region_set,
+)
+from deixis.models.training.runner import Run, TrainingData, provenance_of
+from deixis.storage.progress import OnProgress
+
+Blocks = Iterator[tuple[Floats, Floats]]
+
+
+@dataclass(kw_only=True)
+class CCAData(TrainingData):
+    """The pairs to fit: photos with their sentences, regions with their phrases, or both."""
+
+    text: TextFeatures
+    auxiliary: Pipeline | None
+    sentence_vectors: SentenceVectors | None
+    region_phrases: tuple[RegionSet, HalfFloats] | None
+
+
+def prepare_data(run: Run) -> CCAData:
+    """Read the features of photos, regions, sentences and phrases."""
+    data = run.settings[MatchingDataSettings]
+    training_photos(run.dataset, run.train_split, boxes=data.uses_regions)
+    recipe = data.text_recipe()
+    auxiliary = _open_auxiliary(run.settings[CCATrainSettings].auxiliary_model)
+    dev_features = None
+    if data.train_on == "both":  # scored on sentences
+        dev_features = replace(data.feature_source, proposal_source=None)
+    train, dev = run.read_photos(data.feature_source, dev_features, boxes=data.uses_regions)
+    sentences = sentence_vectors(run.dataset, train.photos, recipe, train=run.train_split, on_progress=run.on_progress)
+    if data.uses_sentences and not len(sentences.rows):
+        raise DatasetError(f"{run.dataset.path}: the photos of split {run.train_split!r} have no sentences")
+    region_phrases = None
+    if data.uses_regions:
+        _refuse_other_sizes(train, data)
+        regions = region_set(train, data, where=str(run.dataset.path), gold_only=True, on_progress=run.on_progress)
+        region_phrases = regions, phrase_vectors(sentences.features, regions.pairs.phrases, run.on_progress)
+    counts = {
+        "sentences": len(sentences.rows) if data.uses_sentences else 0,
+        "phrases": len(region_phrases[0].pairs) if region_phrases else 0,
+    }
+    return CCAData(
+        train=train,
+        dev=dev,
+        sentences=counts["sentences"],
+        phrases=counts["phrases"],
+        texts=" and ".join(f"{count:,} {name}" for name, count in counts.items() if count),
+        text=sentences.features,
+        auxiliary=auxiliary,
+        sentence_vectors=sentences if data.uses_sentences else None,
+        region_phrases=region_phrases,
+    )
+
+
+def build(run: Run, data: CCAData) -> MatchingPipeline:
+    """Fit the CCA, stacked on an auxiliary one if there is one."""
+    settings, chosen = run.settings[CCATrainSettings], run.settings[MatchingDataSettings]
+    cca = CCA(settings.embedding_dim, settings.regularization, settings.correlation_power)
+    model: CCA | Stacked = cca
+    if data.auxiliary:
+        auxiliary = _check_auxiliary(data.auxiliary, settings.auxiliary_model, data.train, data.text)
+        model = Stacked(auxiliary, cca, settings.auxiliary_weight)
+    pairs: list[Blocks] = []
+    if data.sentence_vectors:
+        pairs.append(_sentence_pairs(data.train, data.sentence_vectors, run.on_progress))
+    if data.region_phrases:
+        pairs.append(_phrase_pairs(*data.region_phrases, run.on_progress))
+    model.fit_blocks(chain.from_iterable(pairs))
+    return MatchingPipeline(model, provenance_of(chosen, chosen.train_on, data.train, chosen.crops), data.text)
+
+
+def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores | None:
+    """Score retrieval on the validation split; localization, for a model of phrases."""
+    assert data.dev is not None  # noqa: S101
+    if run.settings[MatchingDataSettings].train_on == "phrases":
+        scores = _dev_localization(pipeline, data.dev, run.on_progress)
+    else:
+        scores = _dev_retrieval(pipeline, data.dev)
+    return DevScores("", scores) if scores else None
+
+
+def _dev_retrieval(pipeline: MatchingPipeline, features: PhotoFeatures) -> Mapping[str, float]:
+    """Retrieval scores; none if no photo has a sentence."""
+    if not len(features.photos.sentence_rows()[0]):
+        return {}
+    gold = sentences_of(features.photos)
+    return recall_at_k(pipeline.retrieval_scores(features, gold.texts), gold.photo_of_sentence).scores
+
+
+def _dev_localization(
+    pipeline: MatchingPipeline, features: PhotoFeatures, on_progress: OnProgress
+) -> Mapping[str, float]:
+    """Localization scores; none if no phrase has a box."""
+    regions = dev_regions(features, on_progress)
+    if regions is None:
+        return {}
+    phrases = regions.pairs.phrases
+    text = phrases if pipeline.text is None else phrase_vectors(pipeline.text, phrases, on_progress)
+    return localization_scores(pipeline.model, regions, text)
+
+
+def _refuse_other_sizes(features: PhotoFeatures, data: MatchingDataSettings) -> None:
+    contents = features.store.contents
+    if data.uses_sentences and contents.dimension != contents.channels:
+        raise DeixisError(
+            f"train_on=both: {contents.encoder} has {contents.dimension:,} features for photos and "
+            f"{contents.channels:,} for regions; both must have the same number"
+        )
+
+
+def _open_auxiliary(folder: str) -> Pipeline | None:
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        raise DeixisError(f"auxiliary_model={folder}: no such directory")
+    return load(folder)
+
+
+def _check_auxiliary(auxiliary: Pipeline, folder: str, features: PhotoFeatures, text: TextFeatures) -> CCA:
+    """Return the auxiliary CCA; refuse one that takes other features than the model that it is to help."""
+    if not isinstance(auxiliary.model, CCA):
+        raise DeixisError(f"auxiliary_model={folder}: not a CCA")
+    theirs, ours = auxiliary.encoder.fingerprint, features.store.contents.fingerprint
+    if theirs != ours:
+        raise DeixisError(f"auxiliary_model={folder}: trained on features of {theirs}, this model on {ours}")
+    weight = auxiliary.provenance.location_weight
+    if weight != features.location_weight:
+        raise DeixisError(
+            f"auxiliary_model={folder}: trained with location_weight={weight}, not {features.location_weight}"
+        )
+    probe = ["a man in a red hat plays with two dogs in the snow"]
+    if auxiliary.text is None or not np.array_equal(auxiliary.text.transform(probe), text.transform(probe)):
+        raise DeixisError(
+            f"auxiliary_model={folder}: trained on other text features; use the same data, train_split and "
+            "text_features"
+        )
+    return auxiliary.model
+
+
+def _sentence_pairs(features: PhotoFeatures, sentences: SentenceVectors, on_progress: OnProgress) -> Blocks:
+    """Yield photo and sentence of each pair, a block at a time."""
+    total = len(sentences.rows)
+    for block in blocks(total):
+        owners = sentences.owner[block]
+        first, last = int(owners[0]), int(owners[-1])
+        photos = features.vectors(first, last + 1)
+        yield photos[owners - first], sentences.vectors[sentences.rows[block]]
+        on_progress("learning from sentences", min(block.stop, total), total)
+
+
+def _phrase_pairs(regions: RegionSet, phrases: HalfFloats, on_progress: OnProgress) -> Blocks:
+    """Yield region and phrase of each pair, a block at a time."""
+    pairs = regions.pairs
+    for block in blocks(len(pairs)):
+        gold = pairs.gold[pairs.chain[block]]
+        yield regions.vectors[gold].astype(np.float32), phrases[pairs.phrase[block]].astype(np.float32)
+        on_progress("learning from phrases", min(block.stop, len(pairs)), len(pairs))

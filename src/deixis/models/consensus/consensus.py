@@ -1,0 +1,308 @@
+"""Consensus reranking (m-RNN, section 8): of several sentences for a photo, prefer what captions of similar photos say.
+
+For each photo, the k nearest training photos are found by the cosine of their features (8.1). The score of a sentence
+is its mean similarity to the m most similar of their captions (8.2). `tune` chooses k and m on photos with known
+captions. Scores on these photos are then optimistic, so `cross_validated_order` reranks each half of the photos with
+the choice of the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from deixis.errors import DeixisError
+from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet
+from deixis.language.features.base import Text, words_of
+from deixis.models.consensus.similarity import CaptionSimilarity, Floats, IntArray
+
+Similarity = Literal["bleu", "cider"]
+
+PAPER_TOP_CAPTIONS = {"bleu": 175, "cider": 125}
+"""Section 8.2: m."""
+
+_PHOTOS_PER_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class RerankSettings:
+    """How sentences are reranked with one similarity.
+
+    Attributes
+    ----------
+    similarity
+        bleu (smoothed BLEU-4 of the sentence) or cider (CIDEr-D).
+    neighbours
+        k of section 8.2: number of nearest training photos.
+    top_captions
+        m of section 8.2: the score is the mean over this number of most similar captions; None for the paper's 175
+        (bleu) and 125 (cider).
+    """
+
+    similarity: Similarity = "cider"
+    neighbours: int = 60
+    top_captions: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("neighbours", "top_captions"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise DeixisError(f"{name}={value}: must be 1 or more")
+
+    @property
+    def m(self) -> int:
+        """Number of most similar captions."""
+        return self.top_captions or PAPER_TOP_CAPTIONS[self.similarity]
+
+
+class Consensus:
+    """Training photos with their captions, which score sentences for other photos.
+
+    `vectors` are image features, or the refined ones of an m-RNN (`MRNN.refine`), one row per photo.
+
+    Examples
+    --------
+    >>> consensus = Consensus(np.eye(2), [["a dog runs", "a dog in the snow"], ["two cats sleep"]])
+    >>> sentences = [["a cat sleeps", "a dog runs"], ["two cats sleep", "a dog runs"]]
+    >>> [each.tolist() for each in consensus.order(np.eye(2), sentences, RerankSettings(neighbours=1))]
+    [[1, 0], [0, 1]]
+    """
+
+    def __init__(self, vectors: ArrayLike, captions: Sequence[Sequence[Text]]) -> None:
+        self._vectors = np.asarray(vectors, dtype=np.float32)
+        self._captions = [[list(words_of(text)) for text in texts] for texts in captions]
+        if self._vectors.ndim != 2 or len(self._vectors) != len(self._captions) or not len(self._captions):
+            raise DeixisError(
+                f"consensus: vectors of shape {self._vectors.shape} are not one row for each of "
+                f"{len(self._captions)} photos"
+            )
+        counts = [len(texts) for texts in self._captions]
+        self._starts = np.concatenate([[0], np.cumsum(counts)])
+
+    @cached_property
+    def similarity(self) -> CaptionSimilarity:
+        """Similarity of sentences to all captions; computed when first used."""
+        return CaptionSimilarity(self._captions)
+
+    def neighbours(self, vectors: ArrayLike, count: int) -> IntArray:
+        """The rows of the training photos nearest to each photo by cosine, nearest first (section 8.1).
+
+        Examples
+        --------
+        >>> Consensus(np.eye(3), [["a"], ["b"], ["c"]]).neighbours([[1, 0.5, 0]], 2).tolist()
+        [[0, 1]]
+        """
+        queries = np.asarray(vectors, dtype=np.float32)
+        if queries.ndim != 2 or queries.shape[1] != self._vectors.shape[1]:
+            raise DeixisError(
+                f"consensus: vectors of shape {queries.shape}; photos have {self._vectors.shape[1]:,} features"
+            )
+        training = _normalize(self._vectors)
+        blocks = [
+            np.argsort(-(_normalize(queries[first : first + _PHOTOS_PER_BLOCK]) @ training.T), axis=1, kind="stable")
+            for first in range(0, len(queries), _PHOTOS_PER_BLOCK)
+        ]
+        return np.concatenate([block[:, :count] for block in blocks] or [np.zeros((0, count), dtype=np.int64)])
+
+    def similarities(
+        self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], similarity: Similarity, neighbours: int
+    ) -> Iterator[tuple[IntArray, Floats]]:
+        """Compare the sentences of each photo with the captions of its neighbours.
+
+        Yields the end of each neighbour's captions, nearest neighbour first, and the similarities of sentences ×
+        captions.
+        """
+        nearest = self.neighbours(vectors, neighbours)
+        if len(nearest) != len(sentences):
+            raise DeixisError(f"consensus: {len(nearest)} photos, but sentences for {len(sentences)}")
+        measure: Callable[[Sequence[Sequence[str]], IntArray], Floats] = getattr(self.similarity, similarity)
+        for rows, texts in zip(nearest, sentences, strict=True):
+            captions = np.concatenate([np.arange(self._starts[row], self._starts[row + 1]) for row in rows])
+            ends = np.cumsum(self._starts[rows + 1] - self._starts[rows])
+            yield ends, measure([list(words_of(text)) for text in texts], captions)
+
+    def scores(
+        self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], settings: RerankSettings | None = None
+    ) -> list[Floats]:
+        """For each photo the consensus scores of its sentences: the mean of the m highest similarities (8.2)."""
+        settings = settings or RerankSettings()
+        found = []
+        for _, values in self.similarities(vectors, sentences, settings.similarity, settings.neighbours):
+            highest = -np.sort(-values, axis=1)[:, : settings.m]
+            found.append(highest.mean(1) if highest.size else np.zeros(len(values)))
+        return found
+
+    def order(
+        self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], settings: RerankSettings | None = None
+    ) -> list[IntArray]:
+        """For each photo the order of its sentences, best first; ties keep their order."""
+        return [best_first(scores) for scores in self.scores(vectors, sentences, settings)]
+
+
+def best_first(scores: Floats) -> IntArray:
+    """The order of sentences by their scores, best first; ties keep their order.
+
+    Examples
+    --------
+    >>> best_first(np.array([0.1, 0.4, 0.1])).tolist()
+    [1, 0, 2]
+    """
+    return np.argsort(-scores, kind="stable")
+
+
+def oracle_scores(
+    sentences: Sequence[Sequence[Text]], references: Sequence[Sequence[Text]], similarity: Similarity = "cider"
+) -> list[Floats]:
+    """Scores of sentences by the photos' own captions: the upper bound of reranking (oracle of Table 8).
+
+    `references` are the own captions of each photo; CIDEr-D is computed over these photos.
+
+    Examples
+    --------
+    >>> sentences = [["a cat", "a dog runs"], ["two cats sleep", "a dog runs"]]
+    >>> [each.argmax().tolist() for each in oracle_scores(sentences, [["a dog runs fast"], ["the cats sleep"]])]
+    [1, 0]
+    """
+    candidates = [[list(words_of(text)) for text in texts] for texts in sentences]
+    captions = [[list(words_of(text)) for text in texts] for texts in references]
+    if similarity == "bleu":
+        return list(map(_smoothed_bleu, candidates, captions))
+    measure, ends = CaptionSimilarity(captions), np.cumsum([len(texts) for texts in captions])
+    return [
+        measure.cider(texts, np.arange(end - len(own), end)).mean(1)
+        for texts, own, end in zip(candidates, captions, ends, strict=True)
+    ]
+
+
+def _smoothed_bleu(sentences: Sequence[Sequence[str]], captions: Sequence[Sequence[str]]) -> Floats:
+    """BLEU-4 of each sentence with all captions as references."""
+    ids = tuple(map(str, range(len(sentences))))  # each sentence stands for a photo of its own
+    statistics = bleu_statistics(CaptionSet(ids, sentences, [captions] * len(sentences)))
+    statistics[:, 1:MAX_NGRAM] += 1
+    statistics[:, MAX_NGRAM + 1 : 2 * MAX_NGRAM] += 1
+    return bleu_from(statistics)[:, -1]
+
+
+def _normalize(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(length, np.finfo(np.float32).tiny))
+
+
+NEIGHBOURS = (5, 10, 20, 40, 60, 90, 120, 200)
+TOP_CAPTIONS = (5, 10, 25, 50, 75, 100, 125, 175, 250, 400)
+"""The k and m that are tried, the paper's among them."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Sentences to choose from.
+
+    Attributes
+    ----------
+    vectors
+        One row per photo, by which its neighbours are found.
+    sentences
+        For each photo the sentences to choose from.
+    references
+        For each photo its own captions.
+    """
+
+    vectors: ArrayLike
+    sentences: Sequence[Sequence[Text]]
+    references: Sequence[Sequence[Text]]
+
+
+def tune(consensus: Consensus, candidates: Candidates, similarity: Similarity) -> RerankSettings:
+    """The k and m with the best choices: by BLEU-4 over all photos for bleu, by CIDEr-D for cider.
+
+    Examples
+    --------
+    >>> consensus = Consensus(np.eye(2), [["a dog runs", "a dog in the snow"], ["two cats sleep"]])
+    >>> candidates = Candidates(np.eye(2), [["a cat", "a dog"], ["a dog", "a cat"]], [["a dog"], ["a cat"]])
+    >>> found = tune(consensus, candidates, "bleu")
+    >>> found.neighbours, found.top_captions
+    (5, 5)
+    """
+    trial = _Trial.of(consensus, candidates, similarity)
+    return trial.best_on(np.arange(len(candidates.sentences)))
+
+
+def cross_validated_order(
+    consensus: Consensus, candidates: Candidates, similarity: Similarity
+) -> tuple[list[IntArray], tuple[RerankSettings, RerankSettings]]:
+    """Rerank each half of the photos (every other one) with the k and m chosen on the other half.
+
+    Also gives the settings used for the first and the second half.
+    """
+    trial, photos = _Trial.of(consensus, candidates, similarity), np.arange(len(candidates.sentences))
+    halves = photos[::2], photos[1::2]
+    chosen = [trial.best_on(others if len(others) else own) for own, others in (halves, halves[::-1])]
+    vectors = np.asarray(candidates.vectors)
+    order: list[IntArray] = [np.zeros(0, dtype=np.int64)] * len(photos)
+    for half, settings in zip(halves, chosen, strict=True):
+        found = consensus.order(vectors[half], [candidates.sentences[photo] for photo in half], settings)
+        for photo, each in zip(half.tolist(), found, strict=True):
+            order[photo] = each
+    return order, (chosen[0], chosen[1])
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """The sentence that every k and m chooses for each photo.
+
+    Attributes
+    ----------
+    settings
+        All k and m.
+    gained
+        (photos, settings, …): what the chosen sentence adds to the score.
+    """
+
+    settings: list[RerankSettings]
+    gained: Floats
+
+    @classmethod
+    def of(cls, consensus: Consensus, candidates: Candidates, similarity: Similarity) -> _Trial:
+        """Try all k and m; similarities to the captions of the largest k are computed once."""
+        settings = [RerankSettings(similarity, k, m) for k in NEIGHBOURS for m in TOP_CAPTIONS]
+        if similarity == "cider":
+            values = oracle_scores(candidates.sentences, candidates.references, "cider")
+        else:
+            values = _bleu_statistics(candidates)
+        similarities = consensus.similarities(candidates.vectors, candidates.sentences, similarity, max(NEIGHBOURS))
+        gained = [each[_choices(*found)] for each, found in zip(values, similarities, strict=True)]
+        return cls(settings, np.stack(gained))
+
+    def best_on(self, photos: NDArray[np.int64]) -> RerankSettings:
+        """The settings with the best score on these photos; the first of equal ones."""
+        total = self.gained[photos].sum(0)
+        return self.settings[int(np.argmax(total if total.ndim == 1 else bleu_from(total)[:, -1]))]
+
+
+def _choices(ends: IntArray, similarities: Floats) -> IntArray:
+    """The sentence that each k and m ranks first."""
+    chosen = []
+    for k in NEIGHBOURS:
+        captions = similarities[:, : int(ends[min(k, len(ends)) - 1])]
+        sums = np.cumsum(-np.sort(-captions, axis=1), axis=1)
+        for m in TOP_CAPTIONS:
+            count = min(m, captions.shape[1])
+            chosen.append(int(np.argmax(sums[:, count - 1])) if count else 0)
+    return np.array(chosen)
+
+
+def _bleu_statistics(candidates: Candidates) -> list[Floats]:
+    """For each photo what each of its sentences adds to corpus BLEU."""
+    counts = [len(texts) for texts in candidates.sentences]
+    sentences = [list(words_of(text)) for texts in candidates.sentences for text in texts]
+    captions = [[list(words_of(text)) for text in texts] for texts in candidates.references]
+    # Each sentence stands for a photo of its own.
+    references = [texts for texts, count in zip(captions, counts, strict=True) for _ in range(count)]
+    everything = CaptionSet(tuple(map(str, range(len(sentences)))), sentences, references)
+    return np.split(bleu_statistics(everything), np.cumsum(counts)[:-1])

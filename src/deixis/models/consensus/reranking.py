@@ -1,0 +1,296 @@
+"""Reranking of generated captions by the captions of similar training photos, which are kept beside a model.
+
+The captions belong to the data set of the user who trained the model, so they are stored with the run, outside the
+model directory that is passed on to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.errors import DatasetError, DeixisError
+from deixis.models.consensus.consensus import Consensus, RerankSettings, Similarity, oracle_scores
+from deixis.models.consensus.spec import NeighbourFeature
+from deixis.models.m_rnn.captioning import CaptionPipeline
+from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
+from deixis.models.pipeline import EncoderInfo, Rerank, model_folder
+from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_artifact
+from deixis.tokens import words
+
+if TYPE_CHECKING:
+    from deixis.models.consensus.similarity import IntArray
+    from deixis.models.photo_features import PhotoFeatures
+
+FOLDER = "neighbours"
+"""Folder of the training photos in a run of ``deixis train m-rnn``."""
+
+
+@dataclass(frozen=True)
+class RerankConfig:
+    """How the neighbours of photos are found, and k and m of each similarity.
+
+    Attributes
+    ----------
+    neighbour_feature
+        refined (g(V_I · I), section 8.1) or photo.
+    bleu, cider
+        k and m.
+    tuned_on
+        Number of photos that k and m were chosen on; 0 for the paper's.
+    """
+
+    neighbour_feature: NeighbourFeature = "refined"
+    bleu: RerankSettings = field(default_factory=lambda: RerankSettings("bleu"))
+    cider: RerankSettings = field(default_factory=lambda: RerankSettings("cider"))
+    tuned_on: int = 0
+
+    def __post_init__(self) -> None:
+        similarities = (self.bleu.similarity, self.cider.similarity)
+        if self.neighbour_feature not in get_args(NeighbourFeature) or similarities != ("bleu", "cider"):
+            raise ValueError(f"not a configuration of reranking: {self!r}")
+
+    def settings(self, similarity: Similarity) -> RerankSettings:
+        """K and m of a similarity."""
+        return self.bleu if similarity == "bleu" else self.cider
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RerankConfig:
+        """Read what `dataclasses.asdict` gave."""
+        settings = {name: RerankSettings(**document[name]) for name in ("bleu", "cider")}
+        return cls(document["neighbour_feature"], settings["bleu"], settings["cider"], int(document["tuned_on"]))
+
+
+class Neighbours(Storable):
+    """Training photos with their captions.
+
+    Parameters
+    ----------
+    encoder
+        Encoder of the photos.
+    photos
+        Their ids.
+    vectors, captions
+        For each photo its vector and the words of its captions.
+    config
+        How they are used.
+
+    Examples
+    --------
+    >>> encoder = EncoderInfo("deixis", "1f2e")
+    >>> neighbours = Neighbours(encoder, ("1", "2"), np.eye(2), [[("a", "dog")], [("two", "cats")]])
+    >>> neighbours.captions_of(1)
+    ['two cats']
+    """
+
+    KIND = "neighbours"
+
+    def __init__(
+        self,
+        encoder: EncoderInfo,
+        photos: Sequence[str],
+        vectors: NDArray[np.floating],
+        captions: Sequence[Sequence[Sequence[str]]],
+        config: RerankConfig | None = None,
+    ) -> None:
+        if not len(photos) == len(vectors) == len(captions):
+            raise DeixisError(f"neighbours: {len(photos)} photos, {len(vectors)} vectors, captions of {len(captions)}")
+        self.encoder = encoder
+        self.photos = tuple(photos)
+        self.vectors = vectors
+        self.captions = captions
+        self.config = config or RerankConfig()
+
+    @classmethod
+    def from_features(cls, features: PhotoFeatures, encoder: EncoderInfo, config: RerankConfig | None = None) -> Self:
+        """The photos of a data set that have captions."""
+        captions = [[words(caption.text) for caption in photo.sentences] for photo in features.photos]
+        kept = np.array([row for row, texts in enumerate(captions) if texts], dtype=np.int64)
+        if not len(kept):
+            raise DatasetError("no training photo has a caption; there is nothing to rerank by")
+        ids = features.photos.ids
+        vectors = features.vectors()[kept]
+        return cls(encoder, [ids[row] for row in kept], vectors, [captions[row] for row in kept], config)
+
+    def captions_of(self, row: int) -> list[str]:
+        """The captions of a photo."""
+        return [" ".join(each) for each in self.captions[row]]
+
+    def consensus(self, model: MRNN) -> Consensus:
+        """Score sentences for the photos of a model."""
+        return Consensus(neighbour_vectors(model, self.vectors, self.config.neighbour_feature), self.captions)
+
+    def to_artifact(self) -> Artifact:
+        settings = {
+            "encoder": asdict(self.encoder),
+            "photos": list(self.photos),
+            "captions": [[" ".join(each) for each in texts] for texts in self.captions],
+            "config": asdict(self.config),
+        }
+        return Artifact(self.KIND, settings, {"vectors": np.asarray(self.vectors, dtype=np.float32)})
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        settings = artifact.settings
+        captions = [[text.split(" ") if text else [] for text in texts] for texts in settings["captions"]]
+        vectors = np.array(artifact.arrays["vectors"])  # a copy, because torch needs writable arrays
+        config = RerankConfig.from_json(settings["config"])
+        return cls(EncoderInfo(**settings["encoder"]), settings["photos"], vectors, captions, config)
+
+
+def neighbour_vectors(model: MRNN, vectors: NDArray[np.floating], feature: NeighbourFeature) -> NDArray[np.floating]:
+    """The features by which similar photos are found."""
+    return vectors if feature == "photo" else model.refine(np.asarray(vectors, dtype=np.float32))
+
+
+def default_feature(model: MRNN) -> NeighbourFeature:
+    """Refined features, if the network has them."""
+    return "refined" if model.settings.refines_images else "photo"
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """Scores generated sentences by the captions of similar training photos.
+
+    Attributes
+    ----------
+    neighbours
+        The training photos.
+    model
+        The captioner.
+    settings
+        Similarity, k and m.
+    """
+
+    neighbours: Neighbours
+    model: MRNN
+    settings: RerankSettings
+
+    @cached_property
+    def consensus(self) -> Consensus:
+        """Computed when first used."""
+        return self.neighbours.consensus(self.model)
+
+    def nearest(self, photos: Photos, count: int) -> IntArray:
+        """The rows of the nearest training photos, for each photo."""
+        return self.consensus.neighbours(self._vectors(photos), count)
+
+    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+        """The consensus score of each sentence."""
+        texts = [[each.words for each in some] for some in sentences]
+        return self.consensus.scores(self._vectors(photos), texts, self.settings)
+
+    def _vectors(self, photos: Photos) -> NDArray[np.floating]:
+        vectors = photos.vectors if isinstance(photos, VectorsAndCells) else np.asarray(photos)
+        return neighbour_vectors(self.model, vectors, self.neighbours.config.neighbour_feature)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Scores generated sentences by the photos' own captions: the upper bound of reranking.
+
+    Attributes
+    ----------
+    references
+        For each photo its captions.
+    similarity
+        bleu or cider.
+    """
+
+    references: Sequence[Sequence[str]]
+    similarity: Similarity
+
+    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
+        """The score of each sentence."""
+        return oracle_scores([[each.words for each in some] for some in sentences], self.references, self.similarity)
+
+
+def open_reranker(
+    rerank: Similarity,
+    model: str | PathLike[str],
+    pipeline: CaptionPipeline,
+    neighbours: str | PathLike[str] | None = None,
+) -> Reranker:
+    """Open the reranker of a captioner.
+
+    `neighbours` is a directory that ``deixis train consensus`` made; by default the model's own photos, or what
+    ``deixis train m-rnn`` left beside it.
+    """
+    if neighbours is None and isinstance(pipeline, ConsensusPipeline):
+        return pipeline.reranker(rerank)
+    folder = Path(neighbours) if neighbours else _folder_beside(model)
+    name = fspath(model)
+    command = f"deixis train consensus --data DATA --set captioner={name}"
+    if folder is None or not (folder / CONFIG).is_file():
+        missing = f"{folder} has none" if folder else f"{name} has none beside it"
+        raise DeixisError(
+            f"--rerank {rerank}: needs training photos with their captions, and {missing}; make them from your own "
+            f"data with: {command}, and give --neighbours consensus.model"
+        )
+    found = load_neighbours(folder)
+    if (found.encoder.fingerprint, found.encoder.crops) != (pipeline.encoder.fingerprint, pipeline.encoder.crops):
+        raise DeixisError(
+            f"{folder}: its photos were encoded by {_describe(found.encoder)}, those of the model by "
+            f"{_describe(pipeline.encoder)}; make it again with: {command}"
+        )
+    return Reranker(found, pipeline.model, found.config.settings(rerank))
+
+
+def load_neighbours(folder: Path) -> Neighbours:
+    """Read the training photos of a run of ``deixis train m-rnn``, or those that ``deixis train consensus`` made."""
+    artifact = read_artifact(folder)
+    if artifact.kind not in (Neighbours.KIND, ConsensusPipeline.KIND):
+        raise DeixisError(f"{folder / CONFIG}: holds {artifact.kind!r}, not training photos with captions")
+    with damaged(folder / CONFIG):
+        return Neighbours.from_artifact(artifact)
+
+
+def _folder_beside(model: str | PathLike[str]) -> Path | None:
+    """Where ``deixis train m-rnn`` leaves them, for the run directory or the model directory in it."""
+    folder = model_folder(model)
+    return next((each for each in (folder / FOLDER, folder.parent / FOLDER) if (each / CONFIG).is_file()), None)
+
+
+def _describe(encoder: EncoderInfo) -> str:
+    return f"{encoder.name} ({encoder.fingerprint}{', ten crops' if encoder.crops else ''})"
+
+
+class ConsensusPipeline(CaptionPipeline):
+    """A captioner with training photos, by whose captions its own are reranked by default."""
+
+    KIND = "consensus"
+    default_rerank: Rerank = "cider"
+
+    def __init__(self, captioner: CaptionPipeline, neighbours: Neighbours, *, card: str = "") -> None:
+        super().__init__(captioner.model, captioner.provenance, card=card)
+        self.neighbours = neighbours
+        self.name = self.KIND
+
+    @property
+    def kind(self) -> str:
+        return self.KIND
+
+    def reranker(self, rerank: Similarity) -> Reranker:
+        if rerank not in self._rerankers:
+            settings = self.neighbours.config.settings(rerank)
+            self._rerankers[rerank] = Reranker(self.neighbours, self.model, settings)
+        return self._rerankers[rerank]
+
+    def to_artifact(self, *, half: bool = False) -> Artifact:
+        captioner = super().to_artifact(half=half)
+        own = self.neighbours.to_artifact()
+        parts = {"captioner": replace(captioner, card="")}
+        return Artifact(self.KIND, own.settings, own.arrays, parts, captioner.provenance, self.card)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        captioner = CaptionPipeline.from_artifact(artifact.parts["captioner"])
+        return cls(captioner, Neighbours.from_artifact(artifact), card=artifact.card)

@@ -1,0 +1,187 @@
+"""The phrases that regions are described with, and how often they occur in captions."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from deixis.arrays import Floats
+from deixis.data.records import Caption, Photo
+from deixis.errors import DeixisError
+from deixis.language.sentence import Sentence
+from deixis.storage.atomic import new_file
+from deixis.tokens import words
+
+MAX_WORDS = 6
+MIN_COUNT = 3
+"""Longer and rarer phrases are left out."""
+
+FUNCTION_WORDS = frozenset(
+    (
+        *("a", "an", "the", "some", "his", "her", "its", "their", "our", "your", "my", "this", "that", "these"),
+        *("those", "other", "others", "another", "one", "ones", "each", "both", "it", "something", "someone"),
+    )
+)
+"""Words that do not change the meaning of a phrase ("a dog", "the dog") and mean nothing alone."""
+
+_MAX_BYTES = 64 << 20
+"""Maximum size of a list, uncompressed: a small compressed file may expand to any size."""
+
+
+@dataclass(frozen=True)
+class PhraseBank:
+    """Phrases and their counts.
+
+    Attributes
+    ----------
+    phrases
+        Distinct phrases in lower case.
+    counts
+        How often each occurs, at least 1.
+
+    Examples
+    --------
+    >>> bank = PhraseBank(("a man", "a red bus"), (30, 10))
+    >>> bank.log_frequencies().round(2)
+    array([-0.29, -1.39], dtype=float32)
+    """
+
+    phrases: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.phrases:
+            raise DeixisError("a phrase bank needs at least one phrase")
+        if len(self.phrases) != len(self.counts) or min(self.counts) < 1:
+            raise DeixisError(f"{len(self.phrases):,} phrases need as many counts, each at least 1")
+
+    def __len__(self) -> int:
+        """Number of phrases."""
+        return len(self.phrases)
+
+    def log_frequencies(self) -> Floats:
+        """Logarithm of the relative frequency of each phrase."""
+        counts = np.array(self.counts, dtype=np.float64)
+        return np.asarray(np.log(counts / counts.sum()), dtype=np.float32)
+
+    @classmethod
+    def from_photos(
+        cls, photos: Iterable[Photo], *, max_words: int = MAX_WORDS, min_count: int = MIN_COUNT
+    ) -> PhraseBank:
+        """Count the noun phrases of captions.
+
+        If a photo has boxes, only phrases whose chain has one are counted; captions without mentions are parsed.
+        Phrases without content ("one", "the other") are left out. Phrases longer than `max_words` or rarer than
+        `min_count` are left out too.
+
+        Examples
+        --------
+        >>> photos = [Photo(str(n), (Caption.from_text("A dog chases a red ball."),)) for n in range(3)]
+        >>> PhraseBank.from_photos(photos)
+        PhraseBank(phrases=('a dog', 'a red ball'), counts=(3, 3))
+        """
+        counted: Counter[str] = Counter()
+        for photo in photos:
+            counted.update(phrase for phrase in _phrases_of(photo) if _has_content(phrase, max_words))
+        kept = [(phrase, count) for phrase, count in counted.most_common() if count >= min_count]
+        if not kept:
+            raise DeixisError(f"no noun phrase of at most {max_words} words occurs {min_count} times in these captions")
+        return cls(*zip(*kept, strict=True))
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> PhraseBank:
+        r"""Read a list: one phrase per line, optionally with its count after a tab.
+
+        The count is 1 by default; empty lines are ignored; files that end in .gz are compressed. Counts of repeated
+        phrases are added.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "bank.txt"
+        ...     _ = file.write_text("A red bus\t12\n\nour dog Rex\n")
+        ...     PhraseBank.read(file)
+        PhraseBank(phrases=('a red bus', 'our dog rex'), counts=(12, 1))
+        """
+        file = Path(path)
+        counted: Counter[str] = Counter()
+        for number, line in enumerate(_read_text(file).splitlines(), start=1):
+            text, _, count = line.partition("\t")
+            phrase = " ".join(text.lower().split())
+            if phrase:
+                counted[phrase] += _count(count.strip(), f"{file}: line {number}")
+            elif count.strip():
+                raise DeixisError(f"{file}: line {number} has a count, but no phrase")
+        if not counted:
+            raise DeixisError(f"{file}: holds no phrase; give one per line")
+        return cls(tuple(counted), tuple(counted.values()))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a list for `read`, compressed if the name ends in .gz."""
+        text = "".join(f"{phrase}\t{count}\n" for phrase, count in zip(self.phrases, self.counts, strict=True))
+        data = text.encode()
+        with new_file(path) as unfinished:
+            # Without the time, the same phrases give the same file.
+            unfinished.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+
+
+def _phrases_of(photo: Photo) -> Iterator[str]:
+    shown = {chain for box in photo.boxes for chain in box.chains}
+    for caption in photo.captions:
+        if not caption.related:
+            continue
+        if not caption.mentions:
+            yield from _parsed(caption)
+            continue
+        for mention in caption.mentions:
+            if mention.chain is not None and (mention.chain in shown or not photo.boxes):
+                yield _normalized(caption.phrase(mention))
+
+
+def _parsed(caption: Caption) -> Iterator[str]:
+    for phrase in Sentence.from_caption(caption).phrases:
+        yield _normalized(phrase.text)
+
+
+def _normalized(phrase: str) -> str:
+    """In lower case and without punctuation; "man 's" becomes "man's"."""
+    return " ".join(words(phrase)).replace(" 's", "'s").replace(" '", "'")
+
+
+def _has_content(phrase: str, max_words: int) -> bool:
+    words_of_phrase = phrase.split()
+    return len(words_of_phrase) <= max_words and not FUNCTION_WORDS.issuperset(words_of_phrase)
+
+
+def _count(text: str, where: str) -> int:
+    if not text:
+        return 1
+    if not (text.isascii() and text.isdigit() and int(text[:18]) > 0):
+        raise DeixisError(f"{where}: {text!r} after the tab is not a count of at least 1")
+    return int(text[:18])
+
+
+def _read_text(file: Path) -> str:
+    try:
+        if file.suffix == ".gz":
+            with gzip.open(file) as opened:
+                data = opened.read(_MAX_BYTES + 1)
+        else:
+            with file.open("rb") as plain:
+                data = plain.read(_MAX_BYTES + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DeixisError(f"{file}: is damaged, or not compressed by gzip") from None
+    if len(data) > _MAX_BYTES:
+        raise DeixisError(f"{file}: holds more than {_MAX_BYTES >> 20} MB; it is not a list of phrases")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DeixisError(f"{file}: is not UTF-8 text") from None

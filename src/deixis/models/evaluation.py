@@ -1,0 +1,577 @@
+"""Evaluation on a data set: of models, and of files with the scores or predictions of any system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from deixis.data.dataset import Dataset, Photos
+from deixis.errors import DeixisError
+from deixis.evaluation.baselines import best_fixed_boxes
+from deixis.evaluation.intervals import Comparison
+from deixis.evaluation.items import Protocol, localization_items, regions_of, sentences_of
+from deixis.evaluation.phrase_localization import compare_localization, localization
+from deixis.evaluation.predictions import read_predictions, write_predictions
+from deixis.evaluation.retrieval import (
+    Ranking,
+    RetrievalResult,
+    compare_results,
+    nearest_photos,
+    recall_at_k,
+    region_retrieval,
+    sentence_retrieval,
+    sentence_shortlists,
+)
+from deixis.evaluation.score_matrix import Scores, as_blocks, open_scores
+from deixis.models.pipeline import TASKS, Pipeline, load, model_folder
+from deixis.storage.atomic import new_file
+from deixis.storage.progress import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from deixis.evaluation.captions import CaptionScores
+    from deixis.evaluation.items import Item
+    from deixis.evaluation.predictions import NegativePrediction, Prediction
+    from deixis.models.consensus.reranking import Reranker
+    from deixis.models.grounding import RegionPipeline
+    from deixis.models.m_rnn.captioning import CaptionPipeline, Ranker
+    from deixis.models.m_rnn.evaluation import CaptionerScores
+    from deixis.models.photo_features import PhotoFeatures
+
+Name = str | PathLike[str]
+Task = Literal["retrieval", "sentences", "regions", "grounding", "captions"]
+Reranking = Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"]
+
+_PRECISIONS = ("ap", "ap_nms", "macro_ap", "macro_ap_nms")
+
+
+@dataclass(frozen=True)
+class EvaluationData:
+    """Data that models are evaluated on.
+
+    Attributes
+    ----------
+    dataset, photos
+        The data set, and which of its photos.
+    stores
+        Feature stores outside the data set.
+    on_progress
+        Progress callback.
+    """
+
+    dataset: Dataset
+    photos: Photos
+    stores: tuple[Path, ...] = ()
+    on_progress: OnProgress = no_progress
+
+    @classmethod
+    def open(
+        cls,
+        data: Name,
+        split: str | None = None,
+        *,
+        images: Name | None = None,
+        features: Name | None = None,
+        on_progress: OnProgress = no_progress,
+    ) -> EvaluationData:
+        """Open a split of a data set, or all of it; see `evaluate` for the parameters."""
+        dataset = Dataset(Path(data), images=None if images is None else Path(images))
+        stores = () if features is None else (Path(features),)
+        for store in stores:
+            _check_store(store)
+        return cls(dataset, dataset.split(split) if split else dataset.photos, stores, on_progress)
+
+    def features(self, pipeline: Pipeline, *, regions: bool = False) -> PhotoFeatures:
+        """Features of all photos for a model, with its region proposals on request."""
+        found = pipeline.features(
+            self.dataset, self.photos, regions=regions, also=self.stores, on_progress=self.on_progress
+        )
+        return found.require_all()
+
+
+@dataclass(frozen=True)
+class System:
+    """A system to evaluate: a model, or a file with its scores or predictions."""
+
+    path: Name
+    is_model: bool
+
+    def load(self, task: Task) -> Pipeline:
+        """Open the model, and refuse it unless it can do the task."""
+        pipeline = load(self.path)
+        pipeline.require(task)
+        return pipeline
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a system.
+
+    Attributes
+    ----------
+    task, model, data, split
+        What was evaluated on what.
+    scores
+        All scores with their intervals, as JSON.
+    comparison
+        Differences from another system, by score.
+    rankings
+        Ranks of the correct results, for recall curves.
+    notes
+        What users should know besides.
+    """
+
+    task: str
+    model: str
+    data: str | None
+    split: str | None
+    scores: Mapping[str, Any]
+    comparison: Mapping[str, Comparison] = field(default_factory=dict)
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``deixis evaluate --json`` prints."""
+        document = {"task": self.task, "model": self.model, "data": self.data, "split": self.split, **self.scores}
+        if self.comparison:
+            document["difference"] = {
+                name: {"difference": found.difference, "interval": [found.low, found.high], "p": found.p}
+                for name, found in self.comparison.items()
+            }
+        return document
+
+
+def evaluate(
+    task: Task,
+    data: Name,
+    *,
+    model: Name | None = None,
+    predictions: Name | None = None,
+    scores: Name | None = None,
+    split: str | None = None,
+    against: Name | None = None,
+    images: Name | None = None,
+    features: Name | None = None,
+    on_progress: OnProgress = no_progress,
+    **options: Any,
+) -> dict[str, Any]:
+    """Evaluate a model, or the scores or predictions of any system, on a data set.
+
+    Parameters
+    ----------
+    task
+        retrieval, sentences, regions, grounding or captions.
+    data
+        A data set directory.
+    model
+        A name that ``deixis models`` lists, or the directory of a model.
+    predictions
+        Instead of a model, for grounding and captions: a file of predictions (JSON Lines, or COCO results).
+    scores
+        Instead of a model, for the other tasks: a matrix in a ``.npy`` file, higher is better.
+    split
+        Evaluate one split; all photos by default.
+    against
+        Another model or file, to test whether the difference is significant.
+    images
+        Where the photos are now, if not where they were at the import.
+    features
+        A feature store outside the data set.
+    on_progress
+        Progress callback.
+    **options
+        Options of the task, such as ``protocol`` for grounding or ``beam`` for captions.
+
+    Returns
+    -------
+    dict
+        The document that ``deixis evaluate TASK --json`` prints.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> deixis.evaluate("grounding", "flickr8k", model="grounder", split="dev")["r1"]  # doctest: +SKIP
+    71.2
+    """
+    if task not in TASKS:
+        raise DeixisError(f"task {task!r}: choose from {', '.join(TASKS)}")
+    takes_predictions = task in ("grounding", "captions")
+    file, other, name = (predictions, scores, "predictions") if takes_predictions else (scores, predictions, "scores")
+    if other is not None or (model is None) == (file is None):
+        raise DeixisError(f"{task}: give one of model and {name}")
+    systems = open_systems(model, file, against)
+    opened = EvaluationData.open(data, split, images=images, features=features, on_progress=on_progress)
+    found: Evaluation = _EVALUATORS[task](opened, systems, split=split, **options)
+    return replace(found, data=fspath(data)).as_json()
+
+
+def open_systems(model: Name | None, file: Name | None, against: Name | None = None) -> list[System]:
+    """The system to evaluate, and the one to compare it with."""
+    systems = [System(model, True)] if model is not None else [System(cast(Name, file), False)]
+    return [*systems, *([System(against, model_folder(against).is_dir())] if against is not None else [])]
+
+
+# Tasks whose systems give a matrix of scores.
+
+
+def evaluate_retrieval(
+    on: EvaluationData,
+    systems: Sequence[System],
+    *,
+    split: str | None = None,
+    shortlist: int = 0,
+    out: Name | None = None,
+) -> Evaluation:
+    """Image–sentence retrieval in both directions.
+
+    Parameters
+    ----------
+    on, systems, split
+        The data, the system to evaluate and the one to compare it with.
+    shortlist
+        For a model: each photo ranks only the sentences of so many photos nearest to it; 0 for all.
+    out
+        For a model: save its matrix of scores in this ``.npy`` file.
+    """
+    gold = sentences_of(on.photos)
+    _check_matrix_file(out)
+
+    def score_model(pipeline: Pipeline) -> Scores:
+        return pipeline.retrieval_scores(on.features(pipeline), gold.texts, on.on_progress)
+
+    shortlists = None
+    if shortlist:
+        if not systems[0].is_model:
+            raise DeixisError("--shortlist: needs --model, whose features say which photos are near each other")
+        vectors = on.features(load(systems[0].path)).vectors()
+        shortlists = sentence_shortlists(list(nearest_photos(vectors, shortlist)), gold.photo_of_sentence)
+    return _evaluate_matrices(
+        "retrieval",
+        systems,
+        lambda matrix: recall_at_k(matrix, gold.photo_of_sentence, i2t_shortlists=shortlists),
+        score_model,
+        on.on_progress,
+        split=split,
+        out=out,
+    )
+
+
+def evaluate_matrix(systems: Sequence[System], captions_per_photo: int, on_progress: OnProgress) -> Evaluation:
+    """Image–sentence retrieval of matrices without a data set: sentence j belongs to photo j // captions_per_photo."""
+    for system in systems:
+        if system.is_model:
+            raise DeixisError(f"{fspath(system.path)}: a model is evaluated on a data set; give --data DATA")
+    return _evaluate_matrices(
+        "retrieval",
+        systems,
+        lambda matrix: recall_at_k(matrix, None, captions_per_photo=captions_per_photo),
+        None,
+        on_progress,
+    )
+
+
+def evaluate_sentences(on: EvaluationData, systems: Sequence[System], *, split: str | None = None) -> Evaluation:
+    """Sentence–sentence retrieval: each sentence asks for the others of its photo."""
+    gold = sentences_of(on.photos)
+    return _evaluate_matrices(
+        "sentences",
+        systems,
+        lambda matrix: sentence_retrieval(matrix, gold.photo_of_sentence),
+        lambda pipeline: pipeline.sentence_scores(gold.texts),
+        on.on_progress,
+        split=split,
+    )
+
+
+def evaluate_regions(on: EvaluationData, systems: Sequence[System], *, split: str | None = None) -> Evaluation:
+    """Region–phrase retrieval: each gold region asks for its phrases."""
+    gold = regions_of(on.photos)
+    return _evaluate_matrices(
+        "regions",
+        systems,
+        lambda matrix: region_retrieval(
+            matrix, gold.positives, phrases=gold.phrases, photo_of_region=gold.photo_of_region
+        ),
+        lambda pipeline: pipeline.region_scores(on.features(pipeline), gold, on.on_progress),
+        on.on_progress,
+        split=split,
+    )
+
+
+def _evaluate_matrices(
+    task: Task,
+    systems: Sequence[System],
+    score: Callable[[Scores], RetrievalResult],
+    score_model: Callable[[Pipeline], Scores] | None,
+    on_progress: OnProgress,
+    *,
+    split: str | None = None,
+    out: Name | None = None,
+) -> Evaluation:
+    results = []
+    for system in systems:
+        if system.is_model and score_model:
+            matrix = score_model(system.load(task))
+            if out is not None and system is systems[0]:
+                matrix = _save_matrix(matrix, Path(out))
+        else:
+            matrix = open_scores(Path(system.path))
+        on_progress("ranking", 0, None)
+        results.append(score(matrix))
+    compared = compare_results(*results) if len(results) == 2 else {}
+    first = results[0]
+    return Evaluation(task, fspath(systems[0].path), None, split, first.as_json(), compared, first.rankings)
+
+
+def _check_matrix_file(out: Name | None) -> None:
+    if out is not None and (Path(out).suffix != ".npy" or not Path(out).absolute().parent.is_dir()):
+        raise DeixisError(f"--out {fspath(out)}: must end in .npy, in a directory that exists")
+
+
+def _save_matrix(scores: Scores, out: Path) -> Scores:
+    blocks = as_blocks(scores)
+    matrix = np.asarray(blocks.rows(0, blocks.shape[0]))
+    with new_file(out) as unfinished, unfinished.open("wb") as file:
+        np.save(file, matrix.astype(np.float32), allow_pickle=False)
+    return matrix
+
+
+# Phrase localization.
+
+
+def evaluate_grounding(
+    on: EvaluationData,
+    systems: Sequence[System],
+    *,
+    split: str | None = None,
+    protocol: Protocol = "union",
+    blind_split: str | None = None,
+    missing_as_wrong: bool = False,
+    all_photos: bool = False,
+    out: Name | None = None,
+) -> Evaluation:
+    """Phrase localization, beside the best fixed box of each entity type.
+
+    Parameters
+    ----------
+    on, systems, split
+        The data, the system to evaluate and the one to compare it with.
+    protocol
+        union: the gold is the union of the boxes of a chain, as in the papers; any: any of them.
+    blind_split
+        Where the fixed boxes are fitted; by default train, if the data set has it.
+    missing_as_wrong
+        Count phrases without a prediction as wrong, instead of refusing the predictions.
+    all_photos
+        For a model: rank each phrase over the regions of all photos, too.
+    out
+        For a model: save its predictions in this JSON Lines file.
+    """
+    items = localization_items(on.photos)
+    splits = on.dataset.manifest.splits
+    blind_split = blind_split or ("train" if "train" in splits else None)
+    blind = None
+    if blind_split:
+        on.on_progress(f"finding the best fixed boxes on {blind_split}", 0, None)
+        blind = best_fixed_boxes(localization_items(on.dataset.split(blind_split)), protocol=protocol)
+    predictions = [_predictions(on, system, items) for system in systems]
+    if out is not None:
+        write_predictions(Path(out), predictions[0])
+    missing: Literal["miss", "error"] = "miss" if missing_as_wrong else "error"
+    on.on_progress(f"scoring {len(items):,} phrases", 0, None)
+    result = localization(predictions[0], items, protocol=protocol, blind=blind, missing=missing)
+    compared = (
+        compare_localization(predictions[0], predictions[1], items, protocol=protocol, missing=missing)
+        if len(predictions) == 2
+        else {}
+    )
+    scores: Mapping[str, Any] = result.as_json()
+    if all_photos:
+        pipeline = cast("RegionPipeline", systems[0].load("grounding"))
+        features = on.features(pipeline, regions=True)
+        found = pipeline.search_phrases(features, items, protocol=protocol, on_progress=on.on_progress)
+        scores = with_all_photos(scores, found.precision.as_json(), found.presence.as_json())
+    return Evaluation("grounding", fspath(systems[0].path), None, split, scores, compared)
+
+
+def _predictions(
+    on: EvaluationData, system: System, items: Sequence[Item]
+) -> Sequence[Prediction | NegativePrediction]:
+    if not system.is_model:
+        return read_predictions(Path(system.path))
+    pipeline = system.load("grounding")
+    return pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
+
+
+def with_all_photos(
+    result: Mapping[str, Any], precision: Mapping[str, Any], presence: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Scores of localization, with average precisions of rankings over all photos, and with presence.
+
+    Examples
+    --------
+    >>> plain = {"r1": 60.0, "ap": 30.0, "interval": {"r1": [58, 62], "ap": [28, 32]}, "by_type": {}, "by_phrase": {}}
+    >>> wide = {"ap": 3.0, "photos": 1000, "interval": {"ap": [2, 4]}, "by_type": {}, "by_phrase": {}}
+    >>> found = with_all_photos(plain, wide, {"roc": 85.0})
+    >>> found["r1"], found["ap"], found["interval"]["ap"], found["ranked_photos"], found["presence"]["roc"]
+    (60.0, 3.0, [2, 4], 1000.0, 85.0)
+    """
+    groups = {
+        heading: {name: _with_precisions(scores, precision[heading][name]) for name, scores in result[heading].items()}
+        for heading in ("by_type", "by_phrase")
+    }
+    found = _with_precisions(result, precision)
+    return {**found, **groups, "ranked_photos": float(precision["photos"]), "presence": presence}
+
+
+def _with_precisions(scores: Mapping[str, Any], precision: Mapping[str, Any]) -> dict[str, Any]:
+    replaced = {name: precision[name] for name in _PRECISIONS if name in precision}
+    return {**scores, **replaced, "interval": {**scores["interval"], **precision["interval"]}}
+
+
+# Captions.
+
+
+@dataclass(frozen=True)
+class CaptionOptions:
+    """How a model writes captions, and where they are shown.
+
+    Attributes
+    ----------
+    beam, length_power
+        Options of the beam search.
+    rerank, neighbours
+        How captions are reranked, and by which training photos.
+    page
+        HTML file that shows photos with their captions and scores.
+    """
+
+    beam: int | None = None
+    length_power: float = 0.0
+    rerank: Reranking = "none"
+    neighbours: Path | None = None
+    page: Path | None = None
+
+
+def evaluate_captions(
+    on: EvaluationData,
+    systems: Sequence[System],
+    *,
+    split: str | None = None,
+    train_split: str | None = None,
+    beam: int | None = None,
+    length_power: float = 0.0,
+    rerank: Reranking = "none",
+    neighbours: Name | None = None,
+    page: Name | None = None,
+) -> Evaluation:
+    """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity; for a model also perplexity.
+
+    Parameters
+    ----------
+    on, systems, split
+        The data, the system to evaluate and the one to compare it with.
+    train_split
+        Split whose captions are not novel; by default train, if the data set has it.
+    beam, length_power, rerank, neighbours, page
+        As of `CaptionOptions`.
+    """
+    from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
+    from deixis.evaluation.captions.results_file import match_results, read_results
+
+    if not systems[0].is_model and (page or rerank != "none"):
+        raise DeixisError(f"{'--page' if page else '--rerank'}: needs a model that writes captions; give --model DIR")
+    if page and not Path(page).absolute().parent.is_dir():
+        raise DeixisError(f"--page {fspath(page)}: the directory {Path(page).parent} does not exist")
+    train_split = train_split or ("train" if "train" in on.dataset.manifest.splits else None)
+    training = sentences_of(on.dataset.split(train_split)).texts if train_split else None
+    references = {photo.id: [caption.text for caption in photo.sentences] for photo in on.photos}
+    options = CaptionOptions(beam, length_power, rerank, Path(neighbours) if neighbours else None)
+    results: list[CaptionScores | CaptionerScores] = []
+    notes: list[str] = []
+    for system in systems:
+        if system.is_model:
+            shown = Path(page) if page and system is systems[0] else None
+            results.append(_score_captioner(on, system, replace(options, page=shown), training, notes))
+        else:
+            on.on_progress(f"scoring {len(references):,} photos", 0, None)
+            written = match_results(read_results(Path(system.path)), on.photos)
+            results.append(caption_scores(written, references, training=training))
+    own = [found if isinstance(found, CaptionScores) else found.captions for found in results]
+    compared = compare_captions(*own) if len(own) == 2 else {}
+    return Evaluation(
+        "captions", fspath(systems[0].path), None, split, results[0].as_json(), compared, {}, tuple(notes)
+    )
+
+
+def _score_captioner(
+    on: EvaluationData, system: System, options: CaptionOptions, training: Sequence[str] | None, notes: list[str]
+) -> CaptionerScores:
+    from deixis.models.m_rnn.evaluation import score_captioner
+    from deixis.models.m_rnn.page import make_page
+
+    pipeline = cast("CaptionPipeline", system.load("captions"))
+    ranker: Ranker | None = _oracle(on, options)
+    reranker = None
+    if options.page or options.rerank in ("bleu", "cider"):
+        reranker = _reranker(system, pipeline, options, notes)
+    decoding = pipeline.beam_search(options.beam, 1, length_power=options.length_power, rerank=options.rerank != "none")
+    if options.page:  # the page shows the whole beam; the scores are those without a page
+        decoding = replace(decoding, count=decoding.beam)
+    features = on.features(pipeline)
+    on.on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
+    ranker = ranker or (reranker if options.rerank != "none" else None)
+    found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)
+    if options.page:
+        on.on_progress("drawing the page", 0, None)
+        title = f"{fspath(system.path)}: captions of {len(features.photos):,} photos of {on.dataset.path.name}"
+        reranked = options.rerank in ("bleu", "cider")
+        page = make_page(
+            on.dataset, pipeline, features, found, decoding, reranker=reranker, reranked=reranked, title=title
+        )
+        page.write(options.page)
+        shown = "captions, neighbours and scores" if reranker else "captions and scores"
+        notes.append(f"{options.page}: {len(page.cards)} photos with {shown}")
+    return found
+
+
+def _oracle(on: EvaluationData, options: CaptionOptions) -> Ranker | None:
+    from deixis.models.consensus.reranking import Oracle
+
+    if options.rerank not in ("bleu-oracle", "cider-oracle"):
+        return None
+    own = [[caption.text for caption in photo.sentences] for photo in on.photos]
+    return Oracle(own, "bleu" if options.rerank == "bleu-oracle" else "cider")
+
+
+def _reranker(system: System, pipeline: CaptionPipeline, options: CaptionOptions, notes: list[str]) -> Reranker | None:
+    """The training photos to rerank by; a page without reranking shows them if there are any."""
+    from deixis.models.consensus.reranking import open_reranker
+
+    similarity: Literal["bleu", "cider"] = "bleu" if options.rerank == "bleu" else "cider"
+    try:
+        return open_reranker(similarity, system.path, pipeline, options.neighbours)
+    except DeixisError as error:
+        if options.rerank in ("bleu", "cider"):
+            raise
+        notes.append(f"the page shows no neighbours: {error}")
+        return None
+
+
+def _check_store(store: Path) -> None:
+    from deixis.vision.feature_store.manifest import read_manifest
+
+    read_manifest(store)  # a wrong path is an error here, and not ignored
+
+
+_EVALUATORS: Mapping[str, Callable[..., Evaluation]] = {
+    "retrieval": evaluate_retrieval,
+    "sentences": evaluate_sentences,
+    "regions": evaluate_regions,
+    "grounding": evaluate_grounding,
+    "captions": evaluate_captions,
+}

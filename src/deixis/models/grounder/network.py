@@ -1,0 +1,280 @@
+"""The network: scores every region of a photo for every phrase of a sentence.
+
+A bidirectional GRU encodes the sentence; the state of a phrase is the mean over its words. The state of a region is the
+sum of its features, its location and the features of the whole photo. The score is the dot product of both, after a
+linear layer each. Optional transformer layers fuse regions and words and add a second score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from deixis.models.grounder.inputs import RegionBatch, TextBatch
+from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.text_encoders import TextEncoder, TextEncoderShape
+
+_LOCATION_HIDDEN = 128
+_HEAD_SIZE = 64
+_MIN_OBJECTNESS = 1e-4
+"""Objectness is clamped, so that its logit stays finite."""
+_MAX_LOG_SCALE = 1.0
+"""The refiner scales a side of a box by at most e."""
+
+
+class Share(Protocol):
+    """Computes a function of rows; `deixis.models.training.distributed.by_shares` divides the rows among processes."""
+
+    def __call__(self, compute: Callable[..., Tensor], *rows: Tensor) -> Tensor: ...
+
+
+def compute_locally(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """A `Share` that computes all rows in this process."""
+    return compute(*rows)
+
+
+@dataclass(frozen=True)
+class NetworkOutput:
+    """Scores and states of text inputs and their photos.
+
+    Attributes
+    ----------
+    scores
+        (b, phrases, regions); −∞ for padded regions.
+    phrases, regions
+        States for box refinement, (b, phrases, d) and (b, regions, d).
+    phrase_vectors, region_vectors
+        Vectors of the dot product: (b, phrases, d + 1), and per photo (photos, regions, d + 1).
+    """
+
+    scores: Tensor
+    phrases: Tensor
+    regions: Tensor
+    phrase_vectors: Tensor
+    region_vectors: Tensor
+
+
+class WordEncoder(TextEncoder):
+    """A bidirectional GRU with a state for each word: (n, longest, 2 · hidden_size)."""
+
+    def __init__(self, shape: TextEncoderShape) -> None:
+        super().__init__(shape, 2 * shape.hidden_size)
+        self.recurrent = nn.GRU(
+            shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True, bidirectional=True
+        )
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        if not len(ids):  # the share of a process may be empty
+            return self.words.weight.new_zeros(0, ids.shape[1], self.size)
+        words = self.dropout(self.words(ids))
+        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states: Tensor = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=ids.shape[1])[0]
+        return states
+
+
+class Matching(nn.Module):
+    """Linear layers of phrases and regions before the dot product."""
+
+    def __init__(self, embedding_dim: int) -> None:
+        super().__init__()
+        self.phrase = nn.Linear(embedding_dim, embedding_dim)
+        self.region = nn.Linear(embedding_dim, embedding_dim)
+
+    def phrases(self, states: Tensor) -> Tensor:
+        vectors: Tensor = self.phrase(states)
+        return vectors
+
+    def regions(self, states: Tensor) -> Tensor:
+        vectors: Tensor = self.region(states) / math.sqrt(states.shape[-1])  # small initial scores
+        return vectors
+
+
+class Fusion(nn.Module):
+    """Transformer layers over the regions of a photo, the words of a sentence and optionally the feature map."""
+
+    def __init__(self, channels: int, settings: GrounderSettings) -> None:
+        super().__init__()
+        width = settings.embedding_dim
+        # For regions, words and cells.
+        self.type_embeddings = nn.Parameter(nn.init.normal_(torch.empty(3, width), std=0.02))
+        self.cell_projection = _projection(channels, width) if settings.use_feature_map else None
+        self.cell_location = _location_mlp(2, width) if settings.use_feature_map else None
+        heads = next(count for count in range(max(1, width // _HEAD_SIZE), 0, -1) if width % count == 0)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, settings.dropout, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, settings.num_layers, enable_nested_tensor=False)
+        self.matching = Matching(width)
+
+    def forward(self, regions: Tensor, region_mask: Tensor, words: Tensor, word_mask: Tensor, *cells: Tensor) -> Tensor:
+        """New states of regions and words, concatenated: (b, regions + words, d)."""
+        count = regions.shape[1] + words.shape[1]
+        states = [regions + self.type_embeddings[0], words + self.type_embeddings[1]]
+        padding = [~region_mask, ~word_mask]
+        if self.cell_projection is not None and self.cell_location is not None:
+            vectors, centres = cells
+            states.append(self.cell_projection(vectors) + self.cell_location(centres) + self.type_embeddings[2])
+            padding.append(torch.zeros(vectors.shape[:2], dtype=torch.bool, device=vectors.device))
+        joined = torch.cat(states, dim=1)
+        if len(joined):  # the share of a process may be empty, which torch's attention refuses
+            joined = self.layers(joined, src_key_padding_mask=torch.cat(padding, dim=1))
+        return joined[:, :count]
+
+
+class BoxRefiner(nn.Module):
+    """Predicts offsets that fit a proposal to a phrase; initially zero."""
+
+    def __init__(self, embedding_dim: int) -> None:
+        super().__init__()
+        self.phrase = nn.Linear(embedding_dim, embedding_dim)
+        self.region = nn.Linear(embedding_dim, embedding_dim, bias=False)
+        self.offsets = nn.Linear(embedding_dim, 4)
+        nn.init.zeros_(self.offsets.weight)
+        nn.init.zeros_(self.offsets.bias)
+
+    def forward(self, phrases: Tensor, regions: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
+        """Refine the regions `chosen` (b, phrases, c) for each phrase; `boxes` are (b, regions, 4)."""
+        row = torch.arange(len(chosen), device=chosen.device)[:, None, None]
+        hidden = functional.gelu(self.phrase(phrases)[:, :, None] + self.region(regions)[row, chosen])
+        return apply_offsets(boxes[row, chosen], self.offsets(hidden).to(boxes.dtype))
+
+
+def apply_offsets(boxes: Tensor, offsets: Tensor) -> Tensor:
+    """Shift boxes (…, 4) by multiples of their size and scale them by powers of e; clamped to the photo.
+
+    Examples
+    --------
+    >>> apply_offsets(torch.tensor([0.2, 0.2, 0.4, 0.6]), torch.tensor([0.5, 0.0, 0.0, 0.0]))
+    tensor([0.3000, 0.2000, 0.5000, 0.6000])
+    """
+    begin, end = boxes[..., :2], boxes[..., 2:]
+    centre = (begin + end) / 2 + offsets[..., :2] * (end - begin)
+    half = (end - begin) / 2 * offsets[..., 2:].clamp(-_MAX_LOG_SCALE, _MAX_LOG_SCALE).exp()
+    return torch.cat([centre - half, centre + half], dim=-1).clamp(0, 1)
+
+
+class GrounderNetwork(nn.Module):
+    """Scores every phrase of sentences against every region of their photos.
+
+    Parameters
+    ----------
+    channels, whole_size
+        Dimension of the features of a region, and of a whole photo.
+    words
+        Size of the vocabulary.
+    settings
+        Hyperparameters.
+    """
+
+    def __init__(self, channels: int, whole_size: int, words: int, settings: GrounderSettings) -> None:
+        super().__init__()
+        width = settings.embedding_dim
+        shape = TextEncoderShape("gru", words, settings.word_dim, settings.hidden_size, 1, settings.word_dropout)
+        self.text_encoder = WordEncoder(shape)
+        self.word_projection = nn.Linear(self.text_encoder.size, width)
+        self.region_projection = _projection(channels, width)
+        self.location = _location_mlp(7, width) if settings.use_location else None
+        self.global_projection = _projection(whole_size, width) if settings.global_context else None
+        self.dropout = nn.Dropout(settings.dropout)
+        self.matching = Matching(width)
+        self.objectness_weight = nn.Parameter(torch.tensor(0.5))
+        self.fusion = Fusion(channels, settings) if settings.num_layers else None
+        self.box_refiner = BoxRefiner(width) if settings.refine_boxes else None
+        # Logarithm of the scale, and bias, that turn a score into the logit of presence.
+        self.presence_calibration = nn.Parameter(torch.zeros(2)) if settings.presence_weight else None
+
+    def encode_regions(self, vectors: Tensor, boxes: Tensor, objectness: Tensor, whole: Tensor) -> Tensor:
+        """States of the regions of photos: (b, k, d)."""
+        states = self.region_projection(vectors)
+        if self.location is not None:
+            sizes = boxes[..., 2:] - boxes[..., :2]
+            states = states + self.location(torch.cat([boxes, sizes, objectness[..., None]], dim=-1))
+        if self.global_projection is not None:
+            states = states + self.global_projection(whole)[:, None]
+        encoded: Tensor = self.dropout(states)
+        return encoded
+
+    def encode_words(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """States of words: (b, longest, d)."""
+        states: Tensor = self.dropout(self.word_projection(self.text_encoder(words, lengths)))
+        return states
+
+    def region_vectors(self, states: Tensor, objectness: Tensor) -> Tensor:
+        """Vectors of regions; the last component is a score that does not depend on the phrase."""
+        prior = self.objectness_weight * objectness.clamp(_MIN_OBJECTNESS, 1 - _MIN_OBJECTNESS).logit()
+        return torch.cat([self.matching.regions(states), prior[..., None]], dim=-1)
+
+    def phrase_vectors(self, states: Tensor) -> Tensor:
+        """Vectors of phrases; the last component is 1."""
+        vectors = self.matching.phrases(states)
+        return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
+
+    def phrase_vectors_alone(self, text: TextBatch, share: Share = compute_locally) -> Tensor:
+        """Vectors of the phrases of a batch, each encoded without its sentence: (n, d + 1)."""
+        phrases = text.split_phrases()
+        states = mean_over_spans(share(self.encode_words, phrases.words, phrases.lengths), phrases.spans)[:, 0]
+        with torch.autocast(states.device.type, enabled=False):
+            return self.phrase_vectors(states.to(self.matching.phrase.weight.dtype))
+
+    def forward(
+        self, photos: RegionBatch, photo_of: Tensor, text: TextBatch, share: Share = compute_locally
+    ) -> NetworkOutput:
+        """Score regions for phrases.
+
+        `photo_of` is the index of each text input's photo; `share` divides the work among processes.
+        """
+        encoded = share(self.encode_regions, photos.vectors, photos.boxes, photos.objectness, photos.whole)
+        words = share(self.encode_words, text.words, text.lengths)
+        regions, phrases = encoded[photo_of], mean_over_spans(words, text.spans)
+        dtype = photos.boxes.dtype
+        with torch.autocast(encoded.device.type, enabled=False):  # half precision would change the ranking
+            region_vectors = self.region_vectors(encoded.to(dtype), photos.objectness)
+            phrase_vectors = self.phrase_vectors(phrases.to(dtype))
+            scores = phrase_vectors @ region_vectors[photo_of].transpose(1, 2)
+        region_mask = photos.mask[photo_of]
+        if self.fusion is not None:
+            word_mask = torch.arange(words.shape[1], device=words.device) < text.lengths.to(words.device)[:, None]
+            cells = [column[photo_of] for column in (photos.cells, photos.cell_centres) if column is not None]
+            states = share(self.fusion, regions, region_mask, words, word_mask, *cells)
+            count = regions.shape[1]
+            regions, phrases = states[:, :count], mean_over_spans(states[:, count:], text.spans)
+            with torch.autocast(encoded.device.type, enabled=False):
+                fused = self.fusion.matching
+                scores = scores + fused.phrases(phrases.to(dtype)) @ fused.regions(regions.to(dtype)).transpose(1, 2)
+        scores = scores.masked_fill(~region_mask[:, None], -torch.inf)
+        return NetworkOutput(scores, phrases.to(dtype), regions.to(dtype), phrase_vectors, region_vectors)
+
+    def refine(self, output: NetworkOutput, boxes: Tensor, chosen: Tensor) -> Tensor:
+        """Refined boxes (b, phrases, c, 4) of the regions `chosen` (b, phrases, c); `boxes` are (b, regions, 4)."""
+        if self.box_refiner is not None:
+            refined: Tensor = self.box_refiner(output.phrases, output.regions, boxes, chosen)
+            return refined
+        return boxes[torch.arange(len(chosen), device=chosen.device)[:, None, None], chosen]
+
+
+def mean_over_spans(words: Tensor, spans: Tensor) -> Tensor:
+    """Mean over the words of each span: (b, longest, d) and (b, phrases, 2) to (b, phrases, d).
+
+    Examples
+    --------
+    >>> mean_over_spans(torch.tensor([[[1.0], [3.0], [8.0]]]), torch.tensor([[[0, 2]]]))
+    tensor([[[2.]]])
+    """
+    index = torch.arange(words.shape[1], device=words.device)
+    within = ((index >= spans[..., :1]) & (index < spans[..., 1:])).to(words.dtype)
+    return (within @ words) / within.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+def _projection(size: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.LayerNorm(size), nn.Linear(size, width))
+
+
+def _location_mlp(size: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(size, _LOCATION_HIDDEN), nn.GELU(), nn.Linear(_LOCATION_HIDDEN, width))

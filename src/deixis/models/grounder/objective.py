@@ -1,0 +1,313 @@
+"""The loss of the grounder, its batches, and its accuracy during training.
+
+The loss is the cross entropy of the region of each phrase, where the regions with an IoU of at least 0.5 share the
+target probability, plus the generalized IoU loss of refined boxes. With `presence_weight`, each phrase is also encoded
+alone. One loss finds its region among those of all photos of the batch that do not show the same, another separates its
+photo from these photos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.data.records import ENTITY_TYPES
+from deixis.errors import DatasetError
+from deixis.models.grounder.data import GroundingExamples
+from deixis.models.grounder.network import GrounderNetwork, NetworkOutput, Share, compute_locally
+from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.training.distributed import by_shares
+from deixis.models.training.objective import LossValue
+
+RIGHT_IOU = 0.5
+"""A box is right if its IoU with the gold box is at least this."""
+
+MIN_TRAINING_IOU = 0.3
+"""Phrases without a region above this IoU are not trained on; boxes below it are not refined."""
+
+REFINED_PER_PHRASE = 8
+"""Number of regions, those with the highest IoU, that are refined for each phrase of a batch."""
+
+FALSE_ABSENCE = 0.05
+"""Assumed probability that another photo shows a phrase although none of its sentences has the phrase's last word."""
+
+_RANKS = {"r1": 1, "r5": 5, "r10": 10}
+
+
+class CaptionSampler:
+    """Draws captions in random order; a batch holds the rows of their text inputs in `GroundingExamples`."""
+
+    def __init__(self, examples: GroundingExamples, batch_size: int = 128) -> None:
+        caption = examples.caption.numpy()
+        self._starts = np.searchsorted(caption, np.arange(caption[-1] + 2))
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-(len(self._starts) - 1) // self._batch_size)
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Tensor]:
+        order = generator.permutation(len(self._starts) - 1)
+        for begin in range(0, len(order), self._batch_size):
+            chosen = order[begin : begin + self._batch_size]
+            yield torch.from_numpy(
+                np.concatenate([np.arange(self._starts[one], self._starts[one + 1]) for one in chosen])
+            )
+
+
+@dataclass(frozen=True)
+class GroundingObjective:
+    """The loss over a batch of rows of `examples`."""
+
+    settings: GrounderSettings
+    examples: GroundingExamples
+
+    def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
+        if not isinstance(network, GrounderNetwork):
+            raise TypeError(f"expected a GrounderNetwork, not a {type(network).__name__}")
+        like, weight = network.matching.phrase.weight, self.settings.presence_weight
+        computed = _compute(network, self.examples, batch, by_shares)
+        with torch.autocast(like.device.type, enabled=False):
+            overlaps = computed.overlaps
+            trained = computed.phrase_mask & (overlaps.amax(dim=2) > MIN_TRAINING_IOU)
+            if not trained.any():
+                return LossValue(0 * like.sum())
+            targets = target_probabilities(overlaps[trained], self.settings.target_iou_power)
+            terms = {"choice": cross_entropy(computed.output.scores[trained], targets)}
+            if network.box_refiner is not None:
+                terms["box"] = _box_loss(network, computed, trained)
+            if network.presence_calibration is not None:
+                across = _scores_across_photos(computed, self.examples, batch)
+                rows = trained[computed.phrase_mask]
+                alone = cross_entropy_across_photos(across.scores[rows], across.own[rows], across.absent[rows], targets)
+                presence = presence_loss(
+                    across.scores.amax(dim=2), across.own, across.absent, network.presence_calibration
+                )
+                terms |= {"alone": weight * alone, "presence": weight * presence}
+        return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
+
+
+def _box_loss(network: GrounderNetwork, computed: _Computed, trained: Tensor) -> Tensor:
+    """Generalized IoU loss of the refined boxes of the regions with the highest IoU."""
+    nearest, chosen = computed.overlaps.topk(min(REFINED_PER_PHRASE, computed.overlaps.shape[2]), dim=2)
+    boxes = network.refine(computed.output, computed.boxes, chosen)
+    counted = (nearest > MIN_TRAINING_IOU) & trained[:, :, None]
+    losses = (1 - generalized_iou(boxes, computed.gold[:, :, None])) * counted
+    return (losses.sum(dim=2) / counted.sum(dim=2).clamp(min=1))[trained].mean()
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """A batch on the network's device, and the output of the network.
+
+    `photo` are the distinct photos and `photo_of` the photo of each text input; `boxes` and `region_mask` are those of
+    the photo of each text input, `photo_mask` those of each photo. `overlaps` are the IoU of gold boxes and regions.
+    """
+
+    output: NetworkOutput
+    phrases_alone: Tensor | None
+    photo: Tensor
+    photo_of: Tensor
+    photo_mask: Tensor
+    boxes: Tensor
+    region_mask: Tensor
+    phrase_mask: Tensor
+    gold: Tensor
+    overlaps: Tensor
+
+
+def _compute(
+    network: GrounderNetwork, examples: GroundingExamples, rows: Tensor, share: Share = compute_locally
+) -> _Computed:
+    like = network.matching.phrase.weight
+    photo, photo_of = torch.unique(examples.photo[rows], return_inverse=True)
+    photos = examples.photos.select(photo.to(examples.photos.boxes.device)).to(like.device, like.dtype)
+    stored_rows = rows.to(examples.gold.device)
+    text = examples.text.select(stored_rows).to(like.device)
+    gold = examples.gold[stored_rows][:, : text.mask.shape[1]].to(like.device, like.dtype)
+    photo_of = photo_of.to(like.device)
+    output = network(photos, photo_of, text, share)
+    alone = None if network.presence_calibration is None else network.phrase_vectors_alone(text, share)
+    boxes, region_mask = photos.boxes[photo_of], photos.mask[photo_of]
+    with torch.autocast(like.device.type, enabled=False):
+        overlaps = iou(gold[:, :, None], boxes[:, None]).masked_fill(~region_mask[:, None], 0)
+    return _Computed(output, alone, photo, photo_of, photos.mask, boxes, region_mask, text.mask, gold, overlaps)
+
+
+class ScoresAcrossPhotos(NamedTuple):
+    """Scores of phrases, encoded alone, in all photos of a batch.
+
+    Attributes
+    ----------
+    scores
+        Scores of the regions of each photo, −∞ for padding: (n, photos, regions).
+    own
+        Photo of each phrase: (n,).
+    absent
+        Photos that probably do not show the phrase: (n, photos).
+    """
+
+    scores: Tensor
+    own: Tensor
+    absent: Tensor
+
+
+def _scores_across_photos(computed: _Computed, examples: GroundingExamples, rows: Tensor) -> ScoresAcrossPhotos:
+    """A photo probably does not show a phrase if none of its sentences has the phrase's last word."""
+    assert computed.phrases_alone is not None  # noqa: S101 - only called with presence_weight
+    mask, stored_rows = computed.phrase_mask, rows.to(examples.heads.device)
+    heads = examples.heads[stored_rows][:, : mask.shape[1]]
+    named = examples.photo_stems[computed.photo.to(stored_rows.device)].T[heads].to(mask.device)
+    own = computed.photo_of[:, None].expand_as(mask)
+    regions = computed.output.region_vectors
+    scores = (computed.phrases_alone @ regions.flatten(0, 1).T).view(len(computed.phrases_alone), *regions.shape[:2])
+    return ScoresAcrossPhotos(scores.masked_fill(~computed.photo_mask, -torch.inf), own[mask], ~named[mask])
+
+
+def target_probabilities(overlaps: Tensor, power: float) -> Tensor:
+    """Target distribution over regions, (n, regions), from their IoU with the gold box.
+
+    Right regions share the probability in proportion to IoU to the given power; without any, the nearest has it all.
+
+    Examples
+    --------
+    >>> target_probabilities(torch.tensor([[0.6, 0.6, 0.2], [0.1, 0.4, 0.2]]), 1.0)
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.0000, 1.0000, 0.0000]])
+    """
+    right = torch.where(overlaps >= RIGHT_IOU, overlaps.clamp(min=0) ** power, 0)
+    nearest = functional.one_hot(overlaps.argmax(dim=1), overlaps.shape[1]).to(overlaps.dtype)
+    shared = torch.where((right > 0).any(dim=1, keepdim=True), right, nearest)
+    return shared / shared.sum(dim=1, keepdim=True)
+
+
+def cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross entropy of scores (n, regions), −∞ for padding, and target probabilities."""
+    log_probabilities = scores.log_softmax(dim=1).masked_fill(scores == -torch.inf, 0)  # avoids 0 · −∞
+    return -(targets * log_probabilities).sum(dim=1).mean()
+
+
+def cross_entropy_across_photos(scores: Tensor, own: Tensor, absent: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross entropy of each phrase's region among those of its own photo and of photos without the phrase.
+
+    `targets` (n, k) are the target probabilities of the regions of the own photo; see `ScoresAcrossPhotos` for the
+    others.
+    """
+    rows = torch.arange(len(scores), device=scores.device)
+    candidates = absent.index_put((rows, own), absent.new_ones(()))
+    total = scores.masked_fill(~candidates[:, :, None], -torch.inf).flatten(1).logsumexp(dim=1)
+    right = scores[rows, own]
+    return (total - (targets * right.masked_fill(right == -torch.inf, 0)).sum(dim=1)).mean()
+
+
+def presence_loss(scores: Tensor, own: Tensor, absent: Tensor, calibration: Tensor) -> Tensor:
+    """Logistic loss of the photo of a phrase against other photos; each side has weight one half.
+
+    `scores` (n, photos) are the highest of each phrase in each photo, −∞ for photos without regions; `calibration` is
+    the logarithm of the scale, and the bias, that turn a score into a logit.
+    """
+    has_regions = scores > -torch.inf
+    is_own = functional.one_hot(own, scores.shape[1]).bool()
+    positive = calibration[0].exp() * scores[is_own & has_regions] + calibration[1]
+    negative = calibration[0].exp() * scores[absent & ~is_own & has_regions] + calibration[1]
+    # Either may be empty, for example in a batch of one photo.
+    own_loss = functional.softplus(-positive).sum() / max(1, len(positive))
+    other_loss = (functional.softplus(negative) - FALSE_ABSENCE * negative).sum() / max(1, len(negative))
+    return (own_loss + other_loss) / 2
+
+
+def iou(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union of boxes (…, 4) that broadcast.
+
+    Examples
+    --------
+    >>> iou(torch.tensor([0.0, 0, 1, 1]), torch.tensor([0.0, 0, 1, 0.5]))
+    tensor(0.5000)
+    """
+    return _iou_and_union(a, b)[0]
+
+
+def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
+    """Generalized intersection over union (Rezatofighi et al., CVPR 2019), which has a gradient for disjoint boxes.
+
+    Examples
+    --------
+    >>> generalized_iou(torch.tensor([0.0, 0, 0.25, 1]), torch.tensor([0.75, 0, 1, 1]))
+    tensor(-0.5000)
+    """
+    overlap, union = _iou_and_union(a, b)
+    enclosing = (
+        (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(dim=-1).clamp(min=1e-9)
+    )
+    return overlap - (enclosing - union) / enclosing
+
+
+def _iou_and_union(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    sides = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0)
+    intersection = sides.prod(dim=-1)
+    union = (_area(a) + _area(b) - intersection).clamp(min=1e-9)
+    return intersection / union, union
+
+
+def _area(boxes: Tensor) -> Tensor:
+    return (boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(dim=-1)
+
+
+@torch.no_grad()
+def localization_scores(
+    network: GrounderNetwork, examples: GroundingExamples, batch_size: int = 256
+) -> dict[str, float]:
+    """Accuracy of a network in evaluation mode, in percent, by the protocol `union`.
+
+    `r1`, `r5`, `r10` are of proposals; `refined_r1` and so on of refined boxes; `people_r1` and so on by type, refined
+    if possible; `upper_bound` of any choice; `presence`: how often a phrase scores higher in its own photo than in
+    another photo of the batch without the phrase's last word.
+    """
+    if not len(examples):
+        raise DatasetError("no phrase has a box: there is nothing to evaluate")
+    found: dict[str, list[Tensor]] = {}
+    for begin in range(0, len(examples.text), batch_size):
+        rows = torch.arange(begin, min(begin + batch_size, len(examples.text)))
+        computed = _compute(network, examples, rows)
+        right = _right_per_phrase(network, computed)
+        if network.presence_calibration is not None:
+            across = _scores_across_photos(computed, examples, rows)
+            right["presence"] = _presence_accuracy(across.scores.amax(dim=2), across.own, across.absent)
+        for name, column in right.items():
+            found.setdefault(name, []).append(column.cpu())
+    columns = {name: torch.cat(parts).double() for name, parts in found.items()}
+    scores = {name: 100 * float(column.nanmean()) for name, column in columns.items() if not column.isnan().all()}
+    types = examples.types[examples.text.mask].cpu()
+    best = columns["refined_r1" if "refined_r1" in columns else "r1"]
+    for number, kind in enumerate(ENTITY_TYPES):
+        if types[:, number].any():
+            scores[f"{kind}_r1"] = 100 * float(best[types[:, number]].mean())
+    return scores
+
+
+def _right_per_phrase(network: GrounderNetwork, computed: _Computed) -> dict[str, Tensor]:
+    """For each phrase, whether one of its best regions is right, and one of these refined."""
+    overlaps, mask = computed.overlaps, computed.phrase_mask
+    right = {"upper_bound": (overlaps >= RIGHT_IOU).any(dim=2)[mask]}
+    most = min(max(_RANKS.values()), overlaps.shape[2])
+    best = computed.output.scores.topk(most, dim=2).indices
+    plain = overlaps.gather(2, best) >= RIGHT_IOU
+    right |= {name: plain[:, :, :rank].any(dim=2)[mask] for name, rank in _RANKS.items()}
+    if network.box_refiner is not None:
+        boxes = network.refine(computed.output, computed.boxes, best)
+        refined = iou(boxes, computed.gold[:, :, None]) >= RIGHT_IOU
+        refined &= computed.region_mask[:, None].expand(-1, best.shape[1], -1).gather(2, best)
+        right |= {f"refined_{name}": refined[:, :, :rank].any(dim=2)[mask] for name, rank in _RANKS.items()}
+    return right
+
+
+def _presence_accuracy(scores: Tensor, own: Tensor, absent: Tensor) -> Tensor:
+    """Share of the photos without the phrase in which its score is lower than in its own photo."""
+    others = absent.scatter(1, own[:, None], False)
+    lower = (scores < scores.gather(1, own[:, None])) & others
+    return lower.sum(dim=1) / others.sum(dim=1)  # nan if there are no such photos

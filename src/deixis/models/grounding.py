@@ -1,0 +1,473 @@
+"""Phrase grounding: a box for each noun phrase of a sentence, by any model that scores regions against phrases."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from PIL import Image
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.evaluation.items import Item, Protocol, Regions
+from deixis.evaluation.phrase_precision import (
+    PhotoRegions,
+    PhrasePrecision,
+    distinct_phrases,
+    phrase_precision,
+    typical_wording,
+)
+from deixis.evaluation.phrase_presence import PresenceResult, best_region_scores, mentioned_in_photos, score_presence
+from deixis.evaluation.predictions import Prediction
+from deixis.evaluation.score_matrix import ScoreBlocks
+from deixis.language.features import transform_in_chunks
+from deixis.language.features.base import Text
+from deixis.language.sentence import Phrase, Sentence
+from deixis.models.arguments import check_list, check_text, type_name
+from deixis.models.photo_features import PhotoFeatures, RegionInputs, append_locations, append_whole_location
+from deixis.models.pipeline import PhotoLike, Pipeline, load, open_image
+from deixis.pictures.grounded import PhraseBoxes, draw_grounding
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.tokens import words
+from deixis.vision.feature_map import FeatureMap
+from deixis.vision.proposals import open_proposer
+from deixis.vision.proposals.base import Proposals, Proposer
+
+if TYPE_CHECKING:
+    from deixis.models.describer.description import Describer, DescriptionSettings, RegionDescription
+
+DEFAULT = "grounder"
+"""The model that grounds phrases unless another one is named."""
+
+ABSENT = 0.1
+"""A phrase with a lower presence is called absent. On dev that is so for 3.5 % of the phrases that are there, and for
+52 % of those of other photos whose object no caption of the photo names."""
+
+_PAIRS_AT_ONCE = 1 << 22
+"""Pairs of phrase and region that are scored between two reports of progress."""
+
+_PHOTOS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class GroundedPhrase:
+    """A noun phrase and where the photo shows it.
+
+    Attributes
+    ----------
+    text, span
+        The phrase, and its offsets in the sentence in Unicode code points, end exclusive.
+    types
+        Entity types, of `deixis.data.records.ENTITY_TYPES`.
+    box
+        ``x1, y1, x2, y2`` in pixels of the photo.
+    region_probability
+        Probability of this region among all proposed regions, if the photo shows the phrase; ``score`` in JSON.
+    presence
+        Probability that the photo shows the phrase at all, if half of all photos did; None if the model was not
+        trained for it.
+    """
+
+    text: str
+    span: tuple[int, int]
+    types: tuple[str, ...]
+    box: tuple[float, float, float, float]
+    region_probability: float
+    presence: float | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether the photo seems not to show the phrase; the box is then the most likely location."""
+        return self.presence is not None and self.presence < ABSENT
+
+
+@dataclass(frozen=True)
+class Grounding:
+    """The noun phrases of a sentence in a photo.
+
+    Attributes
+    ----------
+    sentence
+        The sentence.
+    size
+        Width and height of the photo in pixels, upright.
+    phrases
+        In the order of the sentence.
+    unknown
+        Words of the phrases that the model does not know; their location can only be guessed.
+    """
+
+    sentence: str
+    size: tuple[int, int]
+    phrases: tuple[GroundedPhrase, ...]
+    unknown: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``deixis ground --json`` prints, without the name of the photo."""
+        return {
+            "size": list(self.size),
+            "unknown_words": list(self.unknown),
+            "phrases": [
+                {
+                    "text": phrase.text,
+                    "span": list(phrase.span),
+                    "type": phrase.types[0] if phrase.types else "other",
+                    "boxes": [
+                        {
+                            "box": [round(side, 1) for side in phrase.box],
+                            "score": round(phrase.region_probability, 4),
+                        }
+                    ],
+                    **(
+                        {}
+                        if phrase.presence is None
+                        else {"presence": round(phrase.presence, 4), "absent": phrase.absent}
+                    ),
+                }
+                for phrase in self.phrases
+            ],
+        }
+
+    def draw(self, photo: Image.Image) -> Image.Image:
+        """Draw the boxes on the photo, with the sentence below in their colours; absent phrases are not drawn."""
+        shown = [phrase for phrase in self.phrases if not phrase.absent]
+        phrases = [
+            PhraseBoxes(
+                *phrase.span,
+                (phrase.box,),
+                phrase.region_probability if phrase.presence is None else phrase.presence,
+            )
+            for phrase in shown
+        ]
+        return draw_grounding(photo, [(self.sentence, phrases)])
+
+
+@dataclass(frozen=True)
+class PhotoProposals:
+    """The feature map and the region proposals of a photo, for several sentences about it."""
+
+    features: FeatureMap
+    proposals: Proposals
+
+
+@dataclass(frozen=True)
+class PhraseScores:
+    """Scores of the regions of a photo for phrases.
+
+    Attributes
+    ----------
+    scores : array, (phrases, regions)
+        Logits: their softmax over the regions is the probability of each region.
+    boxes : array, (phrases, regions, 4)
+        Boxes in pixels; a model may refine proposals for each phrase.
+    presence : array, (phrases,), optional
+        Probability that the photo shows each phrase at all.
+    """
+
+    scores: Floats
+    boxes: Floats
+    presence: Floats | None = None
+
+
+class RegionPipeline(Pipeline):
+    """Base of models that score regions of photos against phrases."""
+
+    uncalibrated_description: ClassVar[DescriptionSettings | None] = None
+    """Settings of `describe` for a model without its own; None for those of the shipped describer."""
+
+    @property
+    def dimension(self) -> int:
+        """Size of the vectors of photos, regions and sentences."""
+        return int(self.model.dimension)
+
+    @abstractmethod
+    def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
+        """Score the regions of a photo for phrases of one sentence."""
+
+    def encode_regions(self, regions: RegionInputs) -> Floats:
+        """Encode regions of a photo, one row each, for `compare`."""
+        weight = self.provenance.location_weight
+        return np.asarray(self.model.prepare_visual(append_locations(regions.vectors, regions.boxes, (1, 1), weight)))
+
+    def encode_photos(self, vectors: Floats) -> Floats:
+        """Encode whole photos, given their vectors by the image encoder."""
+        return np.asarray(self.model.prepare_visual(append_whole_location(vectors, self.provenance.location_weight)))
+
+    def encode_phrases(self, phrases: Sequence[Text]) -> Floats:
+        """Encode phrases without their sentence, one row each, for `compare`."""
+        phrases = check_list(phrases, "sentences")
+        for position, each in enumerate(phrases):
+            if isinstance(each, bytes) or not (isinstance(each, str | Sequence) or hasattr(each, "words")):
+                raise DeixisError(f"sentences[{position}]: give a text, not {type_name(each)}")
+        if self.text is None:
+            return np.asarray(self.model.prepare_text(phrases))
+        chunks = transform_in_chunks(self.text, phrases)  # the features of all at once would take gigabytes
+        return np.concatenate([self._no_vectors(), *(self.model.prepare_text(features) for features in chunks)])
+
+    def compare(self, visual: Floats, text: Floats) -> Floats:
+        """Score encoded regions or photos (rows) against encoded phrases or sentences (columns)."""
+        return np.asarray(self.model.scores(visual, text))
+
+    def presence(self, scores: Floats) -> Floats:
+        """Probability that photos show phrases, if half of all photos did, from the scores of their best regions."""
+        return np.asarray(1 / (1 + np.exp(-scores)), dtype=np.float32)
+
+    @property
+    def has_common_space(self) -> bool:
+        """Whether vectors of phrases can be compared with each other."""
+        return bool(self.model.has_common_space)
+
+    # Grounding.
+
+    @cached_property
+    def proposer(self) -> Proposer:
+        """The region proposer that the model was trained with."""
+        about = self.provenance
+        proposer = open_proposer(about.proposals, self.encoder.name)
+        if about.proposals_fingerprint not in ("", proposer.fingerprint):
+            raise DeixisError(
+                f"the model was trained on another version of the proposals {about.proposals} "
+                f"({about.proposals_fingerprint}, installed is {proposer.fingerprint}); train it again"
+            )
+        return proposer
+
+    def propose(self, photo: PhotoLike) -> PhotoProposals:
+        """Encode a photo and propose regions, which takes most of the time; `ground_regions` uses the result."""
+        image = open_image(photo)
+        features = self.image_encoder.encode([image])[0]
+        return PhotoProposals(features, self.proposer.propose(image, features, self.provenance.max_proposals))
+
+    def ground_regions(self, regions: PhotoProposals, sentence: str) -> Grounding:
+        """Ground a sentence in a photo whose regions were proposed before."""
+        parsed = Sentence(check_text(sentence, "sentence"))
+        phrases, size = parsed.phrases, regions.features.size
+        if not phrases:
+            return Grounding(parsed.text, size, ())
+        found = self.score_phrases(regions, parsed, phrases)
+        best = found.scores.argmax(axis=1)
+        grounded = tuple(
+            GroundedPhrase(
+                phrase.text,
+                phrase.span,
+                phrase.types,
+                tuple(map(float, found.boxes[row, best[row]])),  # type: ignore[arg-type] # four of them
+                float(_softmax(found.scores[row])[best[row]]),
+                None if found.presence is None else float(found.presence[row]),
+            )
+            for row, phrase in enumerate(phrases)
+        )
+        return Grounding(parsed.text, size, grounded, self._unknown_words(phrases))
+
+    def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str]) -> list[Grounding]:
+        _ = self.proposer  # a different version is refused before any photo is opened
+        return [self.ground_regions(self.propose(photo), text) for photo, text in zip(photos, sentences, strict=True)]
+
+    def _unknown_words(self, phrases: Sequence[Phrase]) -> tuple[str, ...]:
+        known = self.vocabulary
+        distinct = dict.fromkeys(word for phrase in phrases for word in words(phrase.text))
+        return tuple(word for word in distinct if known is not None and word not in known)
+
+    # Description of regions.
+
+    @cached_property
+    def describer(self) -> Describer:
+        """Describes regions with the phrases of this model, or else with those of the shipped describer."""
+        from deixis.models.describer.description import Describer
+
+        return Describer.of(self)
+
+    def _describe(
+        self, photo: PhotoLike, region: Sequence[float] | None, *, top: int, regions: int
+    ) -> list[RegionDescription]:
+        return self.describer.describe(photo, region, top=top, regions=regions)
+
+    # Evaluation.
+
+    def region_scores(
+        self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress
+    ) -> ScoreBlocks:
+        self.require("regions")
+        boxes, ids = np.array(gold.boxes, dtype=np.float64), features.photos.ids
+        starts = np.searchsorted(gold.photo_of_region, np.arange(len(ids) + 1))
+        visual = np.concatenate(
+            [
+                self.model.prepare_visual(features.region_vectors(ids[photo], boxes[starts[photo] : starts[photo + 1]]))
+                for photo in np.unique(gold.photo_of_region)
+            ]
+        )
+        return self._score_blocks(visual, self.encode_phrases(gold.phrases))
+
+    def _score_blocks(self, visual: Floats, text: Floats) -> ScoreBlocks:
+        return ScoreBlocks((len(visual), len(text)), lambda begin, end: self.compare(visual[begin:end], text))
+
+    def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
+        """Encode the proposals of a photo of a data set."""
+        return np.asarray(self.model.prepare_visual(features.proposal_vectors(photo_id)))
+
+    def search_phrases(
+        self,
+        features: PhotoFeatures,
+        items: Sequence[Item],
+        *,
+        protocol: Protocol = "union",
+        on_progress: OnProgress = no_progress,
+    ) -> PhraseSearch:
+        """Look for every distinct phrase in all photos, in one pass over the scores.
+
+        Phrases are read without their sentences, and proposals are not refined. The vectors of all photos are held in
+        memory, 100 MB for 100,000 of size 256.
+
+        Examples
+        --------
+        >>> found = pipeline.search_phrases(features, localization_items(features.photos))  # doctest: +SKIP
+        >>> found.precision.ap, found.presence.pooled_roc  # doctest: +SKIP
+        (3.1, 84.8)
+        """
+        ids = features.photos.ids
+        regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
+        visual = np.concatenate(list(self._all_proposals(features, on_progress)))
+        text = self.encode_phrases(typical_wording(items))
+        best = np.empty((len(text), len(ids)))
+
+        def rows(begin: int, end: int) -> Floats:
+            scores = np.ascontiguousarray(self.compare(visual, text[begin:end]).T)
+            # Kept while the scores are here: computing them again would take as long as everything else.
+            best[begin:end] = best_region_scores(scores, regions)
+            on_progress("looking for phrases in all photos", end, len(text))
+            return scores
+
+        scores = ScoreBlocks((len(text), len(visual)), rows, max(1, _PAIRS_AT_ONCE // max(1, len(visual))))
+        precision = phrase_precision(scores, items, regions, protocol=protocol)
+        mentioned = mentioned_in_photos(distinct_phrases(items), features.photos)
+        return PhraseSearch(precision, score_presence(best, mentioned))
+
+    def _all_proposals(self, features: PhotoFeatures, on_progress: OnProgress) -> Iterator[Floats]:
+        ids = features.photos.ids
+        for done, photo_id in enumerate(ids, start=1):
+            yield self.proposal_vectors(features, photo_id)
+            on_progress("reading regions", done, len(ids))
+
+    def _no_vectors(self) -> Floats:
+        return np.empty((0, self.dimension), np.float32)
+
+
+class EmbeddingPipeline(RegionPipeline):
+    """Base of models that embed photos and regions, sentences and phrases separately, and compare the results."""
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        able = {"encode_images", "encode_sentences", "similarity", "describe"}
+        return frozenset(able if self.provenance.train_on == "sentences" else able | {"ground"})
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        able = {"retrieval", "regions", "grounding"}
+        return frozenset(able | {"sentences"} if self.has_common_space else able)
+
+    def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
+        photos = check_list(photos, "photos")
+        vectors = [self._no_vectors()]
+        for begin in range(0, len(photos), _PHOTOS_AT_ONCE):
+            images = [open_image(photo) for photo in photos[begin : begin + _PHOTOS_AT_ONCE]]
+            vectors.append(self.encode_photos(self._image_features(images)))
+        return np.concatenate(vectors)
+
+    def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
+        return self.encode_phrases(sentences)
+
+    def similarity(self, images: Floats, sentences: Floats) -> Floats:
+        return self.compare(images, sentences)
+
+    def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
+        boxes = regions.proposals.boxes
+        visual = self.encode_regions(make_region_inputs(regions))
+        scores = self.compare(visual, self.encode_phrases([phrase.text for phrase in phrases])).T
+        return PhraseScores(scores, np.broadcast_to(boxes, (*scores.shape, 4)))
+
+    def retrieval_scores(
+        self, features: PhotoFeatures, texts: Sequence[str], on_progress: OnProgress = no_progress
+    ) -> ScoreBlocks:
+        return self._score_blocks(self.model.prepare_visual(features.vectors()), self.encode_phrases(texts))
+
+    def sentence_scores(self, texts: Sequence[str]) -> ScoreBlocks:
+        self.require("sentences")
+        vectors = self.encode_phrases(texts)
+        return self._score_blocks(vectors, vectors)
+
+    def predict_boxes(
+        self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
+    ) -> list[Prediction]:
+        phrases = sorted({item.phrase for item in items})
+        row_of = {phrase: row for row, phrase in enumerate(phrases)}
+        text = self.encode_phrases(phrases)
+        found: list[Prediction] = []
+        for photo_id, photo_items in groupby(items, key=lambda item: item.photo):
+            in_photo = list(photo_items)
+            boxes = features.proposals(photo_id)
+            visual = self.proposal_vectors(features, photo_id)
+            scores = self.compare(visual, text[[row_of[item.phrase] for item in in_photo]]).astype(np.float64)
+            found += [
+                Prediction(item.photo, item.caption, item.span, boxes, scores[:, column])
+                for column, item in enumerate(in_photo)
+            ]
+            on_progress("grounding phrases", len(found), len(items))
+        return found
+
+    def _image_features(self, photos: Sequence[Image.Image]) -> Floats:
+        encoder = self.image_encoder
+        if self.encoder.crops:
+            return encoder.encode_crops(photos)
+        return np.stack([features.whole for features in encoder.encode(photos)])
+
+
+def make_region_inputs(regions: PhotoProposals, *, cells: bool = False) -> RegionInputs:
+    """The proposals of a photo as models take them, with its feature map on request."""
+    features, proposals = regions.features, regions.proposals
+    return RegionInputs(
+        features.regions(proposals.boxes),
+        proposals.boxes / np.tile(features.size, 2),
+        proposals.scores,
+        features.whole,
+        features.cells if cells else None,
+    )
+
+
+@dataclass(frozen=True)
+class PhraseSearch:
+    """How well phrases are found among the regions of all photos, whether these mention them or not.
+
+    Attributes
+    ----------
+    precision
+        Each phrase ranks the regions of all photos.
+    presence
+        Each phrase ranks the photos, by their best regions.
+    """
+
+    precision: PhrasePrecision
+    presence: PresenceResult
+
+
+def load_grounding_model(model: str | PathLike[str] = DEFAULT) -> RegionPipeline:
+    """Open a model and refuse it unless it can ground phrases."""
+    pipeline = load(model)
+    pipeline.require("ground")
+    return cast(RegionPipeline, pipeline)
+
+
+def load_embedding_model(model: str | PathLike[str]) -> EmbeddingPipeline:
+    """Open a model and refuse it unless it embeds photos and sentences."""
+    pipeline = load(model)
+    pipeline.require("similarity")
+    return cast(EmbeddingPipeline, pipeline)
+
+
+def _softmax(scores: Floats) -> Floats:
+    weights = np.exp(scores - scores.max())
+    return np.asarray(weights / weights.sum())

@@ -1,0 +1,385 @@
+"""Phrase-level correspondences: the region that each noun phrase names (section 3.3).
+
+Each noun phrase is matched with the most similar candidate region of its photo: the whole image or a proposal. The
+similarity is the confidence of the match. The result is written as JSON Lines, one photo per line, so that people can
+inspect it. Alternatively, the correspondences come from the gold boxes of the data set. The accuracy of correspondences
+is measured against these boxes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from deixis import geometry
+from deixis.arrays import Floats
+from deixis.data.dataset import Photos
+from deixis.data.pairs import Integers, RaggedArray
+from deixis.data.records import Photo
+from deixis.errors import DeixisError
+from deixis.evaluation.baselines import best_fixed_boxes
+from deixis.evaluation.items import Item, localization_items, types_in_order
+from deixis.language.sentence import Sentence
+from deixis.models.hm_lstm.data import ParsedPhotos, gold_boxes
+from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.training.regions import CORRECT_IOU
+from deixis.storage.artifacts import damaged
+from deixis.storage.atomic import explain_os_errors, make_parents
+from deixis.storage.networks import weights_of
+from deixis.storage.progress import OnProgress, no_progress
+
+FORMAT = "deixis-correspondences"
+VERSION = 1
+PHOTOS_PER_BATCH = 200
+
+
+@dataclass(frozen=True)
+class Correspondences:
+    """Phrases with their regions, sentence by sentence.
+
+    Attributes
+    ----------
+    rows
+        For each sentence of the forest, its rows in the other columns.
+    node
+        Index of the phrase's node within its tree.
+    region
+        Row of `PhotoRegions`.
+    confidence : array of float32
+        Similarity of phrase and region, at most 1; 1 for gold boxes.
+    """
+
+    rows: RaggedArray
+    node: Integers
+    region: Integers
+    confidence: Floats
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @classmethod
+    def from_columns(
+        cls, sentence: ArrayLike, node: ArrayLike, region: ArrayLike, confidence: ArrayLike, sentences: int
+    ) -> Correspondences:
+        """Sort columns by sentence; `sentences` is the number of sentences."""
+        owner = np.asarray(sentence, dtype=np.int64)
+        order = np.argsort(owner, kind="stable")
+        return cls(
+            RaggedArray.from_owners(owner[order], np.arange(len(order)), sentences),
+            np.asarray(node, dtype=np.int64)[order],
+            np.asarray(region, dtype=np.int64)[order],
+            np.asarray(confidence, dtype=np.float32)[order],
+        )
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, int, int, float]], sentences: int) -> Correspondences:
+        """Build from (sentence, node, region, confidence) in any order."""
+        sentence, node, region, confidence = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+        return cls.from_columns(sentence, node, region, confidence, sentences)
+
+
+def gold_correspondences(photos: Iterable[Photo], data: ParsedPhotos) -> Correspondences:
+    """Match mentions that are a node of their sentence's tree with the gold boxes of their chains.
+
+    `photos` are those of `data`, in the same order.
+    """
+    rows: list[tuple[int, int, int, float]] = []
+    sentence, regions = 0, data.regions
+    for index, photo in enumerate(photos):
+        first_gold = int(regions.starts[index] + regions.candidates[index])
+        region_of = {chain: first_gold + number for number, chain in enumerate(gold_boxes(photo))}
+        for caption in photo.sentences:
+            for mention in caption.mentions:
+                if mention.chain in region_of:
+                    phrase = Sentence.from_caption(caption).phrase_of(mention)
+                    node = data.forest.find_node(sentence, phrase.start, phrase.end)
+                    if node:  # neither None nor the root
+                        rows.append((sentence, node, region_of[mention.chain], 1.0))
+            sentence += 1
+    return Correspondences.from_rows(rows, len(data.forest))
+
+
+def nearest_regions(
+    model: HMLSTM, data: ParsedPhotos, photos: Sequence[int]
+) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
+    """Match the noun phrases of photos: for each photo, columns of sentence, node, region and confidence."""
+    regions = data.regions
+    region_rows = RaggedArray(regions.starts, np.arange(len(regions.boxes)))
+    candidates = [region_rows[photo][: regions.candidates[photo]] for photo in photos]
+    visual = model.prepare_visual(regions.vectors[np.concatenate(candidates)].astype(np.float32))
+    photo_of_sentence, sentences = _sentences_by_photo(data).gather(np.asarray(photos))
+    sentence_of_phrase, nodes = data.forest.noun_phrases.gather(sentences)
+    text = model.embed_nodes(data.forest, sentences[sentence_of_phrase].tolist(), nodes.tolist())
+    ends = np.cumsum([len(rows) for rows in candidates])
+    for index, rows in enumerate(candidates):
+        in_photo = photo_of_sentence[sentence_of_phrase] == index
+        # s_ij = v_i · h_j
+        scores = model.scores_in_photo(
+            visual[ends[index] - len(rows) : ends[index]], text[in_photo]
+        )  # s_ij = v_i · h_j
+        best = scores.argmax(axis=0)
+        yield (
+            sentences[sentence_of_phrase[in_photo]],
+            nodes[in_photo],
+            rows[best],
+            scores[best, np.arange(len(best))],
+        )
+
+
+def _sentences_by_photo(data: ParsedPhotos) -> RaggedArray:
+    return RaggedArray.from_owners(data.photo, np.arange(len(data.forest)), len(data.regions.photos))
+
+
+def find_correspondences(
+    model: HMLSTM, data: ParsedPhotos, path: str | os.PathLike[str], on_progress: OnProgress = no_progress
+) -> Correspondences:
+    """Match every noun phrase with a region, and write the result to a file.
+
+    An existing file is read. A file that an interrupted process left is continued.
+    """
+    path = Path(path)
+    if not path.exists():
+        _write(model, data, path, on_progress)
+    return _read(path, _header(model, data), data)
+
+
+def _write(model: HMLSTM, data: ParsedPhotos, path: Path, on_progress: OnProgress) -> None:
+    partial, photo_count = path.with_name(path.name + ".part"), len(data.regions.photos)
+    with explain_os_errors(path), make_parents(path):
+        done = _continue_file(partial, _header(model, data))
+        model.fit_phrase_mean(data.forest)
+        with partial.open("a", encoding="utf-8") as file:
+            for first in range(done, photo_count, PHOTOS_PER_BATCH):
+                photos = range(first, min(first + PHOTOS_PER_BATCH, photo_count))
+                for photo, columns in zip(photos, nearest_regions(model, data, photos), strict=True):
+                    file.write(_json_line(_photo_document(photo, columns, data)))
+                file.flush()
+                on_progress("finding correspondences", photos.stop, photo_count)
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+
+def _photo_document(photo: int, columns: tuple[Any, ...], data: ParsedPhotos) -> dict[str, Any]:
+    regions = data.regions
+    first_sentence, first_region = int(np.searchsorted(data.photo, photo)), int(regions.starts[photo])
+    phrases = [
+        {
+            "sentence": sentence - first_sentence,
+            "node": node,
+            "text": data.forest.text(sentence, node),
+            "region": region - first_region,
+            "box": [round(side, 1) for side in regions.boxes[region].tolist()],
+            "confidence": round(confidence, 4),
+        }
+        for sentence, node, region, confidence in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return {"photo": regions.photos[photo], "phrases": phrases}
+
+
+def _continue_file(partial: Path, header: dict[str, Any]) -> int:
+    """Remove an incomplete last line and return the number of photos; a file of another model is started again."""
+    lines = partial.read_bytes().splitlines(keepends=True) if partial.exists() else []
+    complete = [line for line in lines if line.endswith(b"\n")]
+    if not complete or complete[0] != _json_line(header).encode():
+        complete = [_json_line(header).encode()]
+    partial.write_bytes(b"".join(complete))
+    return len(complete) - 1
+
+
+def _header(model: HMLSTM, data: ParsedPhotos) -> dict[str, Any]:
+    digest = hashlib.sha256("\n".join([model.settings.centering, *data.regions.photos]).encode())
+    for name, array in sorted(weights_of(model.network).items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return {"format": FORMAT, "version": VERSION, "hash": digest.hexdigest()}
+
+
+def _json_line(document: dict[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False) + "\n"
+
+
+def _read(path: Path, header: dict[str, Any], data: ParsedPhotos) -> Correspondences:
+    regions, sentences = data.regions, _sentences_by_photo(data)
+    rows: list[tuple[int, int, int, float]] = []
+    with damaged(path):
+        first, *lines = path.read_text(encoding="utf-8").splitlines()
+        if json.loads(first) != header:
+            raise DeixisError(f"{path}: written by another model or for other photos; delete it to compute it again")
+        for photo, line in enumerate(lines):
+            document = json.loads(line)
+            if document["photo"] != regions.photos[photo]:
+                raise DeixisError(
+                    f"{path}: line {photo + 2} is about photo {document['photo']!r}, not {regions.photos[photo]!r}; "
+                    "delete the file to compute it again"
+                )
+            for phrase in document["phrases"]:
+                sentence, region = sentences[photo][phrase["sentence"]], regions.starts[photo] + phrase["region"]
+                rows.append((sentence, phrase["node"], region, phrase["confidence"]))
+    return Correspondences.from_rows(rows, len(data.forest))
+
+
+_FIXED_BOX_SAMPLE = 3000
+"""Approximate number of mentions that the best fixed boxes are chosen on; all of Flickr8k would dominate the time."""
+
+
+@dataclass(frozen=True)
+class CorrespondenceScores:
+    """Accuracy of correspondences on the gold mentions that are noun phrases of their tree, in percent.
+
+    Attributes
+    ----------
+    phrases
+        Number of these mentions. The gold box of a mention is the union of its chain's boxes.
+    right
+        Mentions whose region has an IoU of at least 0.5 with the gold box.
+    random, whole, fixed
+        Accuracy of a random candidate, of the whole photo, and of the best fixed box of the phrase's type. The fixed
+        boxes are chosen on a sample of the same mentions.
+    bound
+        Mentions with a correct region among the candidates.
+    by_type
+        `right` by entity type.
+    mean_confidence
+        Mean confidence of all correspondences.
+    """
+
+    phrases: int
+    right: float
+    random: float
+    whole: float
+    fixed: float
+    bound: float
+    by_type: Mapping[str, float]
+    mean_confidence: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def summarize(self) -> str:
+        """One line for the model card."""
+        return (
+            f"{self.right:.1f} % of {self.phrases:,} phrases with a gold box (a random candidate {self.random:.1f} %, "
+            f"the whole photo {self.whole:.1f} %, the best fixed box of the type {self.fixed:.1f} %, any of the "
+            f"candidates {self.bound:.1f} %)"
+        )
+
+
+@dataclass(frozen=True)
+class GoldPhrases:
+    """The mentions with a gold box that are a node of their tree, collected once to score every round.
+
+    Attributes
+    ----------
+    items
+        The mentions.
+    sentence, node
+        Sentence and node of each mention.
+    boxes
+        Gold boxes.
+    right_share
+        Share of the photo's candidates that are correct, per mention.
+    whole, fixed
+        Whether the whole photo, and the best fixed box of the type, are correct, per mention.
+    data
+        Trees and regions.
+    """
+
+    items: Sequence[Item]
+    sentence: Integers
+    node: Integers
+    boxes: NDArray[np.float64]
+    right_share: NDArray[np.float64]
+    whole: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]
+    data: ParsedPhotos
+
+    @classmethod
+    def collect(cls, photos: Photos, data: ParsedPhotos) -> GoldPhrases:
+        """Collect the mentions of the photos of `data`, which must be in the same order."""
+        items, sentences, nodes = [], [], []
+        for item, sentence, node in _mention_nodes(photos, data):
+            if node is not None:
+                items.append(item)
+                sentences.append(sentence)
+                nodes.append(node)
+        gold = np.array([geometry.union(np.array(item.boxes)) for item in items]).reshape(-1, 4)
+        regions, photo = data.regions, data.photo[np.array(sentences, dtype=np.int64)]
+        right = [
+            geometry.iou(regions.boxes[begin : begin + count], box[None])[:, 0] >= CORRECT_IOU
+            for begin, count, box in zip(regions.starts[photo], regions.candidates[photo], gold, strict=True)
+        ]
+        return cls(
+            items,
+            np.array(sentences, dtype=np.int64),
+            np.array(nodes, dtype=np.int64),
+            gold,
+            np.array([each.mean() for each in right]),
+            np.array([each[0] for each in right], dtype=bool),
+            _pairwise_iou(_fixed_boxes(items), gold) >= CORRECT_IOU,
+            data,
+        )
+
+    def score(self, found: Correspondences) -> CorrespondenceScores | None:
+        """Score correspondences; None if they contain none of these mentions."""
+        owners = found.rows.owners.tolist()
+        row_of = {pair: row for row, pair in enumerate(zip(owners, found.node.tolist(), strict=True))}
+        pairs = zip(self.sentence.tolist(), self.node.tolist(), strict=True)
+        row = np.array([row_of.get(pair, -1) for pair in pairs], dtype=np.int64)
+        present = np.flatnonzero(row >= 0)
+        if not len(present):
+            return None
+        boxes = self.data.regions.boxes[found.region[row[present]]]
+        right = _pairwise_iou(boxes, self.boxes[present]) >= CORRECT_IOU
+        items = [self.items[index] for index in present.tolist()]
+        has_type = {kind: [kind in item.types for item in items] for kind in types_in_order(items)}
+        return CorrespondenceScores(
+            len(present),
+            _percent(right),
+            _percent(self.right_share[present]),
+            _percent(self.whole[present]),
+            _percent(self.fixed[present]),
+            _percent(self.right_share[present] > 0),
+            {kind: _percent(right[mask]) for kind, mask in has_type.items()},
+            float(found.confidence.mean()),
+        )
+
+
+def _mention_nodes(photos: Photos, data: ParsedPhotos) -> Iterator[tuple[Item, int, int | None]]:
+    """Every mention with a gold box, the index of its sentence, and its node if it is one."""
+    sentence = 0
+    for photo in photos:
+        by_caption: dict[int, list[Item]] = {}
+        for item in localization_items([photo]):
+            by_caption.setdefault(item.caption, []).append(item)
+        for index, caption in enumerate(photo.captions):
+            if not caption.related or caption.region_phrase:
+                continue
+            parsed = Sentence.from_caption(caption)
+            for item in by_caption.get(index, []):
+                phrase = parsed.phrase(*item.span)
+                yield item, sentence, data.forest.find_node(sentence, phrase.start, phrase.end)
+            sentence += 1
+
+
+def _fixed_boxes(items: Sequence[Item]) -> NDArray[np.float64]:
+    """The best fixed box of each mention's type, in pixels of its photo."""
+    if not items:
+        return np.zeros((0, 4))
+    sample = items[:: 1 + len(items) // _FIXED_BOX_SAMPLE]
+    return np.array([each.boxes[0] for each in best_fixed_boxes(sample).predict(items)])
+
+
+def _pairwise_iou(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    return geometry.iou_of_sides(boxes.T, others.T)
+
+
+def _percent(right: Any) -> float:
+    return round(100 * float(np.mean(right)), 2)

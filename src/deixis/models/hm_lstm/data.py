@@ -1,0 +1,147 @@
+"""Training data: the parsed sentences of photos, and the regions of the photos with their features (section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from deixis import geometry
+from deixis.data.dataset import Dataset
+from deixis.data.pairs import Integers
+from deixis.data.records import Photo
+from deixis.errors import DeixisError
+from deixis.language.sentence import Sentence
+from deixis.models.hm_lstm.trees import Forest, parse_forest
+from deixis.models.photo_features import PhotoFeatures
+from deixis.storage.progress import OnProgress, no_progress, track
+
+TREES_DIR = "trees"
+"""Directory of a data set in which its parsed sentences are cached."""
+
+BoxesAndFeatures = tuple[ArrayLike, ArrayLike]
+"""Boxes of a photo in pixels, (n, 4), and their features, (n, size)."""
+
+
+@dataclass(frozen=True)
+class PhotoRegions:
+    """Regions of photos with their features: for each photo the whole image, then proposals, then gold boxes.
+
+    Attributes
+    ----------
+    photos
+        Photo ids.
+    starts
+        First region of each photo, and the number of regions.
+    candidates
+        Number of regions of each photo that a phrase can be matched with: all but the gold boxes.
+    boxes : array of float64, (regions, 4)
+    vectors : array of floats, (regions, size)
+
+    Examples
+    --------
+    >>> regions = PhotoRegions.collect(["7"], lambda photo: ([[0, 0, 9, 9], [1, 1, 5, 5]], np.eye(2, 4)))
+    >>> regions.starts.tolist(), regions.candidates.tolist()
+    ([0, 2], [2])
+    """
+
+    photos: tuple[str, ...]
+    starts: Integers
+    candidates: Integers
+    boxes: geometry.Boxes
+    vectors: NDArray[np.floating]
+
+    @classmethod
+    def collect(
+        cls,
+        photos: Iterable[str],
+        candidates: Callable[[str], BoxesAndFeatures],
+        gold: Callable[[str], BoxesAndFeatures] | None = None,
+    ) -> PhotoRegions:
+        """Collect the candidates of each photo, the whole image first, and its gold boxes if they are used."""
+        ids, counts, candidate_counts, boxes, vectors = [], [0], [], [], []
+        for photo in photos:
+            parts = [candidates(photo)] + ([gold(photo)] if gold else [])
+            part_boxes = [np.asarray(part[0], dtype=np.float64).reshape(-1, 4) for part in parts]
+            boxes += part_boxes
+            vectors += [np.asarray(part[1]) for part, box in zip(parts, part_boxes, strict=True) if len(box)]
+            ids.append(photo)
+            candidate_counts.append(len(part_boxes[0]))
+            counts.append(sum(map(len, part_boxes)))
+        return cls(
+            tuple(ids), np.cumsum(counts), np.array(candidate_counts), np.concatenate(boxes), np.concatenate(vectors)
+        )
+
+
+@dataclass(frozen=True)
+class ParsedPhotos:
+    """Photos with their regions, and their sentences with their trees.
+
+    Attributes
+    ----------
+    forest
+        The tree of each sentence; photo by photo, in the order of `regions`.
+    photo
+        Index of each sentence's photo in `regions`.
+    regions
+        Regions of the photos.
+    """
+
+    forest: Forest
+    photo: Integers
+    regions: PhotoRegions
+
+
+def parse_photos(
+    dataset: Dataset, features: PhotoFeatures, *, gold: bool = False, on_progress: OnProgress = no_progress
+) -> ParsedPhotos:
+    """Parse the sentences of photos, with a cache beside the data set, and read the regions of the photos.
+
+    `gold` includes the gold boxes of phrases.
+    """
+    sentences = [Sentence.from_caption(caption) for photo in features.photos for caption in photo.sentences]
+    forest = parse_forest(sentences, dataset.path / TREES_DIR, on_progress)
+    _, photo = features.photos.sentence_rows()
+    return ParsedPhotos(forest, photo, read_regions(features, gold=gold, on_progress=on_progress))
+
+
+def read_regions(features: PhotoFeatures, *, gold: bool = False, on_progress: OnProgress = no_progress) -> PhotoRegions:
+    """Read the regions of photos: the whole image, the proposals and, if `gold`, the gold boxes."""
+    contents = features.store.contents
+    if contents.channels != contents.dimension:
+        raise DeixisError(
+            f"{features.store.path}: the vectors of photos have {contents.dimension} numbers and those of regions "
+            f"{contents.channels}; hm-lstm needs an encoder with equal sizes, such as deixis"
+        )
+    ids = features.photos.ids
+    row_of = {photo_id: row for row, photo_id in enumerate(ids)}
+    sizes = features.store.sizes(ids)
+    boxes_of = {photo.id: gold_boxes(photo) for photo in features.photos} if gold else {}
+
+    def candidates(photo_id: str) -> BoxesAndFeatures:
+        row = row_of[photo_id]
+        boxes = np.vstack([[0, 0, *sizes[row]], features.proposals(photo_id)])
+        vectors = np.vstack([features.vectors(row, row + 1), features.proposal_vectors(photo_id)])
+        return boxes, vectors.astype(np.float16)
+
+    def gold_regions(photo_id: str) -> BoxesAndFeatures:
+        boxes = np.array(list(boxes_of[photo_id].values()), dtype=np.float64).reshape(-1, 4)
+        return boxes, features.region_vectors(photo_id, boxes).astype(np.float16) if len(boxes) else boxes
+
+    photos = track(ids, "reading regions", len(ids), on_progress)
+    return PhotoRegions.collect(photos, candidates, gold_regions if gold else None)
+
+
+def gold_boxes(photo: Photo) -> dict[str, tuple[float, ...]]:
+    """The union box of each chain that has boxes.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Box
+    >>> gold_boxes(Photo("7", boxes=(Box((0, 0, 5, 5), ("1",)), Box((4, 4, 9, 9), ("1",)))))
+    {'1': (0.0, 0.0, 9.0, 9.0)}
+    """
+    chains = dict.fromkeys(chain for box in photo.boxes for chain in box.chains)
+    return {chain: tuple(geometry.union([box.xyxy for box in photo.boxes_of(chain)]).tolist()) for chain in chains}

@@ -1,0 +1,216 @@
+"""The contrastive losses of section 3.2.2, eq. 9 and 10, and the batches that they are computed on.
+
+Symbols are the paper's. A *pair* is a sentence with its photo (k = 0), or a phrase with a region (k > 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.data.pairs import Integers, RaggedArray
+from deixis.errors import DatasetError
+from deixis.models.hm_lstm.correspondence import Correspondences
+from deixis.models.hm_lstm.data import ParsedPhotos
+from deixis.models.hm_lstm.model import HMLSTMNetwork
+from deixis.models.hm_lstm.spec import HMLSTMSettings
+from deixis.models.hm_lstm.trees import TreeBatch
+from deixis.models.training.distributed import by_shares, gather_with_gradient, own_share
+from deixis.models.training.objective import LossValue
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Sentence-photo pairs, each followed by the phrase-region pairs of the sentence.
+
+    Attributes
+    ----------
+    visual
+        Distinct regions of all pairs, as rows of `PhotoRegions`.
+    region
+        Index in `visual` of each pair's region.
+    photo
+        Index in `PhotoRegions` of each pair's photo.
+    text_id
+        Number shared by all pairs with the same text.
+    is_root
+        Whether k = 0, per pair.
+    weight
+        w of eq. 10, per pair.
+    trees, nodes
+        The trees and node indices of the pairs whose text this process embeds.
+    size
+        Number of sentences.
+    """
+
+    visual: Tensor
+    region: Tensor
+    photo: Tensor
+    text_id: Tensor
+    is_root: Tensor
+    weight: Tensor
+    trees: TreeBatch
+    nodes: Tensor
+    size: int
+
+    def to(self, device: torch.device) -> PairBatch:
+        """Copy to a device."""
+        names = ("visual", "region", "photo", "text_id", "is_root", "weight", "nodes")
+        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in names}
+        return replace(self, trees=self.trees.to(device), **moved)
+
+
+class PairSampler:
+    """Draws sentences in random order, with their photos and, given correspondences, their phrases.
+
+    Phrases with a confidence of 0 or less are left out: w of eq. 10 is not negative. A last batch with one sentence is
+    dropped, because batch normalization needs two. Without correspondences there are only root losses.
+    """
+
+    def __init__(
+        self,
+        data: ParsedPhotos,
+        batch_size: int = 64,
+        correspondences: Correspondences | None = None,
+        phrase_weight: float = 1.0,
+    ) -> None:
+        count = len(data.photo)
+        if count < 2:
+            raise DatasetError(f"training needs at least 2 sentences, the data has {count}")
+        self._data = data
+        self._batch_size = batch_size
+        sentence, node = np.arange(count), np.zeros(count, dtype=np.int64)
+        region, weight = data.regions.starts[data.photo], np.ones(count, dtype=np.float32)
+        if correspondences is not None:
+            kept = np.flatnonzero(correspondences.confidence * phrase_weight > 0)
+            sentence = np.concatenate([sentence, correspondences.rows.owners[kept]])
+            node = np.concatenate([node, correspondences.node[kept]])
+            region = np.concatenate([region, correspondences.region[kept]])
+            weight = np.concatenate([weight, correspondences.confidence[kept] * np.float32(phrase_weight)])
+        # The pairs of a sentence are consecutive, the root first.
+        order = np.lexsort([node, sentence])
+        self._node, self._region, self._weight = node[order], region[order], weight[order]
+        self._rows = RaggedArray.from_owners(sentence[order], np.arange(len(order)), count)
+        texts = (data.forest.text(int(s), int(n)).lower() for s, n in zip(sentence[order], self._node, strict=True))
+        ids: dict[str, int] = {}
+        self._text_id = np.array([ids.setdefault(text, len(ids)) for text in texts])
+
+    def __len__(self) -> int:
+        full, rest = divmod(len(self._data.photo), self._batch_size)
+        return full + (rest > 1)
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[PairBatch]:
+        order = generator.permutation(len(self._data.photo))
+        for batch in range(len(self)):
+            yield self._batch(order[batch * self._batch_size :][: self._batch_size])
+
+    def _batch(self, sentences: Integers) -> PairBatch:
+        sentence_of_pair, rows = self._rows.gather(sentences)
+        visual, region = np.unique(self._region[rows], return_inverse=True)
+        share = own_share(len(rows))
+        # Pairs are ordered by sentence, so the share of a process needs few trees.
+        in_share = sentence_of_pair[share]
+        first, last = (in_share[0], in_share[-1] + 1) if len(in_share) else (0, 0)
+        trees = self._data.forest.batch(sentences[first:last])
+        nodes = trees.roots.numpy()[in_share - first] + self._node[rows[share]]
+        return PairBatch(
+            torch.from_numpy(visual),
+            torch.from_numpy(region),
+            torch.from_numpy(self._data.photo[sentences][sentence_of_pair]),
+            torch.from_numpy(self._text_id[rows]),
+            torch.from_numpy(self._node[rows] == 0),
+            torch.from_numpy(self._weight[rows]),
+            trees,
+            torch.from_numpy(nodes),
+            len(sentences),
+        )
+
+
+def contrastive_pairs(batch: PairBatch, settings: HMLSTMSettings) -> Tensor:
+    """Which pairs l are contrastive for each pair k in eq. 9: (pairs, pairs).
+
+    For a sentence these are the sentences of other photos, because a photo has no second whole image. For a phrase they
+    are the phrases of the same photo or of the batch (`negatives_from`) with another region and other words.
+    """
+    other_region = batch.region[:, None] != batch.region
+    other_photo = batch.photo[:, None] != batch.photo
+    other_text = batch.text_id[:, None] != batch.text_id
+    both_roots = batch.is_root[:, None] & batch.is_root
+    both_phrases = ~batch.is_root[:, None] & ~batch.is_root
+    allowed = other_region if settings.negatives_from == "batch" else other_region & ~other_photo
+    if not settings.identical_text_is_negative:
+        allowed = allowed & other_text
+    return (both_roots & other_photo) | (both_phrases & allowed)
+
+
+def pair_losses(visual: Tensor, text: Tensor, region: Tensor, contrast: Tensor, settings: HMLSTMSettings) -> Tensor:
+    """Eq. 9 for each pair.
+
+    `visual` and `text` are unit vectors v (regions, d) and h (pairs, d); `region` is the row of `visual` of each pair;
+    `contrast` comes from `contrastive_pairs`.
+
+    Examples
+    --------
+    >>> contrast, settings = ~torch.eye(2, dtype=torch.bool), HMLSTMSettings(margin=0.5)
+    >>> pair_losses(torch.eye(2), torch.eye(2), torch.arange(2), contrast, settings).tolist()
+    [0.0, 0.0]
+    >>> pair_losses(torch.eye(2), torch.eye(2).flip(0), torch.arange(2), contrast, settings).tolist()
+    [3.0, 3.0]
+    """
+    scores = visual[region] @ text.T  # s(v_k, h_l) in row k and column l
+    positive = scores.diagonal()[:, None]
+    if settings.loss == "softmax":
+        to_text, to_visual = (_cross_entropies(each / settings.temperature, contrast) for each in (scores, scores.T))
+        return to_text + to_visual
+    to_text = functional.relu(settings.margin - positive + scores) * contrast
+    to_visual = functional.relu(settings.margin - positive + scores.T) * contrast
+    if settings.loss == "hardest":
+        return to_text.amax(dim=1) + to_visual.amax(dim=1)
+    return to_text.sum(dim=1) + to_visual.sum(dim=1)
+
+
+def _cross_entropies(scores: Tensor, contrast: Tensor) -> Tensor:
+    """Per row, the cross entropy of the pair itself, on the diagonal, against its contrastive pairs."""
+    diagonal = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+    return scores.masked_fill(~(contrast | diagonal), -torch.inf).logsumexp(dim=1) - scores.diagonal()
+
+
+@dataclass(frozen=True)
+class PairObjective:
+    """Eq. 10 over a batch, divided by the number of sentences.
+
+    Attributes
+    ----------
+    settings
+        Hyperparameters.
+    regions
+        Features of all regions of the training split, (regions, size), in any precision.
+    words
+        From `HMLSTM.word_matrix`.
+    """
+
+    settings: HMLSTMSettings
+    regions: Tensor
+    words: Tensor
+
+    def __call__(self, network: nn.Module, batch: PairBatch) -> LossValue:
+        if not isinstance(network, HMLSTMNetwork):
+            raise TypeError(f"expected an HMLSTMNetwork, not a {type(network).__name__}")
+        device = next(network.parameters()).device
+        on_device = batch.to(device)
+        features = self.regions[batch.visual.to(self.regions.device)].to(device, torch.float32)
+        visual = by_shares(network.embed_visual, features)
+        own_text = network.embed_nodes(self.words.to(device), on_device.trees, on_device.nodes)
+        text = gather_with_gradient(own_text, len(batch.region))
+        # In half precision, rounding errors of similarities would be as large as the margin.
+        with torch.autocast(device.type, enabled=False):
+            contrast = contrastive_pairs(on_device, self.settings)
+            losses = pair_losses(visual.float(), text.float(), on_device.region, contrast, self.settings)
+            weighted = losses * on_device.weight / batch.size
+            sentences, phrases = (weighted * on_device.is_root).sum(), (weighted * ~on_device.is_root).sum()
+        return LossValue(sentences + phrases, {"sentences": sentences.detach(), "phrases": phrases.detach()})

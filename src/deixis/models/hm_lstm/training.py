@@ -1,0 +1,168 @@
+"""Training as in Figure 3: a first stage with root losses, then rounds of correspondences and phrase losses.
+
+The run directory holds ``0-roots``, ``1-correspondences.jsonl``, ``1-phrases``, ``2-correspondences.jsonl`` and so on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from deixis.errors import DatasetError
+from deixis.evaluation.retrieval import recall_at_k
+from deixis.language.features.captions import word_vectors
+from deixis.language.vectors import WordVectors
+from deixis.models.hm_lstm.correspondence import (
+    Correspondences,
+    CorrespondenceScores,
+    GoldPhrases,
+    find_correspondences,
+    gold_correspondences,
+)
+from deixis.models.hm_lstm.data import ParsedPhotos, parse_photos
+from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.hm_lstm.objective import PairObjective, PairSampler
+from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
+from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
+from deixis.models.photo_features import PhotoFeatures
+from deixis.models.training.distributed import beginning
+from deixis.models.training.objective import DevScores, Stage
+from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
+from deixis.models.training.settings import TrainSettings
+from deixis.storage.atomic import new_file
+
+
+@dataclass(kw_only=True)
+class HMLSTMTrainingData(TrainingData):
+    """Parsed sentences and regions of the training and the validation split, and word vectors."""
+
+    parsed: ParsedPhotos
+    dev_parsed: ParsedPhotos | None
+    word_vectors: WordVectors
+
+    @cached_property
+    def gold_phrases(self) -> GoldPhrases:
+        """The gold mentions that correspondences are scored on."""
+        return GoldPhrases.collect(self.train.photos, self.parsed)
+
+
+def prepare_data(run: Run) -> HMLSTMTrainingData:
+    """Parse the sentences, with a cache beside the data set, and read the regions of the photos."""
+    data, settings = run.settings[HMLSTMDataSettings], run.settings[HMLSTMSettings]
+    gold = settings.correspondence == "gold" and settings.rounds > 0
+    if gold and not run.dataset.manifest.counts.get("boxes"):
+        raise DatasetError(
+            f"{run.dataset.path}: correspondence=gold needs boxes of phrases, and the data set has none; import it "
+            "with --entities, or set correspondence=learned"
+        )
+    vectors = word_vectors(data.word_vectors or None)
+    train, dev = run.read_photos(data.feature_source)
+
+    def parse(features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
+        return in_turn(lambda: parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress))
+
+    if not _has_sentences(train):
+        raise DatasetError(f"{run.dataset.path}: no photo of split {run.train_split!r} has a caption")
+    parsed = parse(train, gold)
+    dev = dev if dev is not None and _has_sentences(dev) else None
+    return HMLSTMTrainingData(
+        train=train,
+        dev=dev,
+        sentences=len(parsed.forest),
+        texts=f"{len(parsed.forest):,} sentences",
+        sources={
+            "proposals": f"{proposals_of(train, data.max_proposals)}, and the whole photo",
+            "word vectors": vectors.source,
+        },
+        parsed=parsed,
+        dev_parsed=None if dev is None else parse(dev),
+        word_vectors=vectors,
+    )
+
+
+def _has_sentences(features: PhotoFeatures) -> bool:
+    return len(features.photos.sentence_rows()[0]) > 0
+
+
+class _TrainingPipeline(HMLSTMPipeline):
+    """A pipeline that updates the phrase mean before it is saved."""
+
+    parsed: ParsedPhotos
+
+    def write(self, folder: Path, card: str = "", *, half: bool = False) -> None:
+        self.model.fit_phrase_mean(self.parsed.forest)
+        super().write(folder, card, half=half)
+
+
+def build(run: Run, data: HMLSTMTrainingData) -> HMLSTMPipeline:
+    """Make an untrained model; the seed determines its weights."""
+    with beginning(run.training.seed):
+        model = HMLSTM(data.parsed.regions.vectors.shape[1], data.word_vectors, run.settings[HMLSTMSettings])
+    pipeline = _TrainingPipeline(model, provenance_of(run.settings[HMLSTMDataSettings], "both", data.train))
+    pipeline.parsed = data.parsed
+    return pipeline
+
+
+def objective(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> Iterator[Stage]:
+    """The stages of Figure 3."""
+    model, settings = pipeline.model, pipeline.model.settings
+    regions = torch.from_numpy(data.parsed.regions.vectors).to(run.device)
+    loss = PairObjective(settings, regions, model.word_matrix(data.parsed.forest).to(run.device))
+
+    def stage(name: str, training: TrainSettings, found: Correspondences | None) -> Stage:
+        sampler = PairSampler(data.parsed, training.batch_size, found, settings.phrase_weight)
+        return Stage(model.network, sampler, loss, name, training)
+
+    # Step 1: coarse-grained embedding, a "simplified HM-LSTM" with root losses only.
+    yield stage("0-roots", run.training, None)
+    round_training = replace(
+        run.training, epochs=settings.round_epochs, learning_rate=run.training.learning_rate * settings.round_lr_factor
+    )
+    for number in range(1, settings.rounds + 1):
+        found = _correspondences(run, model, data, number)  # step 2 (a): phrase-level correspondences
+        yield stage(f"{number}-phrases", round_training, found)  # step 2 (b): fine-grained embedding
+
+
+def _correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: int) -> Correspondences | None:
+    """The correspondences of a round: gold ones, those of the present model, or none if phrases have no weight."""
+
+    def show(description: str, done: int, total: int | None) -> None:
+        run.on_progress(f"round {number}: {description}", done, total)
+
+    if not model.settings.phrase_weight:
+        return None
+    if model.settings.correspondence == "gold":
+        found = gold_correspondences(data.train.photos, data.parsed)
+    else:
+        path = run.out / f"{number}-correspondences.jsonl"
+        found = in_turn(lambda: find_correspondences(model, data.parsed, path, show))
+        if run.is_first:
+            scores = data.gold_phrases.score(found)
+            if scores:
+                data.sources[f"correspondences of round {number}, right"] = scores.summarize()
+                _write_scores(path.with_suffix(".json"), number, scores)
+    data.phrases = len(found)
+    return found
+
+
+def _write_scores(path: Path, number: int, scores: CorrespondenceScores) -> None:
+    document = {"round": number, **scores.as_json()}
+    with new_file(path) as unfinished:
+        unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def evaluate(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> DevScores:
+    """Score retrieval on the validation split; the mean recall selects the best epoch of each stage."""
+    assert data.dev_parsed is not None  # noqa: S101 - only called with a validation split
+    model, parsed = pipeline.model, data.dev_parsed
+    photos = model.prepare_visual(parsed.regions.vectors[parsed.regions.starts[:-1]])
+    count = len(parsed.forest)
+    sentences = model.embed_nodes(parsed.forest, range(count), [0] * count)
+    scores = recall_at_k(model.scores(photos, sentences), parsed.photo).scores
+    recalls = [score for name, score in scores.items() if name[:5] in ("i2t_r", "t2i_r")]
+    return DevScores("mean_recall", {**scores, "mean_recall": sum(recalls) / len(recalls)})

@@ -1,0 +1,350 @@
+"""Constituency trees as arrays, so that a network computes many trees at once, level by level.
+
+A `Forest` holds the trees of many sentences; it is parsed once and cached. A `TreeBatch` is a selection of these trees
+with the nodes sorted by depth, the deepest first. The children of the nodes at one depth are then exactly the nodes at
+the next depth: each level is computed from the previous one, whatever the shapes of the trees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from deixis.data.pairs import Integers, RaggedArray
+from deixis.errors import DeixisError
+from deixis.language import parser
+from deixis.language.sentence import Sentence, parse_sentences
+from deixis.language.trees import Tree
+from deixis.storage.artifacts import damaged, fingerprint_artifact
+from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.progress import OnProgress, no_progress
+
+_FORMAT = "deixis-forest-1"
+_COLUMNS = ("starts", "parent", "word", "noun_phrase", "depth", "span")
+SENTENCES_PER_FILE = 5000
+"""Sentences in one cache file, about two seconds of parsing: the most that an interruption can lose."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Number of nodes at one depth, in this order: noun phrases, other phrases, leaves."""
+
+    noun_phrases: int
+    others: int
+    leaves: int
+
+    @property
+    def inner(self) -> int:
+        """Number of nodes with children."""
+        return self.noun_phrases + self.others
+
+    @property
+    def nodes(self) -> int:
+        """Number of all nodes."""
+        return self.inner + self.leaves
+
+
+@dataclass(frozen=True)
+class TreeBatch:
+    """Trees for a network, which computes them from the deepest level up.
+
+    A node has an *index*: tree by tree, parents before children, from left to right. It also has a *position*: the same
+    nodes ordered level by level.
+
+    Attributes
+    ----------
+    levels
+        From the deepest level to that of the roots.
+    parent : tensor of int64, (nodes,)
+        By position: index of the node's parent among the inner nodes of the level above; 0 for roots.
+    leaf_words : tensor of int64, (leaves,)
+        Words of the leaves, ordered by position. The number of words stands for a leaf without a word.
+    position : tensor of int64, (nodes,)
+        Position of the node with each index.
+    roots : tensor of int64, (trees,)
+        Indices of the roots.
+    words : tensor of int64, (leaves,)
+        Words of all leaves in sentence order, one sentence after another.
+    spans : tensor of int64, (nodes, 2)
+        By index: first word of the node in `words`, and the end (exclusive).
+    """
+
+    levels: tuple[Level, ...]
+    parent: Tensor
+    leaf_words: Tensor
+    position: Tensor
+    roots: Tensor
+    words: Tensor
+    spans: Tensor
+
+    def to(self, device: torch.device) -> TreeBatch:
+        """Copy to a device."""
+        names = ("parent", "leaf_words", "position", "roots", "words", "spans")
+        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees of many sentences as columns with one row per node: parents before children, from left to right.
+
+    Attributes
+    ----------
+    words
+        Distinct words of all leaves, as written.
+    starts
+        First row of each tree, and the number of rows.
+    parent
+        Parent of each node, counted within its tree; −1 for roots.
+    word
+        Index in `words` for leaves; −1 for other nodes and for the single node of a tree without words.
+    noun_phrase
+        Whether the node is an NP with children.
+    depth
+        Distance from the root.
+    span
+        First token of the node in its sentence, and the end (exclusive): (nodes, 2).
+
+    Examples
+    --------
+    >>> from deixis.language.trees import read_tree
+    >>> trees = ["(S (NP (DT A) (NN dog)) (VP (VBZ runs)))", "(NN snow)"]
+    >>> forest = Forest.from_trees(map(read_tree, trees))
+    >>> len(forest), forest.depth.tolist(), forest.noun_phrases[0].tolist()
+    (2, [0, 1, 2, 2, 1, 2, 0], [1])
+    >>> forest.batch([0]).levels
+    (Level(noun_phrases=0, others=0, leaves=3), Level(noun_phrases=1, others=1, leaves=0), Level(noun_phrases=0, \
+others=1, leaves=0))
+    """
+
+    words: tuple[str, ...]
+    starts: Integers
+    parent: Integers
+    word: Integers
+    noun_phrase: NDArray[np.bool_]
+    depth: Integers
+    span: Integers
+
+    @classmethod
+    def from_trees(cls, trees: Iterable[Tree]) -> Forest:
+        """Convert trees to columns."""
+        word_index: dict[str, int] = {}
+        starts, rows = [0], []
+        for tree in trees:
+            rows += _tree_rows(tree, word_index)
+            starts.append(len(rows))
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
+        parent, word, noun_phrase, depth = columns[:4]
+        return cls(
+            tuple(word_index), np.array(starts), parent, word, noun_phrase.astype(bool), depth, columns[4:].T.copy()
+        )
+
+    @classmethod
+    def concatenate(cls, forests: Sequence[Forest]) -> Forest:
+        """Join forests with different words.
+
+        Examples
+        --------
+        >>> from deixis.language.trees import read_tree
+        >>> trees = ["(NP (DT a) (NN dog))", "(NP (DT a) (NN cat))"]
+        >>> both = Forest.concatenate([Forest.from_trees([read_tree(tree)]) for tree in trees])
+        >>> both.words, both.text(1, 0)
+        (('a', 'dog', 'cat'), 'a cat')
+        """
+        if not forests:
+            return cls.from_trees([])
+        word_index: dict[str, int] = {}
+        # The last entry maps -1, the number of a node without a word, to itself.
+        words = [
+            np.array([*(word_index.setdefault(word, len(word_index)) for word in forest.words), -1])[forest.word]
+            for forest in forests
+        ]
+        ends = np.concatenate([[0], np.cumsum([len(forest.parent) for forest in forests])])
+        starts = [forest.starts[:-1] + begin for forest, begin in zip(forests, ends[:-1], strict=True)]
+        return cls(
+            tuple(word_index),
+            np.concatenate([*starts, ends[-1:]]),
+            np.concatenate([forest.parent for forest in forests]),
+            np.concatenate(words),
+            np.concatenate([forest.noun_phrase for forest in forests]),
+            np.concatenate([forest.depth for forest in forests]),
+            np.concatenate([forest.span for forest in forests]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def noun_phrases(self) -> RaggedArray:
+        """The noun phrases of each tree, as node indices within the tree.
+
+        Nodes that span the whole sentence are excluded. Of several nodes with the same span, only the highest is used.
+        """
+        tree = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        spans_sentence = (self.span == self.span[self.starts[tree]]).all(axis=1)
+        rows = np.flatnonzero(self.noun_phrase & (self.parent >= 0) & ~spans_sentence)
+        keys = np.column_stack([tree[rows], self.span[rows]])
+        # Parents come before children, so the first row of a span is the highest node.
+        rows = rows[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+        return RaggedArray.from_owners(tree[rows], rows - self.starts[tree[rows]], len(self))
+
+    def find_node(self, tree: int, start: int, end: int) -> int | None:
+        """Index of the highest node that spans exactly the tokens from `start` to `end`.
+
+        Examples
+        --------
+        >>> from deixis.language.trees import read_tree
+        >>> forest = Forest.from_trees([read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")])
+        >>> forest.find_node(0, 0, 2), forest.find_node(0, 1, 3)
+        (1, None)
+        """
+        found = np.flatnonzero((self._spans(tree) == (start, end)).all(axis=1))
+        return int(found[0]) if len(found) else None
+
+    def find_covering_node(self, tree: int, start: int, end: int) -> int:
+        """Like `find_node`, but falls back to the smallest noun phrase around these tokens, or the root."""
+        node = self.find_node(tree, start, end)
+        if node is not None:
+            return node
+        spans, noun_phrase = self._spans(tree), self.noun_phrase[self.starts[tree] : self.starts[tree + 1]]
+        covering = np.flatnonzero(noun_phrase & (spans[:, 0] <= start) & (spans[:, 1] >= end))
+        return int(covering[-1]) if len(covering) else 0
+
+    def _spans(self, tree: int) -> Integers:
+        return self.span[self.starts[tree] : self.starts[tree + 1]]
+
+    def text(self, tree: int, node: int) -> str:
+        """The words of a node, separated by spaces."""
+        words = self.word[self.starts[tree] : self.starts[tree + 1]]
+        start, end = self._spans(tree)[node]
+        return " ".join(self.words[word] for word in words[words >= 0][start:end])
+
+    def batch(self, trees: Sequence[int] | Integers) -> TreeBatch:
+        """Select trees; a tree may occur more than once."""
+        nodes = RaggedArray(self.starts, np.arange(len(self.parent)))
+        tree, rows = nodes.gather(np.asarray(trees, dtype=np.int64))
+        first = np.searchsorted(tree, np.arange(len(trees)))
+        parent = self.parent[rows] + first[tree]
+        depth, noun_phrase = self.depth[rows], self.noun_phrase[rows]
+        is_root = self.parent[rows] < 0
+        has_children = np.zeros(len(rows), dtype=bool)
+        has_children[parent[~is_root]] = True
+        kind = np.where(noun_phrase, 0, np.where(has_children, 1, 2))
+
+        order = np.lexsort([kind, -depth])
+        position = np.empty(len(rows), dtype=np.int64)
+        position[order] = np.arange(len(rows))
+        deepest = int(depth.max(initial=-1))
+        counts = np.bincount(3 * (deepest - depth) + kind, minlength=3 * (deepest + 1)).reshape(-1, 3)
+        begins = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
+        parent_in_level = np.zeros(len(rows), dtype=np.int64)
+        children = order[~is_root[order]]  # by position; the roots come last
+        parent_in_level[: len(children)] = position[parent[children]] - begins[deepest - depth[children] + 1]
+
+        is_leaf = kind == 2
+        word = np.where(self.word[rows] < 0, len(self.words), self.word[rows])
+        leaves_before = np.concatenate([[0], np.cumsum(is_leaf)])
+        return TreeBatch(
+            tuple(Level(*map(int, row)) for row in counts),
+            torch.from_numpy(parent_in_level),
+            torch.from_numpy(word[order][is_leaf[order]]),
+            torch.from_numpy(position),
+            torch.from_numpy(first),
+            torch.from_numpy(word[is_leaf]),
+            torch.from_numpy(self.span[rows] + leaves_before[first[tree]][:, None]),
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file for `load`."""
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _COLUMNS}
+        arrays |= {name: arrays[name].astype(np.int32) for name in ("parent", "word", "depth", "span")}
+        header = {"format": _FORMAT, "words": json.dumps(self.words, ensure_ascii=False)}
+        with new_file(path) as unfinished:
+            save_file(arrays, unfinished, metadata=header)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Forest:
+        """Read a file written by `save`."""
+        path = Path(path)
+        if not path.is_file():
+            raise DeixisError(f"{path}: no such file")
+        with damaged(path):
+            try:
+                with safe_open(path, framework="numpy") as file:
+                    header: dict[str, Any] = file.metadata() or {}
+                    if header.get("format") != _FORMAT:
+                        raise DeixisError(f"{path}: not a file of trees written by deixis; delete it to parse again")
+                    columns = {name: file.get_tensor(name) for name in _COLUMNS}
+            except SafetensorError as error:
+                raise ValueError(str(error)) from error
+            integers = {name: column.astype(np.int64) for name, column in columns.items() if name != "noun_phrase"}
+            return cls(tuple(json.loads(header["words"])), **integers, noun_phrase=columns["noun_phrase"].astype(bool))
+
+
+def _tree_rows(tree: Tree, word_index: dict[str, int]) -> list[tuple[int, int, bool, int, int, int]]:
+    """Columns of each node of a tree; new words are added to `word_index`."""
+    rows: list[tuple[int, int, bool, int, int, int]] = []
+    stack = [(tree, -1, 0)]
+    while stack:
+        node, parent, depth = stack.pop()
+        word = -1 if node.word is None else word_index.setdefault(node.word, len(word_index))
+        is_noun_phrase = node.label == "NP" and bool(node.children)
+        stack += [(child, len(rows), depth + 1) for child in reversed(node.children)]
+        rows.append((parent, word, is_noun_phrase, depth, node.start, node.end))
+    return rows
+
+
+def parse_forest(
+    sentences: Sequence[Sentence], folder: str | PathLike[str], on_progress: OnProgress = no_progress
+) -> Forest:
+    """Parse sentences, with a cache in `folder`. Sentences that have a tree keep it.
+
+    Each cache file holds some thousand sentences and is named after a hash of these and of the parser, so an
+    interrupted run continues and a change of either is noticed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for _ in range(2):
+    ...         forest = parse_forest([Sentence("A dog runs.")], folder)
+    >>> forest.text(0, 1)
+    'A dog'
+    """
+    forests = []
+    for begin in range(0, len(sentences), SENTENCES_PER_FILE):
+        chunk = sentences[begin : begin + SENTENCES_PER_FILE]
+        path = Path(folder) / f"trees-{_hash(chunk)}.safetensors"
+        if not path.exists():
+            parse_sentences(chunk)
+            with explain_os_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Forest.from_trees(sentence.tree for sentence in chunk).save(path)
+            on_progress("parsing sentences", begin + len(chunk), len(sentences))
+        forests.append(Forest.load(path))
+    return Forest.concatenate(forests)
+
+
+def _hash(sentences: Sequence[Sentence]) -> str:
+    digest = hashlib.sha256(_parser_fingerprint().encode())
+    for sentence in sentences:
+        tree = str(sentence.tree) if sentence.has_tree else ""
+        digest.update("\0".join([sentence.text, *(token.text for token in sentence.tokens), tree, "\n"]).encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _parser_fingerprint() -> str:
+    return fingerprint_artifact(parser.SHIPPED)

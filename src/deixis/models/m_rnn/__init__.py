@@ -1,0 +1,13 @@
+"""The multimodal recurrent network (m-RNN) of Mao et al., *Deep Captioning with Multimodal Recurrent Neural Networks*.
+
+In the order of the paper:
+
+- `network`: settings, and section 3, equations 2 to 4; `fast_network`: the same for generation, one word at a time;
+- `objective`: section 4, equation 6, and training on CIDEr-D, which the paper does not have;
+- `decoding`: generation of sentences (section 5); `prefix_tree`: likelihoods for retrieval (section 5, equation 7);
+- `model`: the network with its vocabulary, `captioning`: with its image encoder;
+- `evaluation` and `page`: perplexity (equation 5) and caption scores of a data set;
+- `training`, `spec` and ``presets.toml``: the functions of the `ModelSpec`, the networks of the paper and our own.
+
+Consensus reranking (section 8) is `deixis.models.consensus`.
+"""

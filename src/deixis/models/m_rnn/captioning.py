@@ -1,0 +1,289 @@
+"""Captions of photos: the pipeline of an m-RNN and its image encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats
+from deixis.errors import PhotoError
+from deixis.models.arguments import check_count
+from deixis.models.consensus.consensus import Similarity, best_first
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, check_start, encode_start
+from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
+from deixis.models.photo_features import PhotoFeatures
+from deixis.models.pipeline import PhotoLike, Pipeline, Rerank, load, open_image
+from deixis.storage.artifacts import Artifact
+from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.vision.extraction import encode_full_size, encode_photos
+from deixis.vision.feature_map import FeatureMap
+
+if TYPE_CHECKING:
+    from deixis.evaluation.items import Regions
+    from deixis.models.consensus.reranking import Reranker
+
+DEFAULT_CAPTIONER = "m-rnn"
+
+BEAM, RERANK_BEAM = 5, 10
+"""Default beam widths: the paper found these best for direct output and for reranking (section 8)."""
+
+_PHOTOS_PER_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class CaptionResult:
+    """The captions of a photo.
+
+    Attributes
+    ----------
+    captions
+        Best first, or samples in the order drawn.
+    consensus
+        Consensus scores of the captions, if they were reranked.
+
+    Examples
+    --------
+    >>> CaptionResult((GeneratedSentence(("a", "dog"), -3.0),)).as_json()
+    {'captions': [{'text': 'a dog', 'logprob': -3.0, 'perplexity': 2.7183}]}
+    """
+
+    captions: tuple[GeneratedSentence, ...]
+    consensus: tuple[float, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The best caption."""
+        return self.captions[0].text
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that ``deixis caption --json`` prints for a photo, without the photo's name."""
+        documents: list[dict[str, Any]] = [
+            {
+                "text": caption.text,
+                "logprob": round(caption.log_probability, 4),
+                "perplexity": round(caption.perplexity, 4),
+            }
+            for caption in self.captions
+        ]
+        for document, score in zip(documents, self.consensus, strict=False):
+            document["consensus"] = round(score, 4)
+        return {"captions": documents}
+
+    def first(self, count: int) -> CaptionResult:
+        """The first captions."""
+        return CaptionResult(self.captions[:count], self.consensus[:count])
+
+
+class Ranker(Protocol):
+    """Scores generated sentences to order them: a `Reranker`, or an `Oracle`."""
+
+    def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> Sequence[NDArray[np.float64]]:
+        """For each photo a score for each of its sentences; higher is better."""
+        ...
+
+
+@dataclass(frozen=True)
+class _PhotoInput:
+    """A photo as the network takes it; cells only with attention."""
+
+    vector: Floats
+    cells: Floats | None
+
+
+class CaptionPipeline(Pipeline):
+    """An m-RNN with its image encoder."""
+
+    model: MRNN
+    capabilities = frozenset({"caption"})
+    default_rerank: Rerank = "none"
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """Regions have no feature maps of their own, so a model with attention cannot score them."""
+        return frozenset({"captions", "retrieval"} if self.feature_grid else {"captions", "retrieval", "regions"})
+
+    @property
+    def feature_grid(self) -> int:
+        """Cells per side to which feature maps are pooled for attention; 0 without attention."""
+        return self.encoder.feature_grid
+
+    def _caption(
+        self, photos: Sequence[PhotoLike], *, beam: int | None, top: int, start: str, rerank: Rerank | None
+    ) -> list[CaptionResult]:
+        rerank = self.default_rerank if rerank is None else rerank
+        ranker = None if rerank == "none" else self.reranker(rerank)
+        decoding = self.beam_search(beam, top, rerank=ranker is not None)
+        return [result.first(top) for result in self.caption_photos(photos, decoding, start, ranker=ranker)]
+
+    def reranker(self, rerank: Similarity) -> Reranker:
+        """Orders captions by those of similar training photos, which ``deixis train m-rnn`` keeps with the run."""
+        from deixis.models.consensus.reranking import open_reranker
+
+        if rerank not in self._rerankers:
+            self._rerankers[rerank] = open_reranker(rerank, self.name, self)
+        return self._rerankers[rerank]
+
+    @cached_property
+    def _rerankers(self) -> dict[str, Reranker]:
+        return {}
+
+    def beam_search(self, beam: int | None, top: int, *, length_power: float = 0.0, rerank: bool = False) -> Decoding:
+        """Beam search for `top` captions; with reranking the whole beam is kept."""
+        width = (RERANK_BEAM if rerank else BEAM) if beam is None else check_count(beam, "beam")
+        count = max(width, check_count(top, "top")) if rerank else check_count(top, "top")
+        return Decoding(beam=width, count=count, length_power=length_power, max_length=self.model.settings.max_length)
+
+    def caption_photos(
+        self,
+        photos: Sequence[PhotoLike],
+        decoding: Decoding | None = None,
+        start: str = "",
+        *,
+        ranker: Ranker | None = None,
+    ) -> list[CaptionResult]:
+        """Caption photos, given as paths or open Pillow images.
+
+        The default is a beam search with a width of 5.
+        """
+        self.check_start(start)
+        results: list[CaptionResult] = []
+        for first in range(0, len(photos), _PHOTOS_PER_BLOCK):
+            inputs = [self._encode(photo) for photo in photos[first : first + _PHOTOS_PER_BLOCK]]
+            results += self._generate(inputs, decoding, start, ranker)
+        return results
+
+    def caption_files(
+        self,
+        paths: Sequence[Path],
+        decoding: Decoding | None = None,
+        start: str = "",
+        *,
+        ranker: Ranker | None = None,
+        on_progress: OnProgress = no_progress,
+    ) -> Iterator[tuple[Path, CaptionResult | PhotoError]]:
+        """As `caption_photos`, for many files: photos are decoded ahead, and one that cannot be read gives its error.
+
+        Results are in the order of the paths.
+        """
+        self.check_start(start)
+        encoded = track(self._encode_files(paths), "captioning photos", len(paths), on_progress)
+        while block := list(islice(encoded, _PHOTOS_PER_BLOCK)):
+            inputs = [each for _, each in block if isinstance(each, _PhotoInput)]
+            results = iter(self._generate(inputs, decoding, start, ranker))
+            for path, each in block:
+                yield path, each if isinstance(each, PhotoError) else next(results)
+
+    def check_start(self, start: str) -> None:
+        """Raise if the first words are unknown or too many."""
+        check_start(encode_start(start, self.model.vocabulary), self.model.settings.max_length)
+
+    def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> Photos:
+        """The photos of a data set as the model takes them."""
+        return model_inputs(features, self.feature_grid, on_progress)
+
+    def retrieval_scores(
+        self, features: PhotoFeatures, texts: Sequence[str], on_progress: OnProgress = no_progress
+    ) -> Floats:
+        from deixis.models.m_rnn.evaluation import retrieval_scores
+
+        return retrieval_scores(self, features, texts, on_progress)
+
+    def region_scores(self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress) -> Floats:
+        from deixis.models.m_rnn.evaluation import region_scores
+
+        self.require("regions")
+        return region_scores(self, features, gold, on_progress)
+
+    @classmethod
+    def load_model(cls, artifact: Artifact) -> MRNN:
+        return MRNN.from_artifact(artifact)
+
+    def _encode(self, photo: PhotoLike) -> _PhotoInput:
+        image = open_image(photo)
+        features = self.image_encoder.encode([image])[0]
+        crops = self.image_encoder.encode_crops([image])[0] if self.encoder.crops else None
+        return self._photo_input(features, crops)
+
+    def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, _PhotoInput | PhotoError]]:
+        encoder = self.image_encoder
+        if self.encoder.crops:
+            for path, whole in encode_full_size(encoder, paths):
+                if isinstance(whole, PhotoError):
+                    yield path, whole
+                else:
+                    yield path, self._photo_input(whole.features, encoder.encode_crops([whole.photo])[0])
+            return
+        for path, features in encode_photos(encoder, paths):
+            yield path, features if isinstance(features, PhotoError) else self._photo_input(features)
+
+    def _photo_input(self, features: FeatureMap, crops: Floats | None = None) -> _PhotoInput:
+        cells = pool_cells(features.cells, self.feature_grid) if self.feature_grid else None
+        return _PhotoInput(features.whole if crops is None else crops, cells)
+
+    def _generate(
+        self, inputs: Sequence[_PhotoInput], decoding: Decoding | None, start: str, ranker: Ranker | None
+    ) -> list[CaptionResult]:
+        if not inputs:
+            return []
+        photos: Photos = np.stack([each.vector for each in inputs])
+        cells = [each.cells for each in inputs if each.cells is not None]
+        if cells:
+            photos = VectorsAndCells(np.asarray(photos), np.stack(cells))
+        return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
+
+
+def rank_captions(
+    photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]], ranker: Ranker | None = None
+) -> list[CaptionResult]:
+    """The generated sentences of photos as results, in their own order or in that of a ranker."""
+    if ranker is None:
+        return [CaptionResult(tuple(each)) for each in sentences]
+    results = []
+    for each, scores in zip(sentences, ranker.scores(photos, sentences), strict=True):
+        order = best_first(scores)
+        results.append(CaptionResult(tuple(each[index] for index in order), tuple(scores[order].tolist())))
+    return results
+
+
+def model_inputs(features: PhotoFeatures, feature_grid: int, on_progress: OnProgress = no_progress) -> Photos:
+    """The photos of a data set as an m-RNN takes them: vectors and, unless the grid is 0, the cells of feature maps."""
+    vectors = features.vectors()
+    if not feature_grid:
+        return vectors
+    # In half precision, as in the store, because the cells of all photos are in memory together.
+    cells = np.empty((len(vectors), feature_grid**2, features.store.contents.channels), np.float16)
+    ids = features.photos.ids
+    for row, photo_id in enumerate(track(ids, "reading feature maps", len(ids), on_progress)):
+        cells[row] = pool_cells(features.store.map(photo_id).cells, feature_grid)
+    return VectorsAndCells(vectors, cells)
+
+
+def pool_cells(cells: NDArray[np.floating], side: int) -> Floats:
+    """Average-pool a feature map (channels, rows, columns) to (side · side, channels).
+
+    Examples
+    --------
+    >>> pool_cells(np.arange(8.0).reshape(2, 2, 2), 1).tolist()
+    [[1.5, 5.5]]
+    """
+    import torch
+    from torch.nn.functional import adaptive_avg_pool2d
+
+    pooled = adaptive_avg_pool2d(torch.from_numpy(np.asarray(cells, dtype=np.float32))[None], side)[0]
+    flat: Floats = pooled.flatten(1).T.contiguous().numpy()
+    return flat
+
+
+def load_captioner(model: str | PathLike[str] = DEFAULT_CAPTIONER) -> CaptionPipeline:
+    """Open a model, and raise unless it generates captions."""
+    pipeline = load(model)
+    pipeline.require("caption")
+    return cast(CaptionPipeline, pipeline)

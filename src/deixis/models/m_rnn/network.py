@@ -1,0 +1,351 @@
+"""The m-RNN network (section 3): the probability of a word given the words before it and a photo.
+
+Each word passes five layers: word embeddings I and II, the recurrent layer, the multimodal layer and the softmax.
+Symbols are those of the paper: w(t) word embedding II, r(t) recurrent state, I image feature, m(t) multimodal layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.errors import DeixisError
+from deixis.models.m_rnn.spec import MRNNSettings
+
+State = tuple[Tensor, ...]
+"""State of the recurrent layer: r, or (h, c) for an LSTM; one row per sentence."""
+
+TANH_OUTER, TANH_INNER = 1.7159, 2 / 3
+
+
+def scaled_tanh(x: Tensor) -> Tensor:
+    """Eq. 4: g(x) = 1.7159 · tanh(2x / 3)."""
+    return TANH_OUTER * torch.tanh(x * TANH_INNER)
+
+
+class ReluRecurrence(nn.Module):
+    """Eq. 2: r(t) = relu(U_r · r(t − 1) + w(t)), with r(0) = 0."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size, size))  # U_r
+        nn.init.orthogonal_(self.weight)
+
+    def forward(self, words: Tensor, state: State) -> tuple[Tensor, State]:
+        """From w (n, t, size), the states r (n, t, size) and the last state."""
+        (r,) = state
+        states = []
+        for w in words.unbind(1):
+            r = torch.relu(w + r @ self.weight.T)
+            states.append(r)
+        return torch.stack(states, 1), (r,)
+
+
+class GatedRecurrence(nn.Module):
+    """An LSTM or a GRU instead of eq. 2."""
+
+    def __init__(self, kind: Literal["lstm", "gru"], input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        layer = {"lstm": nn.LSTM, "gru": nn.GRU}[kind]
+        self.layer: nn.LSTM | nn.GRU = layer(input_size, hidden_size, batch_first=True)
+
+    def forward(self, words: Tensor, state: State) -> tuple[Tensor, State]:
+        """From w (n, t, input_size), the states (n, t, hidden_size) and the last state."""
+        first = tuple(part[None].contiguous() for part in state)
+        initial: Any = first if isinstance(self.layer, nn.LSTM) else first[0]
+        states, last = self.layer(words, initial)
+        return states, tuple(part[0] for part in (last if isinstance(last, tuple) else (last,)))
+
+
+class CellAttention(nn.Module):
+    """Multi-head dot-product attention of the recurrent state over the cells of a feature map."""
+
+    def __init__(self, state_size: int, cell_size: int, *, size: int, heads: int, output_size: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_query = nn.Linear(state_size, size, bias=False)
+        self.to_key = nn.Linear(cell_size, size, bias=False)
+        self.to_value = nn.Linear(cell_size, size, bias=False)
+        self.from_values = nn.Linear(size, output_size, bias=False)
+
+    def keys_and_values(self, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """From cells (n, k, cell_size), keys and values (n, heads, k, size / heads)."""
+        return self._split_heads(self.to_key(cells)), self._split_heads(self.to_value(cells))
+
+    def forward(self, states: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """From states (n, t, state_size), the attended values (n, t, output_size)."""
+        queries = self._split_heads(self.to_query(states))
+        similarity = queries @ keys.mT / queries.shape[-1] ** 0.5
+        attended = similarity.softmax(-1) @ values
+        return self.from_values(attended.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def _split_heads(self, rows: Tensor) -> Tensor:
+        """(n, t, size) as (n, heads, t, size / heads)."""
+        return rows.view(*rows.shape[:-1], self.heads, rows.shape[-1] // self.heads).transpose(1, 2)
+
+
+def require_cells(cells: Tensor | None) -> Tensor:
+    """The cells of feature maps, which attention needs."""
+    if cells is None:
+        raise DeixisError("attention=true: needs the cells of feature maps; vectors alone are not enough")
+    return cells
+
+
+@dataclass(frozen=True)
+class VisualContext:
+    """What photos contribute to every word: computed once per photo, one row each; None for unused inputs.
+
+    Attributes
+    ----------
+    multimodal
+        V_I · I (n, multimodal_dim), an input of the multimodal layer.
+    words
+        (n, second_embedding_dim): added to word embedding II.
+    keys, values
+        (n, heads, cells, attention_dim / heads): of the attention.
+    """
+
+    multimodal: Tensor | None = None
+    words: Tensor | None = None
+    keys: Tensor | None = None
+    values: Tensor | None = None
+
+    def take(self, rows: Tensor | slice) -> Self:
+        """The contexts of these photos."""
+        return self._map(lambda part: part[rows])
+
+    def repeat(self, times: int) -> Self:
+        """Each photo this number of times in a row."""
+        return self._map(lambda part: part.repeat_interleave(times, 0))
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
+
+
+class MRNNNetwork(nn.Module):
+    """The network of Fig. 2(b).
+
+    Word ids are those of the vocabulary, followed by the unknown word, the end token and the start token. The start
+    token is never generated and the end token never read, so padding after the end of a sentence has no effect.
+
+    Parameters
+    ----------
+    photo_size
+        Size of the image feature I.
+    vocabulary_size
+        Number of known words.
+    settings
+        Hyperparameters.
+    cell_size
+        Size of a cell of a feature map, with attention.
+
+    Examples
+    --------
+    >>> network = MRNNNetwork(8, 10, MRNNSettings())
+    >>> context = network.visual_context(torch.ones(2, 8))
+    >>> logits, state = network(context, torch.tensor([[network.start, 4, 7]] * 2))
+    >>> logits.shape, state[0].shape
+    (torch.Size([2, 3, 12]), torch.Size([2, 256]))
+    """
+
+    photo_mean: Tensor
+    photo_scale: Tensor
+    cell_mean: Tensor
+    cell_scale: Tensor
+
+    def __init__(self, photo_size: int, vocabulary_size: int, settings: MRNNSettings, cell_size: int = 0) -> None:
+        super().__init__()
+        if settings.attention and not cell_size:
+            raise DeixisError("attention=true: needs the cells of feature maps, and there are none")
+        self.settings = settings
+        self.unknown, self.end, self.start = (vocabulary_size + offset for offset in range(3))
+        second, multimodal = settings.second_embedding_dim, settings.multimodal_dim
+        first = second if settings.single_embedding else settings.first_embedding_dim
+        self.first = nn.Embedding(vocabulary_size + 3, first)  # embedding I
+        self.second = None if settings.single_embedding else nn.Linear(first, second)  # embedding II
+        self.recurrent: ReluRecurrence | GatedRecurrence
+        if settings.recurrent_cell == "relu":
+            self.recurrent = ReluRecurrence(settings.hidden_size)
+        else:
+            self.recurrent = GatedRecurrence(settings.recurrent_cell, second, settings.hidden_size)
+        self.from_word: nn.Linear | None = None  # V_w
+        if settings.multimodal_word_input != "none":
+            word_dim = first if settings.multimodal_word_input == "first" else second
+            self.from_word = nn.Linear(word_dim, multimodal, bias=False)
+        self.from_state = nn.Linear(settings.hidden_size, multimodal)  # V_r
+        self.from_photo: nn.Linear | None = None  # V_I
+        self.photo_to_word: nn.Linear | None = None
+        if settings.refines_images:
+            self.from_photo = nn.Linear(photo_size, multimodal, bias=False)
+        if settings.image_input in ("recurrent", "both"):
+            self.photo_to_word = nn.Linear(photo_size, second, bias=False)
+        self.attention: CellAttention | None = None
+        if settings.attention:
+            sizes = {"size": settings.attention_dim, "heads": settings.attention_heads, "output_size": multimodal}
+            self.attention = CellAttention(settings.hidden_size, cell_size, **sizes)
+        outputs = vocabulary_size + 2
+        self.to_embedding = nn.Linear(multimodal, first, bias=False) if settings.tie_word_weights else None
+        self.to_words = None if settings.tie_word_weights else nn.Linear(multimodal, outputs, bias=False)
+        self.word_bias = nn.Parameter(torch.zeros(outputs))
+        self.dropout = nn.Dropout(settings.dropout)
+        for name, size in (("photo", photo_size), ("cell", cell_size)):
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_scale", torch.ones(size))
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Glorot initialization of layers; word embeddings of about unit length."""
+        for name, part in self.named_modules():
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                if part.bias is not None:
+                    nn.init.zeros_(part.bias)
+            elif name == "first":
+                nn.init.normal_(self.first.weight, std=self.first.embedding_dim**-0.5)
+        if self.photo_to_word is not None:
+            # Image features are about 1 each: with the usual gain they would dominate the word embeddings.
+            nn.init.xavier_uniform_(self.photo_to_word.weight, gain=self.photo_to_word.in_features**-0.5)
+
+    # The image
+
+    def visual_context(self, photos: Tensor, cells: Tensor | None = None) -> VisualContext:
+        """From vectors I (n, photo_size), and with attention cells (n, k, cell_size), what every word needs of them."""
+        multimodal, words = self.image_terms(photos)
+        if self.attention is None:
+            return VisualContext(multimodal, words)
+        cells = require_cells(cells)
+        if self.settings.standardize_images:
+            cells = (cells - self.cell_mean) / self.cell_scale
+        return VisualContext(multimodal, words, *self.attention.keys_and_values(self.dropout(cells)))
+
+    def image_terms(self, photos: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """The image's inputs to the multimodal layer, V_I · I, and to word embedding II."""
+        if self.settings.standardize_images:
+            photos = (photos - self.photo_mean) / self.photo_scale
+        photos = self.dropout(photos)
+        multimodal = None if self.from_photo is None else self.from_photo(photos)
+        words = None if self.photo_to_word is None else self.photo_to_word(photos)
+        if self.settings.image_input == "both-shared" and multimodal is not None:
+            words = multimodal[:, : self.settings.second_embedding_dim]
+        return multimodal, words
+
+    def refine(self, photos: Tensor) -> Tensor:
+        """Section 8: g(V_I · I), the refined image features (n, multimodal_dim)."""
+        multimodal, _ = self.image_terms(photos)
+        if multimodal is None:
+            raise DeixisError(f"image_input={self.settings.image_input}: the image does not feed the multimodal layer")
+        return scaled_tanh(multimodal)
+
+    # Words
+
+    @property
+    def language_ignores_image(self) -> bool:
+        """Whether embeddings and recurrent layer do not depend on the image, so that one pass serves all photos."""
+        return self.settings.image_input in ("multimodal", "nowhere")
+
+    def initial_state(self, rows: int) -> State:
+        """The state before the first word."""
+        count = 2 if self.settings.recurrent_cell == "lstm" else 1
+        return tuple(self.word_bias.new_zeros(rows, self.settings.hidden_size) for _ in range(count))
+
+    def read_words(self, words: Tensor, state: State, added: Tensor | None = None) -> tuple[Tensor, Tensor, State]:
+        """Embeddings and recurrent layer, from word ids (n, t) and what the image adds to embedding II.
+
+        Gives V_w · w(t) + V_r · r(t), r(t), and the state after the last word.
+        """
+        first = self.first(words)
+        second = first if self.second is None else self.second(first)
+        if added is not None:
+            second = second + added[:, None]
+        second = self.dropout(second)
+        states, last = self.recurrent(second, state)
+        language = self.from_state(self.dropout(states))
+        if self.from_word is not None:
+            language = language + self.from_word(first if self.settings.multimodal_word_input == "first" else second)
+        return language, states, last
+
+    def multimodal_layer(self, language: Tensor, states: Tensor, context: VisualContext) -> Tensor:
+        """Eq. 3: m(t) = g(V_w · w(t) + V_r · r(t) + V_I · I), plus the attended cells."""
+        if context.multimodal is not None:
+            language = language + context.multimodal[:, None]
+        if self.attention is not None and context.keys is not None and context.values is not None:
+            language = language + self.attention(states, context.keys, context.values)
+        return scaled_tanh(language)
+
+    def logits(self, multimodal: Tensor) -> Tensor:
+        """Inputs of the softmax (…, known words, unknown word, end token) from m (…, multimodal_dim)."""
+        return functional.linear(self.output_features(multimodal), self.output_weight, self.word_bias)
+
+    def output_features(self, multimodal: Tensor) -> Tensor:
+        """What `output_weight` is multiplied with: m, or with tied weights m mapped into embedding I."""
+        multimodal = self.dropout(multimodal)
+        return multimodal if self.to_embedding is None else self.to_embedding(multimodal)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """One row per known word, unknown word and end token."""
+        return self.first.weight[: len(self.word_bias)] if self.to_words is None else self.to_words.weight
+
+    def forward(self, context: VisualContext, words: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Logits after each of the words (n, t), and the state after the last one."""
+        state = self.initial_state(len(words)) if state is None else state
+        language, states, state = self.read_words(words, state, context.words)
+        return self.logits(self.multimodal_layer(language, states, context)), state
+
+    # The cost of sentences (section 4)
+
+    def sentence_losses(self, context: VisualContext, words: Tensor, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
+        """For each sentence (n, 3): the smoothed loss, −log P (nats), both summed over its words, and their number.
+
+        Words are padded ids (n, length). The end token counts as a word.
+        """
+        inputs, targets, real = self.add_boundary_tokens(words, lengths)
+        if self.training:
+            inputs = self._corrupt(context, inputs)
+        return self._losses(context, inputs, targets, real, smoothing)
+
+    def negative_log_likelihood(self, context: VisualContext, words: Tensor, counts: Tensor) -> Tensor:
+        """Compute −log P (n,) of the first `counts` words and end tokens of generated sentences (n, length)."""
+        inputs, targets, _ = self.add_boundary_tokens(words, counts)
+        real = torch.arange(inputs.shape[1], device=inputs.device) < counts[:, None]
+        return self._losses(context, inputs, targets, real)[:, 1]
+
+    def add_boundary_tokens(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs (start token and words), targets (words and end token), and which of them are not padding."""
+        tokens = words.new_full((2, len(words), 1), self.start)
+        tokens[1] = self.end
+        positions = torch.arange(words.shape[1] + 1, device=words.device)
+        inputs, targets = torch.cat([tokens[0], words], 1), torch.cat([words, tokens[1]], 1)
+        return inputs, targets.where(positions < lengths[:, None], self.end), positions <= lengths[:, None]
+
+    def _losses(
+        self, context: VisualContext, inputs: Tensor, targets: Tensor, real: Tensor, smoothing: float = 0.0
+    ) -> Tensor:
+        language, states, _ = self.read_words(inputs, self.initial_state(len(inputs)), context.words)
+        # Padding is dropped before the softmax, which costs more than everything else.
+        log_p = self.logits(self.multimodal_layer(language, states, context)[real]).float().log_softmax(-1)
+        nll = -log_p.gather(1, targets[real][:, None])[:, 0]
+        loss = (1 - smoothing) * nll - smoothing * log_p.mean(1) if smoothing else nll
+        columns = torch.stack([loss, nll, torch.ones_like(loss)], dim=1)
+        return columns.new_zeros(*real.shape, 3).masked_scatter(real[:, :, None], columns).sum(1)
+
+    def _corrupt(self, context: VisualContext, inputs: Tensor) -> Tensor:
+        """Scheduled sampling and word dropout."""
+        words = inputs[:, 1:]
+        if share := self.settings.scheduled_sampling:
+            with torch.no_grad():
+                probabilities = self(context, inputs[:, :-1])[0].softmax(-1)
+            sampled = probabilities.flatten(0, 1).float().multinomial(1).view_as(words)
+            # The end token is never read, so a sampled one is not used.
+            used = (torch.rand(sampled.shape, device=inputs.device) < share) & (sampled != self.end)
+            words = sampled.where(used, words)
+        if share := self.settings.word_dropout:
+            dropped = torch.rand(words.shape, device=inputs.device) < share
+            words = words.masked_fill(dropped, self.unknown)
+        return torch.cat([inputs[:, :1], words], 1)

@@ -1,0 +1,198 @@
+"""Settings of the m-RNN (sections 3 and 10.1 of the paper) and its specification for the registry."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from deixis.errors import DeixisError
+from deixis.models.registry import ModelSpec, lazy
+from deixis.models.training.data import FeatureSource, PhotoDataSettings
+from deixis.models.training.settings import TrainSettings
+
+MONITOR = "minus_perplexity"
+"""The validation score that selects the best epoch, unless monitor=cider."""
+
+
+@dataclass(frozen=True)
+class MRNNSettings:
+    """Hyperparameters of the m-RNN network.
+
+    The defaults are the paper's m-RNN (section 3); its other variants are presets.
+
+    Attributes
+    ----------
+    first_embedding_dim
+        Size of word embedding layer I.
+    second_embedding_dim
+        Size of word embedding layer II, or of the only one.
+    single_embedding
+        Use one embedding layer, of size `second_embedding_dim`.
+    recurrent_cell
+        relu (eq. 2), lstm or gru.
+    hidden_size
+        Size of the recurrent layer; with relu it must equal `second_embedding_dim`.
+    multimodal_dim
+        Size of the multimodal layer.
+    multimodal_word_input
+        Which embedding layer feeds the multimodal layer: second, first or none.
+    image_input
+        Which layer the image feeds: multimodal, recurrent (added to embedding II), both, both-shared (both with the
+        same weights) or nowhere.
+    tie_word_weights
+        Use the transposed word embeddings as output weights (m-RNN-shared).
+    standardize_images
+        Scale each image feature to mean 0 and deviation 1 over the training photos.
+    attention
+        Attend to the cells of the photo's feature map at each word.
+    attention_dim
+        Size of queries, keys and values, all heads together.
+    attention_heads
+        Number of attention heads.
+    dropout
+        Dropout of embedding II, the recurrent states, the image features and the multimodal layer.
+    word_dropout
+        Probability that an input word is replaced by the unknown word in training.
+    scheduled_sampling
+        Probability that an input word is replaced by a sample from the network in training.
+    label_smoothing
+        Share of the target probability that is spread evenly over all words in training.
+    min_count
+        Words that occur less often in the training captions are unknown.
+    max_length
+        Maximum number of words in a generated sentence.
+    reference_photos
+        Number of training photos that P(w) is averaged over in retrieval (eq. 7).
+    """
+
+    first_embedding_dim: int = 128
+    second_embedding_dim: int = 256
+    single_embedding: bool = False
+    recurrent_cell: Literal["relu", "lstm", "gru"] = "relu"
+    hidden_size: int = 256
+    multimodal_dim: int = 512
+    multimodal_word_input: Literal["second", "first", "none"] = "second"
+    image_input: Literal["multimodal", "recurrent", "both", "both-shared", "nowhere"] = "multimodal"
+    tie_word_weights: bool = False
+    standardize_images: bool = True
+    attention: bool = False
+    attention_dim: int = 256
+    attention_heads: int = 1
+    dropout: float = 0.0
+    word_dropout: float = 0.0
+    scheduled_sampling: float = 0.0
+    label_smoothing: float = 0.0
+    min_count: int = 5
+    max_length: int = 30
+    reference_photos: int = 200
+
+    def __post_init__(self) -> None:
+        sizes = ("first_embedding_dim", "second_embedding_dim", "hidden_size", "multimodal_dim", "attention_dim")
+        for name in (*sizes, "attention_heads", "min_count", "max_length", "reference_photos"):
+            if getattr(self, name) < 1:
+                raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
+        for name in ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise DeixisError(f"{name}={getattr(self, name)}: must be at least 0 and less than 1")
+        if self.recurrent_cell == "relu" and self.hidden_size != self.second_embedding_dim:
+            raise DeixisError(
+                f"hidden_size={self.hidden_size}: with recurrent_cell=relu it must equal second_embedding_dim="
+                f"{self.second_embedding_dim}, because eq. 2 adds the two"
+            )
+        if self.attention_dim % self.attention_heads:
+            raise DeixisError(f"attention_heads={self.attention_heads}: must divide attention_dim={self.attention_dim}")
+        if self.single_embedding and self.multimodal_word_input == "first":
+            raise DeixisError("multimodal_word_input=first: with single_embedding=true there is only the second")
+        if self.image_input == "both-shared" and self.multimodal_dim < self.second_embedding_dim:
+            raise DeixisError("image_input=both-shared: multimodal_dim must be at least second_embedding_dim")
+
+    @property
+    def refines_images(self) -> bool:
+        """Whether the image feeds the multimodal layer, so that the network has refined image features (section 8)."""
+        return self.image_input in ("multimodal", "both", "both-shared")
+
+
+@dataclass(frozen=True)
+class CaptionDataSettings(PhotoDataSettings):
+    """What an m-RNN is trained on, and with which objective.
+
+    Attributes
+    ----------
+    crops
+        10 averages the features of ten crops, as in the papers; 0 encodes the whole photo.
+    feature_grid
+        With attention=true: feature maps are pooled to this number of cells per side.
+    objective
+        likelihood (eq. 6), or cider: the expected CIDEr-D of sampled captions (self-critical training).
+    reward_samples
+        With objective=cider: number of captions sampled per photo.
+    repetition_penalty
+        With objective=cider: subtracted from the reward (0 to 10) for each repetition of a word that people rarely
+        repeat.
+    likelihood_weight
+        With objective=cider: weight of the likelihood loss, which keeps captions fluent.
+    init_from
+        Directory of a trained model with the same network to start from; random weights without it.
+    monitor
+        Validation score that selects the best epoch: perplexity, or cider (CIDEr-D with a beam of 5).
+
+    Examples
+    --------
+    >>> CaptionDataSettings(feature_grid=0)
+    Traceback (most recent call last):
+    deixis.errors.DeixisError: feature_grid=0: must be 1 or more
+    """
+
+    crops: int = 0
+    feature_grid: int = 9
+    objective: Literal["likelihood", "cider"] = "likelihood"
+    reward_samples: int = 5
+    repetition_penalty: float = 0.0
+    likelihood_weight: float = 0.0
+    init_from: str = ""
+    monitor: Literal["perplexity", "cider"] = "perplexity"
+
+    def __post_init__(self) -> None:
+        if self.reward_samples < 2:
+            raise DeixisError(f"reward_samples={self.reward_samples}: must be 2 or more; samples are compared in pairs")
+        if self.feature_grid < 1:
+            raise DeixisError(f"feature_grid={self.feature_grid}: must be 1 or more")
+        for name in ("repetition_penalty", "likelihood_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise DeixisError(f"{name}={getattr(self, name)}: must be 0 or more")
+        if self.crops not in (0, 10):
+            raise DeixisError(f"crops={self.crops}: must be 0 or 10")
+
+    @property
+    def feature_source(self) -> FeatureSource:
+        """The features of photos that the model is trained on."""
+        return FeatureSource(self.encoder, self.features_dir, self.crops)
+
+
+# The paper states no training schedule; this one is ours.
+TRAINING = TrainSettings(
+    epochs=20,
+    batch_size=64,
+    learning_rate=1e-3,
+    lr_schedule="cosine",
+    max_grad_norm=5.0,
+    weight_decay=1e-5,
+    patience=4,
+)
+
+SPEC = ModelSpec(
+    name="m-rnn",
+    summary="generates captions of photos",
+    settings=(CaptionDataSettings(), MRNNSettings(), TRAINING),
+    presets=Path(__file__).with_name("presets.toml"),
+    prepare_data=lazy("deixis.models.m_rnn.training:prepare_data"),
+    build=lazy("deixis.models.m_rnn.training:build"),
+    objective=lazy("deixis.models.m_rnn.training:objective"),
+    evaluate=lazy("deixis.models.m_rnn.training:evaluate"),
+    load=lazy("deixis.models.m_rnn.captioning:CaptionPipeline.from_artifact"),
+    finish=lazy("deixis.models.m_rnn.training:finish"),
+    internal_scores=(MONITOR,),
+    evaluation_task="captions",
+)

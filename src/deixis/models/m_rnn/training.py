@@ -1,0 +1,176 @@
+"""Training of the m-RNN on the captions of a data set: data, untrained model, objective and validation scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from deixis.errors import DatasetError, DeixisError
+from deixis.evaluation.items import sentences_of
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, model_inputs
+from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
+from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
+from deixis.models.m_rnn.objective import (
+    CaptionSampler,
+    CiderReward,
+    LikelihoodObjective,
+    PhotoSampler,
+    RewardObjective,
+)
+from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
+from deixis.models.photo_features import PhotoFeatures
+from deixis.models.pipeline import EncoderInfo, Provenance
+from deixis.models.text_encoders import word_ids
+from deixis.models.training.distributed import beginning
+from deixis.models.training.objective import DevScores, Stage
+from deixis.models.training.runner import Run, TrainingData, encoder_of
+from deixis.models.training.settings import settings_to_json
+from deixis.storage.progress import OnProgress
+from deixis.tokens import words as words_in
+
+_TRAINING_ONLY = ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing", "max_length")
+"""Settings that may differ from those of the model that training starts from."""
+
+
+@dataclass(frozen=True)
+class Captions:
+    """Photos as the model takes them, the words of their captions, and the row of each caption's photo."""
+
+    photos: Photos
+    words: list[tuple[str, ...]]
+    photo_of_caption: NDArray[np.int64]
+
+    @property
+    def sides(self) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
+        """Vectors, and cells with attention."""
+        if isinstance(self.photos, VectorsAndCells):
+            return self.photos.vectors, self.photos.cells
+        return np.asarray(self.photos), None
+
+    def by_photo(self) -> list[list[tuple[str, ...]]]:
+        """The captions of each photo."""
+        found: list[list[tuple[str, ...]]] = [[] for _ in range(len(self.sides[0]))]
+        for words, photo in zip(self.words, self.photo_of_caption.tolist(), strict=True):
+            found[photo].append(words)
+        return found
+
+
+@dataclass(kw_only=True)
+class CaptionData(TrainingData):
+    """Captions of the training and validation photos, and the encoder of the photos."""
+
+    captions: Captions
+    dev_captions: Captions | None
+    encoder: EncoderInfo
+
+
+def prepare_data(run: Run) -> CaptionData:
+    """Read the features of photos, and the words of their captions."""
+    data = run.settings[CaptionDataSettings]
+    grid = data.feature_grid if run.settings[MRNNSettings].attention else 0
+    train, dev = run.read_photos(data.feature_source)
+    captions = _read_captions(train, grid, run.on_progress)
+    if captions is None:
+        raise DatasetError(f"{run.dataset.path}: no photo of split {run.train_split!r} has a caption to train on")
+    dev_captions = _read_captions(dev, grid, run.on_progress) if dev else None
+    return CaptionData(
+        train,
+        dev if dev_captions else None,
+        sentences=len(captions.words),
+        texts=f"{len(captions.words):,} captions",
+        captions=captions,
+        dev_captions=dev_captions,
+        encoder=encoder_of(train, data.crops, grid),
+    )
+
+
+def _read_captions(features: PhotoFeatures, grid: int, on_progress: OnProgress) -> Captions | None:
+    if not len(features.photos.sentence_rows()[0]):
+        return None
+    gold = sentences_of(features.photos)
+    words = [tuple(words_in(text)) for text in gold.texts]
+    return Captions(model_inputs(features, grid, on_progress), words, np.array(gold.photo_of_sentence))
+
+
+def build(run: Run, data: CaptionData) -> CaptionPipeline:
+    """Make the untrained model, or read the one to start from (`init_from`)."""
+    settings, init_from = run.settings[MRNNSettings], run.settings[CaptionDataSettings].init_from
+    if init_from:
+        model = _trained_model(init_from, settings, data.encoder)
+    else:
+        model = _new_model(data.captions, settings, run.training.seed)
+    data.sources["words"] = f"{len(model.vocabulary):,}"
+    return CaptionPipeline(model, Provenance(data.encoder))
+
+
+def _new_model(captions: Captions, settings: MRNNSettings, seed: int) -> MRNN:
+    vocabulary = Vocabulary.fit(captions.words, settings.min_count)
+    if not len(vocabulary):
+        raise DeixisError(f"min_count={settings.min_count}: no word occurs so often in the captions; set a smaller one")
+    vectors, cells = captions.sides
+    with beginning(seed):
+        model = MRNN(vectors.shape[1], vocabulary, settings, cell_size=0 if cells is None else cells.shape[2])
+    return model.fit_statistics(captions.photos, seed)
+
+
+def _trained_model(folder: str, settings: MRNNSettings, encoder: EncoderInfo) -> MRNN:
+    """A trained model with the same network, and other settings of training."""
+    pipeline = load_captioner(folder)
+    trained = pipeline.model
+    if pipeline.encoder != encoder:
+        raise DeixisError(f"init_from={folder}: was trained on other features; set its encoder, crops and feature_grid")
+    for name, value in settings_to_json(settings).items():
+        theirs = getattr(trained.settings, name)
+        if name not in _TRAINING_ONLY and value != theirs:
+            raise DeixisError(f"init_from={folder}: its network has {name}={theirs}, not {name}={value}")
+    model = MRNN(trained.photo_size, trained.vocabulary, settings, cell_size=trained.cell_size)
+    model.network.load_state_dict(trained.network.state_dict())
+    model.references_ = trained.references_
+    return model
+
+
+def objective(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> Stage:
+    """Batches of captions and their likelihood (eq. 6); or batches of photos and the expected reward."""
+    model, settings = pipeline.model, run.settings[CaptionDataSettings]
+    vectors, cells = (None if side is None else torch.from_numpy(side).to(run.device) for side in data.captions.sides)
+    assert vectors is not None  # noqa: S101 - only cells may be None
+    ids, lengths = word_ids(data.captions.words, model.vocabulary)
+    photo_of_caption = torch.from_numpy(data.captions.photo_of_caption)
+    likelihood = LikelihoodObjective(vectors, photo_of_caption, ids, lengths, cells)
+    if settings.objective == "likelihood":
+        return Stage(model.network, CaptionSampler(lengths, run.training.batch_size), likelihood)
+    reward = CiderReward(data.captions.by_photo(), model.vocabulary, repetition_penalty=settings.repetition_penalty)
+    rewarded = RewardObjective(
+        vectors,
+        reward,
+        settings.reward_samples,
+        model.settings.max_length,
+        cells,
+        likelihood if settings.likelihood_weight else None,
+        settings.likelihood_weight,
+    )
+    sampler = PhotoSampler(np.unique(data.captions.photo_of_caption), run.training.batch_size)
+    return Stage(model.network, sampler, rewarded)
+
+
+def evaluate(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> DevScores:
+    """Perplexity of the validation captions and, if it selects the best epoch, CIDEr-D of generated ones."""
+    dev, monitor = data.dev_captions, run.settings[CaptionDataSettings].monitor
+    assert dev is not None  # noqa: S101 - evaluated only if there are validation captions
+    found = caption_perplexity(pipeline.model, dev.photos, dev.words, dev.photo_of_caption)
+    scores = {"perplexity": found.perplexity, "oov": found.oov or 0.0, MONITOR: -found.perplexity}
+    if monitor == "cider":
+        scores["cider_d"] = caption_cider(pipeline.model, dev.photos, dev.by_photo())
+    return DevScores("cider_d" if monitor == "cider" else MONITOR, scores)
+
+
+def finish(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> None:
+    """Save the training photos and captions, for reranking, into the folder ``neighbours`` of the run."""
+    from deixis.models.consensus.reranking import FOLDER, Neighbours, RerankConfig, default_feature
+
+    config = RerankConfig(default_feature(pipeline.model))
+    Neighbours.from_features(data.train, data.encoder, config).save(run.out / FOLDER)

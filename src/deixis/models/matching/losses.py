@@ -1,0 +1,334 @@
+"""Losses: eq. 6 and eq. 7 of the two-branch paper, and two others.
+
+A loss on a `Batch` takes unit vectors, (V, d) of its `visual` and (T, d) of its `text`. `MatchingObjective` and
+`LogisticObjective` combine features, network and loss for the training loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.errors import DeixisError
+from deixis.models.matching.samplers import Batch, LabelledPairs, distance, distance_of_cosine, hardest_negatives
+from deixis.models.matching.similarity import SimilarityNetwork
+from deixis.models.matching.two_branch import TwoBranchNetwork, TwoBranchSettings
+from deixis.models.training.distributed import by_shares
+from deixis.models.training.objective import LossValue
+
+N = TypeVar("N", bound=nn.Module)
+
+Features = Tensor | NDArray[np.floating] | NDArray[np.integer]
+"""One row per region, photo or text; may be memory-mapped, and in half precision."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Targets and positives (P, d), a pool (N, d), and which of the pool are negatives of each target (P, N)."""
+
+    targets: Tensor
+    positives: Tensor
+    pool: Tensor
+    allowed: Tensor
+
+
+def to_text(visual: Tensor, text: Tensor, batch: Batch) -> Candidates:
+    """Targets are regions or photos; positives their texts; negatives the texts of other groups."""
+    target, positive = batch.visual_targets.T
+    return Candidates(_take(visual, target), _take(text, positive), text, batch.text_negatives[positive])
+
+
+def to_visual(visual: Tensor, text: Tensor, batch: Batch) -> Candidates:
+    """Targets are texts; positives the regions or photos that they name; negatives other ones."""
+    target, positive = batch.text_targets.T
+    return Candidates(_take(text, target), _take(visual, positive), visual, batch.visual_negatives_of(target))
+
+
+def among_visual(visual: Tensor, batch: Batch) -> Candidates:
+    """Eq. 4: targets are regions; positives other regions of the same phrase; negatives regions it does not name."""
+    target, positive, shared = batch.visual_neighbours.T
+    return Candidates(_take(visual, target), _take(visual, positive), visual, batch.visual_negatives_of(shared))
+
+
+def among_text(text: Tensor, batch: Batch) -> Candidates:
+    """Eq. 5: targets are texts; positives other texts of their group; negatives texts of other groups."""
+    target, positive = batch.text_neighbours.T
+    return Candidates(_take(text, target), _take(text, positive), text, batch.text_negatives[target])
+
+
+def _take(vectors: Tensor, positions: Tensor) -> Tensor:
+    """Select vectors. The gradient of indexing by brackets would sort the positions, which takes several kernels."""
+    return vectors.index_select(0, positions)
+
+
+class MatchingLoss(Protocol):
+    """A loss on the embedded batch."""
+
+    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+        """Return the loss of the vectors of `batch.visual` (V, d) and `batch.text` (T, d)."""
+        ...
+
+
+@dataclass(frozen=True)
+class TripletLoss:
+    """Eq. 6: the weighted sum of [m + d(target, positive) − d(target, negative)]₊ over four kinds of triplets.
+
+    The sum is divided by the number of pairs that the batch was made from.
+
+    Attributes
+    ----------
+    visual_to_text, text_to_visual, visual_neighbours, text_neighbours
+        λ₁ to λ₄. Terms of weight 0 are not computed.
+    margin
+        m.
+    max_negatives
+        K of Algorithm 1: only the hardest negatives of each target and positive are used.
+
+    Examples
+    --------
+    >>> both = torch.tensor([[0, 0], [1, 1]])
+    >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
+    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
+    >>> loss = TripletLoss(1.0, 4.0, margin=0.5)
+    >>> [round(loss(torch.eye(2), text, batch).total.item(), 2) for text in (torch.eye(2), torch.eye(2).flip(0))]
+    [0.0, 9.57]
+    """
+
+    visual_to_text: float
+    text_to_visual: float
+    visual_neighbours: float = 0.0
+    text_neighbours: float = 0.0
+    margin: float = 0.05
+    max_negatives: int = 30
+
+    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+        terms: dict[str, Tensor] = {}
+        if self.visual_to_text:
+            terms["visual_to_text"] = self.visual_to_text * self._hinges(to_text(visual, text, batch))  # eq. 2
+        if self.text_to_visual:
+            terms["text_to_visual"] = self.text_to_visual * self._hinges(to_visual(visual, text, batch))  # eq. 3
+        if batch.neighbours:
+            if self.visual_neighbours:
+                terms["visual_neighbours"] = self.visual_neighbours * self._hinges(among_visual(visual, batch))
+            if self.text_neighbours:
+                terms["text_neighbours"] = self.text_neighbours * self._hinges(among_text(text, batch))
+        terms = {name: term / batch.size for name, term in terms.items()}
+        return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
+
+    def _hinges(self, candidates: Candidates) -> Tensor:
+        """Sum the hinge loss of one kind of triplets."""
+        mined = hardest_negatives(candidates.targets, candidates.pool, candidates.allowed, self.max_negatives)
+        near = distance(candidates.targets, candidates.positives)[:, None]
+        # Missing negatives are infinitely far and add 0.
+        return functional.relu(self.margin + near - distance_of_cosine(mined.cosines)).sum()
+
+
+@dataclass(frozen=True)
+class HardestLoss:
+    """[m − s(target, positive) + s(target, hardest negative)]₊ with the cosine s: the sum of the means per direction.
+
+    After Faghri et al., VSE++ (BMVC 2018). A target without negatives adds 0.
+
+    Examples
+    --------
+    >>> both = torch.tensor([[0, 0], [1, 1]])
+    >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
+    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
+    >>> sides = torch.eye(2), torch.eye(2).flip(0)
+    >>> [round(HardestLoss()(torch.eye(2), text, batch).total.item(), 2) for text in sides]
+    [0.0, 2.4]
+    """
+
+    margin: float = 0.2
+
+    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+        return LossValue(
+            self._hinges(to_text(visual, text, batch)).mean() + self._hinges(to_visual(visual, text, batch)).mean()
+        )
+
+    def _hinges(self, candidates: Candidates) -> Tensor:
+        mined = hardest_negatives(candidates.targets, candidates.pool, candidates.allowed, 1)
+        near = (candidates.targets * candidates.positives).sum(dim=1)
+        return functional.relu(self.margin - near + mined.cosines[:, 0])
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss:
+    """InfoNCE (van den Oord et al., 2018): cross entropy of the positive among the negatives, mean of both directions.
+
+    Logits are cosines divided by a learned temperature.
+
+    Attributes
+    ----------
+    log_temperature
+        A parameter of the network. The temperature is clamped at `MIN_TEMPERATURE`.
+    label_smoothing
+        Fraction of the target distribution that is spread evenly over the positive and the negatives.
+
+    Examples
+    --------
+    >>> both = torch.tensor([[0, 0], [1, 1]])
+    >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
+    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
+    >>> loss = SoftmaxLoss(torch.tensor(0.0))
+    >>> [round(loss(torch.eye(2), text, batch).total.item(), 2) for text in (torch.eye(2), torch.eye(2).flip(0))]
+    [0.31, 1.31]
+    """
+
+    log_temperature: Tensor
+    label_smoothing: float = 0.0
+
+    MIN_TEMPERATURE = 0.01
+
+    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+        sides = to_text(visual, text, batch), to_visual(visual, text, batch)
+        return LossValue(
+            sum((self._cross_entropies(candidates).mean() for candidates in sides), visual.new_zeros(())) / 2,
+            {"temperature": self.log_temperature.detach().exp()},
+        )
+
+    def _cross_entropies(self, candidates: Candidates) -> Tensor:
+        scale = (-self.log_temperature).exp().clamp(max=1 / self.MIN_TEMPERATURE)
+        positive = scale * (candidates.targets * candidates.positives).sum(dim=1)
+        negatives = scale * (candidates.targets @ candidates.pool.T)
+        # One more column instead of logaddexp, which has no gradient where no negative is allowed.
+        logits = torch.cat([positive[:, None], negatives.masked_fill(~candidates.allowed, -torch.inf)], dim=1)
+        mean = (positive + (negatives * candidates.allowed).sum(dim=1)) / (1 + candidates.allowed.sum(dim=1))
+        expected = (1 - self.label_smoothing) * positive + self.label_smoothing * mean
+        return logits.logsumexp(dim=1) - expected
+
+
+def logistic_loss(scores: Tensor, matches: Tensor) -> Tensor:
+    """Eq. 7: the mean of log(1 + exp(−z·p)) over pairs with scores p, where z is +1 for a match and −1 otherwise.
+
+    Examples
+    --------
+    >>> round(logistic_loss(torch.tensor([0.0, 2.0]), torch.tensor([True, False])).item(), 2)
+    1.41
+    """
+    return functional.softplus(torch.where(matches, -scores, scores)).mean()
+
+
+def matching_loss(settings: TwoBranchSettings, log_temperature: Tensor | None = None) -> MatchingLoss:
+    """Return the loss that the settings choose.
+
+    Examples
+    --------
+    >>> matching_loss(TwoBranchSettings()).max_negatives
+    30
+    """
+    if settings.loss == "triplet":
+        return TripletLoss(
+            settings.visual_to_text_weight,
+            settings.text_to_visual_weight,
+            settings.visual_neighbour_weight,
+            settings.text_neighbour_weight,
+            settings.margin,
+            settings.max_negatives,
+        )
+    if settings.loss == "hardest":
+        return HardestLoss(settings.margin)
+    if log_temperature is None:
+        raise DeixisError("loss=softmax: the network has no temperature; build it with the same settings")
+    return SoftmaxLoss(log_temperature, settings.label_smoothing)
+
+
+@dataclass(frozen=True)
+class MatchingObjective:
+    """The loss of an embedding network on the batches of a data set.
+
+    Attributes
+    ----------
+    settings
+        Hyperparameters of the network.
+    visual
+        Features of all regions or photos.
+    text
+        Features of all phrases or sentences; or their word ids and lengths.
+
+    Examples
+    --------
+    >>> from deixis.models.matching.samplers import SentenceSampler
+    >>> settings = TwoBranchSettings(hidden_size=8, embedding_dim=4)
+    >>> batch = next(SentenceSampler(np.array([0, 0, 1, 1]), settings).epoch(0, np.random.default_rng(0)))
+    >>> objective = MatchingObjective(settings, np.eye(2, 5), [np.eye(4, 3)])
+    >>> sorted(objective(TwoBranchNetwork(5, 3, settings), batch).terms)
+    ['text_to_visual', 'visual_to_text']
+    """
+
+    settings: TwoBranchSettings
+    visual: Features
+    text: Sequence[Features]
+
+    @property
+    def static(self) -> bool:
+        """Whether steps can be captured: features are on the GPU, and no text encoder needs lengths on the CPU."""
+        return self.settings.text_encoder == "none" and all(
+            isinstance(side, Tensor) and side.is_cuda for side in (self.visual, *self.text)
+        )
+
+    def __call__(self, network: nn.Module, batch: Batch) -> LossValue:
+        two = _checked(network, TwoBranchNetwork)
+        here = batch.to(next(two.parameters()).device)
+        visual = by_shares(two.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
+        text = by_shares(two.embed_text, *(_rows(side, batch.text, here.text.device) for side in self.text))
+        # In half precision, the rounding error of distances is as large as the margin.
+        with torch.autocast(here.visual.device.type, enabled=False):
+            return matching_loss(self.settings, two.log_temperature)(visual.float(), text.float(), here)
+
+
+@dataclass(frozen=True)
+class LogisticObjective:
+    """The loss of a similarity network on the batches of a data set.
+
+    Attributes
+    ----------
+    visual
+        Features of all regions or photos.
+    text
+        Features of all phrases or sentences.
+
+    Examples
+    --------
+    >>> from deixis.models.matching.similarity import SimilaritySettings
+    >>> from deixis.models.matching.samplers import LabelledSentenceSampler
+    >>> batch = next(LabelledSentenceSampler(np.array([0, 0, 1, 1])).epoch(0, np.random.default_rng(0)))
+    >>> objective = LogisticObjective(np.eye(2, 5), np.eye(4, 3))
+    >>> objective(SimilarityNetwork(5, 3, SimilaritySettings()), batch).total.shape
+    torch.Size([])
+    """
+
+    visual: Features
+    text: Features
+
+    def __call__(self, network: nn.Module, batch: LabelledPairs) -> LossValue:
+        similarity = _checked(network, SimilarityNetwork)
+        here = batch.to(next(similarity.parameters()).device)
+        visual = by_shares(similarity.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
+        text = by_shares(similarity.embed_text, _rows(self.text, batch.text, here.text.device))
+        regions, phrases = here.pairs.T
+        scores = by_shares(similarity.fuse, visual[regions], text[phrases])
+        return LossValue(logistic_loss(scores.float(), here.matches))
+
+
+def _rows(features: Features, rows: Tensor, device: torch.device) -> Tensor:
+    """Select rows of features, in single precision unless they are integers or autocast is enabled."""
+    if isinstance(features, Tensor):
+        taken = features.index_select(0, rows.to(features.device, non_blocking=True))
+    else:
+        taken = torch.from_numpy(features[rows])
+    keep_type = not taken.is_floating_point() or torch.is_autocast_enabled(device.type)
+    return taken.to(device, None if keep_type else torch.float32)
+
+
+def _checked(network: nn.Module, kind: type[N]) -> N:
+    if not isinstance(network, kind):
+        raise TypeError(f"expected a {kind.__name__}, not a {type(network).__name__}")
+    return network

@@ -1,0 +1,422 @@
+"""Batches of Algorithm 1 of the two-branch paper, sampled from tables that are computed once.
+
+Rows of `visual` are regions or photos, rows of `text` are phrases or sentences, as in the feature arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deixis.data.pairs import Integers, RaggedArray, RegionPhrasePairs
+from deixis.errors import DatasetError
+from deixis.models.matching.similarity import SimilaritySettings
+from deixis.models.matching.two_branch import TwoBranchSettings
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to embed, and the triplets among them. All other indices are positions in `visual` and `text`.
+
+    Attributes
+    ----------
+    visual, text
+        (V,) and (T,): rows of the features to embed. Rows of `visual` are distinct.
+    visual_targets
+        (P, 2): a visual target and a positive text.
+    text_targets
+        (Q, 2): a text target and a positive visual.
+    group
+        (T,): texts of one group (a coreference chain, or the sentences of a photo) are not negatives of each other.
+    visual_negatives
+        (T, V) of bool: whether a visual is a negative of a text. None where groups are rows of the visual features,
+        and every visual of another group is a negative.
+    visual_neighbours
+        (A, 3): a visual target, another visual of the same text, and that text.
+    text_neighbours
+        (B, 2): a text target, and another text of its group.
+    size
+        Number of pairs that the batch was made from.
+    neighbours
+        Whether neighbourhood constraints are used in this epoch.
+    identical_text_is_negative
+        Whether the same row of `text` in another group is a negative.
+    """
+
+    visual: Tensor
+    text: Tensor
+    visual_targets: Tensor
+    text_targets: Tensor
+    group: Tensor
+    visual_negatives: Tensor | None
+    visual_neighbours: Tensor
+    text_neighbours: Tensor
+    size: int
+    neighbours: bool = True
+    identical_text_is_negative: bool = True
+
+    @property
+    def text_negatives(self) -> Tensor:
+        """(T, T) of bool: whether a text is a negative for the targets of another."""
+        other = self.group[:, None] != self.group
+        return other if self.identical_text_is_negative else other & (self.text[:, None] != self.text)
+
+    def visual_negatives_of(self, texts: Tensor) -> Tensor:
+        """Return (len(texts), V) of bool: whether a visual is a negative of each of some texts."""
+        if self.visual_negatives is None:
+            return self.group[texts][:, None] != self.visual
+        return self.visual_negatives[texts]
+
+    def to(self, device: str | torch.device) -> Self:
+        """Copy the batch to a device."""
+        return replace(self, **_moved(self, device))
+
+
+@dataclass(frozen=True)
+class LabelledPairs:
+    """Rows to embed, and labelled pairs of them, for the similarity network.
+
+    Attributes
+    ----------
+    visual, text
+        (V,) and (T,): rows of the features to embed.
+    pairs
+        (N, 2): positions in `visual` and `text`.
+    matches
+        (N,) of bool: whether a pair matches; half of them do.
+    """
+
+    visual: Tensor
+    text: Tensor
+    pairs: Tensor
+    matches: Tensor
+
+    def to(self, device: str | torch.device) -> Self:
+        """Copy the batch to a device."""
+        return replace(self, **_moved(self, device))
+
+
+def _moved(batch: Batch | LabelledPairs, device: str | torch.device) -> dict[str, Any]:
+    """Copy the tensors of a batch to a device."""
+    values = ((field.name, getattr(batch, field.name)) for field in fields(batch))
+    return {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
+
+
+class Mined(NamedTuple):
+    """Negatives of P targets, (P, k), the hardest first.
+
+    Attributes
+    ----------
+    cosines
+        Their cosines with the target, with gradients; -inf where there are fewer than k negatives.
+    positions
+        Their positions in the pool.
+    """
+
+    cosines: Tensor
+    positions: Tensor
+
+
+def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, count: int) -> Mined:
+    """Find the nearest allowed negatives of each target: step 3 of Algorithm 1.
+
+    For a target and its positive, the loss of a triplet decreases with the distance of the negative, so the nearest
+    negatives have the highest loss. `targets` (P, d) and `pool` (N, d) have unit length, `allowed` is (P, N); `count`
+    is K of Algorithm 1.
+
+    Examples
+    --------
+    >>> pool = torch.nn.functional.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
+    >>> mined = hardest_negatives(pool[:1], pool, torch.tensor([[False, True, True]]), count=1)
+    >>> mined.positions.tolist(), round(mined.cosines.item(), 2)
+    ([[1]], 0.71)
+    """
+    cosines = (targets @ pool.T).masked_fill(~allowed, -torch.inf)
+    return Mined(*cosines.topk(min(count, cosines.shape[1]), dim=1))
+
+
+def distance_of_cosine(cosine: Tensor) -> Tensor:
+    """Return the Euclidean distance of unit vectors from their cosine; its gradient is 0 where they are equal.
+
+    Examples
+    --------
+    >>> distance_of_cosine(torch.tensor([0.5, -1.0, -torch.inf])).tolist()
+    [1.0, 2.0, inf]
+    """
+    # The square root has no derivative at 0.
+    return (2 - 2 * cosine).clamp(min=torch.finfo(cosine.dtype).tiny).sqrt()
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """Return the Euclidean distance along the last axis; its gradient is 0 where vectors are equal.
+
+    Examples
+    --------
+    >>> distance(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])).item()
+    5.0
+    """
+    length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
+    return length
+
+
+class _Shuffled:
+    """Sets of pairs in a new random order each epoch. A last set of one pair is skipped, because of batch norm."""
+
+    def __init__(self, count: int, batch_size: int) -> None:
+        if count < 2:
+            raise DatasetError(f"{count} pairs are too few to train on")
+        self._count = count
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        full, rest = divmod(self._count, self._batch_size)
+        return full + (rest > 1)
+
+    def _sets(self, generator: np.random.Generator) -> Iterator[Integers]:
+        order = generator.permutation(self._count)
+        return (order[number * self._batch_size :][: self._batch_size] for number in range(len(self)))
+
+
+class RegionPhraseSampler(_Shuffled):
+    """Triplet sampling for phrases: steps 1, 2 and 3c of Algorithm 1, and the candidates of 3a and 3b.
+
+    A positive region is drawn for every pair of the set. With neighbourhood sampling, the region gets a second phrase
+    of its chain and the phrase a second region, if there is one.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Box, Caption, Mention, Photo
+    >>> caption = Caption.from_text("A dog chases a ball.", (Mention(0, 5, "1"), Mention(13, 19, "2")))
+    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)), Box((60, 0, 70, 10), ("2",))))
+    >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
+    >>> batch = next(RegionPhraseSampler(pairs, TwoBranchSettings()).epoch(0, np.random.default_rng(0)))
+    >>> batch.text.shape, batch.visual.tolist()
+    (torch.Size([2]), [0, 1, 2, 3])
+    """
+
+    def __init__(self, pairs: RegionPhrasePairs, settings: TwoBranchSettings, batch_size: int = 100) -> None:
+        super().__init__(len(pairs), batch_size)
+        self._pairs = pairs
+        self._settings = settings
+        self._positives = _positives(pairs, settings)
+        self._negatives = pairs.negatives(settings.negative_iou)
+        phrases = pairs.phrases_of_chain
+        # Position of the phrase of each pair among those of its chain, to draw another one.
+        keys = phrases.owners * len(pairs.phrases) + phrases.values
+        self._position = (
+            np.searchsorted(keys, pairs.chain * len(pairs.phrases) + pairs.phrase) - phrases.starts[pairs.chain]
+        )
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Batch]:
+        for rows in self._sets(generator):
+            yield self._batch(rows, number, generator)
+
+    def _batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+        pairs, count = self._pairs, len(rows)
+        chain = pairs.chain[rows]
+        position = generator.integers(self._positives.counts[chain])
+        region = _at(self._positives, chain, position)
+        twice = again = np.zeros(0, dtype=np.int64)
+        if self._settings.neighbour_sampling:
+            twice = np.flatnonzero(pairs.phrases_of_chain.counts[chain] > 1)
+            again = np.flatnonzero(self._positives.counts[chain] > 1)
+        second_phrase = _another(pairs.phrases_of_chain, chain[twice], self._position[rows][twice], generator)
+        second_region = _another(self._positives, chain[again], position[again], generator)
+        target, negative = self._candidates(chain, generator)
+
+        visual, found = np.unique(np.concatenate([region, second_region, negative]), return_inverse=True)
+        first, second, negative = np.split(found, [count, count + len(again)])
+        group = np.concatenate([chain, chain[twice]])
+        negatives = np.zeros((len(group), len(visual)), dtype=bool)
+        negatives[target, negative] = True
+        if self._settings.negatives_from == "batch":
+            shown, photo = found[: count + len(again)], pairs.region_photo
+            negatives[:, shown] |= photo[visual[shown]] != photo[pairs.gold[group]][:, None]
+        return Batch(
+            visual=torch.from_numpy(visual),
+            text=torch.from_numpy(np.concatenate([pairs.phrase[rows], second_phrase])),
+            visual_targets=_columns(np.concatenate([first, first[twice]]), np.arange(len(group))),
+            text_targets=_columns(np.concatenate([np.arange(count), again]), np.concatenate([first, second])),
+            group=torch.from_numpy(group),
+            visual_negatives=torch.from_numpy(negatives),
+            visual_neighbours=_columns(
+                np.concatenate([first[again], second]),
+                np.concatenate([second, first[again]]),
+                np.concatenate([again, again]),
+            ),
+            text_neighbours=_within_groups(group),
+            size=count,
+            neighbours=epoch >= self._settings.neighbour_start_epoch,
+            identical_text_is_negative=self._settings.identical_text_is_negative,
+        )
+
+    def _candidates(self, chain: Integers, generator: np.random.Generator) -> tuple[Integers, Integers]:
+        """Return candidate negatives: the position of the phrase in the set, and the region."""
+        target, region = self._negatives.gather(chain)
+        limit = self._settings.max_candidates
+        if limit is None:
+            return target, region
+        order = np.lexsort([generator.random(len(target)), target])
+        target = target[order]
+        position = np.arange(len(target)) - np.searchsorted(target, target)
+        return target[position < limit], region[order][position < limit]
+
+
+class SentenceSampler(_Shuffled):
+    """Triplet sampling for sentences (section 5.1): other photos, and sentences of other photos, are negatives.
+
+    With neighbourhood sampling, every photo gets a second sentence, if it has one.
+
+    Examples
+    --------
+    >>> sampler = SentenceSampler(np.array([0, 0, 1, 1]), TwoBranchSettings(), batch_size=2)
+    >>> batch = next(sampler.epoch(0, np.random.default_rng(0)))
+    >>> len(sampler), batch.text.tolist(), batch.group.tolist()
+    (2, [2, 0, 3, 1], [1, 0, 1, 0])
+    """
+
+    def __init__(
+        self, photo_of_sentence: NDArray[np.integer], settings: TwoBranchSettings, batch_size: int = 500
+    ) -> None:
+        super().__init__(len(photo_of_sentence), batch_size)
+        self._settings = settings
+        self._photo = np.asarray(photo_of_sentence, dtype=np.int64)
+        self._sentences, self._position = _sentences_of(self._photo)
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Batch]:
+        for rows in self._sets(generator):
+            yield self._batch(rows, number, generator)
+
+    def _batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+        photo, count = self._photo[rows], len(rows)
+        twice = np.flatnonzero(self._sentences.counts[photo] > 1) if self._settings.neighbour_sampling else rows[:0]
+        second = _another(self._sentences, photo[twice], self._position[rows][twice], generator)
+        group = np.concatenate([photo, photo[twice]])
+        visual, found = np.unique(photo, return_inverse=True)
+        return Batch(
+            visual=torch.from_numpy(visual),
+            text=torch.from_numpy(np.concatenate([rows, second])),
+            visual_targets=_columns(np.concatenate([found, found[twice]]), np.arange(len(group))),
+            text_targets=_columns(np.arange(count), found),
+            group=torch.from_numpy(group),
+            visual_negatives=None,
+            visual_neighbours=torch.zeros(0, 3, dtype=torch.int64),
+            text_neighbours=_within_groups(group),
+            size=count,
+            neighbours=epoch >= self._settings.neighbour_start_epoch,
+        )
+
+
+class LabelledRegionSampler(_Shuffled):
+    """Pair sampling for phrases, the second part of Algorithm 1: all positive regions, and a random negative for each.
+
+    Phrases without a negative region are skipped, so that half of the pairs match. `batch_size` counts pairs of a gold
+    box and a phrase.
+
+    Examples
+    --------
+    >>> from deixis.data.records import Box, Caption, Mention, Photo
+    >>> caption = Caption.from_text("A dog chases a ball.", (Mention(0, 5, "1"), Mention(13, 19, "2")))
+    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)), Box((60, 0, 70, 10), ("2",))))
+    >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
+    >>> batch = next(LabelledRegionSampler(pairs, SimilaritySettings()).epoch(0, np.random.default_rng(0)))
+    >>> batch.matches.tolist()
+    [True, True, True, False, False, False]
+    """
+
+    def __init__(self, pairs: RegionPhrasePairs, settings: SimilaritySettings, batch_size: int = 100) -> None:
+        negatives = pairs.negatives(settings.negative_iou)
+        self._pairs = pairs.select(np.flatnonzero(negatives.counts[pairs.chain] > 0))
+        self._positives = _positives(pairs, settings)
+        self._negatives = negatives
+        super().__init__(len(self._pairs), batch_size)
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[LabelledPairs]:
+        for rows in self._sets(generator):
+            chain = self._pairs.chain[rows]
+            phrase, positive = self._positives.gather(chain)
+            owner = chain[phrase]
+            negative = _at(self._negatives, owner, generator.integers(self._negatives.counts[owner]))
+            yield _labelled(positive, negative, self._pairs.phrase[rows][phrase], None)
+
+
+class LabelledSentenceSampler(_Shuffled):
+    """Pair sampling for sentences (section 5.1): a photo with its sentence, and with one of another photo.
+
+    Examples
+    --------
+    >>> batch = next(LabelledSentenceSampler(np.array([0, 0, 1, 1])).epoch(0, np.random.default_rng(0)))
+    >>> batch.matches.tolist()
+    [True, True, True, True, False, False, False, False]
+    """
+
+    def __init__(self, photo_of_sentence: NDArray[np.integer], batch_size: int = 500) -> None:
+        super().__init__(len(photo_of_sentence), batch_size)
+        self._photo = np.asarray(photo_of_sentence, dtype=np.int64)
+        self._sentences, _ = _sentences_of(self._photo)
+        if self._sentences.counts.max() == len(self._photo):
+            raise DatasetError("all sentences belong to one photo: there are no negatives")
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[LabelledPairs]:
+        for rows in self._sets(generator):
+            photo = self._photo[rows]
+            own = self._sentences.counts[photo]
+            # Sentences are sorted by photo: draw a position among all others, and skip those of the photo itself.
+            position = generator.integers(len(self._photo) - own)
+            position += np.where(position >= self._sentences.starts[photo], own, 0)
+            yield _labelled(photo, photo, rows, self._sentences.values[position].astype(np.int64))
+
+
+def _positives(pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings) -> RaggedArray:
+    """Return the positive regions of each chain."""
+    if settings.positives == "single":
+        return RaggedArray(np.arange(len(pairs.gold) + 1), pairs.gold)
+    return pairs.positives(settings.positive_iou)
+
+
+def _sentences_of(photo: Integers) -> tuple[RaggedArray, Integers]:
+    """Return the sentences of each photo, and the position of each sentence among those of its photo."""
+    order = np.argsort(photo, kind="stable")
+    sentences = RaggedArray.from_owners(photo[order], order, int(photo.max()) + 1)
+    position = np.empty(len(photo), dtype=np.int64)
+    position[order] = np.arange(len(photo)) - sentences.starts[photo[order]]
+    return sentences, position
+
+
+def _at(lists: RaggedArray, rows: Integers, positions: Integers) -> Integers:
+    """Return one value of each of some lists."""
+    return np.asarray(lists.values[lists.starts[rows] + positions], dtype=np.int64)
+
+
+def _another(lists: RaggedArray, rows: Integers, positions: Integers, generator: np.random.Generator) -> Integers:
+    """Draw a value of each of some lists, but not the one at its position; each has two or more."""
+    drawn = generator.integers(lists.counts[rows] - 1) if len(rows) else rows
+    return _at(lists, rows, drawn + (drawn >= positions))
+
+
+def _within_groups(group: Integers) -> Tensor:
+    """Return (B, 2): each text, and each other one of its group."""
+    _, owner = np.unique(group, return_inverse=True)
+    members = RaggedArray.from_owners(np.sort(owner), np.argsort(owner, kind="stable"), int(owner.max()) + 1)
+    text, other = members.gather(owner)
+    return _columns(text[text != other], other[text != other])
+
+
+def _columns(*columns: Integers) -> Tensor:
+    return torch.from_numpy(np.stack(columns, axis=1))
+
+
+def _labelled(visual: Integers, wrong_visual: Integers, text: Integers, wrong_text: Integers | None) -> LabelledPairs:
+    """Return matching pairs, followed by as many that do not match."""
+    regions, region = np.unique(np.concatenate([visual, wrong_visual]), return_inverse=True)
+    texts, phrase = np.unique(np.concatenate([text, text if wrong_text is None else wrong_text]), return_inverse=True)
+    matches = np.arange(len(region)) < len(visual)
+    return LabelledPairs(
+        torch.from_numpy(regions), torch.from_numpy(texts), _columns(region, phrase), torch.from_numpy(matches)
+    )

@@ -1,0 +1,260 @@
+"""Training of the embedding and the similarity network, on photos with sentences or on regions with phrases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from deixis.data.dataset import Dataset
+from deixis.data.pairs import RegionPhrasePairs
+from deixis.errors import DatasetError, DeixisError
+from deixis.evaluation.retrieval import recall_at_k
+from deixis.language.features import TextFeatures
+from deixis.language.features.base import words_of
+from deixis.language.features.captions import word_vectors
+from deixis.language.vectors import WordVectors
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.matching.losses import Features, LogisticObjective, MatchingObjective
+from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.samplers import (
+    LabelledRegionSampler,
+    LabelledSentenceSampler,
+    RegionPhraseSampler,
+    SentenceSampler,
+)
+from deixis.models.matching.similarity import Similarity, SimilaritySettings
+from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
+from deixis.models.photo_features import PhotoFeatures, sentence_vectors
+from deixis.models.training.data import MatchingDataSettings, training_photos
+from deixis.models.training.distributed import beginning
+from deixis.models.training.objective import DevScores, Sampler, Stage
+from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
+from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
+
+Rows = NDArray[np.float16] | NDArray[np.float32]
+TextInput = Rows | Sequence[str]
+"""Text features, a row for each text; or the texts, for a network with a text encoder."""
+
+
+@dataclass(kw_only=True)
+class MatchingData(TrainingData):
+    """Pairs to train on, and those of the validation split.
+
+    Attributes
+    ----------
+    visual, text
+        Features of photos or regions, and of sentences or phrases, by the rows that samplers name.
+    pairs
+        Pairs of regions and phrases; or the row of the photo of each sentence.
+    training_texts
+        Gives every training text, as often as it occurs: what a vocabulary counts.
+    text_features
+        The fitted text features; None with a text encoder.
+    evaluate
+        Scores a model on the validation split; None without one.
+    """
+
+    visual: Rows
+    text: TextInput
+    pairs: RegionPhrasePairs | NDArray[np.int64]
+    training_texts: Callable[[], Sequence[str]]
+    text_features: TextFeatures | None
+    evaluate: Callable[[TwoBranch | Similarity], DevScores] | None
+
+
+def prepare_data(run: Run) -> MatchingData:
+    """Read the features of the training and validation pairs."""
+    data, dataset = run.settings[MatchingDataSettings], run.dataset
+    if data.train_on == "both":
+        raise DeixisError("train_on=both: only cca trains on both together; take sentences or phrases")
+    if run.training.batch_size < 2:
+        raise DeixisError("batch_size=1: batch norm needs 2 pairs or more")
+    training_photos(dataset, run.train_split, boxes=data.uses_regions)
+    # First the texts: missing word vectors raise an error before any photo is encoded.
+    texts = in_turn(lambda: _read_texts(run))
+    train, dev = run.read_photos(data.feature_source, boxes=data.uses_regions)
+    return (_phrase_data if data.uses_regions else _sentence_data)(run, train, dev, texts)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Texts as the network takes them: as text features, or as they are, where it has a text encoder."""
+
+    dataset: Dataset
+    features: TextFeatures | None = None
+    caption_vectors: NDArray[np.float32] | None = None
+
+    def encode_phrases(self, run: Run, phrases: Sequence[str]) -> TextInput:
+        return phrases if self.features is None else phrase_vectors(self.features, phrases, run.on_progress)
+
+    def encode_captions(self, rows: NDArray[np.int64]) -> TextInput:
+        return self.caption_texts(rows) if self.caption_vectors is None else self.caption_vectors[rows]
+
+    def caption_texts(self, rows: NDArray[np.int64]) -> list[str]:
+        texts: list[str] = self.dataset.tables["captions"]["text"].take(rows).to_pylist()
+        return texts
+
+
+def _read_texts(run: Run) -> _Texts:
+    two_branch, data = run.settings.get(TwoBranchSettings), run.settings[MatchingDataSettings]
+    if two_branch and two_branch.text_encoder != "none":
+        if two_branch.word_init == "pretrained":
+            _initial_vectors(run)  # raises an error now if they are missing
+        return _Texts(run.dataset)
+    found = sentence_vectors(
+        run.dataset, run.dataset.photos, data.text_recipe(), train=run.train_split, on_progress=run.on_progress
+    )
+    return _Texts(run.dataset, found.features, found.vectors)
+
+
+def _sentence_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, texts: _Texts) -> MatchingData:
+    """Photos with their sentences."""
+    rows, owner = train.photos.sentence_rows()
+    if not len(rows):
+        raise DatasetError(f"{run.dataset.path}: the training photos have no sentences")
+    evaluate = _retrieval_scorer(dev, texts) if dev is not None else None
+    return MatchingData(
+        train=train,
+        dev=dev if evaluate else None,
+        sentences=len(rows),
+        texts=f"{len(rows):,} sentences",
+        visual=train.vectors(),
+        text=texts.encode_captions(rows),
+        pairs=owner,
+        training_texts=lambda: texts.caption_texts(rows),
+        text_features=texts.features,
+        evaluate=evaluate,
+    )
+
+
+def _retrieval_scorer(dev: PhotoFeatures, texts: _Texts) -> Callable[[TwoBranch | Similarity], DevScores] | None:
+    """Score retrieval; the mean of the six recalls chooses the best epoch. None if no photo has a sentence."""
+    rows, owner = dev.photos.sentence_rows()
+    if not len(rows):
+        return None
+    visual, text = dev.vectors(), texts.encode_captions(rows)
+
+    def evaluate(model: TwoBranch | Similarity) -> DevScores:
+        matrix = model.scores(model.prepare_visual(visual), model.prepare_text(text))
+        scores = recall_at_k(matrix, owner).scores
+        recalls = [value for name, value in scores.items() if "_r" in name]
+        return DevScores("mean_recall", {"mean_recall": float(np.mean(recalls)), **scores})
+
+    return evaluate
+
+
+def _phrase_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, texts: _Texts) -> MatchingData:
+    """Regions with their phrases."""
+    data = run.settings[MatchingDataSettings]
+    regions = region_set(train, data, where=str(run.dataset.path), on_progress=run.on_progress)
+    pairs = regions.pairs
+    text = texts.encode_phrases(run, pairs.phrases)
+    evaluate = _localization_scorer(run, dev, texts) if dev is not None else None
+    return MatchingData(
+        train=train,
+        dev=dev if evaluate else None,
+        phrases=len(pairs),
+        texts=f"{len(pairs):,} phrases",
+        sources={"proposals": proposals_of(train, data.max_proposals)},
+        visual=regions.vectors,
+        text=text,
+        pairs=pairs,
+        training_texts=lambda: [pairs.phrases[phrase] for phrase in pairs.phrase],
+        text_features=texts.features,
+        evaluate=evaluate,
+    )
+
+
+def _localization_scorer(
+    run: Run, dev: PhotoFeatures, texts: _Texts
+) -> Callable[[TwoBranch | Similarity], DevScores] | None:
+    """Score localization; R@1 chooses the best epoch. None if no phrase has a box."""
+    regions = dev_regions(dev, run.on_progress)
+    if regions is None:
+        return None
+    phrases = texts.encode_phrases(run, regions.pairs.phrases)
+    return lambda model: DevScores("r1", localization_scores(model, regions, phrases))
+
+
+def build_two_branch(run: Run, data: MatchingData) -> MatchingPipeline:
+    """Make the embedding network, the same for the same seed."""
+    settings = run.settings[TwoBranchSettings]
+    visual_size = data.visual.shape[1]
+    with beginning(run.training.seed):
+        if isinstance(data.text, np.ndarray):
+            return _pipeline(run, data, TwoBranch(visual_size, data.text.shape[1], settings))
+        vocabulary = Vocabulary.fit((words_of(text) for text in data.training_texts()), settings.min_count)
+        model = TwoBranch(visual_size, settings=settings, vocabulary=vocabulary)
+    if settings.word_init == "pretrained" and model.network.encoder:
+        model.network.encoder.init_words(vocabulary, _initial_vectors(run))
+    return _pipeline(run, data, model)
+
+
+def build_similarity(run: Run, data: MatchingData) -> MatchingPipeline:
+    """Make the similarity network, the same for the same seed."""
+    with beginning(run.training.seed):
+        text_size = np.asarray(data.text).shape[1]
+        return _pipeline(run, data, Similarity(data.visual.shape[1], text_size, run.settings[SimilaritySettings]))
+
+
+def _pipeline(run: Run, data: MatchingData, model: TwoBranch | Similarity) -> MatchingPipeline:
+    chosen = run.settings[MatchingDataSettings]
+    provenance = provenance_of(chosen, chosen.train_on, data.train, chosen.crops)
+    return MatchingPipeline(model, provenance, data.text_features)
+
+
+def _initial_vectors(run: Run) -> WordVectors:
+    vectors = word_vectors(run.settings[MatchingDataSettings].word_vectors or None)
+    if vectors.dimension != run.settings[TwoBranchSettings].word_dim:
+        raise DeixisError(
+            f"word_init=pretrained: the word vectors have dimension {vectors.dimension}; "
+            f"set word_dim={vectors.dimension}"
+        )
+    return vectors
+
+
+def two_branch_objective(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> Stage:
+    """Triplets of Algorithm 1 and the loss of eq. 6."""
+    model: Any = pipeline.model
+    settings, batch_size = model.settings, run.training.batch_size
+    sampler: Sampler[Any]
+    if isinstance(data.pairs, RegionPhrasePairs):
+        sampler = RegionPhraseSampler(data.pairs, settings, batch_size)
+    else:
+        sampler = SentenceSampler(data.pairs, settings, batch_size)
+    text: list[Features]
+    if isinstance(data.text, np.ndarray):
+        text = [_on(run.device, data.text)]
+    else:
+        text = [ids.to(run.device) for ids in model.text_inputs(data.text)]
+    loss = MatchingObjective(settings, _on(run.device, data.visual), text)
+    return Stage(model.network, sampler, loss)
+
+
+def similarity_objective(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> Stage:
+    """Labelled pairs of Algorithm 1 and the loss of eq. 7."""
+    model: Any = pipeline.model
+    sampler: Sampler[Any]
+    if isinstance(data.pairs, RegionPhrasePairs):
+        sampler = LabelledRegionSampler(data.pairs, model.settings, run.training.batch_size)
+    else:
+        sampler = LabelledSentenceSampler(data.pairs, run.training.batch_size)
+    loss = LogisticObjective(_on(run.device, data.visual), _on(run.device, np.asarray(data.text)))
+    return Stage(model.network, sampler, loss)
+
+
+def evaluate(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> DevScores:
+    """Score retrieval on the validation split; localization, for a model of phrases."""
+    assert data.evaluate is not None  # noqa: S101 - only called with a validation split
+    model: Any = pipeline.model
+    return data.evaluate(model)
+
+
+def _on(device: torch.device, rows: Rows) -> Features:
+    """Features on a GPU, copied there once; on the CPU they stay memory-mapped."""
+    return rows if device.type == "cpu" else torch.from_numpy(np.ascontiguousarray(rows)).to(device)

@@ -1,0 +1,299 @@
+"""The embedding network (two-branch paper, section 3.1): regions and phrases, or photos and sentences, in one space."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.language.features.base import Text
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.base import Embedder
+from deixis.models.networks import apply_in_blocks, check_rows
+from deixis.models.text_encoders import TextEncoder, TextEncoderShape, make_text_encoder, word_ids
+from deixis.models.training.settings import require
+from deixis.storage.artifacts import Artifact, Storable
+from deixis.storage.networks import set_weights, weights_of, without_weights
+
+
+@dataclass(frozen=True)
+class TwoBranchSettings:
+    """Hyperparameters of the embedding network (two-branch paper, section 3).
+
+    The defaults are the paper's best phrase network; `two_branch_presets.toml` holds the other variants.
+
+    Attributes
+    ----------
+    hidden_size
+        Size of the first layer of each branch.
+    embedding_dim
+        Size of the second layer of each branch: the dimension of the common space.
+    linear
+        Keep only the first layer of each branch; the common space then has `hidden_size` dimensions.
+    dropout
+        Dropout after the first layer.
+    text_encoder
+        Text encoder before the text branch: lstm, gru or transformer; none takes text features.
+    min_count
+        With a text encoder: words that occur less often in the training texts are unknown.
+    word_init
+        With a text encoder: initial word embeddings, random or pretrained.
+    word_dim
+        With a text encoder: dimension of word embeddings.
+    text_hidden_size
+        With a text encoder: hidden size.
+    text_layers
+        With a text encoder: number of layers.
+    word_dropout
+        With a text encoder: dropout of word embeddings.
+    loss
+        triplet (eq. 6), hardest (only the hardest negative counts) or softmax (over all negatives).
+    margin
+        Margin m of eq. 6, for triplet and hardest.
+    max_negatives
+        K of Algorithm 1: negatives per target and positive.
+    visual_to_text_weight, text_to_visual_weight
+        λ1 and λ2 of eq. 6.
+    visual_neighbour_weight, text_neighbour_weight
+        λ3 and λ4 of eq. 6: neighbourhood constraints.
+    neighbour_start_epoch
+        First epoch, counted from 0, with neighbourhood constraints.
+    temperature
+        Initial temperature of softmax; it is learned.
+    label_smoothing
+        Label smoothing of softmax.
+    neighbour_sampling
+        Sample a second positive for every target.
+    positives
+        augmented: a random region with an IoU of at least `positive_iou` is the positive; single: the gold box.
+    positive_iou, negative_iou
+        Minimum IoU of a positive region, and the IoU below which a region is a negative.
+    max_candidates
+        Sample this many regions of the photo as candidate negatives; none for all, as in the paper.
+    identical_text_is_negative
+        Treat a phrase of another chain as a negative even if its text is the same, as the paper does.
+    negatives_from
+        Negative regions come from the same photo, as in the paper, or also from the other photos of the batch.
+    """
+
+    hidden_size: int = 1024
+    embedding_dim: int = 512
+    linear: bool = False
+    dropout: float = 0.0
+    text_encoder: Literal["none", "lstm", "gru", "transformer"] = "none"
+    min_count: int = 1
+    word_init: Literal["random", "pretrained"] = "random"
+    word_dim: int = 256
+    text_hidden_size: int = 512
+    text_layers: int = 1
+    word_dropout: float = 0.0
+    loss: Literal["triplet", "hardest", "softmax"] = "triplet"
+    margin: float = 0.05
+    max_negatives: int = 30
+    visual_to_text_weight: float = 1.0
+    text_to_visual_weight: float = 4.0
+    visual_neighbour_weight: float = 0.1
+    text_neighbour_weight: float = 0.1
+    neighbour_start_epoch: int = 8
+    temperature: float = 0.07
+    label_smoothing: float = 0.0
+    neighbour_sampling: bool = True
+    positives: Literal["augmented", "single"] = "augmented"
+    positive_iou: float = 0.7
+    negative_iou: float = 0.3
+    max_candidates: int | None = None
+    identical_text_is_negative: bool = True
+    negatives_from: Literal["photo", "batch"] = "photo"
+
+    def __post_init__(self) -> None:
+        sizes = (
+            "hidden_size", "embedding_dim", "min_count", "word_dim", "text_hidden_size", "text_layers", "max_negatives"
+        )  # fmt: skip
+        require(self, {name: getattr(self, name) >= 1 for name in sizes}, "must be 1 or more")
+        rates = ("dropout", "word_dropout", "label_smoothing")
+        require(self, {name: 0 <= getattr(self, name) < 1 for name in rates}, "must be at least 0 and less than 1")
+        require(self, {"temperature": self.temperature > 0}, "must be greater than 0")
+        if not self.visual_to_text_weight and not self.text_to_visual_weight:
+            raise DeixisError("visual_to_text_weight=0, text_to_visual_weight=0: one of them must be greater than 0")
+        if (self.visual_neighbour_weight or self.text_neighbour_weight) and not self.neighbour_sampling:
+            raise DeixisError(
+                "visual_neighbour_weight and text_neighbour_weight need neighbour_sampling=true, or must be 0"
+            )
+
+
+class Branch(nn.Module):
+    """FC, ReLU, dropout, FC, batch norm and L2 normalization; if linear, the first FC and L2 normalization.
+
+    Examples
+    --------
+    >>> list(dict(Branch(4096, 1024, 512, dropout=0.5).layers.named_children()))
+    ['first', 'relu', 'dropout', 'second', 'norm']
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, embedding_dim: int, dropout: float = 0.0, linear: bool = False
+    ) -> None:
+        super().__init__()
+        layers: OrderedDict[str, nn.Module] = OrderedDict(first=nn.Linear(input_size, hidden_size))
+        if not linear:
+            layers["relu"] = nn.ReLU()
+            if dropout:
+                layers["dropout"] = nn.Dropout(dropout)
+            layers["second"] = nn.Linear(hidden_size, embedding_dim)
+            layers["norm"] = nn.BatchNorm1d(embedding_dim)
+        self.layers = nn.Sequential(layers)
+        self.dimension = hidden_size if linear else embedding_dim
+        init_glorot(self)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return functional.normalize(self.layers(rows), dim=1)
+
+
+def init_glorot(module: nn.Module) -> None:
+    """Initialize as the paper's TensorFlow does by default: Glorot uniform weights, zero biases."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+
+class TwoBranchNetwork(nn.Module):
+    """A branch for regions or photos, and one for phrases or sentences, with an optional text encoder before it.
+
+    With a text encoder, `text_size` is the number of words that it knows.
+
+    Examples
+    --------
+    >>> network = TwoBranchNetwork(5, 3, TwoBranchSettings(hidden_size=8, embedding_dim=4))
+    >>> visual, text = network(torch.ones(2, 5), torch.ones(6, 3))
+    >>> text.shape
+    torch.Size([6, 4])
+    """
+
+    def __init__(self, visual_size: int, text_size: int, settings: TwoBranchSettings) -> None:
+        super().__init__()
+        self.encoder: TextEncoder | None = None
+        if settings.text_encoder != "none":  # section 5.3
+            sizes = (settings.word_dim, settings.text_hidden_size, settings.text_layers)
+            shape = TextEncoderShape(settings.text_encoder, text_size, *sizes, settings.word_dropout)
+            self.encoder = make_text_encoder(shape)
+            text_size = self.encoder.size
+        layers = (settings.hidden_size, settings.embedding_dim, settings.dropout, settings.linear)
+        self.visual = Branch(visual_size, *layers)
+        self.text = Branch(text_size, *layers)
+        self.log_temperature: nn.Parameter | None = None
+        if settings.loss == "softmax":
+            self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.temperature)))
+
+    def embed_visual(self, rows: Tensor) -> Tensor:
+        """Embed regions or photos."""
+        vectors: Tensor = self.visual(rows)
+        return vectors
+
+    def embed_text(self, *inputs: Tensor) -> Tensor:
+        """Embed texts, given as features or as word ids and lengths."""
+        rows = inputs[0] if self.encoder is None else self.encoder(*inputs)
+        vectors: Tensor = self.text(rows)
+        return vectors
+
+    def forward(self, visual: Tensor, *text: Tensor) -> tuple[Tensor, Tensor]:
+        return self.embed_visual(visual), self.embed_text(*text)
+
+
+class TwoBranch(Storable, Embedder):
+    """The embedding network on arrays: vectors of unit length, whose dot product is the score.
+
+    A new model is untrained; ``deixis train two-branch`` trains its `network`.
+
+    Parameters
+    ----------
+    visual_size
+        Number of features of a region or photo.
+    text_size
+        Number of features of a text; not needed with a text encoder.
+    settings
+        Hyperparameters.
+    vocabulary
+        The words that the text encoder knows.
+    device
+        Where to compute, as torch names it.
+
+    Examples
+    --------
+    >>> model = TwoBranch(8, 6, TwoBranchSettings(hidden_size=16, embedding_dim=4))
+    >>> visual, text = model.prepare_visual(np.ones((3, 8))), model.prepare_text(np.ones((5, 6)))
+    >>> model.scores(visual, text).shape, model.dimension
+    ((3, 5), 4)
+    """
+
+    KIND = "two-branch"
+
+    def __init__(
+        self,
+        visual_size: int,
+        text_size: int = 0,
+        settings: TwoBranchSettings | None = None,
+        vocabulary: Vocabulary | None = None,
+        *,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.settings = settings or TwoBranchSettings()
+        if (self.settings.text_encoder == "none") != (vocabulary is None):
+            problem = "needs a vocabulary" if vocabulary is None else "takes text features, not a vocabulary"
+            raise DeixisError(f"two-branch: text_encoder={self.settings.text_encoder} {problem}")
+        self.visual_size = visual_size
+        self.text_size = text_size if vocabulary is None else len(vocabulary)
+        self.vocabulary = vocabulary
+        self.network = TwoBranchNetwork(visual_size, self.text_size, self.settings).to(device)
+
+    @property
+    def dimension(self) -> int:
+        return self.network.visual.dimension
+
+    def prepare_visual(self, features: ArrayLike) -> Floats:
+        rows = check_rows(features, self.visual_size, "photo or region")
+        return apply_in_blocks(self.network, self.network.embed_visual, rows)
+
+    def prepare_text(self, features: ArrayLike | Sequence[Text]) -> Floats:
+        """Encode sentences or phrases, given as features or, with a text encoder, as texts."""
+        inputs = self.text_inputs(features)
+        if not len(inputs[0]):
+            return np.zeros((0, self.dimension), dtype=np.float32)  # recurrent encoders take no empty batch
+        return apply_in_blocks(self.network, self.network.embed_text, *inputs)
+
+    def text_inputs(self, features: ArrayLike | Sequence[Text]) -> tuple[Tensor, ...]:
+        """Return texts as `TwoBranchNetwork.embed_text` takes them, on the CPU."""
+        if self.vocabulary is None:
+            return (check_rows(features, self.text_size, "sentence or phrase"),)
+        texts: Sequence[Text] = features  # type: ignore[assignment] # the settings say which of the two it is
+        return word_ids(texts, self.vocabulary)
+
+    def to_artifact(self) -> Artifact:
+        words = self.vocabulary
+        settings = {
+            "visual_size": self.visual_size,
+            "text_size": self.text_size,
+            "settings": asdict(self.settings),
+            "vocabulary": None if words is None else [words.words, words.counts, words.min_count],
+        }
+        return Artifact(self.KIND, settings, weights_of(self.network))
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        settings, words = artifact.settings, artifact.settings["vocabulary"]
+        vocabulary = None if words is None else Vocabulary(tuple(words[0]), tuple(words[1]), words[2])
+        chosen = TwoBranchSettings(**settings["settings"])
+        with without_weights():
+            model = cls(settings["visual_size"], settings["text_size"], chosen, vocabulary, device="meta")
+        set_weights(model.network, artifact.arrays)
+        return model

@@ -1,0 +1,379 @@
+"""Features of the photos and sentences of a data set: read from its stores, or computed and stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats
+from deixis.data.creation import FEATURES
+from deixis.data.dataset import Dataset, Photos
+from deixis.errors import DeixisError, PhotoError
+from deixis.geometry import Boxes
+from deixis.language.features import TextFeatures
+from deixis.language.features import captions as caption_store
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.vision.encoder import ImageEncoder
+from deixis.vision.feature_store import FeatureOptions, FeatureStore, default_store_path, is_up_to_date, update_store
+from deixis.vision.feature_store.manifest import FILE as MANIFEST
+from deixis.vision.feature_store.manifest import read_manifest
+
+if TYPE_CHECKING:
+    from deixis.models.pipeline import EncoderInfo
+
+LOCATION_SIZE = 7
+"""Left, top, right and bottom of a box, its width, height and area."""
+
+
+def box_locations(boxes: npt.ArrayLike, size: tuple[int, int]) -> Floats:
+    """Location features of boxes (n, 4) in pixels, divided by the width and height of the photo.
+
+    Examples
+    --------
+    >>> box_locations([[0, 20, 50, 40]], size=(100, 80)).tolist()
+    [[0.0, 0.25, 0.5, 0.5, 0.5, 0.25, 0.125]]
+    """
+    shares = np.asarray(boxes, dtype=np.float64).reshape(-1, 4) / np.array([*size, *size])
+    sides = shares[:, 2:] - shares[:, :2]
+    return np.hstack([shares, sides, sides.prod(axis=1, keepdims=True)]).astype(np.float32)
+
+
+def append_locations(vectors: Floats, boxes: npt.ArrayLike, size: tuple[int, int], weight: float) -> Floats:
+    """Append location features, times `weight`, to the vectors of regions; weight 0 leaves them out.
+
+    Examples
+    --------
+    >>> append_locations(np.ones((1, 2), np.float32), [[0, 0, 9, 9]], (9, 9), weight=2.0).tolist()
+    [[1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0, 2.0]]
+    """
+    return np.hstack([vectors, np.float32(weight) * box_locations(boxes, size)]) if weight else vectors
+
+
+def append_whole_location(vectors: Floats, weight: float) -> Floats:
+    """Append the location of the whole photo to the vectors of photos."""
+    if not weight:
+        return vectors
+    return np.hstack([vectors, np.tile(np.float32(weight) * box_locations([0, 0, 1, 1], (1, 1)), (len(vectors), 1))])
+
+
+@dataclass(frozen=True)
+class ProposalSource:
+    """The region proposals that a model uses.
+
+    Attributes
+    ----------
+    name, max_proposals
+        The proposer, and the maximum number of regions per photo.
+    fingerprint
+        Hash that changes whenever the proposals do; empty to accept any version.
+    """
+
+    name: str
+    max_proposals: int
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class RegionInputs:
+    """The regions of one photo; there may be none.
+
+    Attributes
+    ----------
+    vectors : array, (n, channels)
+        Feature vectors of the regions.
+    boxes : array, (n, 4)
+        `x1, y1, x2, y2` divided by the width and height of the photo.
+    objectness : array, (n,)
+        Scores of the region proposals, from 0 to 1.
+    whole : array, (dimension,)
+        Feature vector of the whole photo.
+    cells : array, (channels, rows, columns), optional
+        The feature map of the photo, for models that use it.
+
+    Examples
+    --------
+    >>> boxes = np.array([[0, 0, 0.5, 1], [0.2, 0, 1, 1]])
+    >>> len(RegionInputs(np.ones((2, 8)), boxes, np.array([0.7, 0.4]), np.ones(8)))
+    2
+    """
+
+    vectors: NDArray[Any]
+    boxes: NDArray[Any]
+    objectness: NDArray[Any]
+    whole: NDArray[Any]
+    cells: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        shapes = [array.shape for array in (self.vectors, self.boxes, self.objectness)]
+        count = shapes[0][:1]
+        if self.vectors.ndim != 2 or shapes[1:] != [(*count, 4), count] or self.whole.ndim != 1:
+            raise DeixisError(f"regions: vectors, boxes and objectness have inconsistent shapes {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
+@dataclass(frozen=True)
+class PhotoFeatures:
+    """Photos of a data set with their features.
+
+    Attributes
+    ----------
+    store
+        The feature store.
+    photos
+        The requested photos that have features, in the order of the data set.
+    left_out
+        Why the other photos have none, one line each.
+    crops
+        10 if the vector of a photo is the mean over ten crops.
+    max_proposals
+        Maximum number of regions per photo; the store may hold more.
+    location_weight
+        Weight of the location in the features of a region.
+    """
+
+    store: FeatureStore
+    photos: Photos
+    left_out: tuple[str, ...] = ()
+    crops: int = 0
+    max_proposals: int = 0
+    location_weight: float = 0.0
+
+    def vectors(self, begin: int = 0, end: int | None = None) -> Floats:
+        """The vectors of whole photos, of all or of those from `begin` to before `end`."""
+        ids = self.photos[begin:end].ids
+        vectors = self.store.crops(ids) if self.crops else self.store.whole(ids)
+        return append_whole_location(vectors, self.location_weight)
+
+    @property
+    def region_size(self) -> int:
+        """Size of the vector of a region."""
+        return self.store.contents.channels + (LOCATION_SIZE if self.location_weight else 0)
+
+    def proposals(self, photo_id: str) -> Boxes:
+        """The proposed boxes of a photo, the most likely first."""
+        return self.store.proposals(photo_id).boxes[: self.max_proposals]
+
+    def proposal_vectors(self, photo_id: str) -> Floats:
+        """The vectors of the proposed boxes."""
+        vectors = self.store.proposal_vectors(photo_id)[: self.max_proposals]
+        return append_locations(vectors, self.proposals(photo_id), self._size(photo_id), self.location_weight)
+
+    def region_vectors(self, photo_id: str, boxes: Boxes) -> Floats:
+        """The vectors of any boxes of a photo."""
+        return append_locations(self.store.regions(photo_id, boxes), boxes, self._size(photo_id), self.location_weight)
+
+    def _size(self, photo_id: str) -> tuple[int, int]:
+        if not self.location_weight:
+            return 1, 1  # not used, and looking it up takes longer than reading the vectors
+        width, height = self.store.sizes([photo_id])[0].tolist()
+        return width, height
+
+    def require_all(self) -> PhotoFeatures:
+        """Return self, or raise an error if a photo has no features."""
+        if self.left_out:
+            requested = len(self.photos) + len(self.left_out)
+            raise DeixisError(
+                f"{len(self.left_out):,} of {requested:,} photos have no features, the first: {self.left_out[0]}"
+            )
+        return self
+
+
+def find_or_compute_features(
+    encoder: EncoderInfo,
+    dataset: Dataset,
+    photos: Photos,
+    *,
+    proposals: ProposalSource | None = None,
+    also: Iterable[Path] = (),
+    on_progress: OnProgress = no_progress,
+) -> PhotoFeatures:
+    """Features by the encoder of a model: read if a store has them, else computed; see `Pipeline.features`."""
+    found = find_features(dataset, photos, encoder.fingerprint, crops=encoder.crops, proposals=proposals, also=also)
+    if found and not found.left_out:
+        return found
+    if not encoder.is_imported:
+        return compute_features(
+            dataset, photos, encoder.open(), crops=encoder.crops, proposals=proposals, on_progress=on_progress
+        )
+    if found is None:
+        raise DeixisError(
+            f"{dataset.path}: has no imported features like those that the model was trained on ({encoder.name}); "
+            "import them with deixis features DATA --import FILE, or name their store with --features DIR"
+        )
+    return found
+
+
+def compute_features(
+    dataset: Dataset,
+    photos: Photos,
+    encoder: ImageEncoder,
+    *,
+    crops: int = 0,
+    proposals: ProposalSource | None = None,
+    on_progress: OnProgress = no_progress,
+) -> PhotoFeatures:
+    """Features by an encoder; missing and outdated ones are computed and stored in the data set.
+
+    Another store of the data set that has all of these photos and features is used as it is. Photos that cannot be read
+    are left out.
+    """
+    options = _feature_options(encoder, crops, proposals)
+    if options.proposer and proposals:
+        proposals = replace(proposals, name=options.proposer.name, fingerprint=options.proposer.fingerprint)
+    name = options.proposer.name if options.proposer else None
+    path = default_store_path(dataset.path, encoder.name, crops=crops, proposer=name, top=options.top)
+    if not (path / MANIFEST).exists():
+        found = find_features(dataset, photos, encoder.fingerprint, crops=crops, proposals=proposals)
+        if found and not found.left_out:
+            return found
+    _check_encoder(path, encoder)
+    if is_up_to_date(path, dataset, encoder, photos=photos, options=options, on_progress=on_progress):
+        return _select(FeatureStore(path), dataset, photos, crops, options.top)
+    report = update_store(path, dataset, encoder, photos=photos, options=options, on_progress=on_progress)
+    return _select(FeatureStore(path), dataset, photos, crops, options.top, report.skipped)
+
+
+def _feature_options(encoder: ImageEncoder, crops: int, proposals: ProposalSource | None) -> FeatureOptions:
+    if proposals is None:
+        return FeatureOptions(crops)
+    from deixis.vision.proposals import open_proposer
+
+    proposer = open_proposer(proposals.name, encoder.name)
+    if proposals.fingerprint not in ("", proposer.fingerprint):
+        raise DeixisError(
+            f"the model was trained on another version of the proposals {proposals.name} "
+            f"({proposals.fingerprint}, installed is {proposer.fingerprint}); train it again"
+        )
+    return FeatureOptions(crops, proposer, proposals.max_proposals)
+
+
+def read_features(
+    folder: Path,
+    dataset: Dataset,
+    photos: Photos,
+    *,
+    crops: int = 0,
+    proposals: ProposalSource | None = None,
+    fingerprint: str | None = None,
+) -> PhotoFeatures:
+    """Features in a store that ``deixis features`` made, by an encoder or by ``--import``."""
+    store = FeatureStore(folder, fingerprint=fingerprint)
+    if crops and not store.contents.crops:
+        raise DeixisError(f"{folder}: holds no crops; make a store that does with: deixis features DATA --crops 10")
+    if proposals:
+        _check_proposals(store, proposals)
+    return _select(store, dataset, photos, crops, proposals.max_proposals if proposals else 0)
+
+
+def _check_proposals(store: FeatureStore, proposals: ProposalSource) -> None:
+    contents = store.contents
+    if not contents.channels or not contents.proposer:
+        lacks = "proposals" if contents.channels else "maps"
+    elif contents.proposer != proposals.name or proposals.fingerprint not in ("", contents.proposer_fingerprint):
+        lacks = f"proposals of {proposals.name}, but of {contents.proposer} ({contents.proposer_fingerprint})"
+    elif contents.top < proposals.max_proposals:
+        lacks = f"{proposals.max_proposals} proposals per photo, but {contents.top}"
+    else:
+        return
+    raise DeixisError(
+        f"{store.path}: holds no {lacks}; make a store that does with: "
+        f"deixis features DATA --encoder NAME --proposals {proposals.name} --top {proposals.max_proposals}"
+    )
+
+
+def find_features(
+    dataset: Dataset,
+    photos: Photos,
+    fingerprint: str,
+    *,
+    crops: int = 0,
+    proposals: ProposalSource | None = None,
+    also: Iterable[Path] = (),
+) -> PhotoFeatures | None:
+    """Features from the store that has most of these photos; None if no store has them.
+
+    The fingerprint is that of the encoder, or of the file that features were imported from; `also` names stores outside
+    the data set.
+    """
+    stores = [path for path in sorted((dataset.path / FEATURES).glob("*")) if path.is_dir()]
+    found = []
+    for folder in [*also, *stores]:
+        try:
+            features = read_features(folder, dataset, photos, crops=crops, proposals=proposals, fingerprint=fingerprint)
+        except DeixisError:  # of another encoder, without crops or proposals, or not a store of photos
+            continue
+        found.append(features)
+    return max(found, key=lambda features: len(features.photos), default=None)
+
+
+def _check_encoder(path: Path, encoder: ImageEncoder) -> None:
+    if (path / MANIFEST).exists():
+        stored = read_manifest(path).contents.fingerprint
+        if stored != encoder.fingerprint:
+            raise DeixisError(
+                f"{path}: holds features of another version of the encoder {encoder.name} ({stored[:16]}, installed "
+                f"is {encoder.fingerprint[:16]}); remove it to compute them again"
+            )
+
+
+def _select(
+    store: FeatureStore,
+    dataset: Dataset,
+    photos: Photos,
+    crops: int,
+    max_proposals: int,
+    skipped: Sequence[PhotoError] = (),
+) -> PhotoFeatures:
+    present = np.array([photo_id in store for photo_id in photos.ids], dtype=bool)
+    reasons = {error.path: str(error) for error in skipped}
+    left_out = tuple(
+        reasons.get(
+            str(dataset.path_of(photo)) if photo.file and dataset.images else "", f"{photo.id}: not in {store.path}"
+        )
+        for photo in Photos(dataset, photos.rows[~present])
+    )
+    return PhotoFeatures(store, Photos(dataset, photos.rows[present]), left_out, crops, max_proposals)
+
+
+@dataclass(frozen=True)
+class SentenceVectors:
+    """Sentences of photos with their text features.
+
+    Attributes
+    ----------
+    vectors
+        Text features of all captions of the data set, memory-mapped.
+    rows, owner
+        For each sentence its row in `vectors`, and the index of its photo.
+    features
+        The fitted text features.
+    """
+
+    vectors: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    features: TextFeatures
+
+
+def sentence_vectors(
+    dataset: Dataset,
+    photos: Photos,
+    recipe: caption_store.Recipe,
+    *,
+    train: str = "train",
+    on_progress: OnProgress = no_progress,
+) -> SentenceVectors:
+    """Text features of the sentences of photos; features that are missing are fitted on the training split first."""
+    path = caption_store.default_folder(dataset.path, recipe.kind)
+    report = caption_store.build_caption_features(path, dataset, recipe, train=train, on_progress=on_progress)
+    rows, owner = photos.sentence_rows()
+    fitted = caption_store.fitted_features(path, report.manifest)
+    return SentenceVectors(caption_store.caption_vectors(path, dataset), rows, owner, fitted)

@@ -1,0 +1,827 @@
+"""Models ready for use: `Pipeline` is what `deixis.load` returns, for every model that ``deixis models`` lists."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeGuard, cast, get_args, overload
+from weakref import WeakValueDictionary
+
+from PIL import Image
+
+from deixis import language, vision
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.models.arguments import check_list, check_path, check_text
+from deixis.models.photo_features import PhotoFeatures, ProposalSource, find_or_compute_features
+from deixis.models.registry import get_spec, model_names
+from deixis.storage.artifacts import CONFIG, Artifact, damaged, read_artifact, read_config, write_into
+from deixis.storage.atomic import new_directory
+from deixis.storage.progress import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from deixis.data.dataset import Dataset, Photos
+    from deixis.evaluation.items import Item, Regions
+    from deixis.evaluation.predictions import Prediction
+    from deixis.evaluation.score_matrix import Scores
+    from deixis.language.features import TextFeatures
+    from deixis.language.features.base import Text
+    from deixis.language.vocabulary import Vocabulary
+    from deixis.models.describer.description import Describer, RegionDescription
+    from deixis.models.grounding import Grounding
+    from deixis.models.m_rnn.captioning import CaptionResult
+    from deixis.vision.encoder import ImageEncoder
+
+SHIPPED = Path(__file__).parent / "shipped"
+_DESCRIBED = ("summary", "trained_on", "licence", "scores")
+
+PhotoLike = str | PathLike[str] | Image.Image
+"""A photo: a path, or a Pillow image that is open already."""
+
+OnePhotoOrMore = PhotoLike | Sequence[PhotoLike]
+
+TrainOn = Literal["sentences", "phrases", "both"]
+Rerank = Literal["none", "bleu", "cider"]
+
+CAPABILITIES = ("encode_images", "encode_sentences", "similarity", "ground", "caption", "describe")
+"""Methods of a pipeline that not every model has."""
+
+TASKS = ("retrieval", "sentences", "regions", "grounding", "captions")
+"""What ``deixis evaluate`` scores; not every model can do every task."""
+
+_ABILITIES = {
+    "encode_images": "encode photos",
+    "encode_sentences": "encode sentences",
+    "similarity": "compare photos with sentences",
+    "ground": "ground phrases",
+    "caption": "write captions",
+    "describe": "describe regions",
+    "retrieval": "rank photos and sentences",
+    "sentences": "compare sentences with each other",
+    "regions": "rank phrases for regions",
+    "grounding": "rank boxes for phrases",
+    "captions": "write captions",
+}
+
+
+@dataclass(frozen=True)
+class EncoderInfo:
+    """The image encoder whose features a model was trained on.
+
+    Attributes
+    ----------
+    name, fingerprint
+        What users type, and a hash that changes whenever its features do.
+    crops
+        10 if the vector of a photo is the mean over ten crops; 0 if it is that of the whole photo.
+    feature_grid
+        Side of the grid to which feature maps are pooled for attention; 0 without attention.
+    """
+
+    name: str
+    fingerprint: str
+    crops: int = 0
+    feature_grid: int = 0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and isinstance(self.fingerprint, str) and self.crops in (0, 10)):
+            raise ValueError(f"not an encoder: {self.name!r}, {self.fingerprint!r}, crops {self.crops!r}")
+        if not isinstance(self.feature_grid, int) or self.feature_grid < 0:
+            raise ValueError(f"feature_grid {self.feature_grid!r}: must be 0 or more")
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the features were imported, so that deixis cannot compute them for other photos."""
+        return self.name.startswith("imported:")
+
+    def open(self, device: str | None = None) -> ImageEncoder:
+        """Open the encoder; all models of a process share one. A different version of it is refused."""
+        if self.is_imported:
+            raise DeixisError(f"the model was trained on imported features ({self.name}), so it cannot encode photos")
+        key = self.name, self.fingerprint, device
+        with _OPENING:
+            encoder = _ENCODERS.get(key) or self._open(device)
+            _ENCODERS[key] = encoder
+            return encoder
+
+    def _open(self, device: str | None) -> ImageEncoder:
+        from deixis.vision.encoders import open_encoder
+
+        encoder = open_encoder(self.name, device)
+        if encoder.fingerprint != self.fingerprint:
+            raise DeixisError(
+                f"the model was trained on another version of the encoder {self.name} "
+                f"({self.fingerprint}, installed is {encoder.fingerprint}); train it again"
+            )
+        return encoder
+
+
+_ENCODERS: WeakValueDictionary[tuple[str, str, str | None], ImageEncoder] = WeakValueDictionary()
+_OPENING = Lock()
+"""Encoders are large and most models use the same one: it is opened once and shared while anyone uses it."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a model was trained on, and a description of it.
+
+    Attributes
+    ----------
+    encoder
+        Encoder of the photos.
+    train_on
+        sentences, phrases or both.
+    location_weight
+        Weight of the location of a region in its features; 0 leaves it out.
+    proposals, max_proposals
+        Region proposals that the model ranks, and their maximum number per photo.
+    proposals_fingerprint
+        Hash that changes whenever the proposals do; empty if the model was not trained on regions.
+    summary, trained_on, licence
+        For ``deixis models``: what the model does, its training data and the licence of its weights.
+    scores
+        Scores on data that it was not trained on.
+    """
+
+    encoder: EncoderInfo
+    train_on: TrainOn = "sentences"
+    location_weight: float = 0.0
+    proposals: str = "head"
+    max_proposals: int = 100
+    proposals_fingerprint: str = ""
+    summary: str = ""
+    trained_on: str = ""
+    licence: str = ""
+    scores: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        numbers = (self.location_weight, self.max_proposals)
+        if self.train_on not in get_args(TrainOn) or not all(type(number) in (int, float) for number in numbers):
+            raise ValueError(f"not a provenance: {self.train_on!r}, {self.location_weight!r}, {self.max_proposals!r}")
+
+    @property
+    def proposal_source(self) -> ProposalSource:
+        """The region proposals that the model ranks."""
+        return ProposalSource(self.proposals, self.max_proposals, self.proposals_fingerprint)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``config.json``."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", {})}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Provenance:
+        """Read what `to_json` gave; other entries are ignored."""
+        known = {name: value for name, value in document.items() if name in cls.__dataclass_fields__}
+        return cls(**known | {"encoder": EncoderInfo(**document["encoder"])})
+
+
+class Pipeline(ABC):
+    """A model with everything that it needs to work on photos and sentences.
+
+    Methods that a model does not have raise a `DeixisError` that names the models that do; `capabilities` lists those
+    that it has.
+
+    Parameters
+    ----------
+    model
+        The model itself.
+    provenance
+        What it was trained on.
+    text
+        Features of sentences; None if the model reads words itself.
+    card
+        Description in Markdown.
+    describer_part
+        Phrases and settings for `describe`; without them, those of the shipped describer are used.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> model = deixis.load("two-branch")
+    >>> sorted(model.capabilities)
+    ['describe', 'encode_images', 'encode_sentences', 'similarity']
+    >>> photos = model.encode_images(["dog.jpg", "cat.jpg"])  # doctest: +SKIP
+    >>> model.similarity(photos, model.encode_sentences(["A dog runs."])).shape  # doctest: +SKIP
+    (2, 1)
+    """
+
+    TASKS: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self,
+        model: Any,
+        provenance: Provenance,
+        text: TextFeatures | None = None,
+        *,
+        card: str = "",
+        describer_part: Artifact | None = None,
+    ) -> None:
+        self.model = model
+        self.provenance = provenance
+        self.text = text
+        self.card = card
+        self.describer_part = describer_part
+        self.name: str = model.KIND
+        self.device: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Name of the model in the registry."""
+        return str(self.model.KIND)
+
+    @property
+    def encoder(self) -> EncoderInfo:
+        """Encoder of the photos."""
+        return self.provenance.encoder
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> frozenset[str]:
+        """Names of the methods among `CAPABILITIES` that this model has."""
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """Names of the tasks among `TASKS` that this model can be evaluated on."""
+        return self.TASKS
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The words that the model knows; None if it does not read words itself."""
+        found: Vocabulary | None = getattr(self.model, "vocabulary", None)
+        return found
+
+    # What models do with photos and sentences.
+
+    def encode_images(self, photos: Sequence[PhotoLike]) -> Floats:
+        """Encode photos, one row each, for `similarity`."""
+        self.refuse("encode_images")
+
+    def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
+        """Encode English sentences or phrases, one row each, for `similarity`."""
+        self.refuse("encode_sentences")
+
+    def similarity(self, images: Floats, sentences: Floats) -> Floats:
+        """Score every image (rows) against every sentence (columns), both encoded; higher is better."""
+        self.refuse("similarity")
+
+    @overload
+    def ground(  # type: ignore[overload-overlap] # a path is no list of photos
+        self, photo: PhotoLike, sentence: str
+    ) -> Grounding: ...
+
+    @overload
+    def ground(self, photo: Sequence[PhotoLike], sentence: Sequence[str]) -> list[Grounding]: ...
+
+    def ground(self, photo: OnePhotoOrMore, sentence: str | Sequence[str]) -> Grounding | list[Grounding]:
+        """Find a box for each noun phrase of an English sentence.
+
+        Parameters
+        ----------
+        photo
+            A photo, or a list of photos.
+        sentence
+            A sentence, or one for each photo.
+
+        Returns
+        -------
+        Grounding or list of Grounding
+            One result, or one for each photo.
+        """
+        self.require("ground")
+        photos, sentences = (
+            as_list(photo),
+            [sentence] if isinstance(sentence, str) else check_list(sentence, "sentence"),
+        )
+        if len(photos) != len(sentences):
+            raise DeixisError(f"sentence: give one for each photo; {len(sentences)} sentences for {len(photos)} photos")
+        found = self._ground(photos, [check_text(text, "sentence") for text in sentences])
+        return found[0] if is_one_photo(photo) else found
+
+    @overload
+    def caption(  # type: ignore[overload-overlap]
+        self, photo: PhotoLike, *, beam: int | None = None, top: int = 1, start: str = "", rerank: Rerank | None = None
+    ) -> CaptionResult: ...
+
+    @overload
+    def caption(
+        self,
+        photo: Sequence[PhotoLike],
+        *,
+        beam: int | None = None,
+        top: int = 1,
+        start: str = "",
+        rerank: Rerank | None = None,
+    ) -> list[CaptionResult]: ...
+
+    def caption(
+        self,
+        photo: OnePhotoOrMore,
+        *,
+        beam: int | None = None,
+        top: int = 1,
+        start: str = "",
+        rerank: Rerank | None = None,
+    ) -> CaptionResult | list[CaptionResult]:
+        """Write captions.
+
+        Parameters
+        ----------
+        photo
+            A photo, or a list of photos.
+        beam
+            Width of the beam search; by default 5, or 10 with `rerank`.
+        top
+            Number of captions per photo.
+        start
+            Words that each caption starts with.
+        rerank
+            bleu or cider: order the captions of the beam by their similarity to the captions of similar training
+            photos; none: by their probability. The default depends on the model.
+
+        Returns
+        -------
+        CaptionResult or list of CaptionResult
+            One result, or one for each photo.
+        """
+        self.require("caption")
+        found = self._caption(as_list(photo), beam=beam, top=top, start=start, rerank=rerank)
+        return found[0] if is_one_photo(photo) else found
+
+    @overload
+    def describe(  # type: ignore[overload-overlap]
+        self, photo: PhotoLike, region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+    ) -> list[RegionDescription]: ...
+
+    @overload
+    def describe(
+        self, photo: Sequence[PhotoLike], region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+    ) -> list[list[RegionDescription]]: ...
+
+    def describe(
+        self, photo: OnePhotoOrMore, region: Sequence[float] | None = None, *, top: int = 5, regions: int = 10
+    ) -> list[RegionDescription] | list[list[RegionDescription]]:
+        """Describe a region of a photo, or the most salient ones, with several different phrases each.
+
+        Parameters
+        ----------
+        photo
+            A photo, or a list of photos.
+        region
+            ``x1, y1, x2, y2`` in pixels of the photo, upright; by default the most salient regions.
+        top
+            Maximum number of phrases per region.
+        regions
+            Maximum number of regions per photo, if `region` is not given.
+
+        Returns
+        -------
+        list
+            The regions of the photo, or a list of regions for each photo.
+        """
+        self.require("describe")
+        found = [self._describe(each, region, top=top, regions=regions) for each in as_list(photo)]
+        return found[0] if is_one_photo(photo) else found
+
+    @property
+    def describer(self) -> Describer:
+        """Describes regions with this model."""
+        self.refuse("describe")
+
+    def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str]) -> list[Grounding]:
+        self.refuse("ground")
+
+    def _caption(
+        self, photos: Sequence[PhotoLike], *, beam: int | None, top: int, start: str, rerank: Rerank | None
+    ) -> list[CaptionResult]:
+        self.refuse("caption")
+
+    def _describe(
+        self, photo: PhotoLike, region: Sequence[float] | None, *, top: int, regions: int
+    ) -> list[RegionDescription]:
+        self.refuse("describe")
+
+    # What evaluation needs of a model on a data set.
+
+    def features(
+        self,
+        dataset: Dataset,
+        photos: Photos,
+        *,
+        regions: bool = False,
+        also: Iterable[Path] = (),
+        on_progress: OnProgress = no_progress,
+    ) -> PhotoFeatures:
+        """Features of the photos of a data set by the encoder of this model: read if they are there, else computed.
+
+        Parameters
+        ----------
+        dataset, photos
+            The data set, and which of its photos. Photos that cannot be read are left out.
+        regions
+            Read region proposals too, as many as the model ranks.
+        also
+            Feature stores to look in besides those in the data set.
+        on_progress
+            Progress callback.
+        """
+        proposals = self.provenance.proposal_source if regions else None
+        found = find_or_compute_features(
+            self.encoder, dataset, photos, proposals=proposals, also=also, on_progress=on_progress
+        )
+        return replace(found, location_weight=self.provenance.location_weight)
+
+    def retrieval_scores(
+        self, features: PhotoFeatures, texts: Sequence[str], on_progress: OnProgress = no_progress
+    ) -> Scores:
+        """Score photos (rows) against sentences (columns)."""
+        self.refuse("retrieval")
+
+    def sentence_scores(self, texts: Sequence[str]) -> Scores:
+        """Score sentences against sentences."""
+        self.refuse("sentences")
+
+    def region_scores(self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress) -> Scores:
+        """Score gold regions (rows) against all phrases (columns)."""
+        self.refuse("regions")
+
+    def predict_boxes(
+        self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
+    ) -> list[Prediction]:
+        """Rank boxes for each phrase; items of one photo must be consecutive."""
+        self.refuse("grounding")
+
+    def require(self, capability: str) -> None:
+        """Refuse at once, before any photo is opened, what the model cannot do."""
+        if capability not in self.capabilities | self.tasks:
+            self.refuse(capability)
+
+    def refuse(self, capability: str) -> NoReturn:
+        """Raise an error that names the shipped models that have a capability or can do a task."""
+        able = [each.name for each in shipped_models() if capability in each.capabilities]
+        raise DeixisError(
+            f"{self.name}: this {self.kind} model cannot {_ABILITIES[capability]} ({capability}); "
+            f"models that can: {', '.join(able)}"
+        )
+
+    # Saving and loading.
+
+    @cached_property
+    def image_encoder(self) -> ImageEncoder:
+        """The image encoder, opened when it is first needed."""
+        return self.encoder.open(self.device)
+
+    def to(self, device: str) -> Self:
+        """Move the model and its encoder to a device: cpu, cuda, or auto for the GPU if there is one."""
+        from deixis.vision.encoders.base import choose_device
+
+        chosen = choose_device(None if device == "auto" else device)
+        self.device = str(chosen)
+        self.__dict__.pop("image_encoder", None)
+        network = getattr(self.model, "network", None)
+        if network is not None:
+            network.to(chosen)
+        return self
+
+    def to_artifact(self, *, half: bool = False) -> Artifact:
+        """Content of the directory that `save_pretrained` writes."""
+        own: Artifact = self.model.to_artifact()
+        parts = dict(own.parts)
+        if self.text is not None:
+            parts["text"] = self.text.to_artifact()
+        if self.describer_part is not None:
+            parts["describer"] = self.describer_part
+        able = {"capabilities": sorted(self.capabilities | self.tasks)}
+        return replace(own, parts=parts, provenance=self.provenance.to_json() | able, card=self.card, half=half)
+
+    @classmethod
+    @abstractmethod
+    def load_model(cls, artifact: Artifact) -> Any:
+        """Build the model itself, without its provenance and text features."""
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        """Build from the content that `to_artifact` gave."""
+        from deixis.language.features import features_from_artifact
+
+        return cls(
+            cls.load_model(artifact),
+            Provenance.from_json(artifact.provenance),
+            features_from_artifact(artifact.parts["text"]) if "text" in artifact.parts else None,
+            card=artifact.card,
+            describer_part=artifact.parts.get("describer"),
+        )
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Save the model as a directory that `deixis.load` opens; an older model there is replaced.
+
+        Examples
+        --------
+        >>> import deixis
+        >>> deixis.load("two-branch").save_pretrained("copy")  # doctest: +SKIP
+        """
+        with new_model(folder) as unfinished:
+            self.write(unfinished)
+
+    def write(self, folder: Path, card: str = "", *, half: bool = False) -> None:
+        """Write into an empty directory that `new_model` or a training run gave."""
+        artifact = self.to_artifact(half=half)
+        write_into(folder, replace(artifact, card=card) if card else artifact)
+
+    @classmethod
+    def from_pretrained(cls, model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
+        """Open a saved model; the same as `deixis.load`."""
+        return load(model, device=device)
+
+
+def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
+    """Open a model that comes with deixis, or one that ``deixis train`` made.
+
+    Parameters
+    ----------
+    model
+        A name that ``deixis models`` lists, the directory of a model, or the directory of the run that trained it.
+    device
+        cpu, cuda or auto. By default, the image encoder uses the GPU if there is one, and the model the CPU.
+
+    Returns
+    -------
+    Pipeline
+        The model with everything that it needs.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> deixis.load("two-branch").encode_sentences(["Two dogs in the snow."]).shape
+    (1, 512)
+    """
+    folder = model_folder(model)
+    if not folder.is_dir():
+        known = ", ".join(each.name for each in shipped_models())
+        raise DeixisError(
+            f"{model}: no such directory, and no model of this name comes with deixis ({known}); "
+            "make one with: deixis train MODEL --data DATA"
+        )
+    artifact = read_artifact(folder, mapped=True)
+    if artifact.kind not in model_names():
+        raise DeixisError(f"{folder / CONFIG}: no model is called {artifact.kind!r}; the models are {model_names()}")
+    spec = get_spec(artifact.kind)
+    with damaged(folder / CONFIG):
+        pipeline: Pipeline = spec.load(artifact)
+    pipeline.name = str(model)
+    return pipeline if device is None else pipeline.to(device)
+
+
+@lru_cache(maxsize=4)
+def _opened(model: str) -> Pipeline:
+    """Opened once for many calls of `ground`, `caption` and `describe`."""
+    return load(model)
+
+
+def ground(photo: PhotoLike, sentence: str, *, model: str | PathLike[str] = "grounder") -> Grounding:
+    """Find a box for each noun phrase of an English sentence.
+
+    Parameters
+    ----------
+    photo
+        A path, or a Pillow image.
+    sentence
+        An English sentence.
+    model
+        A name that ``deixis models`` lists, or the directory of a model that was trained on phrases.
+
+    Returns
+    -------
+    Grounding
+        The phrases of the sentence with their boxes.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> from deixis.data.samples import SAMPLES
+    >>> found = deixis.ground(SAMPLES / "images" / "bee.jpg", "A bee on a flower.")
+    >>> [phrase.text for phrase in found.phrases]
+    ['A bee', 'a flower']
+    """
+    check_text(sentence, "sentence")  # before a model is opened, which takes a while
+    return _opened(check_path(model, "model")).ground(photo, sentence)
+
+
+def caption(
+    photo: PhotoLike,
+    *,
+    beam: int | None = None,
+    top: int = 1,
+    start: str = "",
+    rerank: Rerank | None = None,
+    model: str | PathLike[str] = "m-rnn",
+) -> CaptionResult:
+    """Write captions for a photo.
+
+    Parameters
+    ----------
+    photo
+        A path, or a Pillow image.
+    beam
+        Width of the beam search; by default 5, or 10 with `rerank`.
+    top
+        Number of captions; no more than `beam`.
+    start
+        Words that each caption starts with.
+    rerank
+        bleu or cider: order the captions of the beam by their similarity to the captions of similar training photos.
+    model
+        A name that ``deixis models`` lists, or the directory of a model that writes captions.
+
+    Returns
+    -------
+    CaptionResult
+        The captions, the best first; ``text`` is the best one.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> deixis.caption("dogs.jpg", beam=10).text  # doctest: +SKIP
+    'two dogs run through the snow'
+    """
+    return _opened(check_path(model, "model")).caption(photo, beam=beam, top=top, start=start, rerank=rerank)
+
+
+def describe(
+    photo: PhotoLike,
+    region: Sequence[float] | None = None,
+    *,
+    top: int = 5,
+    regions: int = 10,
+    model: str | PathLike[str] = "describer",
+    bank: str | PathLike[str] | None = None,
+) -> list[RegionDescription]:
+    """Describe a region of a photo, or the most salient ones, with several different phrases each.
+
+    Parameters
+    ----------
+    photo
+        A path, or a Pillow image.
+    region
+        ``x1, y1, x2, y2`` in pixels of the photo, upright; by default the most salient regions.
+    top
+        Maximum number of phrases per region.
+    regions
+        Maximum number of regions, if `region` is not given.
+    model
+        A name that ``deixis models`` lists, or the directory of a model.
+    bank
+        A file with other phrases, one per line.
+
+    Returns
+    -------
+    list of RegionDescription
+        The regions with their phrases, the best first.
+
+    Examples
+    --------
+    >>> import deixis
+    >>> from deixis.data.samples import SAMPLES
+    >>> found = deixis.describe(SAMPLES / "images" / "dogs.jpg", (0, 0, 200, 200), top=3)
+    >>> len(found), len(found[0].phrases)
+    (1, 3)
+    """
+    pipeline = _opened(check_path(model, "model"))
+    pipeline.require("describe")
+    describer = pipeline.describer if bank is None else _with_phrases(pipeline, check_path(bank, "bank"))
+    return describer.describe(photo, region, top=top, regions=regions)
+
+
+@lru_cache(maxsize=2)
+def _with_phrases(pipeline: Pipeline, bank: str) -> Describer:
+    return pipeline.describer.with_phrases(bank)
+
+
+def model_folder(model: str | PathLike[str]) -> Path:
+    """The directory of a model: a saved model or run of this path, else the shipped model of this name.
+
+    Examples
+    --------
+    >>> model_folder("two-branch").name
+    'two-branch'
+    """
+    name = check_path(model, "model")
+    for folder in (Path(name), Path(name) / "model"):
+        if (folder / CONFIG).is_file():
+            return folder
+    shipped = next((each.folder for each in shipped_models() if each.name == name), None)
+    return shipped or Path(name)
+
+
+@contextmanager
+def new_model(folder: str | PathLike[str]) -> Iterator[Path]:
+    """Give an empty directory for `Pipeline.write`, which becomes `folder` when the block succeeds.
+
+    A directory that cannot be replaced is refused on entry, before a long training.
+    """
+    path = Path(folder)
+    if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).is_file():
+        raise DeixisError(f"{path}: not replaced, it is not a model; give another name")
+    if path.exists() and not path.is_dir():
+        raise DeixisError(f"{path}: a file has this name; give another name")
+    with new_directory(path, replace=True) as unfinished:
+        yield unfinished
+
+
+def is_one_photo(photo: OnePhotoOrMore) -> TypeGuard[PhotoLike]:
+    """Whether this is a photo, and not a list of photos."""
+    return isinstance(photo, str | PathLike | Image.Image)
+
+
+def as_list(photo: OnePhotoOrMore) -> Sequence[PhotoLike]:
+    """One photo or several as a list; `open_image` refuses what is neither."""
+    is_list = isinstance(photo, Iterable) and not is_one_photo(photo)
+    return check_list(cast("Sequence[PhotoLike]", photo), "photo") if is_list else [cast(PhotoLike, photo)]
+
+
+def open_image(photo: PhotoLike) -> Image.Image:
+    """Open a photo, upright; a Pillow image is returned unchanged."""
+    from deixis.data.images import open_photo
+
+    return photo if isinstance(photo, Image.Image) else open_photo(Path(check_path(photo, "photo")))
+
+
+@dataclass(frozen=True)
+class InstalledModel:
+    """A model, or a part that models share, that comes with the package.
+
+    Attributes
+    ----------
+    name
+        What `deixis.load` and ``--model`` take.
+    folder
+        Where it is; its ``README.md`` is its card.
+    summary, trained_on, licence
+        In a few words.
+    scores
+        Scores on data that it was not trained on.
+    capabilities
+        Methods and tasks of a model.
+    opened_by
+        How a part is opened.
+    """
+
+    name: str
+    folder: Path
+    summary: str
+    trained_on: str
+    licence: str
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+    opened_by: str = ""
+
+    @property
+    def size(self) -> int:
+        """Size on disk in bytes."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+
+def shipped_models() -> list[InstalledModel]:
+    """Models that come with deixis, in alphabetical order.
+
+    Examples
+    --------
+    >>> [model.name for model in shipped_models()]
+    ['describer', 'grounder', 'm-rnn', 'two-branch']
+    """
+    found = []
+    for file in sorted(SHIPPED.glob(f"*/{CONFIG}")):
+        about = read_config(file.parent)["provenance"]
+        described = {name: about[name] for name in _DESCRIBED}
+        found.append(
+            InstalledModel(file.parent.name, file.parent, **described, capabilities=tuple(about["capabilities"]))
+        )
+    return found
+
+
+def shared_parts() -> list[InstalledModel]:
+    """Parts that models share, such as the encoder and the tagger; they are not for `deixis.load`.
+
+    Examples
+    --------
+    >>> [part.name for part in shared_parts()]
+    ['encoder', 'head', 'chunker', 'parser', 'tagger']
+    """
+    packages = Path(vision.__file__).parent, Path(language.__file__).parent
+    return [part for package in packages for part in parts_in(package / "models")]
+
+
+def parts_in(folder: Path) -> list[InstalledModel]:
+    """The parts in a directory whose provenance says how they are opened."""
+    found = []
+    for file in sorted(folder.glob(f"*/{CONFIG}")):
+        about = read_config(file.parent).get("provenance", {})
+        if "opened_by" in about:
+            described = {name: about[name] for name in (*_DESCRIBED, "opened_by")}
+            found.append(InstalledModel(file.parent.name, file.parent, **described))
+    return found

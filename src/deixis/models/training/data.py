@@ -1,0 +1,210 @@
+"""Data settings of all models, and the features of the photos that they are trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from deixis.data.dataset import Dataset, Photos
+from deixis.errors import DatasetError, DeixisError
+from deixis.language.features.captions import Recipe, recipe_of
+from deixis.models.photo_features import PhotoFeatures, ProposalSource, compute_features, read_features
+from deixis.models.pipeline import TrainOn
+from deixis.models.training.settings import require
+from deixis.storage.progress import OnProgress, no_progress
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Settings of the training data that all models have.
+
+    Attributes
+    ----------
+    train_split
+        Split to train on.
+    features_dir
+        Directory of precomputed features, made by ``deixis features``; empty encodes the photos.
+    """
+
+    train_split: str = "train"
+    features_dir: str = ""
+
+
+@dataclass(frozen=True)
+class PhotoDataSettings(DataSettings):
+    """Settings of a model that has its own image encoder.
+
+    Attributes
+    ----------
+    encoder
+        Image encoder.
+    """
+
+    encoder: str = "deixis"
+
+    @property
+    def feature_source(self) -> FeatureSource:
+        """The features of photos and regions that the model is trained on."""
+        return FeatureSource(self.encoder, self.features_dir)
+
+
+@dataclass(frozen=True)
+class RegionDataSettings(PhotoDataSettings):
+    """Settings of a model that uses region proposals.
+
+    Attributes
+    ----------
+    proposals
+        Method of region proposals.
+    max_proposals
+        Maximum number of region proposals per photo.
+
+    Examples
+    --------
+    >>> RegionDataSettings(max_proposals=0)
+    Traceback (most recent call last):
+    deixis.errors.DeixisError: max_proposals=0: must be 1 or more
+    """
+
+    proposals: str = "head"
+    max_proposals: int = 100
+
+    def __post_init__(self) -> None:
+        require(self, {"max_proposals": self.max_proposals >= 1}, "must be 1 or more")
+
+    @property
+    def feature_source(self) -> FeatureSource:
+        """The features of photos and regions that the model is trained on."""
+        return FeatureSource(
+            self.encoder, self.features_dir, proposal_source=ProposalSource(self.proposals, self.max_proposals)
+        )
+
+
+@dataclass(frozen=True)
+class MatchingDataSettings(RegionDataSettings):
+    """Data settings of CCA and of the two-branch networks.
+
+    Attributes
+    ----------
+    train_on
+        Pairs to train on: sentences with their photos, phrases with their regions, or both (CCA only).
+    crops
+        10 averages the encoder over ten crops of a photo, as in the papers; 0 encodes the whole photo once. Regions
+        have none.
+    location_weight
+        Weight of the location of a region: its seven numbers (corners, width, height and area, relative to the photo)
+        are multiplied by it and appended to the feature vector; 0 leaves them out.
+    relation_phrases
+        Of phrases: also train on entity-relation-entity and subject-verb phrases, with the union box.
+    max_regions_per_phrase
+        Of phrases: maximum number of regions per phrase, drawn at random; 0 for all.
+    text_features
+        Features of sentences and phrases, where the model has no text encoder.
+    word_vectors
+        Word vectors for all text features but tfidf: a path or an installed package.
+
+    Examples
+    --------
+    >>> MatchingDataSettings(crops=5)
+    Traceback (most recent call last):
+    deixis.errors.DeixisError: crops=5: must be 0 or 10
+    >>> MatchingDataSettings(train_on="phrases").uses_regions, MatchingDataSettings().uses_regions
+    (True, False)
+    """
+
+    train_on: TrainOn = "sentences"
+    crops: int = 0
+    location_weight: float = 0.0
+    relation_phrases: bool = False
+    max_regions_per_phrase: int = 0
+    text_features: Literal["mean", "tfidf", "fisher", "hglmm"] = "tfidf"
+    word_vectors: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
+        # Written so that nan is refused too.
+        valid_weight = 0 <= self.location_weight < float("inf")
+        not_negative = {"location_weight": valid_weight, "max_regions_per_phrase": self.max_regions_per_phrase >= 0}
+        require(self, not_negative, "must be 0 or more")
+        if self.train_on == "phrases" and self.crops:
+            raise DeixisError(f"crops={self.crops}: regions are pooled from the map of the whole photo; take crops=0")
+
+    @property
+    def uses_regions(self) -> bool:
+        """Whether regions and phrases are trained on."""
+        return self.train_on != "sentences"
+
+    @property
+    def uses_sentences(self) -> bool:
+        """Whether photos and sentences are trained on."""
+        return self.train_on != "phrases"
+
+    @property
+    def feature_source(self) -> FeatureSource:
+        """The features of photos and regions that the model is trained on."""
+        proposals = ProposalSource(self.proposals, self.max_proposals) if self.uses_regions else None
+        return FeatureSource(self.encoder, self.features_dir, self.crops, proposals, self.location_weight)
+
+    def text_recipe(self) -> Recipe:
+        """How texts become vectors; missing word vectors raise an error here, before photos are encoded."""
+        return recipe_of(self.text_features, self.word_vectors or None)
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """Which features of photos and regions a model is trained on.
+
+    Attributes
+    ----------
+    encoder, features_dir, crops, location_weight
+        As in `MatchingDataSettings`.
+    proposal_source
+        The region proposals; None where no regions are used.
+    """
+
+    encoder: str
+    features_dir: str = ""
+    crops: int = 0
+    proposal_source: ProposalSource | None = None
+    location_weight: float = 0.0
+
+
+def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Photos:
+    """The photos of the split to train on; if boxes are needed, a data set without any is refused at once."""
+    if boxes and not dataset.manifest.counts.get("boxes"):
+        raise DatasetError(
+            f"{dataset.path}: has no boxes to train on; import data with --entities, or set train_on=sentences"
+        )
+    if split not in dataset.manifest.splits:
+        known = ", ".join(dataset.manifest.splits)
+        hint = (
+            f"it has: {known}; choose one with --set train_split=NAME"
+            if known
+            else "it has no splits; import it with --split train=FILE, or with a column or key 'split'"
+        )
+        raise DatasetError(f"{dataset.path}: no split {split!r} to train on; {hint}")
+    return dataset.split(split)
+
+
+def read_photos(
+    dataset: Dataset, photos: Photos, source: FeatureSource, *, on_progress: OnProgress = no_progress
+) -> PhotoFeatures:
+    """Read the features of photos, and of their regions if they are used; missing features are computed."""
+    crops, proposals = source.crops, source.proposal_source
+    if source.features_dir:
+        features = read_features(Path(source.features_dir), dataset, photos, crops=crops, proposals=proposals)
+    else:
+        from deixis.vision import encoders
+
+        encoder = encoders.open_encoder(source.encoder)
+        features = compute_features(dataset, photos, encoder, crops=crops, proposals=proposals, on_progress=on_progress)
+    return replace(features, location_weight=source.location_weight)
+
+
+def refuse_no_photos(dataset: Dataset, features: PhotoFeatures, split: str) -> None:
+    """Refuse a split without any photo that has features."""
+    if not len(features.photos):
+        why = f", the first: {features.left_out[0]}" if features.left_out else ""
+        raise DatasetError(f"{dataset.path}: no photo of split {split!r} has features{why}")

@@ -1,0 +1,366 @@
+"""Training one model in several processes, with the same result as in one process.
+
+``torchrun`` starts the processes and sets their environment. Each process receives the whole batch, computes its share
+of the rows, and gathers the rows of the others with gradients (`by_shares`): every process then has the loss of the
+whole batch, with all negatives. The mean of their gradients (`average_gradients`) is the gradient of one process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from deixis.errors import DeixisError
+
+
+def chosen_device(name: str) -> torch.device:
+    """Return the device of this name; ``auto`` is a GPU if there is one.
+
+    Examples
+    --------
+    >>> chosen_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise DeixisError(f"device={name}: torch cannot use it here ({reason})") from error
+    return device
+
+
+def process_count() -> int:
+    """Return the number of processes; 1 outside `processes`."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def process_number() -> int:
+    """Return the number of this process; process 0 writes files and messages."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+@contextmanager
+def processes(device: torch.device) -> Iterator[torch.device]:
+    """Join the processes that ``torchrun`` started, and yield the device of this one. Does nothing without torchrun.
+
+    Examples
+    --------
+    >>> with processes(torch.device("cpu")) as device:
+    ...     process_count(), device.type
+    (1, 'cpu')
+    """
+    if "LOCAL_RANK" not in os.environ or dist.is_initialized():
+        yield device
+        return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        if device.index >= torch.cuda.device_count():
+            raise DeixisError(
+                f"process {device.index} has no GPU of its own, there are {torch.cuda.device_count()}; "
+                "start fewer processes with --nproc-per-node, or train with device=cpu"
+            )
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield device
+        dist.barrier()  # no process leaves while others still wait for it
+    finally:
+        dist.destroy_process_group()
+
+
+def leave(code: int = 0) -> NoReturn:
+    """Exit a program that ``torchrun`` started, without the usual shutdown.
+
+    With several processes, threads of torch abort about one in fifteen that exit normally, and ``torchrun`` then
+    reports a finished run as failed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "LOCAL_RANK" in os.environ:
+        os._exit(code)
+    sys.exit(code)
+
+
+def own_share(rows: int) -> slice:
+    """Return the rows of a batch that this process computes: contiguous, in the order of the processes.
+
+    Examples
+    --------
+    >>> own_share(10)
+    slice(0, 10, None)
+    """
+    return _shares(rows)[process_number()]
+
+
+def _shares(rows: int) -> list[slice]:
+    ends = [rows * (number + 1) // process_count() for number in range(process_count())]
+    return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def by_shares(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """Compute all rows, each process its share of them.
+
+    `compute` gives a row for each row of its arguments, which are the same in all processes.
+
+    Examples
+    --------
+    >>> by_shares(lambda a, b: a + b, torch.ones(3, 2), torch.ones(3, 2)).shape
+    torch.Size([3, 2])
+    """
+    share = own_share(len(rows[0]))
+    return gather_with_gradient(compute(*(tensor[share] for tensor in rows)), len(rows[0]))
+
+
+def gather_with_gradient(own: Tensor, total: int) -> Tensor:
+    """Gather the rows of all processes, in their order; gradients flow back to the process of each row.
+
+    `own` is the share of this process, as `own_share(total)` says.
+    """
+    if process_count() == 1:
+        return own
+    gathered: Tensor = _Gather.apply(own, total)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, total: int) -> Tensor:
+        ctx.share = own_share(total)
+        # Adding zeros changes no number, and shares need not be equally long.
+        everything = own.new_zeros(total, *own.shape[1:])
+        everything[ctx.share] = own
+        dist.all_reduce(everything)
+        return everything
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        # Every process has a loss of its own in which these rows take part.
+        total = gradients[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total[ctx.share], None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor) -> Tensor:
+        total = own.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+def sum_with_gradient(own: Tensor) -> Tensor:
+    """Sum over all processes, with gradients."""
+    if process_count() == 1:
+        return own
+    total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
+    return total
+
+
+def average_gradients(network: nn.Module) -> None:
+    """Average the gradients over all processes.
+
+    Not torch's DistributedDataParallel: that wants one `forward` in which every weight takes part, while a loss calls
+    the branches of a network one by one and may leave some out. One message for all weights, after the backward pass.
+    """
+    if process_count() == 1:
+        return
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
+    taking_part = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.float32)
+    taking_part = taking_part.to(weights[0].device)
+    dist.all_reduce(taking_part)
+    used = [weight for weight, count in zip(weights, taking_part.tolist(), strict=True) if count]
+    gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in used]
+    flat = torch.cat([gradient.flatten().to(at_least_float32(gradient.dtype)) for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= process_count()
+    for weight, gradient in zip(used, torch.split(flat, [weight.numel() for weight in used]), strict=True):
+        weight.grad = gradient.view_as(weight).to(weight.dtype, copy=True)
+
+
+def at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """Return the type in which numbers are summed.
+
+    Examples
+    --------
+    >>> at_least_float32(torch.bfloat16), at_least_float32(torch.float64)
+    (torch.float32, torch.float64)
+    """
+    return torch.promote_types(dtype, torch.float32)
+
+
+def from_first(network: nn.Module) -> None:
+    """Copy the weights of the first process to all."""
+    if process_count() > 1:
+        for tensor in network.state_dict().values():
+            dist.broadcast(tensor, 0)
+
+
+def same_everywhere(drawn: Tensor) -> Tensor:
+    """Copy what the first process has drawn to all: randomness must not depend on the shares."""
+    if process_count() > 1:
+        dist.broadcast(drawn, 0)
+    return drawn
+
+
+def number_from_first(number: float, device: torch.device) -> float:
+    """Copy a number of the first process to all."""
+    if process_count() == 1:
+        return number
+    # Apple's GPUs know no float64, and they train alone.
+    value = torch.tensor([number], dtype=torch.float64, device=device)
+    dist.broadcast(value, 0)
+    return float(value.item())
+
+
+class SharedBatchNorm(_BatchNorm):
+    """Batch norm over the rows of all processes, also on the CPU, where SyncBatchNorm of torch does not work.
+
+    With one process, or in `eval` mode, it is torch's own batch norm. Weights and running statistics have the same
+    names as there.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2 dimensions, got {input.dim()}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        if process_count() == 1 or not self.training:
+            normalised: Tensor = super().forward(input)
+            return normalised
+        self._check_input_dim(input)
+        across = [0, *range(2, input.dim())]
+        rows = input.to(at_least_float32(input.dtype))
+        count = rows.new_tensor([rows.numel() / rows.shape[1]])
+        summed = sum_with_gradient(torch.cat([rows.sum(across), count]))
+        count = summed[-1].detach()
+        if count <= 1:
+            raise ValueError("batch norm needs more than one value for each channel in training")
+        mean = summed[:-1] / count
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        centred = rows - mean.view(shape)
+        # Squared only once centred: the difference of two large sums would lose digits.
+        variance = sum_with_gradient(centred.square().sum(across)) / count
+        self._remember(mean.detach(), variance.detach() * count / (count - 1))
+        normal = centred * torch.rsqrt(variance + self.eps).view(shape)
+        if self.weight is not None:
+            normal = normal * self.weight.view(shape)
+        if self.bias is not None:
+            normal = normal + self.bias.view(shape)
+        return normal.to(input.dtype)
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
+            return
+        assert self.num_batches_tracked is not None  # noqa: S101 - it is there whenever the others are
+        self.num_batches_tracked += 1
+        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_(variance.to(self.running_var.dtype), share)
+
+
+def share_batch_norm(module: nn.Module) -> nn.Module:
+    """Replace each batch norm of a network by a `SharedBatchNorm` with the same weights.
+
+    Examples
+    --------
+    >>> network = share_batch_norm(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    >>> [type(part).__name__ for part in network.children()]
+    ['Linear', 'SharedBatchNorm']
+    """
+    if isinstance(module, _BatchNorm) and not isinstance(module, SharedBatchNorm):
+        return _shared(module)
+    for name, child in module._modules.items():  # `named_children` passes over a part that has two names
+        if child is not None:
+            module._modules[name] = share_batch_norm(child)
+    return module
+
+
+def _shared(module: _BatchNorm) -> SharedBatchNorm:
+    shared = SharedBatchNorm(
+        module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats
+    )
+    # The very same tensors, not copies: an optimizer may hold them already.
+    shared._parameters, shared._buffers = module._parameters, module._buffers
+    shared.train(module.training)
+    return shared
+
+
+def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
+    """Return the generator of an epoch, the same in all processes.
+
+    Examples
+    --------
+    >>> bool(epoch_generator(0, 3).random() == epoch_generator(0, 3).random())
+    True
+    """
+    return np.random.default_rng([seed, epoch])
+
+
+def seed_step(seed: int, step: int, device: torch.device) -> None:
+    """Seed torch for a step, for dropout; differently in each process."""
+    drawn = np.random.SeedSequence([seed, step, process_number()]).generate_state(1, np.uint64)
+    state = int(drawn[0]) >> 1
+    # `torch.manual_seed` does the same for every kind of device there may be, and takes some hundred times as long.
+    torch.default_generator.manual_seed(state)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(state)
+
+
+@contextmanager
+def beginning(seed: int) -> Iterator[None]:
+    """Seed the initial weights; the state of torch is restored afterwards.
+
+    Examples
+    --------
+    >>> def first() -> float:
+    ...     with beginning(7):
+    ...         return torch.rand(()).item()
+    >>> first() == first()
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def reproducible(device: torch.device, threads: int) -> Iterator[None]:
+    """Compute deterministically, on the CPU bit for bit; the state of torch is restored afterwards."""
+    threads_before = torch.get_num_threads()
+    strict_before, warn_before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    fill_before = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    try:
+        if threads:
+            torch.set_num_threads(threads)
+        if device.type == "cpu":
+            # Several threads add up the gradient of `x[rows]` in the order in which they come, unless told not to.
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
+    finally:
+        torch.set_num_threads(threads_before)
+        torch.use_deterministic_algorithms(strict_before, warn_only=warn_before)
+        torch.utils.deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]

@@ -1,0 +1,432 @@
+"""The runner that trains every model, as its `ModelSpec` says: data, model, training loop, saving and model card.
+
+A run of a network leaves a run directory with checkpoints, a log and the best model in the folder ``model``. A model
+with a closed form is saved as the directory itself. Under ``torchrun`` all processes come here: the first one fills
+what is missing beside the data, the others then find it there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+from deixis.models.photo_features import PhotoFeatures
+from deixis.models.pipeline import EncoderInfo, Provenance, TrainOn, new_model
+from deixis.models.registry import ModelSpec, get_spec
+from deixis.models.training.checkpoints import Best
+from deixis.models.training.data import (
+    DataSettings,
+    FeatureSource,
+    RegionDataSettings,
+    read_photos,
+    refuse_no_photos,
+    training_photos,
+)
+from deixis.models.training.distributed import chosen_device, process_count, process_number, processes
+from deixis.models.training.objective import Stage
+from deixis.models.training.run_record import (
+    RunDescription,
+    describe_data,
+    model_card,
+    refuse_other_run,
+    write_description,
+)
+from deixis.models.training.settings import Settings, TrainSettings, settings_to_json, train_command
+from deixis.models.training.trainer import MODEL, RUN, Outcome, Trainer, is_taken
+from deixis.storage.atomic import explain_os_errors, new_directory
+from deixis.storage.progress import OnProgress, no_progress
+
+T = TypeVar("T")
+
+
+DEV_SPLITS = ("dev", "val")
+"""Names of the validation split; the first one in the data set is used."""
+
+
+@dataclass(frozen=True)
+class DevResult:
+    """Scores of a model on the validation split.
+
+    Attributes
+    ----------
+    split, photos
+        The split, and how many of its photos were used.
+    scores
+        By the names that ``deixis evaluate`` gives them.
+    left_out
+        Why other photos of the split were left out, one line each.
+    """
+
+    split: str
+    photos: int
+    scores: Mapping[str, float]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What `deixis.train` returns.
+
+    Attributes
+    ----------
+    model
+        Name of the model.
+    path
+        Directory that `deixis.load` opens.
+    settings
+        All settings by name.
+    data
+        The data set directory.
+    photos, sentences, phrases
+        Numbers of training examples.
+    left_out
+        Why other photos of the split were left out, a line each.
+    dev
+        Scores on the validation split; None if there is none.
+    outcome
+        How the training loop ended; None for a model with a closed form.
+    """
+
+    model: str
+    path: Path
+    settings: Mapping[str, Any]
+    data: Path
+    photos: int
+    sentences: int
+    phrases: int
+    left_out: tuple[str, ...] = ()
+    dev: DevResult | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def next_command(self) -> str:
+        """The command that users will want next."""
+        spec = get_spec(self.model)
+        if spec.next_command:
+            return spec.next_command(self)
+        task = spec.evaluation_task or ("grounding" if self.phrases and not self.sentences else "retrieval")
+        split = f" --split {self.dev.split}" if self.dev else ""
+        return f"deixis evaluate {task} --model {self.path} --data {self.data}{split}"
+
+
+@dataclass
+class TrainingData:
+    """What the runner must know of the data of a model. Models extend it with what they train on.
+
+    Attributes
+    ----------
+    train
+        The training photos.
+    dev
+        The validation photos; None where the model cannot be measured on them.
+    sentences, phrases
+        Numbers of training examples.
+    texts
+        These numbers on the model card, such as "320 sentences".
+    sources
+        What else the model is made from, by name, for the model card.
+    """
+
+    train: PhotoFeatures
+    dev: PhotoFeatures | None
+    sentences: int = 0
+    phrases: int = 0
+    texts: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run, as each of its processes sees it.
+
+    Attributes
+    ----------
+    spec, settings
+        The model, and all settings.
+    dataset
+        What it is trained on.
+    out
+        The run directory.
+    resume
+        Whether to continue the run in the directory.
+    device
+        Device of this process.
+    on_progress
+        Progress callback; does nothing in all processes but the first.
+    """
+
+    spec: ModelSpec
+    settings: Settings
+    dataset: Dataset
+    out: Path
+    resume: bool = False
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    on_progress: OnProgress = no_progress
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes files."""
+        return process_number() == 0
+
+    @property
+    def training(self) -> TrainSettings:
+        """Settings of the training loop."""
+        return self.settings[TrainSettings]
+
+    @property
+    def train_split(self) -> str:
+        """Name of the split to train on."""
+        return self.settings[DataSettings].train_split
+
+    @property
+    def dev_split(self) -> str | None:
+        """Name of the validation split, if the data set has one besides the split to train on."""
+        splits = self.dataset.manifest.splits
+        return next((name for name in DEV_SPLITS if name in splits and name != self.train_split), None)
+
+    def read_photos(
+        self, features: FeatureSource, dev_features: FeatureSource | None = None, *, boxes: bool = False
+    ) -> tuple[PhotoFeatures, PhotoFeatures | None]:
+        """Read the features of the training photos, and of the validation photos if there are any.
+
+        `dev_features` are those of the validation photos, if they differ; `boxes` requires a data set with boxes.
+        """
+        photos = training_photos(self.dataset, self.train_split, boxes=boxes)
+        train = in_turn(lambda: read_photos(self.dataset, photos, features, on_progress=self.on_progress))
+        refuse_no_photos(self.dataset, train, self.train_split)
+        if self.dev_split is None:
+            return train, None
+        dev = self.dataset.split(self.dev_split)
+        return train, in_turn(
+            lambda: read_photos(self.dataset, dev, dev_features or features, on_progress=self.on_progress)
+        )
+
+    def about(self, data: TrainingData) -> RunDescription:
+        """Describe the run for its files and the model card."""
+        made_by = data.train.store.contents
+        used = {
+            "photos learned from": f"{len(data.train.photos):,}, with {data.texts}; "
+            f"{len(data.train.left_out):,} left out",
+            "encoder": f"{made_by.encoder} ({made_by.fingerprint})",
+            **data.sources,
+        }
+        parts = [part for part in self.settings.parts if not isinstance(part, TrainSettings)]
+        settings = {name: value for part in parts for name, value in settings_to_json(part).items()}
+        facts = describe_data(self.dataset, self.train_split, *filter(None, [self.dev_split]))
+        command = train_command(self.spec.name, self.dataset.path, self.settings, self.spec.defaults)
+        return RunDescription(self.spec.name, settings, facts, command, used)
+
+    def result(self, data: TrainingData, path: Path, best: Best, outcome: Outcome | None = None) -> TrainResult:
+        """Describe the finished run."""
+        dev = None
+        if data.dev is not None and self.dev_split and best.scores:
+            scores = {name: value for name, value in best.scores.items() if name not in self.spec.internal_scores}
+            dev = DevResult(self.dev_split, len(data.dev.photos), scores, data.dev.left_out)
+        counts = len(data.train.photos), data.sentences, data.phrases
+        settings = self.settings.to_json()
+        return TrainResult(
+            self.spec.name, path, settings, self.dataset.path, *counts, data.train.left_out, dev, outcome
+        )
+
+
+def train(
+    model: str,
+    data: Dataset | str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    settings: Settings | str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_progress: OnProgress = no_progress,
+    **changes: Any,
+) -> TrainResult | None:
+    """Train a model on a data set, as ``deixis train`` does.
+
+    Features that are missing are computed first and kept beside the data.
+
+    Parameters
+    ----------
+    model
+        A name of the registry: cca, two-branch, similarity, grounder, m-rnn, consensus, hm-lstm, or a model that
+        another package registers.
+    data
+        A data set, or its directory.
+    out
+        Directory of the run; ``MODEL.model`` by default.
+    settings
+        Name of a preset, or path of a JSON file.
+    resume
+        Continue the run in the directory from its last checkpoint.
+    on_progress
+        Progress callback.
+    changes
+        Single settings, such as ``epochs=3``; ``deixis train MODEL --list-settings`` lists them.
+
+    Returns
+    -------
+    TrainResult or None
+        None in all processes but the first, under ``torchrun``.
+
+    Examples
+    --------
+    >>> result = train("cca", "flickr8k.data", embedding_dim=128)  # doctest: +SKIP
+    >>> result.dev.scores["i2t_r1"]  # doctest: +SKIP
+    12.5
+    """
+    spec = get_spec(model)
+    if not isinstance(settings, Settings):
+        settings = spec.choose_settings(None if settings is None else os.fspath(settings))
+    settings = settings.with_values(changes)
+    dataset = data if isinstance(data, Dataset) else Dataset(Path(data))
+    folder = Path(out) if out is not None else Path(f"{model}.model")
+    training = settings.get(TrainSettings)
+    if training is None:
+        if resume:
+            raise DeixisError(f"--resume: {model} is trained in one pass and has no checkpoints; run it again")
+        return _fit_closed_form(Run(spec, settings, dataset, folder, on_progress=on_progress))
+    refuse_unusable(folder, resume)
+    with processes(chosen_device(training.device)) as device:
+        shown = on_progress if process_number() == 0 else no_progress
+        run = Run(spec, settings, dataset, folder, resume, device, shown)
+        return _train_network(run)
+
+
+def _fit_closed_form(run: Run) -> TrainResult:
+    started = time.monotonic()
+    spec = run.spec
+    with new_model(run.out) as unfinished:
+        data = spec.prepare_data(run)
+        model = spec.build(run, data)
+        found = spec.evaluate(run, model, data) if data.dev is not None else None
+        best = Best(0, 0, found.monitor if found else "", dict(found.scores) if found else {})
+        about = run.about(data)
+        if found and data.dev is not None:
+            scored = f"{len(data.dev.photos):,} photos; {len(data.dev.left_out):,} left out"
+            about = replace(about, features={**about.features, f"scored on {run.dev_split}": scored})
+        model.write(unfinished, model_card(about, None, best, time.monotonic() - started))
+    return run.result(data, run.out, best)
+
+
+def _train_network(run: Run) -> TrainResult | None:
+    spec = run.spec
+    data = spec.prepare_data(run)
+    model = spec.build(run, data)
+    objective = spec.objective(run, model, data)
+    if isinstance(objective, Stage):
+        outcome = _train_stage(run, model, data, objective, run.out, run.about(data), run.resume)
+    elif objective is not None:
+        outcome = _train_stages(run, model, data, objective)
+    else:
+        raise DeixisError(f"{spec.name}: has training settings but no objective")
+    if not run.is_first:
+        return None
+    if spec.finish:
+        spec.finish(run, model, data)
+    return run.result(data, run.out, outcome.best, outcome)
+
+
+def _train_stage(
+    run: Run, model: Any, data: TrainingData, stage: Stage, folder: Path, about: RunDescription, resume: bool
+) -> Outcome:
+    evaluate = None
+    if data.dev is not None:
+
+        def evaluate() -> Any:
+            return run.spec.evaluate(run, model, data)
+
+    def show(description: str, done: int, total: int | None) -> None:
+        run.on_progress(f"{stage.name}: {description}" if stage.name else description, done, total)
+
+    return Trainer(
+        stage.network,
+        stage.sampler,
+        stage.loss,
+        stage.settings or run.training,
+        folder,
+        about=about,
+        keep=model.write,
+        evaluate=evaluate,
+        on_progress=show,
+    ).train(resume=resume)
+
+
+def _train_stages(run: Run, model: Any, data: TrainingData, stages: Iterator[Stage]) -> Outcome:
+    """Train in stages, each in its own folder; the model of the last one is saved with a card about all."""
+    about = run.about(data)
+    if run.is_first:
+        _begin(run, about)
+    outcomes = []
+    for stage in stages:
+        folder = run.out / stage.name
+        about_stage = replace(about, features={**about.features, "stage": stage.name})
+        # A finished stage ends at once and hands over its weights.
+        resume = run.resume and (folder / RUN).exists()
+        outcomes.append(_train_stage(run, model, data, stage, folder, about_stage, resume))
+    last, seconds = outcomes[-1], sum(outcome.seconds for outcome in outcomes)
+    if run.is_first:
+        with explain_os_errors(run.out / MODEL), new_directory(run.out / MODEL, replace=True) as folder:
+            model.write(folder, model_card(run.about(data), run.training, last.best, seconds))
+    return replace(last, model=run.out / MODEL, steps=sum(outcome.steps for outcome in outcomes), seconds=seconds)
+
+
+def _begin(run: Run, about: RunDescription) -> None:
+    """Write the description of a run, or refuse to continue a different one."""
+    path = run.out / RUN
+    if run.resume:
+        refuse_other_run(path, about, run.training)
+        return
+    with explain_os_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_description(path, about, run.training)
+
+
+def encoder_of(features: PhotoFeatures, crops: int = 0, feature_grid: int = 0) -> EncoderInfo:
+    """Return the image encoder, for the provenance of a model."""
+    return EncoderInfo(features.store.contents.encoder, features.store.contents.fingerprint, crops, feature_grid)
+
+
+def provenance_of(data: RegionDataSettings, train_on: TrainOn, features: PhotoFeatures, crops: int = 0) -> Provenance:
+    """Return what a model was trained on, for its artifact."""
+    made_by = features.store.contents
+    name, fingerprint = data.proposals, ""
+    if train_on != "sentences" and made_by.proposer:
+        name, fingerprint = made_by.proposer, made_by.proposer_fingerprint
+    return Provenance(
+        encoder_of(features, crops), train_on, features.location_weight, name, data.max_proposals, fingerprint
+    )
+
+
+def proposals_of(features: PhotoFeatures, max_proposals: int) -> str:
+    """Describe the region proposals for the model card."""
+    return f"{max_proposals} of {features.store.contents.proposer} ({features.store.contents.proposer_fingerprint})"
+
+
+def refuse_unusable(out: Path, resume: bool) -> None:
+    """Refuse a run directory that cannot be used, before hours of encoding."""
+    if out.exists() and not out.is_dir():
+        raise DeixisError(f"{out}: a file has this name; give another name")
+    has_run = (out / RUN).is_file()
+    if resume and not has_run:
+        raise DeixisError(f"{out}: no run to resume ({RUN} is missing); start it without --resume")
+    if out.is_dir() and is_taken(out) and not resume:
+        hint = "continue it with --resume, or " if has_run else ""
+        raise DeixisError(f"{out}: not empty; {hint}give another directory")
+
+
+def in_turn(work: Callable[[], T]) -> T:
+    """Let one process after the other do work that fills a folder: the first does it, the others find it done."""
+    done: list[T] = []
+    for number in range(process_count()):
+        if number == process_number():
+            done.append(work())
+        if process_count() > 1:
+            dist.barrier()
+    return done[0]

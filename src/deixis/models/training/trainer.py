@@ -1,0 +1,557 @@
+"""The training loop of all models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Generic
+
+import torch
+from torch import Tensor, nn
+
+from deixis.errors import DeixisError
+from deixis.models.training.checkpoints import (
+    AVERAGE,
+    OPTIMIZER,
+    WEIGHTS,
+    Best,
+    Position,
+    add_prefix,
+    explain_safetensors_errors,
+    load_optimizer,
+    load_weights,
+    optimizer_tensors,
+    read_checkpoint,
+    trained_weights,
+    with_prefix,
+    write_checkpoint,
+)
+from deixis.models.training.cuda_graphs import GraphRunner
+from deixis.models.training.distributed import (
+    average_gradients,
+    chosen_device,
+    epoch_generator,
+    from_first,
+    number_from_first,
+    process_count,
+    process_number,
+    processes,
+    reproducible,
+    seed_step,
+    share_batch_norm,
+)
+from deixis.models.training.objective import Batch, DevScores, Evaluate, Loss, Sampler
+from deixis.models.training.run_record import (
+    Log,
+    Pace,
+    RunDescription,
+    format_duration,
+    model_card,
+    refuse_other_run,
+    write_description,
+)
+from deixis.models.training.settings import TrainSettings
+from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_directory, remove_partial_files
+from deixis.storage.progress import OnProgress, no_progress
+
+
+def learning_rate_at(step: int, settings: TrainSettings, steps_per_epoch: int) -> float:
+    """Return the learning rate of a step, counted from 0.
+
+    Examples
+    --------
+    >>> settings = TrainSettings(epochs=10, learning_rate=1.0, lr_schedule="cosine", warmup_steps=10)
+    >>> [round(learning_rate_at(step, settings, 10), 2) for step in (0, 9, 10, 55, 99)]
+    [0.1, 1.0, 1.0, 0.5, 0.0]
+    """
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    if settings.lr_schedule == "cosine":
+        total = max(settings.epochs * steps_per_epoch - settings.warmup_steps, 1)
+        progress = min((step - settings.warmup_steps) / total, 1.0)
+        return settings.learning_rate * (1 + math.cos(math.pi * progress)) / 2
+    if settings.lr_schedule == "step":
+        drops = step // (settings.lr_decay_epochs * steps_per_epoch)
+        return settings.learning_rate * math.pow(settings.lr_decay, drops)
+    return settings.learning_rate
+
+
+class MovingAverage:
+    """Exponential moving average of the weights and running statistics of a network.
+
+    `decay` is the fraction of the average that is kept at each step.
+
+    Examples
+    --------
+    >>> network = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.zeros_(network.weight)
+    >>> average = MovingAverage(network, decay=0.75)
+    >>> _ = nn.init.ones_(network.weight)
+    >>> average.update(network)
+    >>> average.weights["weight"].item()
+    0.25
+    """
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.weights = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Add the current weights."""
+        for name, tensor in network.state_dict().items():
+            if tensor.is_floating_point():
+                self.weights[name].lerp_(tensor, 1 - self.decay)
+            else:
+                self.weights[name].copy_(tensor)
+
+    @torch.no_grad()
+    def restore(self, weights: Mapping[str, Tensor]) -> None:
+        """Continue from a saved average."""
+        for name, tensor in self.weights.items():
+            tensor.copy_(weights[name])
+
+    @contextmanager
+    def applied(self, network: nn.Module) -> Iterator[None]:
+        """Replace the weights of the network by their average within the block."""
+        own = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        network.load_state_dict(self.weights)
+        try:
+            yield
+        finally:
+            network.load_state_dict(own)
+
+
+_OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+class Stepper(Generic[Batch]):
+    """Takes optimizer steps, and collects their losses.
+
+    Parameters
+    ----------
+    network, loss
+        The network to train, and its loss.
+    settings
+        Training settings.
+    device
+        Device of the network.
+    steps_per_epoch
+        For the learning rate schedule.
+
+    Attributes
+    ----------
+    optimizer, average
+        State to save besides the weights.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        loss: Loss[Batch],
+        settings: TrainSettings,
+        device: torch.device,
+        steps_per_epoch: int,
+    ) -> None:
+        self.network = network
+        single = settings.gradient_accumulation == 1 and process_count() == 1
+        self._captured = device.type == "cuda" and single and bool(getattr(loss, "static", False))
+        rate = settings.learning_rate
+        self.optimizer = _OPTIMIZERS[settings.optimizer](
+            [weight for _, weight in trained_weights(network)],
+            lr=torch.tensor(rate, device=device) if self._captured else rate,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
+            fused=device.type == "cuda",  # one kernel instead of dozens
+            capturable=self._captured,
+        )
+        self.average = MovingAverage(network, settings.ema_decay) if settings.ema_decay else None
+        self._loss = loss
+        self._settings = settings
+        self._device = device
+        self._steps_per_epoch = steps_per_epoch
+        self._losses: dict[str, list[Tensor]] = {}
+        self._train_batch: Callable[[Batch], Mapping[str, Tensor]] = (
+            GraphRunner(self._train_single, device) if self._captured else self._train_single
+        )
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        return learning_rate_at(step, self._settings, self._steps_per_epoch)
+
+    def step(self, number: int, batches: Sequence[Batch]) -> None:
+        """Take one step on the mean gradient of some batches."""
+        self.network.train()
+        seed_step(self._settings.seed, number, self._device)
+        self._set_rate(self.learning_rate(number))
+        terms = [self._train_batch(batches[0])] if len(batches) == 1 else self._train_batches(batches)
+        for each in terms:
+            for name, term in each.items():
+                self._losses.setdefault(name, []).append(term)
+
+    def _set_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _train_single(self, batch: Batch) -> Mapping[str, Tensor]:
+        return self._train_batches([batch])[0]
+
+    def _train_batches(self, batches: Sequence[Batch]) -> list[Mapping[str, Tensor]]:
+        """Average the gradients of batches over batches and processes, and step; return the losses and their terms."""
+        self.optimizer.zero_grad(set_to_none=True)
+        found: list[Mapping[str, Tensor]] = []
+        for batch in batches:
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._settings.precision == "bfloat16"):
+                value = self._loss(self.network, batch)
+            (value.total / len(batches)).backward()  # type: ignore[no-untyped-call]
+            found.append({name: term.detach() for name, term in {"loss": value.total, **value.terms}.items()})
+        average_gradients(self.network)
+        if self._settings.max_grad_norm:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self._settings.max_grad_norm)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.network)
+        return found
+
+    def mean_losses(self) -> dict[str, float]:
+        """Return the mean loss and terms since the last call; empty if there was no step.
+
+        The only place where the CPU waits for the device.
+        """
+        means = {name: float(torch.stack(values).float().mean()) for name, values in self._losses.items()}
+        self._losses = {}
+        return means
+
+
+RUN, LOG, LAST, BEST, MODEL, CARD = (
+    "run.json",
+    "log.jsonl",
+    "last.safetensors",
+    "best.safetensors",
+    "model",
+    "README.md",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    model
+        Directory of the best model and its card.
+    best
+        The evaluation that chose it; with all scores only in the first process.
+    steps
+        Total number of steps.
+    stopped_early
+        Whether early stopping ended the run.
+    seconds
+        Duration, including that of interrupted runs that were resumed.
+    """
+
+    model: Path
+    best: Best
+    steps: int
+    stopped_early: bool
+    seconds: float
+
+
+class Trainer(Generic[Batch]):
+    """Trains a network and writes a run directory.
+
+    Parameters
+    ----------
+    network
+        The network to train. After training it has the best weights.
+    sampler, loss
+        Batches and loss, see `deixis.models.training.objective`.
+    settings
+        Training settings.
+    out
+        The run directory.
+    about
+        Description of the run, for the model card; only the same run can be resumed.
+    keep
+        Saves the model into an empty folder.
+    evaluate
+        Measures the model on the validation split; without it, the last weights are the best.
+    on_progress
+        Progress callback.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from deixis.models.training.run_record import DataDescription
+    >>> from deixis.models.training.objective import LossValue
+    >>> class Numbers:
+    ...     def __len__(self):
+    ...         return 10
+    ...     def epoch(self, number, generator):
+    ...         return (torch.from_numpy(generator.normal(size=(8, 1))).float() for _ in range(10))
+    >>> def doubled(network, batch):
+    ...     return LossValue((network(batch) - 2 * batch).square().mean())
+    >>> about = RunDescription("line", {}, DataDescription("numbers", "", {}, "free for all"))
+    >>> network, settings = nn.Linear(1, 1), TrainSettings(epochs=20, learning_rate=0.1, device="cpu")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = f"{folder}/run"
+    ...     outcome = Trainer(network, Numbers(), doubled, settings, run, about=about, keep=lambda folder: None).train()
+    >>> outcome.steps, round(network.weight.item(), 1)
+    (200, 2.0)
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        sampler: Sampler[Batch],
+        loss: Loss[Batch],
+        settings: TrainSettings,
+        out: str | PathLike[str],
+        *,
+        about: RunDescription,
+        keep: Callable[[Path], None],
+        evaluate: Evaluate | None = None,
+        on_progress: OnProgress = no_progress,
+    ) -> None:
+        self.network = network
+        self.sampler = sampler
+        self.loss = loss
+        self.settings = settings
+        self.out = Path(out)
+        self.about = about
+        self.keep = keep
+        self.evaluate = evaluate
+        self.on_progress = on_progress
+        self._log = Log(self.out / LOG)
+
+    def train(self, *, resume: bool = False) -> Outcome:
+        """Train to the end.
+
+        A resumed run continues from its last checkpoint. On the CPU, the result is bit-identical to that of an
+        uninterrupted run.
+        """
+        with processes(chosen_device(self.settings.device)) as device:
+            first = process_number() == 0
+            with self._directory(resume) if first else nullcontext(), reproducible(device, self.settings.threads):
+                number_from_first(0, device)  # the other processes wait until the directory is ready
+                self._start(device)
+                self._train()
+                return self._finish()
+
+    @contextmanager
+    def _directory(self, resume: bool) -> Iterator[None]:
+        """Lock the run directory, new or to resume."""
+        run = self.out / RUN
+        if resume and not run.is_file():
+            raise DeixisError(f"{self.out}: no run to resume ({RUN} is missing); start it without --resume")
+        with explain_os_errors(self.out):
+            self.out.mkdir(parents=True, exist_ok=True)
+            with exclusive_lock(run):
+                remove_partial_files(run, self.out / LAST, self.out / BEST)
+                if resume:
+                    refuse_other_run(run, self.about, self.settings)
+                elif is_taken(self.out):
+                    hint = "continue it with --resume, or " if run.exists() else ""
+                    raise DeixisError(f"{self.out}: not empty; {hint}give another directory")
+                else:
+                    write_description(run, self.about, self.settings)
+                yield
+
+    def _start(self, device: torch.device) -> None:
+        """Restore the last checkpoint, or start from the beginning."""
+        self._device = device
+        self.network.to(device)
+        if process_count() > 1:
+            share_batch_norm(self.network)
+            from_first(self.network)
+        steps_per_epoch = math.ceil(len(self.sampler) / self.settings.gradient_accumulation)
+        if steps_per_epoch == 0:
+            raise DeixisError(f"{self.about.data.name}: there is nothing to train on")
+        self._steps = steps_per_epoch * self.settings.epochs
+        self._stepper = Stepper(self.network, self.loss, self.settings, device, steps_per_epoch)
+        self._position = self._restore() if (self.out / LAST).exists() else Position()
+        if process_number() == 0:
+            self._log.cut(self._position.log_bytes)
+        self._pace = Pace(self._position.step, self._steps, self._position.seconds)
+        self._doing = "training"
+
+    def _restore(self) -> Position:
+        path = self.out / LAST
+        tensors, position = read_checkpoint(path)
+        load_weights(self.network, with_prefix(WEIGHTS, tensors), path)
+        load_optimizer(self.network, self._stepper.optimizer, with_prefix(OPTIMIZER, tensors))
+        if self._stepper.average:
+            self._stepper.average.restore(with_prefix(AVERAGE, tensors))
+        return position
+
+    def _train(self) -> None:
+        while self._position.epoch < self.settings.epochs and not self._position.stopped:
+            self._train_epoch()
+            done = self._position.epoch + 1
+            last = done == self.settings.epochs
+            if last or (self.evaluate and done % self.settings.evaluate_every == 0):
+                self._evaluate()
+            self._position = replace(self._position, epoch=done, batches=0)
+            self._save_last()
+            self._pace.skip_pause()
+
+    def _train_epoch(self) -> None:
+        """Train on the batches of the epoch that are left."""
+        epoch = self._position.epoch
+        batches = self.sampler.epoch(epoch, epoch_generator(self.settings.seed, epoch))
+        rest = islice(batches, self._position.batches, None)
+        while group := list(islice(rest, self.settings.gradient_accumulation)):
+            self._stepper.step(self._position.step, group)
+            position = replace(
+                self._position, step=self._position.step + 1, batches=self._position.batches + len(group)
+            )
+            self._position = position
+            save = self.settings.save_every and position.step % self.settings.save_every == 0
+            if save or position.step % self.settings.log_every == 0:
+                self._log_losses()
+            if save:
+                self._save_last()
+            self.on_progress(self._doing, position.step, self._steps)
+        self._log_losses()
+
+    def _log_losses(self) -> None:
+        means = self._stepper.mean_losses()
+        if not means:
+            return
+        step, epoch = self._position.step, self._position.epoch + 1
+        if not all(map(math.isfinite, means.values())):
+            raise DeixisError(
+                f"{self.out}: the loss is not finite (step {step:,}); "
+                f"try a lower learning_rate than {self.settings.learning_rate:g}, warmup_steps, or max_grad_norm=1"
+            )
+        examples_per_s = self._pace.steps_per_s(step) * self.settings.batch_size * self.settings.gradient_accumulation
+        loss = means.pop("loss")
+        self._doing = (
+            f"epoch {epoch} of {self.settings.epochs}, loss {loss:.4g}, {examples_per_s:,.0f} examples/s, "
+            f"{format_duration(self._pace.left)} left"
+        )
+        if process_number() == 0:
+            self._log.append(
+                {
+                    "step": step,
+                    "epoch": epoch,
+                    "loss": loss,
+                    **({"terms": means} if means else {}),
+                    "learning_rate": self._stepper.learning_rate(step - 1),
+                    "examples_per_s": round(examples_per_s, 1),
+                    "seconds": round(self._pace.seconds, 3),
+                }
+            )
+
+    def _evaluate(self) -> None:
+        """Evaluate the model, save it if it is the best so far, and decide on early stopping."""
+        with self._averaged():
+            found = self._measure()
+            before = self._position.best
+            better = before is None or found.value > before.value
+            if process_number() == 0 and self.evaluate:
+                self._log_scores(found, better)
+            if better:
+                best = Best(
+                    self._position.step,
+                    self._position.epoch + 1,
+                    found.monitor,
+                    {name: float(score) for name, score in found.scores.items()},
+                )
+                self._position = replace(self._position, best=best, evaluations_since_best=0)
+                self._save_best()
+            else:
+                self._position = replace(
+                    self._position, evaluations_since_best=self._position.evaluations_since_best + 1
+                )
+        if 0 < self.settings.patience <= self._position.evaluations_since_best:
+            self._position = replace(self._position, stopped=True)
+
+    def _measure(self) -> DevScores:
+        """Evaluate in the first process; the others only receive the monitored score."""
+        if self.evaluate is None:
+            return DevScores("", {})
+        found = DevScores("", {})
+        if process_number() == 0:
+            self.network.eval()
+            with torch.no_grad():
+                found = self.evaluate()
+        value = number_from_first(found.value, self._device)
+        if not math.isfinite(value):
+            raise DeixisError(f"{self.out}: {found.monitor} on dev is {value}, so it cannot choose the best epoch")
+        return found if process_number() == 0 else DevScores("monitor", {"monitor": value})
+
+    def _log_scores(self, found: DevScores, better: bool) -> None:
+        scores = {name: float(score) if math.isfinite(score) else None for name, score in found.scores.items()}
+        self._log.append(
+            {
+                "step": self._position.step,
+                "epoch": self._position.epoch + 1,
+                "dev": scores,
+                "watched": found.monitor,
+                "best": better,
+                "seconds": round(self._pace.seconds, 3),
+            }
+        )
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Use the moving average of the weights, if there is one."""
+        return self._stepper.average.applied(self.network) if self._stepper.average else nullcontext()
+
+    def _save_best(self) -> None:
+        """Save the best weights and the model. If the process is killed in between, `_finish` saves the model."""
+        if process_number() != 0:
+            return
+        write_checkpoint(self.out / BEST, add_prefix(WEIGHTS, self.network.state_dict()), self._position)
+        self._save_model(_best_of(self._position))
+
+    def _save_model(self, best: Best) -> None:
+        card = model_card(self.about, self.settings, best, self._pace.seconds)
+        with new_directory(self.out / MODEL, replace=True) as folder, explain_safetensors_errors(self.out / MODEL):
+            self.keep(folder)
+            (folder / CARD).write_text(card, encoding="utf-8")
+
+    def _save_last(self) -> None:
+        if process_number() != 0:
+            return
+        self._position = replace(self._position, seconds=self._pace.seconds, log_bytes=self._log.size)
+        tensors: dict[str, Tensor] = {
+            **add_prefix(WEIGHTS, self.network.state_dict()),
+            **add_prefix(OPTIMIZER, optimizer_tensors(self.network, self._stepper.optimizer)),
+            **add_prefix(AVERAGE, self._stepper.average.weights if self._stepper.average else {}),
+        }
+        write_checkpoint(self.out / LAST, tensors, self._position)
+
+    def _finish(self) -> Outcome:
+        """Restore the best weights, and save the model again with the final duration."""
+        best = _best_of(self._position)
+        if process_number() == 0:
+            # On a GPU a resumed run is not bit-identical: the best weights of the interrupted one are in the file.
+            tensors, then = read_checkpoint(self.out / BEST)
+            load_weights(self.network, with_prefix(WEIGHTS, tensors), self.out / BEST)
+            best = _best_of(then)
+            self._save_model(best)
+        from_first(self.network)
+        self.network.eval()
+        return Outcome(self.out / MODEL, best, self._position.step, self._position.stopped, self._pace.seconds)
+
+
+def is_taken(out: Path) -> bool:
+    """Whether a directory holds anything but a run without a checkpoint."""
+    there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    return bool(there - {RUN, LOG})
+
+
+def _best_of(position: Position) -> Best:
+    """Return the best evaluation; there is one after the first epoch."""
+    assert position.best is not None  # noqa: S101
+    return position.best

@@ -1,0 +1,183 @@
+"""Results of a table: scores of one model, stored per query so that models can be compared, and means over seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deixis.errors import DeixisError
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap, bootstrap_nonempty, nan_where_empty
+from deixis.evaluation.retrieval import Ranking, RetrievalResult
+
+if TYPE_CHECKING:
+    from deixis.evaluation.captions.scores import CaptionScores
+
+KS = (1, 5, 10)
+SCORES, RANKS = "scores.json", "ranks.npz"
+_ARRAYS = ("ranks", "candidates", "units")
+
+
+Captions = Mapping[str, tuple[str, tuple[str, ...]]]
+"""For each photo id, the generated caption and the reference captions."""
+
+
+def score_caption_texts(captions: Captions, training: Iterable[str] | None = None) -> CaptionScores:
+    """Score captions against their references; captions in `training` do not count as novel."""
+    from deixis.evaluation.captions import caption_scores
+
+    generated = {photo: caption for photo, (caption, _) in captions.items()}
+    references = {photo: texts for photo, (_, texts) in captions.items()}
+    return caption_scores(generated, references, training=training)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScores:
+    """The scores of one model.
+
+    Attributes
+    ----------
+    scores
+        By their names in ``deixis evaluate``; the score of a type or phrase has its name as a prefix: people_r1.
+    rankings
+        For each direction, type or phrase, the rank of the best correct answer of each query. Scores that follow from
+        ranks have an interval.
+    about
+        Encoder, text features and proposals of the model.
+    captions
+        Generated and reference captions by photo. Caption scores have intervals too.
+    """
+
+    scores: Mapping[str, float]
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
+    captions: Captions = field(default_factory=dict)
+
+    @cached_property
+    def statistics(self) -> dict[str, Statistic]:
+        """Every score that follows from ranks or captions, as a statistic over photos."""
+        if self.captions:
+            return dict(score_caption_texts(self.captions).statistics)
+        return self._rank_statistics() if self.rankings else {}
+
+    def _rank_statistics(self) -> dict[str, Statistic]:
+        anywhere = {
+            name: replace(ranking, ranks=np.where(np.isfinite(ranking.ranks), 1.0, np.inf))
+            for name, ranking in self.rankings.items()
+        }
+        found = RetrievalResult(self.photos, (1,), anywhere, "").statistics
+        bounds = {f"{name.removesuffix('r1')}upper_bound": found[name] for name in found if name.endswith("r1")}
+        finite = {name: each for name, each in self.rankings.items() if np.isfinite(each.ranks).all()}
+        medians = RetrievalResult(self.photos, KS, finite, "").statistics
+        recalls = RetrievalResult(self.photos, KS, self.rankings, "").statistics
+        return (
+            bounds
+            | {name: each for name, each in recalls.items() if "med" not in name and "mean" not in name}
+            | medians
+        )
+
+    @property
+    def photos(self) -> int:
+        """Number of photos that were scored."""
+        return max((ranking.photos for ranking in self.rankings.values()), default=len(self.captions))
+
+    def save(self, folder: Path) -> None:
+        """Write into an existing folder."""
+        rankings = {
+            name: {"number": number, "photos": ranking.photos}
+            for number, (name, ranking) in enumerate(self.rankings.items())
+        }
+        document = {
+            "scores": dict(self.scores),
+            "about": dict(self.about),
+            "captions": dict(self.captions),
+            "rankings": rankings,
+        }
+        arrays: dict[str, Any] = {
+            f"{name}{number}": getattr(ranking, name)
+            for number, ranking in enumerate(self.rankings.values())
+            for name in _ARRAYS
+        }
+        (folder / SCORES).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with (folder / RANKS).open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    @classmethod
+    def load(cls, folder: Path) -> ModelScores:
+        """Read what `save` wrote."""
+        try:
+            document = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+            with np.load(folder / RANKS, allow_pickle=False) as arrays:
+                rankings = {
+                    name: Ranking(
+                        photos=entry["photos"], **{array: arrays[f"{array}{entry['number']}"] for array in _ARRAYS}
+                    )
+                    for name, entry in document["rankings"].items()
+                }
+            captions = {photo: (text, tuple(references)) for photo, (text, references) in document["captions"].items()}
+            return cls(document["scores"], rankings, document["about"], captions)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DeixisError(f"{folder}: damaged; remove it to compute it again ({error})") from None
+
+
+@dataclass(frozen=True, eq=False)
+class RowResult:
+    """The result of one row: the scores of one model per seed; `group` names a type or phrase, or is empty for all."""
+
+    models: Sequence[ModelScores]
+    group: str = ""
+
+    def score(self, column: str) -> float | None:
+        """Mean over seeds."""
+        values = self.by_seed(column)
+        return float(np.mean(values)) if values else None
+
+    def by_seed(self, column: str) -> tuple[float, ...]:
+        """Score of each seed; empty if there is none."""
+        name = self._name(column)
+        return tuple(model.scores[name] for model in self.models if name in model.scores)
+
+    def statistic(self, column: str) -> Statistic | None:
+        """Mean over seeds as a statistic over photos: every bootstrap sample of photos is scored with every seed."""
+        name = self._name(column)
+        found = [model.statistics[name] for model in self.models if name in model.statistics]
+        return mean_statistic(found) if found else None
+
+    def interval(self, column: str) -> Interval | None:
+        """95 % bootstrap interval over the samples of photos that contain a query of the group.
+
+        None if the score does not follow from ranks, or if all queries of the group are in one photo.
+        """
+        statistic, first = self.statistic(column), self.models[0]
+        if statistic is None:
+            return None
+        if not self.group:
+            return bootstrap(statistic, first.photos)
+        queries = np.bincount(first.rankings[self.group].units, minlength=first.photos)
+        if np.count_nonzero(queries) < 2:
+            return None
+        return bootstrap_nonempty({"": nan_where_empty(statistic, queries)}, first.photos)[""]
+
+    def _name(self, column: str) -> str:
+        return f"{self.group}_{column}" if self.group else column
+
+
+def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
+    """Return the mean of statistics over the same bootstrap samples.
+
+    Examples
+    --------
+    >>> from deixis.evaluation.intervals import mean_of
+    >>> mean_statistic([mean_of([1.0, 3.0]), mean_of([3.0, 5.0])])(np.array([[1.0, 1.0]])).tolist()
+    [3.0]
+    """
+
+    def statistic(counts: Counts) -> Counts:
+        return np.asarray(np.mean([each(counts) for each in statistics], axis=0))
+
+    return statistic

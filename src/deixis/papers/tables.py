@@ -1,0 +1,307 @@
+"""The tables of the papers, read from TOML files: published figures, and recipes for ours.
+
+`published/*.toml` hold one paper each. Other files of the same form can be used too: `find_table("mine.toml")`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from deixis.errors import DeixisError
+
+Requirement = Literal["boxes", "train", "dev", "photos"]
+Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "regions", "captions"]
+Weights = Literal["entities", "two-branch"]
+"""How the distances of two models are added: eq. 2 of Flickr30k Entities or eq. 8 of two-branch networks."""
+
+NOT_OURS = "another group's system, figures as published"
+
+_PUBLISHED = Path(__file__).parent / "published"
+_PAPERS = ("entities", "two-branch", "m-rnn", "hm-lstm")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One score of a table.
+
+    Attributes
+    ----------
+    name
+        The score's name in ``deixis evaluate``.
+    heading
+        The heading that is printed.
+    decimals
+        Number of decimals that are printed.
+    factor
+        Factor from the paper's unit to ours: 100 where the paper prints a fraction and we print percent.
+    """
+
+    name: str
+    heading: str
+    decimals: int = 1
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model to train, as ``deixis train`` takes it.
+
+    Attributes
+    ----------
+    model
+        Name in the model registry.
+    settings
+        Name of a preset; empty for the defaults.
+    changes
+        Settings on top of it, each as ``key=value``.
+    repeated
+        Whether different seeds give different models. CCA has a closed-form solution, so one run is enough.
+    auxiliary
+        A region–phrase model that is trained first, on whose output this one is trained.
+    """
+
+    model: str
+    settings: str = ""
+    changes: tuple[str, ...] = ()
+    repeated: bool = True
+    auxiliary: Training | None = None
+
+
+@dataclass(frozen=True)
+class CaptionOptions:
+    """How captions are generated.
+
+    Attributes
+    ----------
+    beam
+        Beam width; 1 is greedy.
+    rerank
+        Consensus reranking by BLEU or CIDEr. The oracles compare with the photo's own captions.
+    feature
+        Image features that choose the nearest training photos: refined by the model, or the encoder's.
+    """
+
+    beam: int = 1
+    rerank: Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"] = "none"
+    feature: Literal["refined", "photo"] = "refined"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the figures of a row are made on a data set.
+
+    Attributes
+    ----------
+    task
+        What is scored.
+    model
+        The model that is trained for it; None for figures that need no model.
+    parts, weights
+        A region–phrase model whose distances are added to those of `model`, and how.
+    group
+        The type or phrase of the row, if one model scores all rows of a table.
+    caption_options
+        How captions are generated, for the task captions.
+    """
+
+    task: Task
+    model: Training | None = None
+    parts: Training | None = None
+    weights: Weights = "entities"
+    group: str = ""
+    caption_options: CaptionOptions = CaptionOptions()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Attributes
+    ----------
+    key
+        Unique name for ``--rows`` and claims.
+    label
+        The label that is printed.
+    part
+        The part of the table that the row belongs to.
+    figures
+        Published figures in our units, one per column; None where the paper has none.
+    lost
+        Columns whose published figure is missing from our copy of the paper's text.
+    recipe
+        How our figures are made.
+    why_not
+        Why there is no recipe.
+    data
+        The data set of the published figures, where a table has several.
+    """
+
+    key: str
+    label: str
+    figures: tuple[float | None, ...]
+    part: str = ""
+    lost: tuple[str, ...] = ()
+    recipe: Recipe | None = None
+    why_not: str = ""
+    data: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A conclusion of a paper: row `better` beats row `worse` by `score`."""
+
+    says: str
+    better: str
+    worse: str
+    score: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    Attributes
+    ----------
+    name, title, paper
+        The name that users type, what the table shows, and where it was published.
+    data
+        Data sets of the published figures.
+    columns, rows
+        Columns and rows.
+    needs
+        What a data set must have to compute the table.
+    any_data
+        Whether the table is meaningful on other data sets than the paper's: true for comparisons of variants, false
+        for benchmarks of one data set.
+    claims
+        Conclusions of the paper.
+    notes
+        Notes on the figures.
+    """
+
+    name: str
+    title: str
+    paper: str
+    data: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    needs: tuple[Requirement, ...] = ()
+    any_data: bool = True
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def row(self, key: str) -> Row:
+        """Return the row with this key."""
+        for row in self.rows:
+            if row.key == key:
+                return row
+        known = ", ".join(row.key for row in self.rows)
+        raise DeixisError(f"table {self.name} has no row {key!r}; it has: {known}")
+
+
+@cache
+def published_tables() -> Mapping[str, Table]:
+    """Return all tables of the papers by name."""
+    return {name: table for paper in _PAPERS for name, table in read_tables(_PUBLISHED / f"{paper}.toml").items()}
+
+
+def find_table(name: str) -> Table:
+    """Return a table by its name, or the only table of a TOML file, or ``FILE.toml:NAME``.
+
+    Examples
+    --------
+    >>> find_table("entities-2").title
+    'Sizes of the region–phrase training sets'
+    >>> find_table("entity-2")
+    Traceback (most recent call last):
+    deixis.errors.DeixisError: no table is called 'entity-2'; did you mean 'entities-2'?
+    """
+    file, ending, wanted = name.partition(".toml")
+    if ending:
+        tables: Mapping[str, Table] = read_tables(Path(file + ending))
+        wanted = wanted.removeprefix(":") or (next(iter(tables)) if len(tables) == 1 else "")
+    else:
+        tables, wanted = published_tables(), name
+    if wanted in tables:
+        return tables[wanted]
+    near = get_close_matches(wanted, tables, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(tables)}"
+    raise DeixisError(f"no table is called {name!r}; {hint}")
+
+
+def read_tables(path: Path) -> dict[str, Table]:
+    """Read the tables of a TOML file; one that is not well-formed raises `DeixisError`."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DeixisError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeixisError(f"{path}: not TOML ({error})") from None
+    try:
+        models = _read_models(document.get("models", {}))
+        return {name: _read_table(name, document["paper"], entry, models) for name, entry in document["tables"].items()}
+    except KeyError as error:
+        raise DeixisError(f"{path}: {error.args[0]!r} is missing") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DeixisError(f"{path}: not a file of tables ({error})") from None
+
+
+def _read_models(entries: Mapping[str, Any]) -> dict[str, Training]:
+    models: dict[str, Training] = {}
+    for name, entry in entries.items():  # an auxiliary model comes before the model that uses it
+        changes = tuple(entry.get("changes", ()))
+        auxiliary = models[entry["auxiliary"]] if "auxiliary" in entry else None
+        models[name] = Training(**{**entry, "changes": changes, "auxiliary": auxiliary})
+    return models
+
+
+def _read_table(name: str, paper: str, entry: Mapping[str, Any], models: Mapping[str, Training]) -> Table:
+    columns = tuple(Column(**column) for column in entry["columns"])
+    return Table(
+        name,
+        entry["title"],
+        f"{paper}, {entry['source']}",
+        tuple(entry["data"]),
+        columns,
+        tuple(row for part in entry["parts"] for row in _read_rows(part, columns, models)),
+        tuple(entry.get("needs", ())),
+        entry.get("any_data", True),
+        tuple(
+            Claim(claim["says"], claim["better"], claim["worse"], score)
+            for claim in entry.get("claims", ())
+            for score in claim["scores"]
+        ),
+        tuple(entry.get("notes", ())),
+    )
+
+
+def _read_rows(part: Mapping[str, Any], columns: tuple[Column, ...], models: Mapping[str, Training]) -> Iterator[Row]:
+    for entry in part["rows"]:
+        cells = list(zip(entry["figures"], columns, strict=True))
+        recipe = _read_recipe(entry["recipe"], models) if "recipe" in entry else None
+        yield Row(
+            entry["key"],
+            entry["label"],
+            # Rounded because 0.29 · 100 is not 29.
+            tuple(None if cell in ("-", "?") else round(cell * column.factor, 6) for cell, column in cells),
+            part.get("name", ""),
+            tuple(column.name for cell, column in cells if cell == "?"),
+            recipe,
+            "" if recipe else entry.get("why_not", NOT_OURS),
+            part.get("data", ""),
+        )
+
+
+def _read_recipe(entry: Mapping[str, Any], models: Mapping[str, Training]) -> Recipe:
+    options = {name: entry[name] for name in ("beam", "rerank", "feature") if name in entry}
+    others = {name: value for name, value in entry.items() if name not in options}
+    for name in ("model", "parts"):
+        if name in others:
+            others[name] = models[others[name]]
+    return Recipe(**others, caption_options=CaptionOptions(**options))

@@ -1,0 +1,195 @@
+"""Models of tables: trained once, as by ``deixis train``, and stored with their scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deixis import __version__
+from deixis.errors import DeixisError
+from deixis.papers.results import ModelScores
+from deixis.papers.tables import Training
+from deixis.storage.atomic import new_directory, new_file
+from deixis.storage.progress import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from deixis.data.dataset import Dataset
+    from deixis.models.pipeline import Pipeline
+    from deixis.models.training.settings import Settings
+
+
+FOLDER = "experiments"
+"""Default directory, inside that of the data set."""
+
+ABOUT = "about.json"
+_DIGITS = 12
+
+
+def hash_settings(about: Mapping[str, Any]) -> str:
+    """Return a hash of everything that affects a result.
+
+    Examples
+    --------
+    >>> hash_settings({"seed": 1, "data": "x"}) == hash_settings({"data": "x", "seed": 1})
+    True
+    """
+    text = json.dumps(about, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+class ExperimentFolder:
+    """A directory of trained models and their scores, created when something is saved."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def model(self, name: str, about: Mapping[str, Any]) -> Path:
+        """Return the directory of the model with this description."""
+        return self.folder / "models" / f"{name}-{hash_settings(about)}"
+
+    def scores(self, name: str, about: Mapping[str, Any], compute: Callable[[], ModelScores]) -> ModelScores:
+        """Return saved scores; compute and save them if there are none."""
+        path = self.folder / "scores" / f"{name}-{hash_settings(about)}"
+        if not path.is_dir():
+            scores = compute()
+            try:
+                with new_directory(path) as unfinished:
+                    scores.save(unfinished)
+                    text = json.dumps(about, indent=1, ensure_ascii=False)
+                    (unfinished / ABOUT).write_text(text + "\n", encoding="utf-8")
+            except OSError as error:
+                raise DeixisError(f"{path}: cannot be written ({error.strerror}); name another with --runs") from None
+        return ModelScores.load(path)
+
+
+DEFAULT_CHANGES = ("text_features=tfidf",)
+"""Used instead of the papers' Fisher vectors, unless changed; the two-branch paper found both similar."""
+
+_WITHOUT_EFFECT = frozenset(["device", "threads", "log_every", "save_every", "auxiliary_model"])
+"""Settings that do not affect the result, or are recorded in another way."""
+
+DONE = "done"
+
+
+@dataclass(frozen=True)
+class TableModels:
+    """Trains and stores the models of tables.
+
+    Attributes
+    ----------
+    dataset
+        Data to train on.
+    runs
+        Directory of the models.
+    changes
+        Settings to change, as key=value; each applies to the models that have such a setting.
+    on_progress
+        Progress callback.
+    """
+
+    dataset: Dataset
+    runs: ExperimentFolder
+    changes: tuple[str, ...] = ()
+    on_progress: OnProgress = no_progress
+
+    @property
+    def feature_dirs(self) -> tuple[Path, ...]:
+        """Directories of precomputed features."""
+        values = [
+            change.partition("=")[2].strip() for change in self.changes if _setting_name(change) == "features_dir"
+        ]
+        return tuple(Path(folder) for folder in values if folder)
+
+    def settings(self, training: Training, seed: int) -> Settings:
+        """Return all settings of a model."""
+        before, after = (
+            _changes_for(training, changes) for changes in (DEFAULT_CHANGES, [*self.changes, f"seed={seed}"])
+        )
+        return _settings(training, [*before, *training.changes, *after])
+
+    def text_features(self, training: Training, seed: int) -> str:
+        """Return the name of a model's text features."""
+        return str(self.settings(training, seed).to_json().get("text_features", "none"))
+
+    def train_split(self, training: Training, seed: int) -> str:
+        """Return the split that a model is trained on."""
+        return str(self.settings(training, seed).to_json()["train_split"])
+
+    def about(self, training: Training, seed: int) -> dict[str, Any]:
+        """Return everything that affects the trained model."""
+        settings = self.settings(training, seed).to_json()
+        auxiliary = hash_settings(self.about(training.auxiliary, seed)) if training.auxiliary else ""
+        return {
+            "deixis": __version__,
+            "data": self.dataset.manifest.hash,
+            "model": training.model,
+            "settings": {name: value for name, value in settings.items() if name not in _WITHOUT_EFFECT},
+            "auxiliary": auxiliary,
+        }
+
+    def pipeline(self, training: Training, seed: int) -> Pipeline:
+        """Return a model, trained now if it has not been trained before."""
+        from deixis.models.pipeline import load
+
+        return load(self.model_path(training, seed))
+
+    def model_path(self, training: Training, seed: int) -> Path:
+        """Return the directory of a model, trained now if it has not been trained before."""
+        from deixis.models.training.runner import train
+        from deixis.models.training.trainer import RUN
+
+        path = self.runs.model(training.model, self.about(training, seed))
+        if (path / DONE).exists():
+            return path
+        settings = self.settings(training, seed)
+        if training.auxiliary:
+            settings = settings.with_values({"auxiliary_model": str(self.model_path(training.auxiliary, seed))})
+        resume = (path / RUN).is_file()
+        train(training.model, self.dataset, out=path, settings=settings, resume=resume, on_progress=self.on_progress)
+        with new_file(path / DONE) as unfinished:
+            unfinished.write_text("trained to the end\n", encoding="utf-8")
+        return path
+
+
+def check_changes(changes: Sequence[str], trainings: Sequence[Training]) -> None:
+    """Raise an error for a setting that no model of the table has."""
+    used: set[str] = set()
+    for training in trainings:
+        own = _changes_for(training, changes)
+        _settings(training, [*training.changes, *own])  # together, because they may depend on each other
+        used.update(own)
+    unknown = [change for change in changes if change not in used]
+    if unknown and trainings:
+        _settings(trainings[-1], [*trainings[-1].changes, unknown[0]])
+
+
+def _settings(training: Training, changes: Sequence[str]) -> Settings:
+    from deixis.models.registry import get_spec
+
+    return get_spec(training.model).choose_settings(training.settings or None, changes)
+
+
+def _changes_for(training: Training, changes: Sequence[str]) -> list[str]:
+    """Return the changes of settings that a model has."""
+    names = set(_settings(training, training.changes).names)
+    return [change for change in changes if _setting_name(change) in names]
+
+
+def _setting_name(change: str) -> str:
+    return change.partition("=")[0].strip()
+
+
+def describe_model(pipeline: Pipeline, text: str) -> dict[str, str]:
+    """Return the encoder, the text features and the region proposals of a model, for the notes below a table."""
+    encoder, about = pipeline.encoder, pipeline.provenance
+    crops = ", ten crops" if encoder.crops else ""
+    notes = {"encoder": f"{encoder.name}{crops} ({encoder.fingerprint})"}
+    if "captions" not in pipeline.tasks:
+        notes["text"] = "read word by word" if pipeline.text is None else text
+    if about.train_on != "sentences":
+        notes["proposals"] = f"{about.proposals}, {about.max_proposals} a photo"
+    return notes

@@ -1,0 +1,280 @@
+"""What every part of the index shares: encoded photos, the index description, and the database connection interface."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError, PhotoError
+from deixis.storage.sql import hide_password
+
+IndexPath = str | os.PathLike[str]
+"""A folder, or the address of a database: ``postgresql://user@host/database``."""
+
+StoredRegions = dict[int, tuple[Floats, NDArray[np.float16]]]
+"""Boxes (n, 4) and vectors (n, region_dimension) of the regions of photos, by photo number."""
+
+FORMAT = "deixis-index"
+VERSION = "2"
+
+
+class DamagedIndexError(DeixisError):
+    """An index that cannot be read. A rebuild replaces it."""
+
+
+@dataclass(frozen=True)
+class PhotoVectors:
+    """The vectors of a photo and of its regions.
+
+    Attributes
+    ----------
+    whole : array of float32, (dimension,)
+        The vector of the whole photo. Its dot product with the vector of a query is the score.
+    width, height
+        Size in pixels, after EXIF rotation.
+    region_boxes : array of float32, (n, 4)
+        ``x1, y1, x2, y2`` in pixels.
+    region_vectors : array of float32, (n, region_dimension)
+        One vector per box, in the space of region queries; stored as float16.
+    thumbnail
+        A small JPEG from `make_thumbnail`, or None.
+    """
+
+    whole: Floats
+    width: int
+    height: int
+    region_boxes: Floats = field(default_factory=lambda: np.zeros((0, 4), dtype=np.float32))
+    region_vectors: Floats = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    thumbnail: bytes | None = None
+
+    def problem(self, dimension: int, region_dimension: int) -> str | None:
+        """Say why these vectors cannot be stored; None if they can.
+
+        Examples
+        --------
+        >>> PhotoVectors(np.ones(4, dtype=np.float32), 640, 480).problem(8, 8)
+        'the model returned a vector of shape (4,) instead of (8,)'
+        """
+        boxes, vectors, count = self.region_boxes, self.region_vectors, len(self.region_boxes)
+        if self.whole.shape != (dimension,):
+            return f"the model returned a vector of shape {self.whole.shape} instead of ({dimension},)"
+        if boxes.shape != (count, 4) or (count and vectors.shape != (count, region_dimension)):
+            return f"the model returned region boxes of shape {boxes.shape} and region vectors of shape {vectors.shape}"
+        if not np.isfinite(self.whole).all() or not np.isfinite(boxes).all():
+            return "the model returned numbers that are not finite"
+        with np.errstate(over="ignore"):
+            if not np.isfinite(vectors.astype(np.float16)).all():
+                return "the model returned numbers beyond the range of float16"
+        return None
+
+
+class ModelInfo(Protocol):
+    """What an index records about the model that encodes its photos: a `PhotoEncoder`, or an `IndexInfo`."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors of the same photo would change."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Size of the vector of a whole photo."""
+        ...
+
+    @property
+    def region_dimension(self) -> int:
+        """Size of the vector of a region."""
+        ...
+
+
+class PhotoEncoder(ModelInfo, Protocol):
+    """A model that turns photos into vectors."""
+
+    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+        """Yield one result per path, in any order. `paths` is read only as far ahead as photos are decoded."""
+        ...
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """The description that an index stores of itself.
+
+    Attributes
+    ----------
+    uid
+        Changes on every rebuild, so that caches of the previous contents are recognized.
+    fingerprint, dimension, region_dimension
+        Of the model; see `ModelInfo`.
+    """
+
+    uid: str
+    fingerprint: str
+    dimension: int
+    region_dimension: int
+
+    @staticmethod
+    def new_entries(model: ModelInfo) -> dict[str, str]:
+        """Return the key-value pairs that a new index stores."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "uid": uuid.uuid4().hex,
+            "fingerprint": model.fingerprint,
+            "dimension": str(model.dimension),
+            "region_dimension": str(model.region_dimension),
+        }
+
+    @classmethod
+    def from_entries(cls, entries: dict[str, str], name: str, path: IndexPath) -> IndexInfo:
+        """Read stored pairs; `name` is what an error calls damaged, `path` the index to rebuild."""
+        if entries.get("format") != FORMAT:
+            raise damaged_index("it is not marked as an index", name, path)
+        if entries.get("version") != VERSION:
+            raise DamagedIndexError(
+                f"{name}: has format version {entries.get('version')}, this deixis reads version {VERSION}; "
+                f"{_rebuild_hint(path)}"
+            )
+        try:
+            return cls(
+                entries["uid"], entries["fingerprint"], int(entries["dimension"]), int(entries["region_dimension"])
+            )
+        except (KeyError, ValueError) as error:
+            raise damaged_index(f"{type(error).__name__}: {error}", name, path) from None
+
+    def check_model(self, fingerprint: str, path: IndexPath) -> None:
+        """Raise an error if another model filled the index: vectors of two models are not comparable."""
+        if self.fingerprint != fingerprint:
+            raise DeixisError(
+                f"{hide_password(path)}: its photos were encoded by another model "
+                f"({self.fingerprint[:16]}, not {fingerprint[:16]}); {_rebuild_hint(path)}"
+            )
+
+
+def damaged_index(problem: str, name: str, path: IndexPath) -> DamagedIndexError:
+    """Return the error for a damaged index, which says how to rebuild it."""
+    return DamagedIndexError(f"{name}: damaged ({problem}); {_rebuild_hint(path)}")
+
+
+def _rebuild_hint(path: IndexPath) -> str:
+    return f"rebuild it with: deixis index PHOTOS --into {hide_password(path)} --rebuild"
+
+
+class Cursor(Protocol):
+    """The rows of a statement."""
+
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A database that executes the SQL shared by SQLite and PostgreSQL and stores vectors in its own way."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        ...
+
+    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor:
+        """Execute one statement, with a ``?`` for each value."""
+        ...
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        """Return a block whose statements are sent without waiting for each answer, where that saves time."""
+        ...
+
+    def folder_number(self, path: bytes) -> int:
+        """Return the number of a folder, adding it if it is new."""
+        ...
+
+    def insert_encoded(self, number: int, encoded: PhotoVectors) -> None:
+        """Store the vectors, regions and thumbnail of a photo."""
+        ...
+
+    def copy_encoded(self, number: int, source: int) -> None:
+        """Store those of another photo with the same content."""
+        ...
+
+    def delete_encoded(self, number: int) -> None:
+        """Delete them, and record the number as removed for readers that cache vectors."""
+        ...
+
+    def whole_vector(self, number: int) -> Floats | None:
+        """Return the vector of a whole photo."""
+        ...
+
+    def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
+        """Return the regions of photos, without entries for photos that have none."""
+        ...
+
+
+class IndexWriter(Protocol):
+    """An index that is locked for writing, transaction by transaction."""
+
+    @property
+    def connection(self) -> Connection:
+        """The database, for `records`."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes may write too, possibly on machines with other files."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        ...
+
+    def commit(self) -> None:
+        """End the transaction, written to disk; release the claims of what was settled."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo the transaction, if one is open."""
+        ...
+
+    def can_commit(self, error: BaseException) -> bool:
+        """Return whether what was written before an error can still be committed."""
+        ...
+
+    def claim(self, sha256: bytes) -> bool:
+        """Claim the content of a file; False if another process is encoding it now."""
+        ...
+
+    def settle(self, sha256: bytes) -> None:
+        """Release a claim at the next commit."""
+        ...
+
+    def photos_committed(self, count: int) -> None:
+        """Do periodic maintenance between transactions."""
+        ...
+
+    def finish(self) -> None:
+        """Prepare for fast searching after the last transaction."""
+        ...
+
+
+@contextmanager
+def savepoint(connection: Connection) -> Iterator[None]:
+    """Undo the statements of the block together if it fails, within a transaction."""
+    started = False
+    try:
+        with connection.pipeline():
+            connection.execute("SAVEPOINT step")
+            started = True
+            yield
+            connection.execute("RELEASE step")
+    except BaseException:
+        if started and connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK TO step")
+            connection.execute("RELEASE step")
+        raise

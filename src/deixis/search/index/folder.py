@@ -1,0 +1,220 @@
+"""An index in a folder: SQLite is the source of truth, and searches use a matrix in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.search.index import records
+from deixis.search.index.base import ModelInfo, StoredRegions
+from deixis.search.index.matrix import VectorMatrix, load_matrix, update_cache
+from deixis.search.index.photo_files import INDEX_MARKER
+from deixis.search.index.records import IndexedPhoto, PhotoFilter
+from deixis.search.index.snapshot import (
+    IndexSnapshot,
+    RankedPhoto,
+    RankedRegions,
+    Ranking,
+    rescore_regions,
+    top_indices,
+)
+from deixis.search.index.sqlite import (
+    DATABASE,
+    SqliteConnection,
+    explain_errors,
+    open_for_reading,
+    open_for_writing,
+)
+from deixis.storage.atomic import exclusive_lock, explain_os_errors, remove_partial_files
+from deixis.storage.sql import BEGIN_WRITE
+
+_GATHER_SHARE = 8
+"""If at most one row in this many is searched, rows are gathered before they are multiplied."""
+
+_CACHE_EVERY = 4096
+
+
+class FolderReader:
+    """An index in a folder, open for reading from any number of threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._connection = open_for_reading(folder)
+        self._lock = threading.Lock()
+        self._version = -1
+        self._matrix: VectorMatrix | None = None
+
+    def close(self) -> None:
+        """Close the database and release the matrix."""
+        with self._lock:
+            self._connection.close()
+            self._matrix = None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[FolderSnapshot]:
+        """Give the current state; the matrix is loaded again only if another process has committed."""
+        with self.reading() as connection:
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            if self._matrix is None or version != self._version:
+                self._matrix = load_matrix(self.folder, connection, self._matrix)
+                self._version = version
+            matrix = self._matrix
+        yield FolderSnapshot(self, matrix)
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteConnection]:
+        """Lock the connection for one thread; long computations happen outside."""
+        with self._lock, explain_errors(self.folder / DATABASE):
+            yield self._connection
+
+
+class FolderSnapshot(IndexSnapshot):
+    """The matrix at one moment. Rows are read from the database when needed: those of a photo number never change."""
+
+    def __init__(self, reader: FolderReader, matrix: VectorMatrix) -> None:
+        super().__init__(reader.folder, matrix.info)
+        self._reader, self._matrix = reader, matrix
+
+    def count(self, photo_filter: PhotoFilter | None = None) -> int:
+        return int(self._selected(photo_filter).sum())
+
+    def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
+        return self._matrix.ids[self._selected(photo_filter)]
+
+    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
+        selected = self._selected(photo_filter)
+        rows = np.flatnonzero(selected)
+        if len(rows) * _GATHER_SHARE <= len(selected):
+            scores = self._matrix.whole(rows) @ query
+        else:
+            scores = self._matrix.whole_scores(query)
+            scores = scores if len(rows) == len(scores) else scores[rows]
+
+        def ranked(count: int) -> list[RankedPhoto]:
+            best = top_indices(scores, count)
+            numbers = self._matrix.ids[rows[best]].tolist()
+            return [RankedPhoto(*pair) for pair in zip(numbers, scores[best].tolist(), strict=True)]
+
+        return ranked
+
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
+        matrix, selected = self._matrix, self._selected(photo_filter)
+        scores = matrix.region_scores(query)
+        if not selected.all():
+            scores[~selected[matrix.region_rows]] = -np.inf
+        best = top_indices(scores, shortlist)
+        best = np.sort(best[scores[best] > -np.inf])
+        rows = matrix.region_rows[best]
+        numbers, positions = matrix.ids[rows].tolist(), best - matrix.region_starts[rows]
+        stored = self.regions_of_all(sorted(set(numbers)))
+        return rescore_regions(
+            [
+                (number, stored[number][0][position], stored[number][1][position])
+                for number, position in zip(numbers, positions, strict=True)
+                if number in stored  # otherwise removed since the snapshot
+            ],
+            query,
+        )
+
+    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
+        numbers = self.numbers()[::-1][begin : begin + count].tolist()
+        photos = self.photos(numbers)
+        return [photos[number] for number in numbers if number in photos]
+
+    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
+        with self._reader.reading() as connection:
+            return records.photos_by_id(connection, numbers)
+
+    def photo_at(self, path: Path) -> IndexedPhoto | None:
+        with self._reader.reading() as connection:
+            return records.photo_at(connection, path)
+
+    def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
+        ids = self._matrix.ids
+        vectors = np.zeros((len(numbers), self.info.dimension), dtype=np.float32)
+        rows = np.searchsorted(ids, numbers)
+        is_known = rows < len(ids)
+        is_known[is_known] = ids[rows[is_known]] == numbers[is_known]
+        vectors[is_known] = self._matrix.whole(rows[is_known])
+        return vectors
+
+    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
+        with self._reader.reading() as connection:
+            return connection.regions_of(numbers, self.info.region_dimension)
+
+    def thumbnail(self, number: int) -> bytes | None:
+        with self._reader.reading() as connection:
+            return records.thumbnail(connection, number)
+
+    def _selected(self, photo_filter: PhotoFilter | None) -> NDArray[np.bool_]:
+        """Return which rows of the matrix are searched."""
+        if not photo_filter:
+            return self._matrix.is_present
+        with self._reader.reading() as connection:
+            numbers = records.filtered_numbers(connection, photo_filter)
+        return self._matrix.is_present & np.isin(self._matrix.ids, numbers)
+
+
+class FolderWriter:
+    """An `IndexWriter`: the one process that writes the index in a folder."""
+
+    is_shared = False
+
+    def __init__(self, folder: Path, connection: SqliteConnection) -> None:
+        self.folder, self.connection = folder, connection
+        self._not_cached = 0
+
+    def begin(self) -> None:
+        self.connection.execute(BEGIN_WRITE)
+
+    def commit(self) -> None:
+        self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def can_commit(self, error: BaseException) -> bool:
+        return self.connection.in_transaction and not isinstance(error, sqlite3.Error)
+
+    def claim(self, sha256: bytes) -> bool:
+        return True
+
+    def settle(self, sha256: bytes) -> None:
+        pass
+
+    def photos_committed(self, count: int) -> None:
+        self._not_cached += count
+        if self._not_cached >= _CACHE_EVERY:
+            self.finish()
+
+    def finish(self) -> None:
+        self._not_cached = 0
+        update_cache(self.folder, self.connection)
+
+
+@contextmanager
+def open_folder_writer(folder: Path, model: ModelInfo, rebuild: bool = False) -> Iterator[FolderWriter]:
+    """Lock the index in a folder for writing; see `open_for_writing`."""
+    with explain_os_errors(folder):
+        if folder.exists() and not folder.is_dir():
+            raise DeixisError(f"{folder}: is a file; an index needs a folder of its own")
+        is_index = (folder / DATABASE).exists() or (folder / INDEX_MARKER).exists()
+        others = [] if is_index or not folder.exists() else [path for path in folder.iterdir() if path.name[0] != "."]
+    if others:
+        raise DeixisError(f"{folder}: contains {others[0].name}; an index needs a folder of its own, new or empty")
+    with ExitStack() as stack:
+        with explain_os_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive_lock(folder / DATABASE))
+            remove_partial_files(folder / DATABASE)
+        stack.enter_context(explain_errors(folder / DATABASE))
+        yield FolderWriter(folder, stack.enter_context(closing(open_for_writing(folder, model, rebuild))))

@@ -1,0 +1,475 @@
+"""The vectors of an index in a folder as one matrix: cached in mapped files, extended from the database.
+
+The files of one generation only grow. The manifest, which is replaced atomically after them, says how much of them is
+valid. Readers map what the manifest names and are never disturbed; a new generation has new file names. Every byte is
+checked when a cache is opened, and a cache that is damaged, missing or outdated is rebuilt from the database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.search.index.base import IndexInfo, damaged_index
+from deixis.search.index.codes import Basis, Codes, fit_basis
+from deixis.search.index.sqlite import DATABASE, read_info
+from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file, remove_partial_files
+from deixis.storage.sql import read_transaction
+
+FOLDER = "cache"
+MANIFEST = "manifest.json"
+VERSION = 2
+_ARRAYS = ("ids", "whole", "counts", "codes")
+_MAX_REMOVED_SHARE = 0.25
+_ENOUGH_FOR_BASIS = 50_000
+"""A basis fitted to this many photos is good for any number of others."""
+
+_WORTH_CACHING = 1024
+"""Number of photos outside the cache from which a reader writes them to it."""
+
+_MAX_PARTS = 8
+_PHOTOS_PER_READ = 512
+_BASIS_PHOTOS = 4000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Photos by ascending number.
+
+    Attributes
+    ----------
+    ids : array of int64, (n,)
+    whole : array of float32, (n, dimension)
+    counts : array of int64, (n,)
+        Number of regions of each photo.
+    codes : array of int8, (regions, width)
+        The region codes of all photos, photo after photo.
+    """
+
+    ids: NDArray[np.int64]
+    whole: Floats
+    counts: NDArray[np.int64]
+    codes: Codes
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def concatenate(parts: list[Rows]) -> Rows:
+    """Join one or more parts."""
+    return Rows(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.whole for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.codes for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class VectorMatrix:
+    """The vectors of all photos of an index at one moment, as parts with ascending photo numbers.
+
+    Attributes
+    ----------
+    cached
+        The cache that the first part is mapped from, if any.
+    parts
+        The photos, including removed ones.
+    removed_ids : array of int64
+        Numbers of photos removed since the cache was created.
+    last_removal
+        The last entry of the table ``removed`` that was read.
+    """
+
+    info: IndexInfo
+    cached: CachedMatrix | None
+    basis: Basis
+    parts: tuple[Rows, ...]
+    removed_ids: NDArray[np.int64]
+    last_removal: int
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """The photo number of each row."""
+        return np.concatenate([part.ids for part in self.parts]) if self.parts else np.zeros(0, dtype=np.int64)
+
+    @cached_property
+    def is_present(self) -> NDArray[np.bool_]:
+        """Whether the photo of each row is still in the index."""
+        return ~np.isin(self.ids, self.removed_ids)
+
+    @cached_property
+    def region_starts(self) -> NDArray[np.int64]:
+        """The first region of each row, and the total number of regions."""
+        counts = np.concatenate([part.counts for part in self.parts]) if self.parts else np.zeros(0, dtype=np.int64)
+        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+
+    @cached_property
+    def region_rows(self) -> NDArray[np.int64]:
+        """The row of each region."""
+        return np.repeat(np.arange(len(self.ids)), np.diff(self.region_starts))
+
+    def whole(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the vectors of the photos in some rows."""
+        vectors = np.empty((len(rows), self.info.dimension), dtype=np.float32)
+        begin = 0
+        for part in self.parts:
+            in_part = (rows >= begin) & (rows < begin + len(part))
+            vectors[in_part] = part.whole[rows[in_part] - begin]
+            begin += len(part)
+        return vectors
+
+    def whole_scores(self, query: Floats) -> Floats:
+        """Return the dot product of every photo's vector with a query."""
+        scores = np.empty(len(self.ids), dtype=np.float32)
+        begin = 0
+        for part in self.parts:
+            np.dot(part.whole, query, out=scores[begin : begin + len(part)])
+            begin += len(part)
+        return scores
+
+    def region_scores(self, query: Floats) -> Floats:
+        """Return the approximate dot product of every region's vector with a query."""
+        scores = [self.basis.scores(part.codes, query) for part in self.parts]
+        return np.concatenate(scores) if scores else np.zeros(0, dtype=np.float32)
+
+    @property
+    def last_id(self) -> int:
+        """The highest photo number that was read."""
+        in_parts = [int(part.ids[-1]) for part in self.parts if len(part)]
+        return max([*in_parts, self.cached.manifest.last_id if self.cached else 0])
+
+
+def load_matrix(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix | None) -> VectorMatrix:
+    """Load the matrix as of now; what `previous` holds is not read again."""
+    with read_transaction(connection):
+        start = _start(folder, connection, previous)
+        waiting = connection.execute("SELECT count(*) FROM photos WHERE id > ?", (start.last_id,)).fetchone()[0]
+    is_damaged = start.cached is None and waiting > 0 and has_cache(folder)
+    updated = (waiting >= _WORTH_CACHING or is_damaged) and update_cache(folder, connection)
+    with read_transaction(connection):
+        return _extend(folder, connection, _start(folder, connection, None if updated else start))
+
+
+def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix | None) -> VectorMatrix:
+    """Return the newest cache, or the previous matrix if there is no newer one, before reading the database."""
+    info = read_info(connection, folder / DATABASE)
+    if previous is not None and previous.info != info:
+        previous = None
+    manifest = read_manifest(folder, info)
+    if previous is not None and (manifest is None or (previous.cached and previous.cached.manifest == manifest)):
+        return previous
+    cached = open_cache(folder, info)
+    none = np.zeros(0, dtype=np.int64)
+    if cached is not None:
+        return VectorMatrix(info, cached, cached.basis, (cached.rows,), none, cached.manifest.removed)
+    if previous is not None:
+        return previous
+    basis = fit_index_basis(connection, photos_with_regions(connection), info.region_dimension)
+    return VectorMatrix(info, None, basis, (), none, 0)
+
+
+def _extend(folder: Path, connection: sqlite3.Connection, start: VectorMatrix) -> VectorMatrix:
+    """Add what the database has beyond a matrix."""
+    new = list(read_rows(connection, folder / DATABASE, start.info, start.basis, after=start.last_id))
+    removals = connection.execute(
+        "SELECT number, photo FROM removed WHERE number > ?", (start.last_removal,)
+    ).fetchall()
+    if not new and not removals:
+        return start
+    parts = (*start.parts, *([concatenate(new)] if new else []))
+    mapped = 1 if start.cached else 0
+    if len(parts) > mapped + _MAX_PARTS:
+        parts = (*parts[:mapped], concatenate(list(parts[mapped:])))
+    removed_ids = np.concatenate([start.removed_ids, np.array([photo for _, photo in removals], dtype=np.int64)])
+    last_removal = max([start.last_removal, *(number for number, _ in removals)])
+    return replace(start, parts=parts, removed_ids=removed_ids, last_removal=last_removal)
+
+
+def read_rows(
+    connection: sqlite3.Connection, path: Path, info: IndexInfo, basis: Basis, after: int = 0
+) -> Iterator[Rows]:
+    """Yield the photos with numbers above `after`, a few hundred at a time; `path` is for error messages."""
+    while True:
+        photos = connection.execute(
+            "SELECT photo, whole, (SELECT vectors FROM regions r WHERE r.photo = v.photo) FROM vectors v "
+            "WHERE photo > ? ORDER BY photo LIMIT ?",
+            (after, _PHOTOS_PER_READ),
+        ).fetchall()
+        if not photos:
+            return
+        after = photos[-1][0]
+        yield _encode_rows(photos, path, info, basis)
+
+
+def _encode_rows(photos: list[tuple[int, bytes, bytes | None]], path: Path, info: IndexInfo, basis: Basis) -> Rows:
+    region_bytes = 2 * info.region_dimension
+    for number, whole, regions in photos:
+        if len(whole) != 4 * info.dimension or len(regions or b"") % region_bytes:
+            raise damaged_index(f"the vectors of photo {number} have a wrong length", str(path), path.parent)
+    counts = [len(regions or b"") // region_bytes for _, _, regions in photos]
+    regions_data = b"".join(regions or b"" for _, _, regions in photos)
+    vectors = np.frombuffer(regions_data, dtype="<f2").reshape(-1, info.region_dimension)
+    whole_vectors = np.frombuffer(b"".join(whole for _, whole, _ in photos), dtype="<f4")
+    return Rows(
+        np.array([number for number, _, _ in photos], dtype=np.int64),
+        whole_vectors.reshape(-1, info.dimension).astype(np.float32),
+        np.array(counts, dtype=np.int64),
+        basis.encode(vectors.astype(np.float32)),
+    )
+
+
+def photos_with_regions(connection: sqlite3.Connection) -> list[int]:
+    """Return the numbers of the photos that have regions."""
+    return [row[0] for row in connection.execute("SELECT id FROM photos WHERE regions > 0 ORDER BY id")]
+
+
+def fit_index_basis(connection: sqlite3.Connection, numbers: list[int], dimension: int) -> Basis:
+    """Fit axes to a sample of the regions of these photos; the unit axes if there are none."""
+    step = max(len(numbers) // _BASIS_PHOTOS, 1)
+    sample = []
+    for number in numbers[::step]:
+        row = connection.execute("SELECT vectors FROM regions WHERE photo = ?", (number,)).fetchone()
+        if row is not None and len(row[0]) % (2 * dimension) == 0:
+            sample.append(np.frombuffer(row[0], dtype="<f2").reshape(-1, dimension))
+    vectors = np.concatenate(sample) if sample else np.eye(dimension)
+    return fit_basis(vectors.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that were appended together, with the checksum of their bytes in each file."""
+
+    rows: int
+    regions: int
+    sums: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CacheManifest:
+    """The contents of the cache files.
+
+    Attributes
+    ----------
+    uid
+        Of the index.
+    generation
+        Prefix of the file names.
+    fitted
+        Number of photos with regions when the basis was fitted.
+    last_id, removed
+        The highest photo number, and the highest number in the table ``removed``, that was read.
+    """
+
+    uid: str
+    generation: str
+    dimension: int
+    region_dimension: int
+    width: int
+    fitted: int
+    basis_sum: int
+    last_id: int = 0
+    removed: int = 0
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Number of photos, including those removed since."""
+        return sum(block.rows for block in self.blocks)
+
+    @property
+    def regions(self) -> int:
+        """Number of regions of all photos."""
+        return sum(block.regions for block in self.blocks)
+
+    def shapes(self, rows: int, regions: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Return the shape and type of each file's array, for a number of rows and regions."""
+        return {
+            "ids": ((rows,), np.dtype("<i8")),
+            "whole": ((rows, self.dimension), np.dtype("<f4")),
+            "counts": ((rows,), np.dtype("<i8")),
+            "codes": ((regions, self.width), np.dtype("i1")),
+        }
+
+
+@dataclass(frozen=True)
+class CachedMatrix:
+    """A cache that was mapped and checked."""
+
+    manifest: CacheManifest
+    rows: Rows
+    basis: Basis
+
+
+def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
+    """Read the manifest of this index's cache; None if there is none, or one of another index or version."""
+    try:
+        document = json.loads((folder / FOLDER / MANIFEST).read_bytes())
+        if document.pop("version") != VERSION:
+            return None
+        blocks = tuple(Block(each["rows"], each["regions"], tuple(each["sums"])) for each in document.pop("blocks"))
+        manifest = CacheManifest(**document, blocks=blocks)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    cached = manifest.uid, manifest.dimension, manifest.region_dimension
+    return manifest if cached == (info.uid, info.dimension, info.region_dimension) else None
+
+
+def has_cache(folder: Path) -> bool:
+    """Return whether there is a cache, damaged or not."""
+    return (folder / FOLDER / MANIFEST).exists()
+
+
+def open_cache(folder: Path, info: IndexInfo) -> CachedMatrix | None:
+    """Map the cache and check every byte; None if there is no valid cache."""
+    manifest = read_manifest(folder, info)
+    if manifest is None:
+        return None
+    try:
+        basis = _map(folder, manifest, "basis", (manifest.region_dimension + 1, manifest.width), np.dtype("<f4"))
+        shapes = manifest.shapes(manifest.rows, manifest.regions)
+        arrays = {name: _map(folder, manifest, name, *shapes[name]) for name in _ARRAYS}
+        is_valid = _checksum(basis) == manifest.basis_sum and _is_valid(manifest, arrays)
+    except (OSError, ValueError, TypeError, OverflowError):  # a file is missing or short, or the manifest is invalid
+        return None
+    return CachedMatrix(manifest, Rows(**arrays), Basis(basis[:-1], basis[-1])) if is_valid else None
+
+
+def update_cache(folder: Path, connection: sqlite3.Connection) -> bool:
+    """Add what is new in the database to the cache; return whether that was possible.
+
+    Failures are not errors: without a cache, a search reads the database.
+    """
+    try:
+        with explain_os_errors(folder / FOLDER):
+            (folder / FOLDER).mkdir(exist_ok=True)
+            with exclusive_lock(folder / FOLDER / MANIFEST), read_transaction(connection):
+                remove_partial_files(folder / FOLDER / MANIFEST)
+                _CacheWriter(folder, connection).write()
+        return True
+    except DeixisError:
+        return False
+
+
+class _CacheWriter:
+    """Writes the cache, holding its lock, from one state of the database."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        self.folder, self.connection = folder, connection
+        self.info = read_info(connection, folder / DATABASE)
+        self.removed = connection.execute("SELECT coalesce(max(number), 0) FROM removed").fetchone()[0]
+
+    def write(self) -> None:
+        cached = open_cache(self.folder, self.info)
+        with_regions = photos_with_regions(self.connection)
+        if cached is None or self._is_outdated(cached.manifest, len(with_regions)):
+            basis = fit_index_basis(self.connection, with_regions, self.info.region_dimension)
+            manifest = self._new_generation(basis, len(with_regions))
+        else:
+            basis, manifest = cached.basis, cached.manifest
+        self._append(manifest, basis)
+        self._remove_old_files()
+
+    def _is_outdated(self, manifest: CacheManifest, with_regions: int) -> bool:
+        """Return whether too many photos were removed, or the basis was fitted to too few."""
+        (present,) = self.connection.execute(
+            "SELECT count(*) FROM photos WHERE id <= ?", (manifest.last_id,)
+        ).fetchone()
+        poorly_fitted = manifest.fitted < _ENOUGH_FOR_BASIS and with_regions > 2 * manifest.fitted
+        return manifest.rows - present > _MAX_REMOVED_SHARE * manifest.rows or poorly_fitted
+
+    def _new_generation(self, basis: Basis, fitted: int) -> CacheManifest:
+        generation = uuid.uuid4().hex[:12]
+        stacked = np.ascontiguousarray(np.concatenate([basis.axes, basis.steps[None]]), dtype="<f4")
+        manifest = CacheManifest(
+            self.info.uid,
+            generation,
+            self.info.dimension,
+            self.info.region_dimension,
+            len(basis.steps),
+            fitted,
+            _checksum(stacked),
+            removed=self.removed,
+        )
+        _file(self.folder, manifest, "basis").write_bytes(stacked.tobytes())
+        for name in _ARRAYS:
+            _file(self.folder, manifest, name).touch()
+        return manifest
+
+    def _append(self, manifest: CacheManifest, basis: Basis) -> None:
+        parts = read_rows(self.connection, self.folder / DATABASE, self.info, basis, after=manifest.last_id)
+        block, last_id = Block(0, 0, (0,) * len(_ARRAYS)), manifest.last_id
+        with ExitStack() as stack:
+            shapes = manifest.shapes(manifest.rows, manifest.regions)
+            files = []
+            for name in _ARRAYS:
+                file = stack.enter_context(_file(self.folder, manifest, name).open("r+b"))
+                shape, kind = shapes[name]
+                file.seek(int(np.prod(shape)) * kind.itemsize)
+                file.truncate()  # remove what a killed process left
+                files.append(file)
+            for part in parts:
+                arrays = [np.ascontiguousarray(getattr(part, name)) for name in _ARRAYS]
+                for file, array in zip(files, arrays, strict=True):
+                    file.write(array.data)
+                sums = tuple((old + _checksum(array)) % 2**64 for old, array in zip(block.sums, arrays, strict=True))
+                block = Block(block.rows + len(part), block.regions + len(part.codes), sums)
+                last_id = int(part.ids[-1])
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        if block.rows or not manifest.blocks:
+            self._write_manifest(replace(manifest, last_id=last_id, blocks=(*manifest.blocks, block)))
+
+    def _write_manifest(self, manifest: CacheManifest) -> None:
+        with new_file(self.folder / FOLDER / MANIFEST) as partial:
+            partial.write_text(json.dumps({"version": VERSION, **asdict(manifest)}), encoding="utf-8")
+
+    def _remove_old_files(self) -> None:
+        """Remove files of other generations; readers that have mapped them are not affected."""
+        manifest = read_manifest(self.folder, self.info)
+        for path in (self.folder / FOLDER).glob("*.bin"):
+            if manifest is None or not path.name.startswith(f"{manifest.generation}-"):
+                with suppress(OSError):  # Windows cannot remove mapped files
+                    path.unlink()
+
+
+def _is_valid(manifest: CacheManifest, arrays: dict[str, NDArray[Any]]) -> bool:
+    starts = dict.fromkeys(_ARRAYS, 0)
+    for block in manifest.blocks:
+        for name, expected in zip(_ARRAYS, block.sums, strict=True):
+            end = starts[name] + (block.regions if name == "codes" else block.rows)
+            if _checksum(arrays[name][starts[name] : end]) != expected:
+                return False
+            starts[name] = end
+    return int(arrays["counts"].sum()) == manifest.regions
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    """Return the sum of an array's machine words: fast, changed by any flipped bit, additive over blocks of rows."""
+    row_bytes = array.itemsize * int(np.prod(array.shape[1:]))
+    word = next(word for word in (np.uint64, np.uint32, np.uint8) if row_bytes % np.dtype(word).itemsize == 0)
+    return int(array.reshape(-1).view(word).sum(dtype=np.uint64))
+
+
+def _map(folder: Path, manifest: CacheManifest, name: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+    if 0 in shape:
+        return np.zeros(shape, dtype=kind)
+    return np.asarray(np.memmap(_file(folder, manifest, name), dtype=kind, mode="r", shape=shape))
+
+
+def _file(folder: Path, manifest: CacheManifest, name: str) -> Path:
+    return folder / FOLDER / f"{manifest.generation}-{name}.bin"

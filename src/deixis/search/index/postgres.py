@@ -1,0 +1,709 @@
+"""An index in PostgreSQL with pgvector: for more photos than one machine should hold, and for several writers.
+
+The server searches, and sends only what it finds. The tables are those of SQLite, except for vectors, which are in
+columns of pgvector, and without `removed`: nothing is cached here. Requires psycopg, from ``deixis[postgres]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, LiteralString
+from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError, UnavailableError
+from deixis.search.index import records
+from deixis.search.index.base import (
+    FORMAT,
+    IndexInfo,
+    ModelInfo,
+    PhotoVectors,
+    StoredRegions,
+)
+from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
+from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, RankedRegions, Ranking, rescore_regions
+from deixis.storage.sql import explain_sql_error, hide_password
+
+if find_spec("psycopg") is None:
+    raise DeixisError("an index in PostgreSQL needs psycopg; install it with: pip install 'deixis[postgres]'")
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format, TransactionStatus
+
+RawConnection = psycopg.Connection[tuple[Any, ...]]
+
+DEFAULT_SCHEMA = "deixis_index"
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_CONNECT_TIMEOUT_S = 10
+_IDLE_CONNECTIONS = 8
+_LARGE_COUNT, _COUNT_VALID_S = 100_000, 10.0
+"""From this many photos on, counting takes time and the result is reused for a while."""
+
+_MIN_EF_SEARCH, _MAX_EF_SEARCH = 400, 1000
+"""Candidates of a graph search; pgvector accepts no more."""
+
+_INLINE_BYTES = 8000
+"""Vectors up to this size fit into a page with the rest of their row."""
+
+_MAX_GRAPH_DIMENSION = 2000
+"""pgvector's limit for vectors in a graph."""
+
+_VECTOR_HEADER = 2
+"""16-bit words before the numbers of a vector on the wire: the count, and a reserved one."""
+
+_SEARCH_KEY, _APPROXIMATE, _EXACT = "search", "approximate", "exact"
+_REGION_GRAPH = "regions_graph"
+_GRAPHS = {
+    "vectors_graph": "vectors USING hnsw (whole vector_ip_ops)",
+    _REGION_GRAPH: "regions USING hnsw (vector halfvec_ip_ops)",
+}
+
+_NO_PGVECTOR = (
+    "the database has no vector extension; install pgvector 0.8 or newer on the server, "
+    "and have its administrator run: CREATE EXTENSION vector"
+)
+
+_EXTENSION_QUERY = """
+SELECT n.nspname, e.extversion, w.oid, h.oid, h.typarray FROM pg_extension e
+JOIN pg_namespace n ON n.oid = e.extnamespace
+JOIN pg_type w ON w.typnamespace = n.oid AND w.typname = 'vector'
+LEFT JOIN pg_type h ON h.typnamespace = n.oid AND h.typname = 'halfvec'
+WHERE e.extname = 'vector'
+"""
+
+_TABLES: tuple[LiteralString, ...] = ("about", "thumbnails", "regions", "vectors", "photos", "skipped", "folders")
+_SCHEMA: LiteralString = """
+CREATE TABLE about (key text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE folders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, path bytea NOT NULL UNIQUE);
+CREATE TABLE photos (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    folder bigint NOT NULL REFERENCES folders,
+    name bytea NOT NULL,
+    size bigint NOT NULL,
+    mtime_ns bigint NOT NULL,
+    sha256 bytea NOT NULL,
+    width integer NOT NULL,
+    height integer NOT NULL,
+    taken bigint,
+    camera text,
+    orientation integer,
+    regions integer NOT NULL,
+    UNIQUE (folder, name)
+);
+CREATE INDEX photos_by_content ON photos (sha256);
+CREATE INDEX photos_by_date ON photos (taken);
+CREATE TABLE vectors (photo bigint PRIMARY KEY REFERENCES photos, whole vector({dimension}) NOT NULL);
+CREATE TABLE regions (
+    photo bigint NOT NULL REFERENCES photos,
+    place integer NOT NULL,
+    x1 real NOT NULL, y1 real NOT NULL, x2 real NOT NULL, y2 real NOT NULL,
+    vector halfvec({region_dimension}) NOT NULL,
+    PRIMARY KEY (photo, place)
+);
+CREATE TABLE thumbnails (photo bigint PRIMARY KEY REFERENCES photos, jpeg bytea NOT NULL);
+CREATE TABLE skipped (
+    folder bigint NOT NULL REFERENCES folders,
+    name bytea NOT NULL,
+    size bigint NOT NULL,
+    mtime_ns bigint NOT NULL,
+    sha256 bytea NOT NULL,
+    reason text NOT NULL,
+    PRIMARY KEY (folder, name)
+);
+CREATE INDEX skipped_by_content ON skipped (sha256);
+ALTER TABLE thumbnails ALTER jpeg SET STORAGE EXTERNAL;
+ALTER TABLE vectors ALTER whole SET STATISTICS 0;
+ALTER TABLE regions ALTER vector SET STATISTICS 0;
+"""
+
+
+@dataclass(frozen=True)
+class DatabaseAddress:
+    """A database, and the schema in it that holds an index.
+
+    Attributes
+    ----------
+    conninfo
+        For libpq; contains the password if the address does.
+    schema
+        Each index has its own.
+    name
+        The address without its password, for messages.
+    """
+
+    conninfo: str = field(repr=False)
+    schema: str
+    name: str
+
+
+def parse_address(text: str) -> DatabaseAddress:
+    """Parse ``postgresql://user@host:port/database?schema=name``, with any options of libpq after the ``?``.
+
+    Examples
+    --------
+    >>> address = parse_address("postgresql://ada:secret@photos.example/family?schema=holidays")
+    >>> address.schema, address.name
+    ('holidays', 'postgresql://ada@photos.example/family?schema=holidays')
+    """
+    name = hide_password(text)
+    parts = urlsplit(text)
+    # libpq's own message may quote part of the password, so it is not passed on.
+    invalid = DeixisError(
+        f"{name}: not a valid address; use postgresql://user@host/database, and in a password write "
+        "@ as %40, : as %3A, / as %2F, # as %23, ? as %3F, % as %25"
+    )
+    if parts.fragment or parts.netloc.count("@") > 1 or "@" in parts.path:
+        raise invalid
+    # Options are not decoded and encoded again: libpq reads + as +, Python's functions as a space.
+    options = [option for option in parts.query.split("&") if option]
+    schemas = [option.partition("=")[2] for option in options if option.startswith("schema=")]
+    schema = schemas[-1] if schemas else DEFAULT_SCHEMA
+    if not _SCHEMA_NAME.fullmatch(schema):
+        raise DeixisError(f"{name}: schema: only lower-case letters, digits and _ are allowed in its name")
+    rest = "&".join(option for option in options if not option.startswith("schema="))
+    try:
+        values = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
+        if not str(values.get("port", "0")).replace(",", "").isdigit():
+            raise invalid
+        values = {"connect_timeout": _CONNECT_TIMEOUT_S, "application_name": "deixis", **values}
+        return DatabaseAddress(make_conninfo("", **values), schema, name)
+    except psycopg.Error:
+        raise invalid from None
+
+
+@contextmanager
+def explain_errors(address: DatabaseAddress) -> Iterator[None]:
+    """Raise database errors as `DeixisError` if the request is at fault, otherwise as `UnavailableError`."""
+    try:
+        yield
+    except psycopg.Error as error:
+        kind = DeixisError if isinstance(error, psycopg.DataError) else UnavailableError
+        # The original error could contain the password.
+        raise kind(f"{address.name}: {explain_sql_error(error)}") from None
+
+
+class WholeVector:
+    """A value for a column of type vector."""
+
+    def __init__(self, numbers: Floats) -> None:
+        self.wire = _to_wire(np.asarray(numbers, dtype=">f4"))
+
+
+class HalfVector:
+    """A value for a column of type halfvec."""
+
+    def __init__(self, numbers: NDArray[Any]) -> None:
+        self.wire = _to_wire(np.asarray(numbers, dtype=">f2"))
+
+
+class HalfVectors:
+    """An array of values of type halfvec."""
+
+    def __init__(self, vectors: NDArray[Any]) -> None:
+        self.vectors = vectors
+
+
+class _VectorDumper(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: WholeVector | HalfVector) -> bytes:
+        return obj.wire
+
+
+class _ArrayDumper(Dumper):
+    format = Format.BINARY
+    element = 0
+
+    def dump(self, obj: HalfVectors) -> bytes:
+        count, dimension = obj.vectors.shape
+        kind = np.dtype([("bytes", ">i4"), ("header", ">u2", _VECTOR_HEADER), ("numbers", ">f2", dimension)])
+        elements = np.zeros(count, dtype=kind)
+        elements["bytes"] = elements.itemsize - 4
+        elements["header"][:, 0] = dimension
+        elements["numbers"] = obj.vectors
+        # One dimension, no nulls, the element type, the count, the first index.
+        return np.array([1, 0, self.element, count, 1], dtype=">i4").tobytes() + elements.tobytes()
+
+
+def _to_wire(numbers: NDArray[Any]) -> bytes:
+    return np.array([len(numbers), 0], dtype=">u2").tobytes() + numbers.tobytes()
+
+
+def _boxes_from_wire(wire: bytes) -> Floats:
+    return np.frombuffer(wire, dtype=">f4").reshape(-1, 4).astype(np.float32)
+
+
+def _halves_from_wire(wire: bytes, dimension: int) -> NDArray[np.float16]:
+    """Return vectors, (n, dimension), from consecutive values of type halfvec."""
+    words = np.frombuffer(wire, dtype=">f2").reshape(-1, _VECTOR_HEADER + dimension)
+    return words[:, _VECTOR_HEADER:].astype(np.float16)
+
+
+class PostgresConnection:
+    """A `Connection` to the tables of an index."""
+
+    def __init__(self, raw: RawConnection, has_pgvector: bool) -> None:
+        self.raw, self.has_pgvector = raw, has_pgvector
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.raw.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self.raw.execute(statement.replace("?", "%s").encode(), values or None, binary=True)
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        return self.raw.pipeline()
+
+    def folder_number(self, path: bytes) -> int:
+        known = self.execute("SELECT id FROM folders WHERE path = ?", (path,)).fetchone()
+        if known is None:
+            self.execute("INSERT INTO folders (path) VALUES (?) ON CONFLICT DO NOTHING", (path,))
+            return self.folder_number(path)
+        return int(known[0])
+
+    def insert_encoded(self, number: int, encoded: PhotoVectors) -> None:
+        self.execute("INSERT INTO vectors VALUES (?, ?)", (number, WholeVector(encoded.whole)))
+        if len(encoded.region_boxes):
+            self.execute(
+                "INSERT INTO regions SELECT ?, place - 1, x1, y1, x2, y2, vector "
+                "FROM unnest(?::real[], ?::real[], ?::real[], ?::real[], ?) "
+                "WITH ORDINALITY AS found (x1, y1, x2, y2, vector, place)",
+                (number, *encoded.region_boxes.T.tolist(), HalfVectors(encoded.region_vectors)),
+            )
+        if encoded.thumbnail is not None:
+            self.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, encoded.thumbnail))
+
+    def copy_encoded(self, number: int, source: int) -> None:
+        boxes = "place, x1, y1, x2, y2, vector"
+        for table, columns in (("vectors", "whole"), ("regions", boxes), ("thumbnails", "jpeg")):
+            statement = f"INSERT INTO {table} SELECT ?, {columns} FROM {table} WHERE photo = ?"  # noqa: S608
+            self.execute(statement, (number, source))
+
+    def delete_encoded(self, number: int) -> None:
+        for table in ("thumbnails", "regions", "vectors"):
+            self.execute(f"DELETE FROM {table} WHERE photo = ?", (number,))  # noqa: S608
+
+    def whole_vector(self, number: int) -> Floats | None:
+        return self.whole_vectors([number]).get(number)
+
+    def whole_vectors(self, numbers: Iterable[int]) -> dict[int, Floats]:
+        """Return the vectors of whole photos by number, without those that were removed."""
+        rows = self.execute(f"SELECT photo, whole FROM vectors WHERE photo IN {sql_list(numbers)}")  # noqa: S608
+        offset = 2 * _VECTOR_HEADER
+        return {number: np.frombuffer(wire, dtype=">f4", offset=offset).astype("<f4") for number, wire in rows}
+
+    def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
+        # Aggregated by the server: in Python, reading rows one by one takes longer than the transfer.
+        boxes = "float4send(x1) || float4send(y1) || float4send(x2) || float4send(y2)"
+        rows = self.execute(
+            f"SELECT photo, string_agg({boxes}, '' ORDER BY place), "  # noqa: S608
+            "string_agg(halfvec_send(vector), '' ORDER BY place) "
+            f"FROM regions WHERE photo IN {sql_list(numbers)} GROUP BY photo"
+        )
+        return {
+            number: (_boxes_from_wire(boxes), _halves_from_wire(vectors, dimension)) for number, boxes, vectors in rows
+        }
+
+
+def connect(address: DatabaseAddress) -> PostgresConnection:
+    """Connect in autocommit mode."""
+    with explain_errors(address):
+        raw = psycopg.connect(address.conninfo, autocommit=True)
+        try:
+            raw.execute("SET jit = off")  # compiling takes longer than these queries
+            has_pgvector = _set_up(raw, address, raw.execute(_EXTENSION_QUERY).fetchone())
+        except BaseException:
+            raw.close()
+            raise
+    return PostgresConnection(raw, has_pgvector)
+
+
+def _set_up(raw: RawConnection, address: DatabaseAddress, extension: tuple[Any, ...] | None) -> bool:
+    """Set the search path and register the vector types; return whether the database has pgvector."""
+    if extension is None:
+        raw.execute("SELECT set_config('search_path', %s, false)", (address.schema,))
+        return False
+    schema, version, whole, half, half_array = extension
+    if tuple(int(part) for part in version.split(".")[:2]) < (0, 8):
+        raise DeixisError(f"{address.name}: has pgvector {version}, 0.8 is required; run ALTER EXTENSION vector UPDATE")
+    raw.execute("SELECT set_config('search_path', %s, false)", (f'{address.schema}, "{schema}"',))
+    dumpers: tuple[tuple[type, type[Dumper], dict[str, int]], ...] = (
+        (WholeVector, _VectorDumper, {"oid": whole}),
+        (HalfVector, _VectorDumper, {"oid": half}),
+        (HalfVectors, _ArrayDumper, {"oid": half_array, "element": half}),
+    )
+    for kind, dumper, oids in dumpers:
+        raw.adapters.register_dumper(kind, type(dumper.__name__, (dumper,), oids))
+    return True
+
+
+def _read_entries(connection: PostgresConnection, address: DatabaseAddress) -> dict[str, str]:
+    """Read all that an index stores about itself."""
+    try:
+        return dict(connection.execute("SELECT key, value FROM about").fetchall())
+    except (errors.UndefinedTable, errors.UndefinedColumn):
+        raise DeixisError(
+            f"{address.name}: not a photo index; create one with: deixis index PHOTOS --into {address.name}"
+        ) from None
+
+
+def _read_info(connection: PostgresConnection, address: DatabaseAddress) -> IndexInfo:
+    return IndexInfo.from_entries(_read_entries(connection, address), address.name, address.name)
+
+
+class PostgresReader:
+    """The index at an address, open for reading; each thread has its own connection."""
+
+    def __init__(self, path: str) -> None:
+        self.address = parse_address(path)
+        self._idle: list[PostgresConnection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._count, self._count_valid_until = 0, 0.0
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        self._close_idle()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[PostgresSnapshot]:
+        """Give the current state, as one read-only transaction."""
+        with explain_errors(self.address):
+            connection, entries = self._begin()
+            try:
+                yield PostgresSnapshot(self, connection, entries)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.raw.close()
+                raise
+        with self._lock:
+            if not self._closed and len(self._idle) < _IDLE_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        connection.raw.close()
+
+    def count(self, connection: PostgresConnection) -> int:
+        """Return the number of photos; of very many, the number a moment ago."""
+        if time.monotonic() >= self._count_valid_until:
+            self._count = records.count(connection)
+            if self._count >= _LARGE_COUNT:
+                self._count_valid_until = time.monotonic() + _COUNT_VALID_S
+        return self._count
+
+    def _begin(self) -> tuple[PostgresConnection, dict[str, str]]:
+        """Begin a transaction; a connection that has died, as after a restart of the server, is replaced."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise DeixisError(f"{self.address.name}: was closed; open it again")
+                idle = self._idle.pop() if self._idle else None
+            connection = idle or self._connect()
+            try:
+                with connection.pipeline():
+                    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                    return connection, _read_entries(connection, self.address)
+            except psycopg.OperationalError:
+                connection.raw.close()
+                self._close_idle()
+                if idle is None:
+                    raise
+            except BaseException:
+                connection.raw.close()
+                raise
+
+    def _connect(self) -> PostgresConnection:
+        connection = connect(self.address)
+        connection.execute("SET hnsw.iterative_scan = strict_order")  # graph searches return as many as requested
+        return connection
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.raw.close()
+
+
+class PostgresSnapshot(IndexSnapshot):
+    """The state of the database in one transaction."""
+
+    def __init__(self, reader: PostgresReader, connection: PostgresConnection, entries: dict[str, str]) -> None:
+        name = reader.address.name
+        super().__init__(name, IndexInfo.from_entries(entries, name, name))
+        self._reader, self._connection = reader, connection
+        self._uses_graphs = entries.get(_SEARCH_KEY) == _APPROXIMATE
+
+    def count(self, photo_filter: PhotoFilter | None = None) -> int:
+        if not photo_filter:
+            return self._reader.count(self._connection)
+        condition, values = records.filter_condition(self._connection, photo_filter)
+        row = self._connection.execute(f"SELECT count(*) FROM photos p WHERE {condition}", values).fetchone()  # noqa: S608
+        return int(row[0]) if row else 0
+
+    def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
+        return records.filtered_numbers(self._connection, photo_filter or PhotoFilter())
+
+    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
+        vector = WholeVector(query)
+
+        def ranked(count: int) -> list[RankedPhoto]:
+            rows = self._nearest("vectors", "whole", vector, photo_filter, count)
+            # Sorted again: a graph search does not put the older of equal photos first.
+            return [RankedPhoto(number, -distance) for distance, number in sorted(rows)]
+
+        return ranked
+
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
+        # Only the order counts here, so the query is scaled into the range of half precision.
+        vector = HalfVector(query / max(float(np.linalg.norm(query)), 1e-12))
+        rows = self._nearest("regions", "vector", vector, photo_filter, shortlist, ", x1, y1, x2, y2, vector")
+        return rescore_regions(
+            [
+                (number, np.array(box, dtype=np.float32), _halves_from_wire(wire, len(query))[0])
+                for _, number, *box, wire in rows
+            ],
+            query,
+        )
+
+    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
+        rows = self._connection.execute("SELECT id FROM photos ORDER BY id DESC LIMIT ? OFFSET ?", (count, begin))
+        photos = self.photos([number for (number,) in rows])
+        return [photos[number] for number in sorted(photos, reverse=True)]
+
+    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
+        wanted = list(numbers)
+        return records.photos_by_id(self._connection, wanted) if wanted else {}
+
+    def photo_at(self, path: Path) -> IndexedPhoto | None:
+        return records.photo_at(self._connection, path)
+
+    def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
+        found = self._connection.whole_vectors(numbers.tolist())
+        vectors = np.zeros((len(numbers), self.info.dimension), dtype=np.float32)
+        for row, number in enumerate(numbers.tolist()):
+            if number in found:
+                vectors[row] = found[number]
+        return vectors
+
+    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
+        wanted = list(numbers)
+        return self._connection.regions_of(wanted, self.info.region_dimension) if wanted else {}
+
+    def thumbnail(self, number: int) -> bytes | None:
+        return records.thumbnail(self._connection, number)
+
+    def _nearest(
+        self,
+        table: str,
+        column: str,
+        vector: WholeVector | HalfVector,
+        photo_filter: PhotoFilter | None,
+        count: int,
+        columns: str = "",
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows with the nearest vectors: distance, photo number, and further columns."""
+        if photo_filter or not self._uses_graphs:
+            condition, values = records.filter_condition(self._connection, photo_filter or PhotoFilter())
+            source = f"JOIN photos p ON p.id = photo WHERE {condition}" if photo_filter else ""
+            # A sum cannot be looked up in a graph, so the server compares every row.
+            distance, order = f"({column} <#> ?) + 0", "distance, photo"
+        else:
+            ef_search = str(min(max(2 * count, _MIN_EF_SEARCH), _MAX_EF_SEARCH))
+            self._connection.execute("SELECT set_config('hnsw.ef_search', ?, false)", (ef_search,))
+            source, values, distance, order = "", [], f"{column} <#> ?", "distance"
+        query = (
+            f"SELECT {distance} AS distance, photo{columns} FROM {table} {source} "  # noqa: S608
+            f"ORDER BY {order} LIMIT {int(count)}"
+        )
+        return self._connection.execute(query, [vector, *values]).fetchall()
+
+
+@contextmanager
+def open_for_copying(path: str) -> Iterator[tuple[PostgresConnection, IndexInfo, DatabaseAddress]]:
+    """Connect to an existing index to read all of it."""
+    address = parse_address(path)
+    connection = connect(address)
+    with closing(connection.raw):
+        with explain_errors(address):
+            info = _read_info(connection, address)
+        yield connection, info, address
+
+
+@contextmanager
+def open_postgres_writer(path: str, model: ModelInfo, rebuild: bool = False) -> Iterator[PostgresWriter]:
+    """Open an index for the vectors of a model, creating it if there is none."""
+    address = parse_address(path)
+    with explain_errors(address):
+        connection, info = _open_tables(address, model, rebuild)
+        with closing(connection.raw), closing(connect(address).raw) as second:
+            yield PostgresWriter(address, info, WritingConnection(connection.raw, PostgresConnection(second, True)))
+
+
+class WritingConnection(PostgresConnection):
+    """A connection with long transactions, and a second one for what other processes must see at once."""
+
+    def __init__(self, raw: RawConnection, second: PostgresConnection) -> None:
+        super().__init__(raw, True)
+        self.second = second
+        self._folders: dict[bytes, int] = {}
+
+    def folder_number(self, path: bytes) -> int:
+        # A new folder is committed at once, so that no other process waits for the end of this transaction.
+        if path not in self._folders:
+            self._folders[path] = self.second.folder_number(path)
+        return self._folders[path]
+
+
+class PostgresWriter:
+    """An `IndexWriter` among several.
+
+    Contents are claimed by advisory locks of the second connection; the server releases them if this process dies.
+    """
+
+    is_shared = True
+
+    def __init__(self, address: DatabaseAddress, info: IndexInfo, connection: WritingConnection) -> None:
+        self.address, self.info, self.connection = address, info, connection
+        self._settled: list[int] = []
+
+    def begin(self) -> None:
+        self.connection.execute("BEGIN")
+        (uid,) = self.connection.execute("SELECT value FROM about WHERE key = 'uid'").fetchone() or ("",)
+        if uid != self.info.uid:
+            raise DeixisError(f"{self.address.name}: another process has rebuilt it; run again")
+
+    def commit(self) -> None:
+        self.connection.execute("COMMIT")
+        settled, self._settled = self._settled, []
+        if settled:
+            self.connection.second.execute("SELECT pg_advisory_unlock(key) FROM unnest(?::bigint[]) key", (settled,))
+
+    def rollback(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def can_commit(self, error: BaseException) -> bool:
+        is_intact = self.connection.raw.info.transaction_status == TransactionStatus.INTRANS
+        return is_intact and not isinstance(error, psycopg.Error)
+
+    def claim(self, sha256: bytes) -> bool:
+        row = self.connection.second.execute("SELECT pg_try_advisory_lock(?)", (self._lock_key(sha256),)).fetchone()
+        return row == (True,)
+
+    def settle(self, sha256: bytes) -> None:
+        self._settled.append(self._lock_key(sha256))
+
+    def photos_committed(self, count: int) -> None:
+        pass
+
+    def finish(self) -> None:
+        self.connection.execute("ANALYZE photos, vectors, regions")
+
+    def _lock_key(self, sha256: bytes) -> int:
+        digest = hashlib.blake2b(self.info.uid.encode() + sha256, digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+
+def _open_tables(address: DatabaseAddress, model: ModelInfo, rebuild: bool) -> tuple[PostgresConnection, IndexInfo]:
+    """Connect to the tables of an index, creating or replacing them in one transaction."""
+    connection = _connect_with_pgvector(address)
+    try:
+        with connection.raw.transaction():
+            # Of two processes that create the same index, the second waits and finds it complete.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (address.schema,))
+            rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = ?", (address.schema,))
+            existing = {name for (name,) in rows}
+            if existing and rebuild:
+                _drop_tables(connection, address, existing)
+            if not existing or rebuild:
+                _create_tables(connection, address, model)
+            info = _read_info(connection, address)
+            info.check_model(model.fingerprint, address.name)
+    except BaseException:
+        connection.raw.close()
+        raise
+    return connection, info
+
+
+def _connect_with_pgvector(address: DatabaseAddress) -> PostgresConnection:
+    connection = connect(address)
+    if connection.has_pgvector:
+        return connection
+    try:
+        connection.execute("SET search_path TO DEFAULT")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except (errors.UniqueViolation, errors.DuplicateObject):
+        pass  # another process has just created it
+    except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege):
+        raise DeixisError(f"{address.name}: {_NO_PGVECTOR}") from None
+    finally:
+        connection.raw.close()
+    return connect(address)
+
+
+def _drop_tables(connection: PostgresConnection, address: DatabaseAddress, existing: set[str]) -> None:
+    if "about" not in existing or _read_entries(connection, address).get("format") != FORMAT:
+        raise DeixisError(
+            f"{address.name}: its tables are not replaced, because deixis did not create them; use a separate schema, "
+            "such as ?schema=photos"
+        )
+    tables = sql.SQL(", ").join(sql.Identifier(address.schema, table) for table in _TABLES)
+    connection.raw.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables))
+
+
+def _create_tables(connection: PostgresConnection, address: DatabaseAddress, model: ModelInfo) -> None:
+    raw, schema = connection.raw, sql.Identifier(address.schema)
+    if connection.execute("SELECT to_regnamespace(?)", (address.schema,)).fetchone() == (None,):
+        raw.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
+    dimensions = {"dimension": sql.Literal(model.dimension), "region_dimension": sql.Literal(model.region_dimension)}
+    raw.execute(sql.SQL(_SCHEMA).format(**dimensions))
+    # Vectors beside their rows: reading those stored elsewhere takes one lookup each.
+    if 4 * model.dimension <= _INLINE_BYTES:
+        raw.execute("ALTER TABLE vectors ALTER whole SET STORAGE PLAIN")
+    if 2 * model.region_dimension <= _INLINE_BYTES:
+        raw.execute("ALTER TABLE regions ALTER vector SET STORAGE PLAIN")
+    for entry in IndexInfo.new_entries(model).items():
+        connection.execute("INSERT INTO about VALUES (?, ?)", entry)
+
+
+def set_approximate(path: str, approximate: bool, *, regions: bool = True) -> None:
+    """Search an index by graphs (HNSW), which are built now, or exactly, without them.
+
+    Photos added later join the graphs. Searches with filters are exact in any case. The graph of `regions` takes most
+    of the time and space.
+    """
+    address = parse_address(path)
+    connection = connect(address)
+    try:
+        with explain_errors(address), connection.raw.transaction():
+            info = _read_info(connection, address)
+            if approximate and max(info.dimension, info.region_dimension) > _MAX_GRAPH_DIMENSION:
+                raise DeixisError(
+                    f"{address.name}: its vectors have more than {_MAX_GRAPH_DIMENSION:,} numbers, too many for a graph"
+                )
+            for graph, definition in _GRAPHS.items():
+                if not approximate:
+                    connection.execute(f"DROP INDEX IF EXISTS {graph}")
+                elif regions or graph != _REGION_GRAPH:
+                    connection.execute(f"CREATE INDEX IF NOT EXISTS {graph} ON {definition}")
+            connection.execute(
+                "INSERT INTO about VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (_SEARCH_KEY, _APPROXIMATE if approximate else _EXACT),
+            )
+    finally:
+        connection.raw.close()

@@ -1,0 +1,380 @@
+"""The rows of an index: reading, filtering and writing photos, in SQL that both databases share."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.errors import DeixisError
+from deixis.search.index.base import Connection, PhotoVectors, savepoint
+from deixis.search.index.photo_files import ExifInfo, FileState
+from deixis.storage.remote import is_remote, photo_path
+
+_COLUMNS = (
+    "p.id, f.path, p.name, p.size, p.mtime_ns, p.sha256, p.width, p.height, p.taken, p.camera, p.orientation, "
+    "p.regions FROM photos p JOIN folders f ON f.id = p.folder"
+)
+
+
+DateLike = str | date
+"""``2024``, ``2024-06``, ``2024-06-01``, ``2024-06-01 12:30``, or a Python date or datetime."""
+
+_DATE = re.compile(
+    r"(?P<year>\d{4})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})(?:[T ](?P<hour>\d{1,2}):(?P<minute>\d{2}))?)?)?"
+)
+
+
+@dataclass(frozen=True)
+class IndexedPhoto:
+    """A photo in the index, without its vectors.
+
+    Attributes
+    ----------
+    id
+        Its number. A number is never reused, and its content never changes.
+    size, mtime_ns, sha256
+        Of the file when it was read.
+    width, height
+        Size in pixels, after EXIF rotation.
+    regions
+        Number of regions that have vectors.
+    """
+
+    id: int
+    path: Path
+    size: int
+    mtime_ns: int
+    sha256: bytes
+    width: int
+    height: int
+    exif: ExifInfo
+    regions: int
+
+
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file that could not be indexed, and why."""
+
+    size: int
+    mtime_ns: int
+    sha256: bytes
+    reason: str
+
+
+@dataclass(frozen=True)
+class PhotoFilter:
+    """Conditions that a photo must meet; None means any.
+
+    Attributes
+    ----------
+    after, before
+        Taken at or after the start of the first, and before the start of the second, by the camera's clock. Photos
+        without a date are excluded.
+    folder
+        Part of the name of a folder that contains the photo, at any depth, or, with a ``/``, part of its path.
+        Case-insensitive.
+    camera
+        Part of the camera's name. Case-insensitive.
+
+    Examples
+    --------
+    >>> PhotoFilter(after="2024-06").first_second()
+    1717200000
+    """
+
+    after: DateLike | None = None
+    before: DateLike | None = None
+    folder: str | None = None
+    camera: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("folder", "camera"):
+            value = getattr(self, name)
+            if not isinstance(value, str | None):
+                raise DeixisError(f"{name}: expected part of a name as a string, not {type(value).__name__}")
+        self.first_second(), self.end_second()  # invalid dates raise here
+
+    def __bool__(self) -> bool:
+        """Whether any photo could be excluded."""
+        return any((self.after, self.before, self.folder, self.camera))
+
+    def first_second(self) -> int | None:
+        """Return the first included second, in the time of `ExifInfo.taken`."""
+        return _parse_date(self.after) if self.after else None
+
+    def end_second(self) -> int | None:
+        """Return the first second that is no longer included."""
+        return _parse_date(self.before) if self.before else None
+
+    def allows_folder(self, path: bytes) -> bool:
+        """Return whether photos in a folder are included.
+
+        Examples
+        --------
+        >>> PhotoFilter(folder="holiday").allows_folder(b"/photos/Holidays 2023/beach")
+        True
+        >>> PhotoFilter(folder="2023/beach").allows_folder(b"/photos/Holidays 2023/beach")
+        True
+        """
+        if self.folder is None:
+            return True
+        pattern = self.folder.replace("\\", "/").casefold()
+        folder = os.fsdecode(path).replace(os.sep, "/").casefold()
+        if "/" in pattern:
+            return pattern.rstrip("/") in folder
+        return any(pattern in part for part in folder.split("/"))
+
+
+def photo_at(connection: Connection, path: Path) -> IndexedPhoto | None:
+    """Return the photo at an absolute path."""
+    found = connection.execute(f"SELECT {_COLUMNS} WHERE f.path = ? AND p.name = ?", _split(path)).fetchone()
+    return _photo(found) if found else None
+
+
+def photos_in(connection: Connection, folder: Path) -> dict[str, IndexedPhoto]:
+    """Return the photos directly in a folder, by file name."""
+    rows = connection.execute(f"SELECT {_COLUMNS} WHERE f.path = ?", (os.fsencode(folder),))
+    return {os.fsdecode(row[2]): _photo(row) for row in rows}
+
+
+def photos_with_content(connection: Connection, sha256: bytes) -> list[IndexedPhoto]:
+    """Return all photos with this content."""
+    rows = connection.execute(f"SELECT {_COLUMNS} WHERE p.sha256 = ? ORDER BY p.id", (sha256,))
+    return [_photo(row) for row in rows]
+
+
+def photos_by_id(connection: Connection, ids: Iterable[int]) -> dict[int, IndexedPhoto]:
+    """Return photos by number, without those that were removed."""
+    rows = connection.execute(f"SELECT {_COLUMNS} WHERE p.id IN {sql_list(ids)}")
+    return {row[0]: _photo(row) for row in rows}
+
+
+def photos_after(connection: Connection, number: int, count: int) -> list[IndexedPhoto]:
+    """Return up to `count` photos with higher numbers, ascending."""
+    rows = connection.execute(f"SELECT {_COLUMNS} WHERE p.id > ? ORDER BY p.id LIMIT ?", (number, count))
+    return [_photo(row) for row in rows]
+
+
+def photos_below(connection: Connection, root: Path) -> Iterator[IndexedPhoto]:
+    """Yield the photo at a path, or all photos in that folder and below it."""
+    for folder in _folders_below(connection, root):
+        rows = connection.execute(f"SELECT {_COLUMNS} WHERE f.id = ? ORDER BY p.id", (folder,))
+        yield from [_photo(row) for row in rows]
+    if (photo := photo_at(connection, root)) is not None:
+        yield photo
+
+
+def filtered_numbers(connection: Connection, photo_filter: PhotoFilter) -> NDArray[np.int64]:
+    """Return the numbers of the photos that pass a filter, ascending."""
+    condition, values = filter_condition(connection, photo_filter)
+    rows = connection.execute(f"SELECT p.id FROM photos p WHERE {condition} ORDER BY p.id", values)  # noqa: S608
+    return np.fromiter((row[0] for row in rows), dtype=np.int64)
+
+
+def filter_condition(connection: Connection, photo_filter: PhotoFilter) -> tuple[str, list[object]]:
+    """Return a filter as an SQL condition on the table ``photos p``, with its values."""
+    conditions, values = ["TRUE"], list[object]()
+    if photo_filter.folder is not None:
+        folders = connection.execute("SELECT id, path FROM folders")
+        conditions.append(
+            f"p.folder IN {sql_list(number for number, path in folders if photo_filter.allows_folder(path))}"
+        )
+    if (first := photo_filter.first_second()) is not None:
+        conditions.append("p.taken >= ?")
+        values.append(first)
+    if (last := photo_filter.end_second()) is not None:
+        conditions.append("p.taken < ?")
+        values.append(last)
+    if photo_filter.camera:
+        conditions.append("lower(p.camera) LIKE lower(?) ESCAPE '!'")
+        values.append("%" + re.sub("([!%_])", r"!\1", photo_filter.camera) + "%")
+    return " AND ".join(conditions), values
+
+
+def skipped_at(connection: Connection, path: Path) -> SkippedFile | None:
+    """Return why the file at a path was skipped."""
+    found = connection.execute(
+        "SELECT s.size, s.mtime_ns, s.sha256, s.reason FROM skipped s JOIN folders f ON f.id = s.folder "
+        "WHERE f.path = ? AND s.name = ?",
+        _split(path),
+    ).fetchone()
+    return SkippedFile(*found) if found else None
+
+
+def all_skipped(connection: Connection) -> list[tuple[Path, SkippedFile]]:
+    """Return all skipped files."""
+    rows = connection.execute(
+        "SELECT f.path, s.name, s.size, s.mtime_ns, s.sha256, s.reason FROM skipped s JOIN folders f ON f.id = s.folder"
+    )
+    return [(_join(folder, name), SkippedFile(*rest)) for folder, name, *rest in rows]
+
+
+def skip_reason(connection: Connection, sha256: bytes) -> str | None:
+    """Return why a file with this content was skipped."""
+    found = connection.execute("SELECT reason FROM skipped WHERE sha256 = ?", (sha256,)).fetchone()
+    return found[0] if found else None
+
+
+def count(connection: Connection) -> int:
+    """Return the number of photos."""
+    return int(connection.execute("SELECT count(*) FROM photos").fetchone()[0])
+
+
+def add_photo(
+    connection: Connection, file: FileState, sha256: bytes, exif: ExifInfo, encoded: PhotoVectors
+) -> int | None:
+    """Insert a photo and return its number; None if another process has inserted one at its path."""
+    with savepoint(connection):
+        number = _add_row(connection, file, sha256, (encoded.width, encoded.height), exif, len(encoded.region_boxes))
+        if number is not None:
+            connection.insert_encoded(number, encoded)
+    return number
+
+
+def add_copy(connection: Connection, file: FileState, exif: ExifInfo, original: IndexedPhoto) -> int | None:
+    """Insert a photo with the content, and so the vectors, of another one."""
+    with savepoint(connection):
+        number = _add_row(connection, file, original.sha256, (original.width, original.height), exif, original.regions)
+        if number is not None:
+            connection.copy_encoded(number, original.id)
+    return number
+
+
+def move_photo(connection: Connection, photo: IndexedPhoto, file: FileState) -> None:
+    """Record a new path or time for a photo with unchanged content; it keeps its number."""
+    folder, name = _split(file.path)
+    connection.execute(
+        "UPDATE photos SET folder = ?, name = ?, size = ?, mtime_ns = ? WHERE id = ?",
+        (connection.folder_number(folder), name, file.size, file.mtime_ns, photo.id),
+    )
+
+
+def remove_photo(connection: Connection, number: int) -> None:
+    """Delete a photo and its vectors."""
+    with savepoint(connection):
+        connection.delete_encoded(number)
+        connection.execute("DELETE FROM photos WHERE id = ?", (number,))
+
+
+def skip_file(connection: Connection, file: FileState, sha256: bytes, reason: str) -> None:
+    """Record that a file cannot be indexed."""
+    folder, name = _split(file.path)
+    connection.execute(
+        "INSERT INTO skipped (folder, name, size, mtime_ns, sha256, reason) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (folder, name) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns, "
+        "sha256 = excluded.sha256, reason = excluded.reason",
+        (connection.folder_number(folder), name, file.size, file.mtime_ns, sha256, reason),
+    )
+
+
+def forget_skipped(connection: Connection, path: Path) -> None:
+    """Delete the record of a skipped file."""
+    connection.execute(
+        "DELETE FROM skipped WHERE folder = (SELECT id FROM folders WHERE path = ?) AND name = ?", _split(path)
+    )
+
+
+def skipped_below(connection: Connection, root: Path) -> list[Path]:
+    """Return the skipped files in a folder and below it, or the one at this path."""
+    found = [root] if skipped_at(connection, root) else []
+    for folder in _folders_below(connection, root):
+        rows = connection.execute(
+            "SELECT f.path, s.name FROM skipped s JOIN folders f ON f.id = s.folder WHERE f.id = ?", (folder,)
+        )
+        found += [_join(path, name) for path, name in rows]
+    return found
+
+
+def thumbnail(connection: Connection, number: int) -> bytes | None:
+    """Return the small JPEG of a photo."""
+    found = connection.execute("SELECT jpeg FROM thumbnails WHERE photo = ?", (number,)).fetchone()
+    return bytes(found[0]) if found else None
+
+
+def _add_row(
+    connection: Connection,
+    file: FileState,
+    sha256: bytes,
+    size: tuple[int, int],
+    exif: ExifInfo,
+    regions: int,
+) -> int | None:
+    folder, name = _split(file.path)
+    values = (
+        connection.folder_number(folder),
+        name,
+        file.size,
+        file.mtime_ns,
+        sha256,
+        *size,
+        exif.taken,
+        exif.camera,
+        exif.orientation,
+        regions,
+    )
+    forget_skipped(connection, file.path)
+    added = connection.execute(
+        "INSERT INTO photos (folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, regions) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (folder, name) DO NOTHING RETURNING id",
+        values,
+    ).fetchone()
+    return int(added[0]) if added else None
+
+
+def _folders_below(connection: Connection, root: Path) -> list[int]:
+    if is_remote(root):  # the address of an archive ends with the archive, not with the folder inside
+        rows = connection.execute("SELECT id, path FROM folders").fetchall()
+        return [number for number, path in rows if photo_path(os.fsdecode(path)).is_relative_to(root)]
+    if root.is_file():  # saves time when thousands of files are named one by one
+        return []
+    top = os.fsencode(root)
+    inside = top.rstrip(os.fsencode(os.sep)) + os.fsencode(os.sep)
+    rows = connection.execute("SELECT id, path FROM folders").fetchall()
+    return [number for number, path in rows if path == top or path.startswith(inside)]
+
+
+def _split(path: Path) -> tuple[bytes, bytes]:
+    """Return folder and name as bytes: a file name need not be valid text."""
+    return os.fsencode(path.parent), os.fsencode(path.name)
+
+
+def _join(folder: bytes, name: bytes) -> Path:
+    return photo_path(os.fsdecode(folder)) / os.fsdecode(name)
+
+
+def _photo(row: tuple[Any, ...]) -> IndexedPhoto:
+    number, folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, regions = row
+    exif = ExifInfo(taken, camera, orientation)
+    return IndexedPhoto(number, _join(folder, name), size, mtime_ns, sha256, width, height, exif, regions)
+
+
+def _parse_date(moment: DateLike) -> int:
+    if isinstance(moment, date):
+        return int(datetime(*moment.timetuple()[:6], tzinfo=UTC).timestamp())
+    parts = _DATE.fullmatch(moment.strip()) if isinstance(moment, str) else None
+    try:
+        if parts is None:
+            raise ValueError
+        values = {name: int(value) for name, value in parts.groupdict().items() if value}
+        return int(datetime(**{"month": 1, "day": 1, **values}, tzinfo=UTC).timestamp())
+    except ValueError:
+        raise DeixisError(f"{moment!r}: not a date; use a form such as 2024, 2024-06 or 2024-06-01") from None
+
+
+def sql_list(numbers: Iterable[int]) -> str:
+    """Return numbers as SQL has them after IN; there may be none, or more than a statement may have values.
+
+    Examples
+    --------
+    >>> sql_list([3, 7]), sql_list([])
+    ('(3,7)', '(NULL)')
+    """
+    return f"({','.join(str(int(number)) for number in numbers) or 'NULL'})"

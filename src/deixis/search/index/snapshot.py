@@ -1,0 +1,365 @@
+"""One state of an index: the interface of both kinds of index, and the searches built on it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.search.index.base import IndexInfo, IndexPath, StoredRegions
+from deixis.search.index.photo_files import ExifInfo
+from deixis.search.index.records import IndexedPhoto, PhotoFilter
+from deixis.storage.sql import hide_password
+
+Box = tuple[float, float, float, float]
+
+SHORTLIST = 1000
+"""Number of regions whose exact scores are computed."""
+
+_REGIONS_PER_PHOTO = 20
+"""Minimum length of a shortlist, per requested photo."""
+
+_SAMPLE_SHARE = 64
+_SPARE = 4
+"""How many times more photos than results are read at a time, when photos are grouped."""
+
+
+@dataclass(frozen=True)
+class RankedPhoto:
+    """The number of a photo with its score and, for region searches, the box of its best region."""
+
+    number: int
+    score: float
+    box: Box | None = None
+
+
+Ranking = Callable[[int], list[RankedPhoto]]
+"""Returns a number of best photos, best first; fewer if there are no more."""
+
+
+@dataclass(frozen=True)
+class RankedRegions:
+    """Photos ranked by the exact score of their best region, best first.
+
+    Attributes
+    ----------
+    numbers : array of int64, (n,)
+    scores : array of float32, (n,)
+    boxes : array of float32, (n, 4)
+        The boxes of the best regions.
+    """
+
+    numbers: NDArray[np.int64]
+    scores: Floats
+    boxes: Floats
+
+    def first(self, count: int) -> list[RankedPhoto]:
+        """Return the best photos."""
+        return [
+            RankedPhoto(int(number), float(score), (float(box[0]), float(box[1]), float(box[2]), float(box[3])))
+            for number, score, box in zip(self.numbers[:count], self.scores[:count], self.boxes[:count], strict=True)
+        ]
+
+
+def rescore_regions(regions: list[tuple[int, Floats, NDArray[np.float16]]], query: Floats) -> RankedRegions:
+    """Rank photos by exact scores of regions, given as photo number, box and vector; the best of each photo counts."""
+    if not regions:
+        none = np.zeros(0, dtype=np.float32)
+        return RankedRegions(np.zeros(0, dtype=np.int64), none, none.reshape(0, 4))
+    numbers = np.array([number for number, _, _ in regions], dtype=np.int64)
+    scores = np.stack([vector for _, _, vector in regions]).astype(np.float32) @ query
+    order = np.lexsort((numbers, -scores))
+    order = order[np.sort(np.unique(numbers[order], return_index=True)[1])]
+    return RankedRegions(numbers[order], scores[order], np.stack([regions[row][1] for row in order]))
+
+
+@dataclass(frozen=True)
+class Match:
+    """A photo found by `IndexSnapshot.search`.
+
+    Attributes
+    ----------
+    id
+        The photo's number in the index.
+    path
+        Its file. Bytes of a name that is not valid text are as `os.fsdecode` gives them.
+    score
+        The dot product of the query with the photo's vector, or with that of its best region.
+    rank
+        1 for the best; the photos of a group share the rank of their first one.
+    width, height, exif
+        Size in pixels, and EXIF data.
+    box
+        The best region, ``x1, y1, x2, y2`` in pixels; None for searches of whole photos.
+    others
+        The other photos of its group, best first.
+    """
+
+    id: int
+    path: Path
+    score: float
+    rank: int
+    width: int
+    height: int
+    exif: ExifInfo = field(default_factory=ExifInfo)
+    box: Box | None = None
+    others: tuple[Match, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """When photos count as one result: same content, near-duplicates, or a burst of one camera.
+
+    Attributes
+    ----------
+    near
+        Minimum cosine of the vectors of near-duplicates.
+    burst_s, burst_near
+        Maximum seconds between two photos of a burst, and the minimum cosine of their vectors.
+    """
+
+    near: float = 0.97
+    burst_s: int = 10
+    burst_near: float = 0.85
+
+
+def group_photos(
+    photos: Sequence[IndexedPhoto], vectors: Floats, grouping: Grouping, max_groups: int | None = None
+) -> list[list[int]]:
+    """Group the indices of photos, keeping their order.
+
+    A photo joins the first group whose first photo it matches, so a long chain of small differences is not one group.
+    After `max_groups` groups, further photos may still join these.
+    """
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    groups: list[list[int]] = []
+    for index, photo in enumerate(photos):
+        leaders = [group[0] for group in groups]
+        cosines = unit[leaders] @ unit[index] if leaders else np.zeros(0, dtype=np.float32)
+        same = np.array([photos[leader].sha256 == photo.sha256 for leader in leaders], dtype=bool)
+        seconds = np.array([_seconds_between(photo, photos[leader]) for leader in leaders])
+        burst = (seconds <= grouping.burst_s) & (cosines >= grouping.burst_near)
+        matching = np.flatnonzero(same | (cosines >= grouping.near) | burst)
+        if len(matching):
+            groups[int(matching[0])].append(index)
+        elif max_groups is None or len(groups) < max_groups:
+            groups.append([index])
+    return groups
+
+
+def _seconds_between(one: IndexedPhoto, other: IndexedPhoto) -> float:
+    if one.exif.taken is None or other.exif.taken is None or one.exif.camera != other.exif.camera:
+        return float("inf")
+    return abs(one.exif.taken - other.exif.taken)
+
+
+def top_indices(scores: Floats, top: int) -> NDArray[np.int64]:
+    """Return the indices of the highest scores, highest first; ties keep the order of the indices.
+
+    Examples
+    --------
+    >>> top_indices(np.array([0.1, 0.9, 0.5, 0.9], dtype=np.float32), 3).tolist()
+    [1, 3, 2]
+    """
+    if top <= 0 or not len(scores):
+        return np.zeros(0, dtype=np.int64)
+    found = np.arange(len(scores)) if top >= len(scores) else np.flatnonzero(scores >= _lower_bound(scores, top))
+    if len(found) > top:
+        candidates = scores[found]
+        found = np.compress(candidates >= np.partition(candidates, len(found) - top)[len(found) - top], found)
+    return found[np.argsort(-scores[found], kind="stable")][:top]
+
+
+def _lower_bound(scores: Floats, top: int) -> np.float32:
+    """Return a score that at least `top` scores reach: the `top`-th of a sample, cheaper than the exact one."""
+    sample = scores[:: max(len(scores) // max(_SAMPLE_SHARE * top, 4096), 1)]
+    sample = sample if len(sample) > top else scores
+    return np.float32(np.partition(sample, len(sample) - top)[len(sample) - top])
+
+
+class IndexSnapshot(ABC):
+    """One state of an index: photos by number, and the photos nearest to a vector.
+
+    Attributes
+    ----------
+    path
+        The folder or address of the index.
+    info
+        The description of the index.
+    """
+
+    def __init__(self, path: IndexPath, info: IndexInfo) -> None:
+        self.path, self.info = path, info
+
+    @abstractmethod
+    def count(self, photo_filter: PhotoFilter | None = None) -> int:
+        """Return the number of photos that pass a filter."""
+
+    @abstractmethod
+    def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
+        """Return the numbers of the photos that pass a filter, ascending."""
+
+    @abstractmethod
+    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
+        """Rank photos by the dot product of their vectors with a query; of equal ones, the older comes first."""
+
+    @abstractmethod
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
+        """Rank photos by their best region, among about `shortlist` regions."""
+
+    @abstractmethod
+    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
+        """Return `count` photos by descending number, after the first `begin`."""
+
+    @abstractmethod
+    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
+        """Return photos by number, without those that were removed."""
+
+    @abstractmethod
+    def photo_at(self, path: Path) -> IndexedPhoto | None:
+        """Return the photo at an absolute path."""
+
+    @abstractmethod
+    def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
+        """Return the vectors of whole photos, (n, dimension); zeros for photos that were removed."""
+
+    @abstractmethod
+    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
+        """Return the boxes and vectors of the regions of photos, without entries for photos that have none."""
+
+    @abstractmethod
+    def thumbnail(self, number: int) -> bytes | None:
+        """Return a small JPEG of a photo, if one was stored."""
+
+    def photo(self, number: int) -> IndexedPhoto:
+        """Return the photo with a number."""
+        photos = self.photos([number])
+        if number not in photos:
+            raise DeixisError(f"{hide_password(self.path)}: has no photo with the number {number}")
+        return photos[number]
+
+    def vector_of(self, number: int) -> Floats:
+        """Return the vector of a whole photo."""
+        self.photo(number)
+        return np.asarray(self.vectors_of(np.array([number], dtype=np.int64))[0], dtype=np.float32)
+
+    def regions_of(self, number: int) -> tuple[Floats, Floats]:
+        """Return the boxes (n, 4) and vectors (n, region_dimension) of a photo's regions."""
+        stored = self.regions_of_all([number]).get(number)
+        if stored is None:
+            return np.zeros((0, 4), dtype=np.float32), np.zeros((0, self.info.region_dimension), dtype=np.float32)
+        return stored[0], stored[1].astype(np.float32)
+
+    def search(
+        self,
+        query: ArrayLike,
+        top: int = 10,
+        *,
+        photo_filter: PhotoFilter | None = None,
+        grouping: Grouping | None = None,
+    ) -> list[Match]:
+        """Find the photos whose vectors have the highest dot product with a query.
+
+        The result is exact, unless a database was set up for approximate search.
+
+        Parameters
+        ----------
+        query : array, (dimension,)
+            The vector of a sentence, of a photo (`vector_of`), or of several (`combine_vectors`).
+        top
+            Maximum number of results.
+        photo_filter
+            Which photos to search.
+        grouping
+            Group near-duplicates and bursts; `top` then counts groups. None lists every photo.
+        """
+        vector = self._check_query(query, self.info.dimension)
+        return self._matches(self.ranking(vector, photo_filter), top, grouping)
+
+    def search_regions(
+        self,
+        query: ArrayLike,
+        top: int = 10,
+        *,
+        photo_filter: PhotoFilter | None = None,
+        grouping: Grouping | None = None,
+        shortlist: int = SHORTLIST,
+    ) -> list[Match]:
+        """Find the photos with the regions that have the highest dot product with a query, with their boxes.
+
+        Short codes of all regions select a shortlist, which is ranked by exact scores.
+        """
+        vector = self._check_query(query, self.info.region_dimension)
+        regions = self.region_ranking(vector, photo_filter, max(shortlist, _REGIONS_PER_PHOTO * top))
+        return self._matches(regions.first, top, grouping)
+
+    def nearest(self, query: ArrayLike, count: int, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
+        """Return the numbers of the photos that `search` would find, best first."""
+        vector = self._check_query(query, self.info.dimension)
+        ranked = self.ranking(vector, photo_filter)(count)
+        return np.array([photo.number for photo in ranked], dtype=np.int64)
+
+    def nearest_by_regions(
+        self, query: ArrayLike, photo_filter: PhotoFilter | None = None, shortlist: int = SHORTLIST
+    ) -> NDArray[np.int64]:
+        """Return the numbers of the photos with regions on the shortlist, best first."""
+        vector = self._check_query(query, self.info.region_dimension)
+        return self.region_ranking(vector, photo_filter, shortlist).numbers
+
+    def rank(
+        self, numbers: NDArray[np.int64], scores: Floats, top: int, grouping: Grouping | None = None
+    ) -> list[Match]:
+        """Return photos as matches by given scores, without those that were removed."""
+        order = top_indices(scores, len(scores))
+        ranked = [RankedPhoto(int(numbers[row]), float(scores[row])) for row in order]
+        return self._matches(lambda count: ranked[:count], top, grouping)
+
+    def _check_query(self, query: ArrayLike, dimension: int) -> Floats:
+        vector = np.ascontiguousarray(query, dtype=np.float32)
+        if vector.shape != (dimension,):
+            raise DeixisError(
+                f"{hide_password(self.path)}: its vectors have {dimension} numbers, the query has shape {vector.shape}"
+            )
+        if not np.isfinite(vector).all():
+            raise DeixisError("the query vector contains a number that is not finite")
+        return vector
+
+    def _matches(self, ranking: Ranking, top: int, grouping: Grouping | None) -> list[Match]:
+        """Return the first photos of a ranking; more are read until there are enough groups."""
+        count = max(top, 0) * (1 if grouping is None else _SPARE)
+        while True:
+            ranked = ranking(count)
+            photos = self.photos([each.number for each in ranked])
+            found = [(each, photos[each.number]) for each in ranked if each.number in photos]
+            groups = self._groups([photo for _, photo in found], grouping, top)
+            if len(groups) >= top or len(ranked) < count:
+                break
+            count *= _SPARE
+        return [_match([found[row] for row in group], rank) for rank, group in enumerate(groups[:top], start=1)]
+
+    def _groups(self, photos: list[IndexedPhoto], grouping: Grouping | None, top: int) -> list[list[int]]:
+        if grouping is None:
+            return [[row] for row in range(len(photos))]
+        vectors = self.vectors_of(np.array([photo.id for photo in photos], dtype=np.int64))
+        return group_photos(photos, vectors, grouping, max_groups=top)
+
+
+def _match(group: list[tuple[RankedPhoto, IndexedPhoto]], rank: int) -> Match:
+    (ranked, photo), *others = group
+    return Match(
+        photo.id,
+        photo.path,
+        ranked.score,
+        rank,
+        photo.width,
+        photo.height,
+        photo.exif,
+        ranked.box,
+        tuple(_match([other], rank) for other in others),
+    )

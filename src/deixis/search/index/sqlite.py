@@ -1,0 +1,245 @@
+"""The SQLite file of an index in a folder: its tables, and connections to read and to write it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+import numpy as np
+
+from deixis.arrays import Floats
+from deixis.errors import DeixisError
+from deixis.search.index.base import (
+    DamagedIndexError,
+    IndexInfo,
+    ModelInfo,
+    PhotoVectors,
+    StoredRegions,
+    damaged_index,
+)
+from deixis.search.index.photo_files import INDEX_MARKER
+from deixis.search.index.records import sql_list
+from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
+
+DATABASE = "index.sqlite"
+_TIMEOUT_S = 10.0
+_PHOTOS_PER_QUERY = 500
+
+# Photo numbers are never reused and the vectors of a number never change: changed content gets a new number. So cached
+# vectors stay valid, and the table `removed` lists the numbers to drop.
+_SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE folders (id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE);
+CREATE TABLE photos (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    folder INTEGER NOT NULL REFERENCES folders,
+    name BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    sha256 BLOB NOT NULL,
+    width INTEGER NOT NULL,
+    height INTEGER NOT NULL,
+    taken INTEGER,
+    camera TEXT,
+    orientation INTEGER,
+    regions INTEGER NOT NULL,
+    UNIQUE (folder, name)
+);
+CREATE INDEX photos_by_content ON photos (sha256);
+CREATE INDEX photos_by_date ON photos (taken);
+CREATE TABLE vectors (photo INTEGER PRIMARY KEY REFERENCES photos, whole BLOB NOT NULL);
+CREATE TABLE regions (photo INTEGER PRIMARY KEY REFERENCES photos, boxes BLOB NOT NULL, vectors BLOB NOT NULL);
+CREATE TABLE thumbnails (photo INTEGER PRIMARY KEY REFERENCES photos, jpeg BLOB NOT NULL);
+CREATE TABLE skipped (
+    folder INTEGER NOT NULL REFERENCES folders,
+    name BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    sha256 BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (folder, name)
+) WITHOUT ROWID;
+CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, photo INTEGER NOT NULL);
+"""
+
+_CONTENT_TABLES = ("thumbnails", "regions", "vectors", "photos", "skipped", "removed", "folders")
+
+
+class SqliteConnection(sqlite3.Connection):
+    """A `Connection` to the file of an index."""
+
+    def pipeline(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def folder_number(self, path: bytes) -> int:
+        self.execute("INSERT INTO folders (path) VALUES (?) ON CONFLICT DO NOTHING", (path,))
+        return int(self.execute("SELECT id FROM folders WHERE path = ?", (path,)).fetchone()[0])
+
+    def insert_encoded(self, number: int, encoded: PhotoVectors) -> None:
+        whole = np.ascontiguousarray(encoded.whole, dtype="<f4")
+        boxes = np.ascontiguousarray(encoded.region_boxes, dtype="<f4")
+        regions = np.ascontiguousarray(encoded.region_vectors, dtype="<f2")
+        self.execute("INSERT INTO vectors VALUES (?, ?)", (number, whole.tobytes()))
+        if len(boxes):
+            self.execute("INSERT INTO regions VALUES (?, ?, ?)", (number, boxes.tobytes(), regions.tobytes()))
+        if encoded.thumbnail is not None:
+            self.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, encoded.thumbnail))
+
+    def copy_encoded(self, number: int, source: int) -> None:
+        for table, columns in (("vectors", "whole"), ("regions", "boxes, vectors"), ("thumbnails", "jpeg")):
+            statement = f"INSERT INTO {table} SELECT ?, {columns} FROM {table} WHERE photo = ?"  # noqa: S608
+            self.execute(statement, (number, source))
+
+    def delete_encoded(self, number: int) -> None:
+        for table in ("thumbnails", "regions", "vectors"):
+            self.execute(f"DELETE FROM {table} WHERE photo = ?", (number,))  # noqa: S608
+        self.execute("INSERT INTO removed (photo) VALUES (?)", (number,))
+
+    def whole_vector(self, number: int) -> Floats | None:
+        row = self.execute("SELECT whole FROM vectors WHERE photo = ?", (number,)).fetchone()
+        return np.frombuffer(row[0], dtype="<f4") if row else None
+
+    def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
+        wanted = list(numbers)
+        found: StoredRegions = {}
+        for begin in range(0, len(wanted), _PHOTOS_PER_QUERY):
+            some = sql_list(wanted[begin : begin + _PHOTOS_PER_QUERY])
+            query = f"SELECT photo, boxes, vectors FROM regions WHERE photo IN {some}"  # noqa: S608
+            for number, boxes, vectors in self.execute(query):
+                found[number] = (
+                    np.frombuffer(boxes, dtype="<f4").reshape(-1, 4),
+                    np.frombuffer(vectors, dtype="<f2").reshape(-1, dimension),
+                )
+        return found
+
+
+@contextmanager
+def explain_errors(path: Path) -> Iterator[None]:
+    """Raise SQLite errors about an index as `DeixisError` or `DamagedIndexError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if reason := explain_sql_error(error):
+            raise DeixisError(f"{path}: {reason}") from error
+        raise damaged_index(str(error), str(path), path.parent) from error
+
+
+def open_for_reading(folder: Path) -> SqliteConnection:
+    """Open a connection that sees what is committed and never delays a writer."""
+    path = folder / DATABASE
+    if not path.is_file():
+        hint = "create one with: deixis index PHOTOS --into DIR" if folder.exists() else "check the spelling"
+        raise DeixisError(f"{folder}: not a photo index; {hint}")
+    with explain_errors(path):
+        try:
+            return _connect_read_only(path, "mode=ro")
+        except sqlite3.OperationalError:
+            if not is_immutable(path):
+                raise
+            return _connect_read_only(path, "immutable=1")
+
+
+def _connect_read_only(path: Path, options: str) -> SqliteConnection:
+    connection = sqlite3.connect(
+        f"{sqlite_uri(path)}?{options}",
+        uri=True,
+        timeout=_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=SqliteConnection,
+    )
+    try:
+        read_info(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_for_writing(folder: Path, model: ModelInfo, rebuild: bool = False) -> SqliteConnection:
+    """Open an index for the vectors of a model, creating it if there is none.
+
+    An index of another model, or a damaged one, is an error. With `rebuild` it is emptied instead, or replaced if it
+    cannot be emptied.
+    """
+    if not (folder / DATABASE).exists():
+        create_database(folder, model)
+    try:
+        return _open_for_model(folder, model, rebuild)
+    except DamagedIndexError:
+        if not rebuild:
+            raise
+    _remove_database(folder)
+    create_database(folder, model)
+    return _open_for_model(folder, model, rebuild=False)
+
+
+def _open_for_model(folder: Path, model: ModelInfo, rebuild: bool) -> SqliteConnection:
+    connection = connect_writer(folder)
+    try:
+        with explain_errors(folder / DATABASE):
+            if rebuild:
+                _clear_database(connection, model)
+            read_info(connection, folder / DATABASE).check_model(model.fingerprint, folder)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_writer(folder: Path) -> SqliteConnection:
+    """Connect to the existing file of an index with the pragmas of a writer."""
+    path = folder / DATABASE
+    with explain_errors(path):
+        connection = sqlite3.connect(path, timeout=_TIMEOUT_S, isolation_level=None, factory=SqliteConnection)
+        try:
+            read_info(connection, path)
+            for pragma in SQLITE_PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def create_database(folder: Path, model: ModelInfo) -> None:
+    """Create the file of an index, with all its tables, atomically."""
+    path = folder / DATABASE
+    with explain_os_errors(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / INDEX_MARKER).touch()
+    with explain_errors(path), new_file(path) as partial, closing(sqlite3.connect(partial)) as connection:
+        connection.execute("PRAGMA page_size = 16384")  # the regions of a photo take 20 kB
+        connection.executescript(_SCHEMA)
+        _write_info(connection, model)
+        connection.commit()
+
+
+def _remove_database(folder: Path) -> None:
+    if not (folder / INDEX_MARKER).exists():
+        raise DeixisError(f"{folder / DATABASE}: not replaced, because deixis did not create it; use another folder")
+    for ending in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            (folder / (DATABASE + ending)).unlink()
+
+
+def _clear_database(connection: sqlite3.Connection, model: ModelInfo) -> None:
+    """Empty an index in one transaction: a killed process leaves either the old contents or an empty index."""
+    connection.execute(BEGIN_WRITE)
+    for table in _CONTENT_TABLES:
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
+    _write_info(connection, model)
+    connection.execute("COMMIT")
+
+
+def _write_info(connection: sqlite3.Connection, model: ModelInfo) -> None:
+    connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", IndexInfo.new_entries(model).items())
+
+
+def read_info(connection: sqlite3.Connection, path: Path) -> IndexInfo:
+    """Read the description of an index."""
+    entries = dict(connection.execute("SELECT key, value FROM about"))
+    return IndexInfo.from_entries(entries, str(path), path.parent)

@@ -1,0 +1,395 @@
+"""Updating an index: encodes new photos, updates changed ones and removes those whose files are gone."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from deixis.errors import DeixisError, PhotoError
+from deixis.search.index import records
+from deixis.search.index.base import IndexPath, IndexWriter, PhotoEncoder, PhotoVectors
+from deixis.search.index.photo_files import (
+    ExifInfo,
+    FileState,
+    MetadataReader,
+    find_photos,
+    find_roots,
+    read_metadata_ahead,
+)
+from deixis.search.index.photo_index import open_writer
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.storage.sql import is_postgres
+
+BATCH = 64
+BATCH_S = 2.0
+"""A commit follows this many photos or seconds, whichever comes first: a killed process loses at most that."""
+
+_POLL_S = 0.2
+_PATIENCE_S = 60.0
+"""How long to wait, without progress, for photos that other processes are encoding."""
+
+_CHANGED = "changed while it was read; run again"
+
+OnCommitted = Callable[[Path], None]
+"""Called with the path of each file once its record is on disk."""
+
+
+@dataclass
+class IndexReport:
+    """The result of `update_index`.
+
+    Attributes
+    ----------
+    added, updated, removed
+        Number of photos that are new, have new content, or are gone.
+    moved, unchanged
+        Number of photos found under another name, which keep their vectors, and of unchanged ones.
+    skipped
+        Files that could not be used and folders that could not be read, each with its reason.
+    photos
+        Number of photos in the index now.
+    """
+
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    moved: int = 0
+    unchanged: int = 0
+    skipped: list[PhotoError] = field(default_factory=list)
+    photos: int = 0
+
+    @property
+    def files(self) -> int:
+        """Number of files that were found."""
+        return self.added + self.updated + self.moved + self.unchanged + len(self.skipped)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A file that is new or has changed, with the photo that was at its path."""
+
+    file: FileState
+    known: records.IndexedPhoto | None
+    sha256: bytes = b""
+    exif: ExifInfo = field(default_factory=ExifInfo)
+
+
+def update_index(
+    path: IndexPath,
+    photos: Iterable[str | os.PathLike[str]],
+    encoder: PhotoEncoder,
+    *,
+    rebuild: bool = False,
+    retry: bool = False,
+    read_metadata: MetadataReader = read_metadata_ahead,
+    on_committed: OnCommitted | None = None,
+    on_progress: OnProgress = no_progress,
+) -> IndexReport:
+    """Update an index from photo files, creating it if there is none.
+
+    A file with known path, size and time is not opened. A file with known content is not encoded again. Photos below
+    `photos` whose files are gone are removed; all others stay.
+
+    Parameters
+    ----------
+    path
+        The folder of the index, or the address of a database. Several processes may fill a database at once; those
+        that index the same folders share the work.
+    photos
+        Folders, which are searched recursively, and files; addresses such as ``s3://...`` are allowed.
+    encoder
+        The model. An index filled by another model is an error.
+    rebuild
+        Empty the index first, even if it is damaged or of another model.
+    retry
+        Try files again that could not be used, even if they have not changed.
+    read_metadata
+        Hashes files and reads their EXIF data.
+    on_committed
+        Called with the path of each file that was added, updated, moved or skipped, once that is on disk.
+    on_progress
+        Progress callback.
+
+    Raises
+    ------
+    DeixisError
+        A path does not exist, another process is writing the index, it belongs to another model, it is damaged, or
+        the disk is full. Completed work stays in the index.
+    """
+    roots = find_roots(photos)
+    if not is_postgres(path):
+        folder = Path(path).resolve()
+        for root in roots:
+            if root.resolve().is_relative_to(folder):
+                raise DeixisError(f"{root}: is inside the index {path}; give the index a folder of its own")
+    with open_writer(path, encoder, rebuild) as writer:
+        return _Update(writer, encoder, retry, read_metadata, on_committed, on_progress).run(roots)
+
+
+class _Update:
+    """One run over the files: a chain of generators, with commits in between."""
+
+    def __init__(
+        self,
+        writer: IndexWriter,
+        encoder: PhotoEncoder,
+        retry: bool,
+        read_metadata: MetadataReader,
+        on_committed: OnCommitted | None,
+        on_progress: OnProgress,
+    ) -> None:
+        self.writer, self.connection, self.encoder, self.retry = writer, writer.connection, encoder, retry
+        self.read_metadata, self.on_committed, self.on_progress = read_metadata, on_committed, on_progress
+        self.report = IndexReport()
+        self._roots: list[Path] = []
+        self._current_folder: Path | None = None
+        self._photos_in_folder: dict[str, records.IndexedPhoto] = {}
+        self._pending: dict[Path, _Candidate] = {}
+        self._pending_contents: set[bytes] = set()
+        self._copies: list[_Candidate] = []
+        self._claimed_by_others: list[_Candidate] = []
+        self._uncommitted: list[Path] = []
+        self._last_commit = time.monotonic()
+
+    def run(self, roots: list[Path]) -> IndexReport:
+        self._roots = roots
+        self.writer.begin()
+        try:
+            self._encode(self._select(self._with_metadata(self._find_changed())))
+            self._encode_unfinished_by_others()
+            self._write_copies()
+            self._remove_missing()
+        except BaseException as error:
+            if self.writer.can_commit(error):
+                self._commit(begin=False)  # after Ctrl-C, completed work is kept
+            else:
+                self.writer.rollback()
+            raise
+        self._commit(begin=False)
+        self.report.photos = records.count(self.connection)
+        self.writer.finish()
+        return self.report
+
+    def _find_changed(self) -> Iterator[_Candidate]:
+        """Yield the files whose size or time differs from the index."""
+        for found in find_photos(self._roots):
+            if isinstance(found, PhotoError):
+                self.report.skipped.append(found)
+                continue
+            known = self._photo_at(found.path)
+            if known is not None and (known.size, known.mtime_ns) == (found.size, found.mtime_ns):
+                self.report.unchanged += 1
+                self._report_progress()
+                continue
+            bad = records.skipped_at(self.connection, found.path)
+            if bad and not self.retry and (bad.size, bad.mtime_ns) == (found.size, found.mtime_ns):
+                self.report.skipped.append(PhotoError(found.path, bad.reason))
+                continue
+            yield _Candidate(found, known)
+
+    def _photo_at(self, path: Path) -> records.IndexedPhoto | None:
+        """Return the photo at a path, reading those of a folder together, because files come folder by folder."""
+        if self._current_folder != path.parent:
+            self._current_folder = path.parent
+            self._photos_in_folder = records.photos_in(self.connection, path.parent)
+        return self._photos_in_folder.get(path.name)
+
+    def _with_metadata(self, candidates: Iterator[_Candidate]) -> Iterator[_Candidate]:
+        """Add hashes and EXIF data, read ahead while the model computes."""
+        waiting: deque[_Candidate] = deque()
+
+        def paths() -> Iterator[Path]:
+            for candidate in candidates:
+                waiting.append(candidate)
+                yield candidate.file.path
+
+        for _, metadata in self.read_metadata(paths()):
+            candidate = waiting.popleft()
+            if isinstance(metadata, PhotoError):  # not recorded: permissions can change without changing size and time
+                self.report.skipped.append(metadata)
+            else:
+                yield replace(candidate, sha256=metadata.sha256, exif=metadata.exif)
+
+    def _select(self, candidates: Iterable[_Candidate]) -> Iterator[Path]:
+        """Yield the paths whose content is new and not claimed by another process."""
+        for candidate in candidates:
+            if self._record_known_content(candidate):
+                continue
+            if not self.writer.claim(candidate.sha256):
+                self._claimed_by_others.append(candidate)
+                continue
+            if self.writer.is_shared:  # another process may have just finished it
+                candidate = replace(candidate, known=records.photo_at(self.connection, candidate.file.path))
+                if self._record_known_content(candidate):
+                    self.writer.settle(candidate.sha256)
+                    continue
+            self._pending[candidate.file.path] = candidate
+            self._pending_contents.add(candidate.sha256)
+            yield candidate.file.path
+
+    def _encode_unfinished_by_others(self) -> None:
+        """Wait for photos that other processes are encoding, and encode those that a killed process had claimed."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._claimed_by_others and time.monotonic() < deadline:
+            waiting, self._claimed_by_others = self._claimed_by_others, []
+            self._commit()  # releases our claims, so that two processes never wait for each other
+            self._encode(self._select(waiting))
+            if len(self._claimed_by_others) < len(waiting):
+                deadline = time.monotonic() + _PATIENCE_S
+            else:
+                time.sleep(_POLL_S)
+        self.report.skipped += [
+            PhotoError(candidate.file.path, "another process is still encoding it; run again")
+            for candidate in self._claimed_by_others
+        ]
+
+    def _record_known_content(self, candidate: _Candidate) -> bool:
+        """Record a file whose content is known: touched, moved, copied, or skipped before. Return whether it was."""
+        file, known = candidate.file, candidate.known
+        if known is not None and known.sha256 == candidate.sha256:
+            records.move_photo(self.connection, known, file)
+            self.report.unchanged += 1
+        elif candidate.sha256 in self._pending_contents:
+            self._copies.append(candidate)  # whether it can be read is not known yet
+            return True
+        elif not (self._record_move_or_copy(candidate) or self._skip_again(candidate)):
+            return False
+        self._done(file.path)
+        return True
+
+    def _record_move_or_copy(self, candidate: _Candidate) -> bool:
+        same = records.photos_with_content(self.connection, candidate.sha256)
+        if not same:
+            return False
+        missing = [photo for photo in same if self._is_local(photo.path) and _is_missing(photo.path)]
+        if missing and candidate.known is None:
+            records.move_photo(self.connection, missing[0], candidate.file)
+            records.forget_skipped(self.connection, candidate.file.path)
+            self.report.moved += 1
+        else:
+            self._add_copy(candidate, same[0])
+        return True
+
+    def _is_local(self, path: Path) -> bool:
+        """Return whether a path can be checked here: another machine may have indexed its own disk."""
+        return not self.writer.is_shared or any(path.is_relative_to(root) for root in self._roots)
+
+    def _add_copy(self, candidate: _Candidate, original: records.IndexedPhoto) -> None:
+        self._remove_previous(candidate)
+        self._count(candidate, records.add_copy(self.connection, candidate.file, candidate.exif, original))
+
+    def _skip_again(self, candidate: _Candidate) -> bool:
+        """Skip a file whose content could not be used before. Return whether that was the case."""
+        bad = records.skipped_at(self.connection, candidate.file.path)
+        if bad is None or self.retry or bad.sha256 != candidate.sha256:
+            return False
+        self._skip(candidate, bad.reason)
+        return True
+
+    def _encode(self, paths: Iterator[Path]) -> None:
+        dimension, region_dimension = self.encoder.dimension, self.encoder.region_dimension
+        for path, encoded in self.encoder.encode_photos(paths):
+            candidate = self._pending.pop(path)
+            self.writer.settle(candidate.sha256)
+            if not _is_unchanged(candidate.file):
+                self.report.skipped.append(PhotoError(path, _CHANGED))
+                continue
+            if isinstance(encoded, PhotoError):
+                self._skip(candidate, encoded.reason)
+            elif problem := encoded.problem(dimension, region_dimension):
+                self._skip(candidate, problem)
+            else:
+                self._add(candidate, encoded)
+            self._done(path)
+        self.report.skipped += [PhotoError(path, "the model returned no result") for path in self._pending]
+        self._pending.clear()
+
+    def _add(self, candidate: _Candidate, encoded: PhotoVectors) -> None:
+        self._remove_previous(candidate)
+        number = records.add_photo(self.connection, candidate.file, candidate.sha256, candidate.exif, encoded)
+        self._count(candidate, number)
+
+    def _write_copies(self) -> None:
+        """Record files with the same content as a file encoded in this run."""
+        for candidate in self._copies:
+            same = records.photos_with_content(self.connection, candidate.sha256)
+            reason = records.skip_reason(self.connection, candidate.sha256)
+            if same:
+                self._add_copy(candidate, same[0])
+            elif reason is not None:
+                self._skip(candidate, reason)
+            else:
+                self.report.skipped.append(PhotoError(candidate.file.path, _CHANGED))
+                continue
+            self._done(candidate.file.path)
+
+    def _remove_previous(self, candidate: _Candidate) -> None:
+        if candidate.known is not None:
+            records.remove_photo(self.connection, candidate.known.id)
+
+    def _count(self, candidate: _Candidate, number: int | None) -> None:
+        if number is None:
+            self.report.unchanged += 1  # another process has inserted it
+        elif candidate.known is None:
+            self.report.added += 1
+        else:
+            self.report.updated += 1
+
+    def _skip(self, candidate: _Candidate, reason: str) -> None:
+        self._remove_previous(candidate)
+        self.report.removed += candidate.known is not None
+        records.skip_file(self.connection, candidate.file, candidate.sha256, reason)
+        self.report.skipped.append(PhotoError(candidate.file.path, reason))
+
+    def _remove_missing(self) -> None:
+        for root in self._roots:
+            for photo in records.photos_below(self.connection, root):
+                if _is_missing(photo.path):
+                    records.remove_photo(self.connection, photo.id)
+                    self.report.removed += 1
+            for path in records.skipped_below(self.connection, root):
+                if _is_missing(path):
+                    records.forget_skipped(self.connection, path)
+
+    def _done(self, path: Path) -> None:
+        self._uncommitted.append(path)
+        if len(self._uncommitted) >= BATCH or time.monotonic() - self._last_commit > BATCH_S:
+            self._commit()
+
+    def _commit(self, begin: bool = True) -> None:
+        self.writer.commit()
+        committed, self._uncommitted = self._uncommitted, []
+        self._last_commit = time.monotonic()
+        for path in committed:
+            if self.on_committed is not None:
+                self.on_committed(path)
+        self._report_progress()
+        self.writer.photos_committed(len(committed))
+        if begin:
+            self.writer.begin()
+
+    def _report_progress(self) -> None:
+        self.on_progress("indexing photos", self.report.files, None)
+
+
+def _is_unchanged(file: FileState) -> bool:
+    try:
+        status = file.path.stat()
+    except OSError:
+        return False
+    return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
+
+
+def _is_missing(path: Path) -> bool:
+    """Return whether a file is gone; one that cannot be accessed may exist."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,221 @@
+"""Search results, and writing them as a CSV table or a folder of links."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from deixis.errors import DeixisError
+from deixis.models.grounding import ABSENT
+from deixis.search.index.snapshot import Box
+from deixis.storage.atomic import explain_os_errors, new_file
+
+
+@dataclass(frozen=True)
+class HitPhrase:
+    """A phrase of a query, located in a photo.
+
+    Attributes
+    ----------
+    text, span
+        The phrase, and its offsets in the query in Unicode code points, end exclusive.
+    box
+        ``x1, y1, x2, y2`` in pixels of the photo.
+    presence
+        Probability that the photo shows it, assuming that half of all photos do; ``score`` in JSON. The grounding of
+        a phrase has the same attribute.
+    """
+
+    text: str
+    span: tuple[int, int]
+    box: Box
+    presence: float
+
+    @property
+    def absent(self) -> bool:
+        """Whether the photo probably does not show it; the box is then only the most similar region."""
+        return self.presence < ABSENT
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "text": self.text,
+            "span": list(self.span),
+            "box": [round(side, 1) for side in self.box],
+            "score": round(self.presence, 4),
+            "absent": self.absent,
+        }
+
+
+@dataclass(frozen=True)
+class PhotoRecord:
+    """A photo of an index.
+
+    Attributes
+    ----------
+    photo_id
+        Opaque; identifies this content in this index until the index is rebuilt.
+    path
+        Its file.
+    size
+        Width and height in pixels, after EXIF rotation.
+    taken
+        Time by the camera's clock, such as ``2024-06-01T12:30:00``, or None.
+    camera
+        Make and model, or None.
+    """
+
+    photo_id: str
+    path: Path
+    size: tuple[int, int]
+    taken: str | None = None
+    camera: str | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A photo found by a search.
+
+    Attributes
+    ----------
+    photo
+        The photo.
+    score
+        Orders the results; comparable within one search only.
+    probability
+        Probability that the photo matches the query; None if the models of the index have no calibration.
+    phrases
+        The phrases of the query, located in the photo, if requested.
+    duplicates
+        Near-duplicates and other photos of the same burst, best first.
+
+    Examples
+    --------
+    >>> hit = Hit(PhotoRecord("7f", Path("dog.jpg"), (640, 480)), score=1.5, probability=0.8)
+    >>> hit.path.name, hit.as_json()["probability"]
+    ('dog.jpg', 0.8)
+    """
+
+    photo: PhotoRecord
+    score: float
+    probability: float | None = None
+    phrases: tuple[HitPhrase, ...] = ()
+    duplicates: tuple[Hit, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The photo's file."""
+        return self.photo.path
+
+    @property
+    def photo_id(self) -> str:
+        """The photo's opaque id."""
+        return self.photo.photo_id
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what ``deixis search --json`` prints."""
+        return {
+            "path": str(self.path),
+            "score": round(self.score, 4),
+            "probability": None if self.probability is None else round(self.probability, 4),
+            "phrases": [phrase.as_json() for phrase in self.phrases],
+            "duplicates": [str(other.path) for other in self.duplicates],
+        }
+
+
+class SearchResults(list[Hit]):
+    """The hits of a search, best first, with facts about the search.
+
+    Attributes
+    ----------
+    photos
+        Number of photos in the index.
+    searched
+        Number of photos that passed the filters.
+    unknown_words
+        Words of the query that the models do not know.
+
+    Examples
+    --------
+    >>> SearchResults([], photos=20, searched=3, unknown_words=("xyzzy",)).searched
+    3
+    """
+
+    def __init__(self, hits: Iterable[Hit], *, photos: int, searched: int, unknown_words: Sequence[str] = ()) -> None:
+        super().__init__(hits)
+        self.photos, self.searched, self.unknown_words = photos, searched, tuple(unknown_words)
+
+
+def format_time(seconds: int | None) -> str | None:
+    """Return the time of `ExifInfo.taken` as text that sorts.
+
+    Examples
+    --------
+    >>> format_time(1717245000)
+    '2024-06-01T12:30:00'
+    """
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+COLUMNS = ("rank", "path", "probability", "score", "taken", "camera", "duplicate_of", "gone")
+
+
+def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
+    """Write a CSV table with one row per photo; duplicates follow their first photo and name it.
+
+    Photos whose files are missing have rows too, marked as gone: their disk may only be unmounted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> hit = Hit(PhotoRecord("7f", Path("dog.jpg"), (640, 480)), score=1.5, probability=0.8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_csv(Path(folder) / "hits.csv", [hit])
+    ...     (Path(folder) / "hits.csv").read_text().splitlines()[1]
+    '1,dog.jpg,0.8000,1.5000,,,,yes'
+    """
+    path = Path(file)
+    with (
+        explain_os_errors(path),
+        new_file(path) as partial,
+        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as table,
+    ):
+        writer = csv.writer(table)
+        writer.writerow(COLUMNS)
+        for rank, hit in enumerate(hits, start=1):
+            writer.writerow(_row(rank, hit, ""))
+            writer.writerows(_row(rank, other, str(hit.path)) for other in hit.duplicates)
+
+
+def write_links(folder: str | PathLike[str], hits: Sequence[Hit]) -> int:
+    """Create links to the photos that exist, named in the order of the results; return their number.
+
+    The folder must be new or empty.
+    """
+    path = Path(folder)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise DeixisError(f"{path}: is not an empty folder; use another name")
+    photos = [photo for photo in all_photos(hits) if photo.path.exists()]
+    digits = len(str(len(photos)))
+    with explain_os_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+        for number, hit in enumerate(photos, start=1):
+            (path / f"{number:0{digits}} {hit.path.name}").symlink_to(hit.path)
+    return len(photos)
+
+
+def all_photos(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, each followed by its duplicates."""
+    return [photo for hit in hits for photo in (hit, *hit.duplicates)]
+
+
+def _row(rank: int, hit: Hit, duplicate_of: str) -> list[object]:
+    probability = "" if hit.probability is None else f"{hit.probability:.4f}"
+    photo, gone = hit.photo, "" if hit.path.exists() else "yes"
+    taken, camera = photo.taken or "", photo.camera or ""
+    return [rank, photo.path, probability, f"{hit.score:.4f}", taken, camera, duplicate_of, gone]

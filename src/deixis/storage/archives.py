@@ -1,0 +1,144 @@
+"""Read the files of an untrusted folder or zip by name, with size limits and without unpacking to disk."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from deixis.errors import DatasetError
+
+MAX_FILE_BYTES = 64 * 2**20
+"""Size limit of one annotation file. The largest of Flickr30k Entities has 20 kB."""
+
+MAX_ARCHIVE_BYTES = 16 * 2**30
+
+MAX_RATIO = 200
+"""Maximum compression ratio of a zip member over 1 MB. More is taken for a zip bomb."""
+
+_HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX/)")
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    OSError,
+    EOFError,
+    ValueError,
+    IndexError,
+    RuntimeError,  # encrypted, or an unknown compression method
+)
+"""Errors that `zipfile` raises for damaged files."""
+
+
+class Tree(Protocol):
+    """Files in a folder or a zip. Names are relative and use forward slashes."""
+
+    root: Path
+
+    def names(self) -> list[str]:
+        """Sorted file names, without hidden files and macOS resource folders."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of one file."""
+        ...
+
+
+class Folder:
+    """Files below a folder. Symbolic links that lead outside it are refused."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def names(self) -> list[str]:
+        found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
+        return sorted(name for name in found if not _HIDDEN.search(name))
+
+    def read(self, name: str) -> bytes:
+        path = self.root / name
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise DatasetError(f"{self.root}: {name} is outside the folder")
+        try:
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise DatasetError(f"{self.root}: {name} is larger than {MAX_FILE_BYTES // 2**20} MB")
+            return path.read_bytes()
+        except OSError as error:
+            raise DatasetError(f"{self.root}: {name} cannot be read ({error.strerror})") from error
+
+
+class Zip:
+    """Files inside a zip."""
+
+    def __init__(self, root: Path, archive: zipfile.ZipFile) -> None:
+        self.root = root
+        self._archive = archive
+        # Skip empty names: `is_dir` fails on them, and only hostile archives have them.
+        self._members = {info.filename: info for info in archive.infolist() if info.filename and not info.is_dir()}
+        for name, info in self._members.items():
+            self._check_member(name, info)
+        unpacked = sum(info.file_size for info in self._members.values())
+        packed = sum(info.compress_size for info in self._members.values())
+        if unpacked > MAX_ARCHIVE_BYTES or (unpacked > 16 * 2**20 and unpacked > MAX_RATIO * packed):
+            raise DatasetError(
+                f"{root}: refused, it would unpack to {unpacked / 2**20:,.0f} MB from {packed / 2**20:,.1f} MB"
+            )
+        self._names = sorted(name for name in self._members if not _HIDDEN.search(name))
+
+    def _check_member(self, name: str, info: zipfile.ZipInfo) -> None:
+        parts = name.replace("\\", "/").split("/")
+        if parts[0] == "" or ".." in parts or parts[0].endswith(":"):
+            raise DatasetError(f"{self.root}: refused, it holds a path that leaves the archive: {name!r}")
+        too_dense = info.file_size > 2**20 and info.file_size > MAX_RATIO * max(info.compress_size, 1)
+        if too_dense or info.file_size > MAX_FILE_BYTES:
+            raise DatasetError(
+                f"{self.root}: refused, {name!r} would unpack to {info.file_size / 2**20:.0f} MB "
+                f"from {info.compress_size / 2**20:.1f} MB"
+            )
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def read(self, name: str) -> bytes:
+        info = self._members[name]
+        try:
+            with self._archive.open(info) as stream:
+                return stream.read(info.file_size)  # never more than the archive's directory states
+        except _DAMAGE as error:
+            raise DatasetError(f"{self.root}: {name} cannot be unpacked ({error})") from error
+
+
+@contextmanager
+def open_tree(path: Path) -> Iterator[Tree]:
+    """Open a folder or a zip for reading.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "a.txt").write_text("hello")
+    ...     with open_tree(Path(folder)) as tree:
+    ...         [(name, tree.read(name)) for name in tree.names()]
+    [('a.txt', b'hello')]
+    """
+    if path.is_dir():
+        yield Folder(path)
+        return
+    if not path.exists():
+        raise DatasetError(f"{path}: no such file or folder")
+    with _open_zip(path) as archive:
+        yield Zip(path, archive)
+
+
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except PermissionError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror})") from error
+    except _DAMAGE as error:
+        raise DatasetError(f"{path}: not a valid zip file ({error}); it may be truncated") from error

@@ -1,1 +1,0 @@
-"""Several different phrases for the regions of a photo."""

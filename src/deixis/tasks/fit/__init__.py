@@ -1,1 +1,0 @@
-"""`deixis train`: from a data set directory to a bundle, one module for each kind of model."""

@@ -1,1 +1,0 @@
-"""Photos and sentences on one plane, as a picture and as a page."""

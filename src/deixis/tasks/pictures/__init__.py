@@ -1,1 +1,0 @@
-"""Photos with boxes, and sentences whose phrases have the colours of their boxes."""

@@ -1,1 +1,0 @@
-"""The scores of models on data sets, in the order in which the evaluation wants them."""

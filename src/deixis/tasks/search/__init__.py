@@ -1,1 +1,0 @@
-"""Photos of a person, found by sentences, words and other photos, each hit with how likely it is."""

@@ -1,0 +1,160 @@
+"""Encode photo files. Threads decode ahead while the network runs; order is kept and memory is bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from PIL import Image
+
+from deixis.data.images import open_photo, photo_size
+from deixis.errors import PhotoError
+from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.vision.encoder import ImageEncoder, PreparedPhoto
+from deixis.vision.feature_map import FeatureMap
+
+BATCH = 16
+READERS = 2
+# Photos at full size need much memory: 36 MB each from a telephone.
+FULL_SIZE_BATCH = 4
+# JPEGs are decoded at no less than this multiple of the input size, so that the final resize is antialiased.
+_MIN_OVERSAMPLING = 2
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class EncodedPhoto:
+    """A photo decoded at full size, and its feature map."""
+
+    photo: Image.Image
+    features: FeatureMap
+
+
+def encode_photos(
+    encoder: ImageEncoder,
+    paths: Iterable[Path],
+    batch: int = BATCH,
+    readers: int = READERS,
+    on_progress: OnProgress = no_progress,
+) -> Iterator[tuple[Path, FeatureMap | PhotoError]]:
+    """Encode photo files. A photo that cannot be read yields its error instead of features.
+
+    Parameters
+    ----------
+    encoder
+        From `open_encoder`.
+    paths
+        May be infinite. Only as many paths are read as photos are decoded ahead.
+    batch
+        Batch size.
+    readers
+        Number of decoding threads. Pillow and torch release the interpreter lock.
+    on_progress
+        Progress callback.
+
+    Yields
+    ------
+    path, features or error
+        In the order of the paths.
+    """
+    with closing(
+        encode_stream(encoder, paths, lambda path: (read_reduced(encoder, path), None), batch, readers)
+    ) as encoded:
+        total = len(paths) if isinstance(paths, (list, tuple)) else None
+        for path, found in track(encoded, "encoding photos", total, on_progress):
+            yield path, found if isinstance(found, PhotoError) else found[1]
+
+
+def encode_full_size(
+    encoder: ImageEncoder, paths: Iterable[Path], batch: int = FULL_SIZE_BATCH, readers: int = READERS
+) -> Iterator[tuple[Path, EncodedPhoto | PhotoError]]:
+    """Encode photo files and also yield the photos, decoded once at full size.
+
+    `encode_photos` decodes large JPEGs at a reduced scale, so its maps may differ slightly.
+    """
+    with closing(encode_stream(encoder, paths, lambda path: read_full_size(encoder, path), batch, readers)) as encoded:
+        for path, found in encoded:
+            yield path, found if isinstance(found, PhotoError) else EncodedPhoto(*found)
+
+
+def encode_and_keep(
+    encoder: ImageEncoder,
+    paths: Iterable[Path],
+    keep: Callable[[Image.Image], Kept],
+    batch: int = BATCH,
+    readers: int = READERS,
+) -> Iterator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
+    """Encode photo files and also yield the result of `keep` for each photo, such as a thumbnail.
+
+    Decoding threads call `keep` with the photo at a scale of at least the input size.
+    """
+
+    def read(path: Path) -> tuple[PreparedPhoto, Kept]:
+        photo, size = _open_reduced(encoder, path)
+        return encoder.prepare(photo, size), keep(photo)
+
+    yield from encode_stream(encoder, paths, read, batch, readers)
+
+
+def read_reduced(encoder: ImageEncoder, path: Path) -> PreparedPhoto:
+    """Read and prepare a photo at a reduced scale."""
+    return encoder.prepare(*_open_reduced(encoder, path))
+
+
+def _open_reduced(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tuple[int, int]]:
+    size = photo_size(path)
+    return open_photo(path, min_side=_MIN_OVERSAMPLING * max(encoder.input_size_for(size))), size
+
+
+def read_full_size(encoder: ImageEncoder, path: Path) -> tuple[PreparedPhoto, Image.Image]:
+    """Read a photo at full size; return it prepared and as it is."""
+    photo = open_photo(path)
+    return encoder.prepare(photo), photo
+
+
+def encode_stream(
+    encoder: ImageEncoder,
+    paths: Iterable[Path],
+    read: Callable[[Path], tuple[PreparedPhoto, Kept]],
+    batch: int,
+    readers: int,
+) -> Generator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
+    """Yield the kept value and the features of each photo. Decoding threads call `read`."""
+    with closing(_read_ahead(paths, read, readers, 2 * batch)) as ahead:
+        while group := list(islice(ahead, batch)):
+            maps = iter(encoder.encode_prepared([each[0] for _, each in group if not isinstance(each, PhotoError)]))
+            for path, each in group:
+                yield path, each if isinstance(each, PhotoError) else (each[1], next(maps))
+
+
+def _read_ahead(
+    paths: Iterable[Path], read: Callable[[Path], Kept], readers: int, ahead: int
+) -> Generator[tuple[Path, Kept | PhotoError]]:
+    """Yield results in order, with at most `ahead` of them decoded or waiting."""
+
+    def read_or_error(path: Path) -> Kept | PhotoError:
+        try:
+            return read(path)
+        except PhotoError as error:
+            return error
+
+    waiting: deque[tuple[Path, Future[Kept | PhotoError]]] = deque()
+    pool = ThreadPoolExecutor(readers, thread_name_prefix="photos")
+    try:
+        for path in paths:
+            waiting.append((path, pool.submit(read_or_error, path)))
+            if len(waiting) == ahead:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        while waiting:
+            first, future = waiting.popleft()
+            yield first, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

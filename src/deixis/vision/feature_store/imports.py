@@ -1,0 +1,443 @@
+"""Import features that another program computed: read the file, match its names with photos, write a feature store."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from deixis.data.dataset import Dataset
+from deixis.data.readers.names import NameIndex, photo_stem
+from deixis.errors import DatasetError, PhotoError
+from deixis.storage.archives import MAX_RATIO
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.vision.feature_store.manifest import Contents
+from deixis.vision.feature_store.shards import FeatureRecord, FileStamp
+from deixis.vision.feature_store.updates import UpdateReport, drop_missing
+from deixis.vision.feature_store.writer import open_writer
+
+FEATURE_NAMES = ("features", "feats", "whole", "vectors", "data", "x")
+"""Accepted names of the matrix in a file with several, in order of preference and in any case."""
+
+ID_NAMES = ("ids", "names", "files", "filenames", "file_names", "images", "image_ids", "photo_ids", "id")
+"""Accepted names of the list of photo names."""
+
+SAFE_BYTES = 2**30
+"""Archives up to this unpacked size are not checked for zip bombs."""
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_MATLAB_HEADER = 512
+"""Size of the header of a MATLAB file of version 7.3, before the HDF5 part."""
+
+_DAMAGE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+    SyntaxError,  # numpy, for a damaged array header, as the next
+    TokenError,
+    SafetensorError,
+)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Content of a file: numeric arrays by name, in memory or on disk, and lists of strings by name.
+
+    `transposed` marks column-major files, whose axes are reversed.
+    """
+
+    numbers: Mapping[str, Any]
+    words: Mapping[str, list[str]] = field(default_factory=dict)
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """One vector per name.
+
+    Attributes
+    ----------
+    names
+        In the order of the rows.
+    dimension
+        Size of each vector.
+    rows
+        Returns the vectors from a start to an end row: (n, dimension), float32.
+    """
+
+    names: list[str]
+    dimension: int
+    rows: Callable[[int, int], NDArray[np.float32]]
+
+
+@contextmanager
+def open_table(path: Path, ids: list[str] | None = None) -> Iterator[FeatureTable]:
+    """Open a feature file. The format is detected from the first bytes; large files are read on access.
+
+    Parameters
+    ----------
+    path
+        npy, npz, HDF5, MATLAB (up to version 7.3) or safetensors. Either one matrix with a row or column per photo, or
+        one vector per photo under its name.
+    ids
+        Names of the rows, if the file has none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/a.npy", np.eye(2))
+    ...     with open_table(Path(folder) / "a.npy", ["1.jpg", "2.jpg"]) as table:
+    ...         table.rows(1, 2)
+    array([[0., 1.]], dtype=float32)
+    """
+    with ExitStack() as stack:
+        with _readable(path):
+            table = _table(path, stack.enter_context(_open_arrays(path)), ids)
+
+        def rows(begin: int, end: int) -> NDArray[np.float32]:
+            with _readable(path):
+                return table.rows(begin, end)
+
+        yield replace(table, rows=rows)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    if not path.is_file():
+        raise DatasetError(f"{path}: no such file")
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DatasetError(f"{path}: cannot be read ({reason})") from error
+
+
+@contextmanager
+def _open_arrays(path: Path) -> Iterator[Arrays]:
+    with path.open("rb") as file:
+        head = file.read(_MATLAB_HEADER + len(_HDF5))
+    if head.startswith(b"\x93NUMPY"):
+        yield _separate({"features": np.load(path, mmap_mode="r", allow_pickle=False)})
+    elif head.startswith(b"PK"):
+        _check_zip_bomb(path)
+        with np.load(path, allow_pickle=False) as archive:
+            yield _separate({name: _member(path, archive, name) for name in archive.files})
+    elif head.startswith(_HDF5) or head[_MATLAB_HEADER:] == _HDF5:
+        h5py = _h5py(path)
+        with h5py.File(path, "r") as opened:
+            yield _from_hdf5(h5py, opened, matlab=head.startswith(b"MATLAB"))
+    elif head.startswith(b"MATLAB"):
+        # Imported here, because Python warns if a module that runs with -m is already imported.
+        from deixis.vision.feature_store.matlab import read_matlab
+
+        with tempfile.TemporaryDirectory() as scratch:
+            yield _separate(read_matlab(path, Path(scratch)))
+    elif head[8:9] == b"{":
+        yield _from_safetensors(path)
+    else:
+        raise DatasetError(f"{path}: unknown format; use npy, npz, h5, mat or safetensors")
+
+
+def _check_zip_bomb(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > SAFE_BYTES and unpacked > MAX_RATIO * path.stat().st_size:
+        raise DatasetError(f"{path}: refused, it would unpack to {unpacked / 2**20:,.0f} MB")
+
+
+def _member(path: Path, archive: Any, name: str) -> NDArray[Any]:
+    try:
+        member: NDArray[Any] = archive[name]
+    except ValueError:
+        raise DatasetError(f"{path}: {name} contains Python objects; save numeric arrays instead") from None
+    return member
+
+
+def _h5py(path: Path) -> Any:
+    try:
+        return importlib.import_module("h5py")
+    except ImportError:
+        raise DatasetError(f"{path}: HDF5 requires a package: pip install h5py") from None
+
+
+def _separate(values: Mapping[str, Any]) -> Arrays:
+    """Separate numeric and string arrays; skip others."""
+    numbers, words = {}, {}
+    for name, value in values.items():
+        array = np.asanyarray(value)
+        if array.dtype.kind in "fiu":
+            numbers[name] = array
+        elif array.dtype.kind in "US":
+            words[name] = [_decode_name(word) for word in array.ravel().tolist()]
+    return Arrays(numbers, words)
+
+
+def _decode_name(word: str | bytes) -> str:
+    return (word.decode("utf-8") if isinstance(word, bytes) else word).strip()
+
+
+def _from_hdf5(h5py: Any, file: Any, matlab: bool) -> Arrays:
+    numbers, words = {}, {}
+    for name, dataset in file.items():
+        if not isinstance(dataset, h5py.Dataset) or not isinstance(name, str):  # bytes if not UTF-8
+            continue
+        if h5py.check_string_dtype(dataset.dtype) is not None:
+            words[name] = [word.strip() for word in np.ravel(dataset.asstr()[()]).tolist()]
+        elif h5py.check_ref_dtype(dataset.dtype) is not None:
+            # MATLAB cell arrays: each cell refers to an array of UTF-16 codes.
+            words[name] = ["".join(map(chr, np.ravel(file[ref][()]))) for ref in np.ravel(dataset[()])]
+        elif dataset.dtype.kind in "fiu":
+            numbers[name] = dataset
+    return Arrays(numbers, words, transposed=matlab)
+
+
+def _from_safetensors(path: Path) -> Arrays:
+    file: Any = safe_open(path, framework="numpy")
+    numbers = {name: _Lazy(file.get_slice(name)) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    metadata = file.metadata() or {}
+    return Arrays(numbers, {name: _parse_list(path, name, metadata[name]) for name in ID_NAMES if name in metadata})
+
+
+def _parse_list(path: Path, name: str, text: str) -> list[str]:
+    words = json.loads(text)
+    if not isinstance(words, list) or not all(type(word) in (str, int) for word in words):
+        raise DatasetError(f"{path}: {name} is not a list of names")
+    return [str(word) for word in words]
+
+
+class _Lazy:
+    """A safetensors slice with the interface of an array."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+        self.shape = tuple(tensor.get_shape())
+        self.ndim = len(self.shape)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._tensor[key]
+
+
+def _table(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
+    flat = {name: array for name, array in arrays.numbers.items() if array.ndim == 2 and name.lower() not in ID_NAMES}
+    # MATLAB stores scalars and vectors as matrices: prefer those with several rows and columns.
+    matrices = {name: array for name, array in flat.items() if min(array.shape) > 1} or flat
+    if not matrices:
+        return _table_by_name(path, arrays, ids)
+    matrix = matrices[_choose_matrix(path, matrices)]
+    names = _find_names(path, arrays) if ids is None else ids
+    return _table_from_matrix(path, matrix, names, arrays.transposed)
+
+
+def _choose_matrix(path: Path, matrices: Mapping[str, Any]) -> str:
+    if len(matrices) == 1:
+        return next(iter(matrices))
+    by_name = {name.lower(): name for name in matrices}
+    for name in FEATURE_NAMES:
+        if name in by_name:
+            return by_name[name]
+    listed = ", ".join(f"{name} {'×'.join(map(str, array.shape))}" for name, array in matrices.items())
+    raise DatasetError(f"{path}: contains several matrices ({listed}); name the right one features")
+
+
+def _find_names(path: Path, arrays: Arrays) -> list[str]:
+    for name in ID_NAMES:
+        for key, words in arrays.words.items():
+            if key.lower() == name:
+                return words
+        for key, numbers in arrays.numbers.items():
+            if key.lower() == name and math.prod(numbers.shape) == max(numbers.shape, default=0):
+                return [str(int(number)) for number in np.ravel(numbers[:])]
+    if len(arrays.words) == 1:
+        return next(iter(arrays.words.values()))
+    raise DatasetError(f"{path}: does not name the photo of each row; use --ids FILE with one name per line")
+
+
+def _table_from_matrix(path: Path, matrix: Any, names: list[str], transposed: bool) -> FeatureTable:
+    """Return the table of a matrix with one row per name or, as is common in MATLAB, one column."""
+    shape = matrix.shape[::-1] if transposed else matrix.shape
+    if len(names) not in shape:
+        raise DatasetError(f"{path}: a {shape[0]:,} × {shape[1]:,} matrix does not match {len(names):,} names")
+    in_columns = (shape[0] != len(names)) != transposed
+
+    def rows(begin: int, end: int) -> NDArray[np.float32]:
+        return _as_float32(np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end]))
+
+    dimension = shape[1] if shape[0] == len(names) else shape[0]
+    return FeatureTable(names, _check_dimension(path, dimension), rows)
+
+
+def _check_dimension(path: Path, dimension: int) -> int:
+    if dimension == 0:
+        raise DatasetError(f"{path}: its vectors are empty")
+    return dimension
+
+
+def _as_float32(block: NDArray[Any]) -> NDArray[np.float32]:
+    """Convert to float32. Overflow becomes infinite without a warning; callers check for it."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(block, dtype=np.float32)
+
+
+def _table_by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
+    """Return the table of a file with one vector per name."""
+    shapes = {tuple(array.shape) for array in arrays.numbers.values()}
+    if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or ids is not None:
+        found = ", ".join(sorted("×".join(map(str, shape)) or "one number" for shape in shapes)[:4]) or "no numbers"
+        raise DatasetError(f"{path}: expected one matrix or one vector per photo, found {found}")
+    names = list(arrays.numbers)
+
+    def rows(begin: int, end: int) -> NDArray[np.float32]:
+        return _as_float32(np.stack([arrays.numbers[name][:] for name in names[begin:end]]))
+
+    return FeatureTable(names, _check_dimension(path, shape[0]), rows)
+
+
+_BLOCK = 1024
+_NO_HASH = "0" * 64
+
+
+def import_features(
+    path: Path, dataset: Dataset, file: Path, *, ids: Path | None = None, on_progress: OnProgress = no_progress
+) -> UpdateReport:
+    """Import global vectors from a file into a feature store.
+
+    Nothing is written unless the whole file is valid: as many names as vectors, no duplicates, finite numbers.
+
+    Parameters
+    ----------
+    path
+        Directory of the store; created if missing.
+    dataset
+        The data set. Photos are matched by id, file name with or without suffix, or Flickr number.
+    file
+        npy, npz, HDF5, MATLAB or safetensors.
+    ids
+        Names of the rows, if the file has none: one per line, a JSON list, or Karpathy's ``dataset.json``.
+    on_progress
+        Progress callback.
+    """
+    with open_table(file, _read_names(ids) if ids else None) as table:
+        row_of, unknown = _match(table, dataset, ids or file)
+        _check_finite(table, row_of, file, on_progress)
+        fingerprint = f"imported:{_hash_inputs(file, ids)[:16]}"
+        contents = Contents(fingerprint, fingerprint, table.dimension)
+        with open_writer(path, contents, on_progress=on_progress) as writer:
+            report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
+            missing = {photo: row for photo, row in row_of.items() if writer.stamp(photo) is None}
+            for features in _features(table, missing, dataset, on_progress):
+                writer.add(features)
+            writer.flush()
+            report.new, report.kept, report.photos = len(missing), len(row_of) - len(missing), len(writer.ids)
+    known = dataset.tables["photos"]["id"].to_pylist()
+    report.skipped = [PhotoError(photo, f"not in {file}") for photo in known if photo not in row_of]
+    return report
+
+
+def _read_names(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{path}: cannot be read ({error})") from None
+    if not text.lstrip().startswith(("[", "{")):
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        document = json.loads(text)
+        entries = document["images"] if isinstance(document, dict) else document
+        return [str(entry["filename"] if isinstance(entry, dict) else entry) for entry in entries]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DatasetError(
+            f"{path}: neither a JSON list of names nor Karpathy's dataset.json ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _match(table: FeatureTable, dataset: Dataset, names_file: Path) -> tuple[dict[str, int], int]:
+    """Return the row of each photo, in the order of the rows, and the number of unknown names."""
+    photos = dataset.tables["photos"].select(["id", "file"]).to_pydict()
+    by_id = NameIndex({photo: photo for photo in photos["id"]})
+    by_file = NameIndex(
+        {photo_stem(file): photo for photo, file in zip(photos["id"], photos["file"], strict=True) if file}
+    )
+    row_of: dict[str, int] = {}
+    for row, name in enumerate(table.names):
+        photo = by_id.find(name) or by_id.find(photo_stem(name)) or by_file.find(photo_stem(name))
+        if photo is None:
+            continue
+        if photo in row_of:
+            earlier = row_of[photo]
+            raise DatasetError(
+                f"{names_file}: photo {photo} occurs twice, in rows {earlier + 1} ({table.names[earlier]}) and "
+                f"{row + 1} ({name})"
+            )
+        row_of[photo] = row
+    if not row_of:
+        example = f"such as {table.names[0]!r}" if table.names else "it is empty"
+        raise DatasetError(
+            f"{names_file}: none of its {len(table.names):,} names ({example}) matches a photo of {dataset.path} "
+            f"(such as {photos['id'][0]!r})"
+        )
+    return row_of, len(table.names) - len(row_of)
+
+
+def _check_finite(table: FeatureTable, row_of: dict[str, int], file: Path, on_progress: OnProgress) -> None:
+    photo_of = {row: photo for photo, row in row_of.items()}
+    for begin in range(0, len(table.names), _BLOCK):
+        end = min(begin + _BLOCK, len(table.names))
+        finite = np.isfinite(table.rows(begin, end)).all(axis=1)
+        for row in (begin + np.flatnonzero(~finite)).tolist():
+            if row in photo_of:
+                raise DatasetError(f"{file}: row {row + 1}, photo {photo_of[row]}, holds a number that is not finite")
+        on_progress("checking", end, len(table.names))
+
+
+def _features(
+    table: FeatureTable, row_of: dict[str, int], dataset: Dataset, on_progress: OnProgress
+) -> Iterator[FeatureRecord]:
+    columns = dataset.tables["photos"].select(["id", "sha256", "width", "height"]).to_pydict()
+    about = {photo: (sha256, width, height) for photo, sha256, width, height in zip(*columns.values(), strict=True)}
+    photo_of = {row: photo for photo, row in row_of.items()}
+    done = 0
+    for begin in range(0, len(table.names), _BLOCK):
+        end = min(begin + _BLOCK, len(table.names))
+        wanted = [row for row in range(begin, end) if row in photo_of]
+        if not wanted:
+            continue
+        block = table.rows(begin, end)
+        for row in wanted:
+            sha256, width, height = about[photo_of[row]]
+            stamp = FileStamp(bytes.fromhex(sha256 or _NO_HASH), 0, 0)
+            yield FeatureRecord(photo_of[row], stamp, (width or 0, height or 0), block[row - begin])
+        done += len(wanted)
+        on_progress("importing", done, len(row_of))
+
+
+def _hash_inputs(file: Path, ids: Path | None) -> str:
+    """Return a hash of the file and the list of names."""
+    combined = hashlib.sha256()
+    for path in (file, *([ids] if ids else [])):
+        with path.open("rb") as opened:
+            combined.update(hashlib.file_digest(opened, "sha256").digest())
+    return combined.hexdigest()

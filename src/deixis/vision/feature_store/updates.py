@@ -1,0 +1,337 @@
+"""Update a feature store: compute the features of new and changed photos of a data set."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from deixis.data.dataset import Dataset, Photos
+from deixis.errors import DatasetError, DeixisError, PhotoError
+from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.storage.remote import is_remote
+from deixis.vision.encoder import ImageEncoder, PreparedPhoto
+from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH, encode_stream, read_full_size, read_reduced
+from deixis.vision.feature_map import FeatureMap
+from deixis.vision.feature_store.manifest import Contents
+from deixis.vision.feature_store.reader import FeatureStore
+from deixis.vision.feature_store.shards import FeatureRecord, FileStamp
+from deixis.vision.feature_store.writer import ShardLimits, StoreWriter, open_writer
+from deixis.vision.proposals.base import Proposer
+
+_WORKERS = min(8, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """What is computed of each photo in addition to its feature map.
+
+    Attributes
+    ----------
+    crops
+        10 for the mean vector over ten crops, as in the papers; 0 for none.
+    proposer, top
+        Proposer of regions, whose vectors are stored too, and their maximum number per photo.
+    """
+
+    crops: int = 0
+    proposer: Proposer | None = None
+    top: int = 0
+
+    @property
+    def needs_pixels(self) -> bool:
+        """Whether the pixels are needed, and not only the feature map."""
+        return bool(self.crops or self.proposer)
+
+    @property
+    def batch(self) -> int:
+        """Batch size. Workers that split the photos at multiples of it compute the same batches."""
+        return FULL_SIZE_BATCH if self.needs_pixels else BATCH
+
+
+@dataclass(frozen=True)
+class PhotoSource:
+    """Id and file of a photo to encode."""
+
+    id: str
+    path: Path
+
+
+PhotoResult = tuple[PhotoSource, FeatureRecord | PhotoError]
+"""The features of a photo, or why there are none."""
+
+ComputeFeatures = Callable[[Sequence[PhotoSource]], Iterator[PhotoResult]]
+"""Computes one result per photo, in order."""
+
+_Pixels = tuple[FileStamp | None, Image.Image | None]
+_Work = tuple[PhotoSource, tuple[_Pixels, FeatureMap] | PhotoError]
+
+
+def read_stamp(path: Path) -> FileStamp:
+    """Return hash, size and modification time of a file."""
+    # The time first: if the file changes meanwhile, the next run sees another time.
+    status = path.stat()
+    with path.open("rb") as file:
+        return FileStamp(hashlib.file_digest(file, "sha256").digest(), status.st_size, status.st_mtime_ns)
+
+
+def compute_features(
+    todo: Sequence[PhotoSource], encoder: ImageEncoder, options: FeatureOptions
+) -> Iterator[PhotoResult]:
+    """Yield the features of each photo, or an error, in order."""
+
+    def read(path: Path) -> tuple[PreparedPhoto, _Pixels]:
+        try:
+            stamp = read_stamp(path)
+        except OSError:
+            stamp = None
+        if options.needs_pixels:
+            prepared, photo = read_full_size(encoder, path)
+            return prepared, (stamp, photo)
+        return read_reduced(encoder, path), (stamp, None)
+
+    paths = (photo.path for photo in todo)
+    encoded = encode_stream(encoder, paths, read, options.batch, readers=_WORKERS)
+    work = ((photo, result) for photo, (_, result) in zip(todo, encoded, strict=True))
+    yield from _map_in_threads(lambda each: _finish(*each, encoder, options), work)
+
+
+def _finish(
+    photo: PhotoSource, encoded: tuple[_Pixels, FeatureMap] | PhotoError, encoder: ImageEncoder, options: FeatureOptions
+) -> PhotoResult:
+    """Return the record of an encoded photo, or an error."""
+    try:
+        if isinstance(encoded, PhotoError):
+            raise encoded
+        (stamp, pixels), features = encoded
+        if stamp is None:
+            raise PhotoError(photo.path, "cannot be read")
+        record = _record(photo, stamp, features)
+        return photo, record if pixels is None else _add_options(photo, record, pixels, features, encoder, options)
+    except PhotoError as error:
+        return photo, error
+
+
+def _map_in_threads(work: Callable[[_Work], PhotoResult], items: Iterator[_Work]) -> Iterator[PhotoResult]:
+    """Apply `work` in threads, in order and a few items ahead: proposals are computed while the GPU encodes."""
+    ahead: deque[Future[PhotoResult]] = deque()
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="features") as pool:
+        for item in items:
+            ahead.append(pool.submit(work, item))
+            if len(ahead) > _WORKERS:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _record(photo: PhotoSource, stamp: FileStamp, features: FeatureMap) -> FeatureRecord:
+    with np.errstate(over="ignore"):
+        cells = features.cells.astype(np.float16)
+    _check_finite(photo, cells, features.whole)
+    return FeatureRecord(photo.id, stamp, features.size, features.whole, cells)
+
+
+def _check_finite(photo: PhotoSource, *arrays: NDArray[np.floating]) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise PhotoError(photo.path, "the encoder gives numbers that are not finite or too large for float16")
+
+
+def _add_options(
+    photo: PhotoSource,
+    record: FeatureRecord,
+    pixels: Image.Image,
+    features: FeatureMap,
+    encoder: ImageEncoder,
+    options: FeatureOptions,
+) -> FeatureRecord:
+    if options.crops:
+        crops = encoder.encode_crops([pixels])[0]
+        _check_finite(photo, crops)
+        record = replace(record, crops=crops)
+    if options.proposer:
+        proposals = options.proposer.propose(pixels, features, options.top)
+        vectors = features.regions(proposals.boxes).astype(np.float16)
+        record = replace(record, proposals=proposals, vectors=vectors)
+    return record
+
+
+@dataclass
+class UpdateReport:
+    """Result of an update or import.
+
+    Attributes
+    ----------
+    photos
+        Number of photos in the store.
+    new, redone, kept
+        Number of requested photos that were computed for the first time, computed again because the file had changed,
+        and unchanged.
+    dropped
+        Number of photos that were removed from the store.
+    damaged
+        Damaged files of the store; their photos were computed again.
+    skipped
+        Photos without features, with the reason.
+    unknown
+        Number of names in an imported file that match no photo.
+    """
+
+    photos: int = 0
+    new: int = 0
+    redone: int = 0
+    kept: int = 0
+    dropped: int = 0
+    damaged: list[str] = field(default_factory=list)
+    skipped: list[PhotoError] = field(default_factory=list)
+    unknown: int = 0
+
+
+def update_store(
+    path: Path,
+    dataset: Dataset,
+    encoder: ImageEncoder,
+    *,
+    photos: Photos | None = None,
+    options: FeatureOptions | None = None,
+    limits: ShardLimits | None = None,
+    compute: ComputeFeatures | None = None,
+    on_progress: OnProgress = no_progress,
+) -> UpdateReport:
+    """Compute the features of new and changed photos.
+
+    Parameters
+    ----------
+    path
+        Directory of the store; created if missing. A store of another encoder is refused.
+    dataset
+        The data set. Photos that it no longer contains are removed from the store.
+    photos
+        Photos to compute; by default all.
+    options
+        What to compute in addition to feature maps.
+    limits
+        Maximum size of a shard.
+    compute
+        Function that computes the features, for example on a cluster; by default this process.
+    on_progress
+        Progress callback.
+    """
+    options = options or FeatureOptions()
+    contents = _contents(encoder, options)
+    sources = _photo_sources(dataset, dataset.photos if photos is None else photos)
+    report = UpdateReport()
+    with open_writer(path, contents, limits=limits, on_progress=on_progress) as writer:
+        report.damaged = writer.damaged
+        report.dropped = drop_missing(writer, dataset)
+        todo = [
+            photo
+            for photo in track(sources, "checking photos for changes", len(sources), on_progress)
+            if _has_changed(photo, writer.stamp(photo.id))
+        ]
+        report.kept = len(sources) - len(todo)
+        computed = compute(todo) if compute else compute_features(todo, encoder, options)
+        for result in track(computed, "encoding", len(todo), on_progress):
+            _store(result, writer, report)
+        writer.flush()
+        report.photos = len(writer.ids)
+    return report
+
+
+def is_up_to_date(
+    path: Path,
+    dataset: Dataset,
+    encoder: ImageEncoder,
+    *,
+    photos: Photos | None = None,
+    options: FeatureOptions | None = None,
+    on_progress: OnProgress = no_progress,
+) -> bool:
+    """Return whether `update_store` would compute nothing.
+
+    Needs no lock, so many processes can call it at once.
+    """
+    try:
+        store = FeatureStore(path)
+    except DeixisError:  # missing or damaged: `update_store` handles it
+        return False
+    if store.contents != _contents(encoder, options or FeatureOptions()):
+        return False
+    stamps = store.stamps()
+    sources = _photo_sources(dataset, dataset.photos if photos is None else photos)
+    changed = any(_has_changed(photo, stamps.get(photo.id)) for photo in sources)
+    return not changed and not store.damaged(on_progress)
+
+
+def _contents(encoder: ImageEncoder, options: FeatureOptions) -> Contents:
+    return Contents(
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        channels=encoder.channels,
+        crops=options.crops,
+        proposer=options.proposer.name if options.proposer else None,
+        top=options.top,
+        proposer_fingerprint=options.proposer.fingerprint if options.proposer else "",
+    )
+
+
+def _photo_sources(dataset: Dataset, photos: Photos) -> list[PhotoSource]:
+    if dataset.images is None:
+        raise DatasetError(f"{dataset.path}: no photos to encode; the data was imported without --images")
+    # Some remote folders cannot be listed, so their photos are checked one by one.
+    if not is_remote(dataset.images) and not dataset.images.is_dir():
+        raise DatasetError(f"{dataset.images}: no such folder; use --images DIR if the photos have moved")
+    table = dataset.tables["photos"].select(["id", "file"]).take(photos.rows).to_pydict()
+    pairs = zip(table["id"], table["file"], strict=True)
+    return [PhotoSource(photo_id, dataset.images / file) for photo_id, file in pairs if file is not None]
+
+
+def drop_missing(writer: StoreWriter, dataset: Dataset) -> int:
+    """Remove photos that are no longer in the data set and return their number."""
+    missing = set(writer.ids) - set(dataset.tables["photos"]["id"].to_pylist())
+    writer.drop(missing)
+    return len(missing)
+
+
+def _has_changed(photo: PhotoSource, stored: FileStamp | None) -> bool:
+    """Return whether a photo is new or its content has changed. A file with the same size and time is not read."""
+    if stored is None:
+        return True
+    try:
+        status = photo.path.stat()
+        if (status.st_size, status.st_mtime_ns) == (stored.bytes, stored.modified_ns):
+            return False
+        return status.st_size != stored.bytes or read_stamp(photo.path).sha256 != stored.sha256
+    except OSError:
+        return True
+
+
+def _store(result: PhotoResult, writer: StoreWriter, report: UpdateReport) -> None:
+    photo, features = result
+    stored = writer.stamp(photo.id)
+    was_stored = stored is not None
+    if isinstance(features, FeatureRecord):
+        writer.add(features)
+        report.redone += was_stored
+        report.new += not was_stored
+        return
+    report.skipped.append(features)
+    if stored is not None and _has_other_content(photo.path, stored):
+        writer.drop([photo.id])
+        report.dropped += 1
+
+
+def _has_other_content(path: Path, stored: FileStamp) -> bool:
+    """Return whether a file has other content. Features of a file that cannot be read now are kept."""
+    try:
+        return read_stamp(path).sha256 != stored.sha256
+    except OSError:
+        return False

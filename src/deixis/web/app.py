@@ -1,0 +1,101 @@
+"""The ASGI application and its server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from deixis import __version__
+from deixis.search.collection import PhotoCollection
+from deixis.web.address import ServerAddress, listen, open_in_browser
+from deixis.web.executor import BoundedExecutor
+from deixis.web.inference import InferenceService
+from deixis.web.pages import add_error_handlers, add_page
+from deixis.web.routes import PhotoNotFoundError, RouteContext, api_routes
+from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response
+
+_SHUTDOWN_S = 2
+
+
+def make_app(
+    photos: PhotoCollection,
+    *,
+    inference: InferenceService | None = None,
+    policy: AccessPolicy | None = None,
+    limits: ServerLimits | None = None,
+) -> FastAPI:
+    """Return the web app and the HTTP API for an index of photos; by default, only this machine has access."""
+    limits = limits or ServerLimits()
+    search_executor = BoundedExecutor("search", limits.search_threads, limits.search_queue, limits.search_wait_s)
+    model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
+    inference = inference or InferenceService(limits.cached_photos)
+    context = RouteContext(photos, inference, search_executor, model_executor, limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        search_executor.close()
+        model_executor.close()
+
+    app = FastAPI(
+        title="deixis",
+        version=__version__,
+        description="Search, ground, caption and describe photos.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # these pages would load scripts from other sites
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.include_router(api_routes(context), prefix="/api")
+    add_page(app, "index.html")
+    add_error_handlers(app)
+
+    @app.exception_handler(PhotoNotFoundError)
+    async def photo_not_found(_: Request, error: PhotoNotFoundError) -> Response:
+        return error_response(404, "photo not found")
+
+    app.add_middleware(SecurityMiddleware, policy=policy or AccessPolicy(upload_bytes=limits.upload_bytes))
+    return app
+
+
+def serve(
+    photos: PhotoCollection,
+    address: ServerAddress,
+    *,
+    inference: InferenceService | None = None,
+    on_ready: Callable[[str], None] = print,
+    open_browser: bool = False,
+) -> None:
+    """Serve the web app until Ctrl-C; `on_ready` is called with the URL once it works."""
+    import uvicorn
+
+    limits, address = ServerLimits(), address.with_token()
+    inference = inference or InferenceService(limits.cached_photos)
+    policy = AccessPolicy(address.host, address.token, limits.upload_bytes)
+    app = make_app(photos, inference=inference, limits=limits, policy=policy)
+    listening = listen(address)
+    url = address.url(listening.getsockname()[1])
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        h11_max_incomplete_event_size=32 * 2**10,
+    )
+    try:
+        on_ready(url)
+        # Not a daemon thread: one that is stopped while it loads a model crashes the process.
+        threading.Thread(target=inference.warm_up).start()
+        if open_browser:
+            open_in_browser(url)
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:  # the normal way to stop a server
+        pass
+    finally:
+        inference.close()
+        listening.close()

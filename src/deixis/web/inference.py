@@ -1,0 +1,159 @@
+"""The models behind the API for single photos: loaded when first needed, with cached results."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from deixis.errors import DeixisError
+from deixis.models.pipeline import PhotoLike, open_image
+from deixis.search.index.snapshot import Box
+from deixis.search.results import PhotoRecord
+from deixis.web.responses import Captions, Description, Grounding
+
+if TYPE_CHECKING:
+    from deixis.models.describer.description import Describer
+    from deixis.models.grounding import PhotoProposals, RegionPipeline
+    from deixis.models.m_rnn.captioning import CaptionPipeline
+
+_CACHED_RESULTS = 1000
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PhotoInput:
+    """The photo of a request: one of the index, or an uploaded one.
+
+    Attributes
+    ----------
+    photo
+        A path or an open image.
+    id
+        The id in the index; None for an upload.
+    """
+
+    photo: PhotoLike
+    id: str | None = None
+
+    @classmethod
+    def from_record(cls, record: PhotoRecord) -> PhotoInput:
+        """Return a photo of the index."""
+        return cls(record.path, record.photo_id)
+
+
+class ResultCache(Generic[T]):
+    """A least-recently-used cache; concurrent requests for the same key compute it once.
+
+    Examples
+    --------
+    >>> cache = ResultCache[int](size=2)
+    >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2)
+    (1, 1)
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._results: OrderedDict[str, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str | None, compute: Callable[[], T]) -> T:
+        """Return the cached result, computing it if necessary; without a key nothing is cached."""
+        if key is None:
+            return compute()
+        with self._lock:
+            if key not in self._results:
+                self._results[key] = compute()
+            self._results.move_to_end(key)
+            while len(self._results) > self._size:
+                self._results.popitem(last=False)
+            return self._results[key]
+
+
+class InferenceService:
+    """Grounds, captions and describes photos, and caches their features. Usable from any number of threads."""
+
+    def __init__(self, cached_photos: int = 16) -> None:
+        self._proposals: ResultCache[PhotoProposals] = ResultCache(cached_photos)
+        self._captions: ResultCache[Captions] = ResultCache(_CACHED_RESULTS)
+        self._descriptions: ResultCache[Description] = ResultCache(_CACHED_RESULTS)
+        self._loading = threading.Lock()
+        self._is_closed = False
+
+    def ground(self, photo: PhotoInput, sentence: str) -> Grounding:
+        """Return boxes for each noun phrase of a sentence."""
+        grounder = self._load_grounder()
+        proposals = self._proposals.get(photo.id, lambda: grounder.propose(photo.photo))
+        grounding = grounder.ground_regions(proposals, sentence)
+        return Grounding.model_validate({"photo": photo.id, **grounding.as_json()})
+
+    def caption(self, photo: PhotoInput) -> Captions:
+        """Return captions of a photo."""
+        return self._captions.get(photo.id, lambda: self._compute_captions(photo))
+
+    def describe(self, photo: PhotoInput, region: Box | None, top: int) -> Description:
+        """Return phrases for the regions of a photo, or for one region."""
+        key = f"{photo.id} {region} {top}" if photo.id else None
+        return self._descriptions.get(key, lambda: self._compute_description(photo, region, top))
+
+    def warm_up(self) -> None:
+        """Load the models ahead of the first request."""
+        steps: list[Callable[[], object]] = [
+            self._load_grounder,
+            lambda: self._load_grounder().image_encoder,
+            self._load_captioner,
+            self._load_describer,
+            lambda: self._load_describer().bank_vectors,
+        ]
+        for step in steps:
+            with suppress(DeixisError):  # reported to the first request
+                if not self._is_closed:
+                    step()
+
+    def close(self) -> None:
+        """Stop loading ahead."""
+        self._is_closed = True
+
+    def _compute_captions(self, photo: PhotoInput) -> Captions:
+        result = self._load_captioner().caption(photo.photo)
+        return Captions.model_validate({"photo": photo.id, **result.as_json()})
+
+    def _compute_description(self, photo: PhotoInput, region: Box | None, top: int) -> Description:
+        describer = self._load_describer()
+        image = open_image(photo.photo)
+        regions = [each.as_json() for each in describer.describe(image, region, top=top)]
+        return Description.model_validate({"photo": photo.id, "size": image.size, "regions": regions})
+
+    def _load_grounder(self) -> RegionPipeline:
+        with self._loading:  # so that concurrent requests load it once
+            return self._grounder
+
+    def _load_describer(self) -> Describer:
+        with self._loading:
+            return self._describer
+
+    def _load_captioner(self) -> CaptionPipeline:
+        with self._loading:
+            return self._captioner
+
+    @cached_property
+    def _grounder(self) -> RegionPipeline:
+        from deixis.models.grounding import load_grounding_model
+
+        return load_grounding_model()
+
+    @cached_property
+    def _describer(self) -> Describer:
+        from deixis.models.pipeline import load
+
+        return load("describer").describer
+
+    @cached_property
+    def _captioner(self) -> CaptionPipeline:
+        from deixis.models.m_rnn.captioning import load_captioner
+
+        return load_captioner()

@@ -1,0 +1,200 @@
+"""The responses of the API: the same fields as the commands' ``--json``, with ids instead of paths."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from deixis.search.index.snapshot import Box
+from deixis.search.results import Hit, PhotoRecord, SearchResults
+
+
+class Error(BaseModel):
+    """An error message in one line."""
+
+    error: str
+
+
+class PhotoEntry(BaseModel):
+    """A photo of the index."""
+
+    id: str
+    name: str = Field(description="File name without its folder.")
+    width: int
+    height: int
+    taken: str | None = Field(description="Time by the camera's clock.")
+
+
+class FoundPhrase(BaseModel):
+    """A phrase of a sentence, located in a photo."""
+
+    text: str
+    span: tuple[int, int] = Field(description="Offsets in Unicode code points, end exclusive.")
+    box: Box
+    score: float = Field(description="Probability that the photo shows it, if half of all photos do.")
+    absent: bool = Field(description="Whether the photo probably does not show it.")
+
+
+class HitEntry(PhotoEntry):
+    """A search result."""
+
+    score: float
+    probability: float | None
+    phrases: list[FoundPhrase]
+    duplicates: list[PhotoEntry]
+
+
+class SearchResponse(BaseModel):
+    """The results of a search, best first."""
+
+    query: str | None
+    unknown_words: list[str] = Field(description="Words that the models do not know.")
+    photos: int = Field(description="Number of photos in the index.")
+    searched: int = Field(description="Number of photos that pass the filters.")
+    hits: list[HitEntry]
+
+
+class PhotoPage(BaseModel):
+    """A page of photos, the last added first."""
+
+    total: int
+    photos: list[PhotoEntry]
+
+
+class Region(BaseModel):
+    """A region that is searched."""
+
+    box: Box
+
+
+class PhotoDetails(PhotoEntry):
+    """A photo of the index with its regions."""
+
+    camera: str | None
+    regions: list[Region]
+
+
+class ScoredBox(BaseModel):
+    """A box with its score."""
+
+    box: Box
+    score: float
+
+
+class GroundedPhrase(BaseModel):
+    """A noun phrase with its boxes."""
+
+    text: str
+    span: tuple[int, int]
+    type: str
+    boxes: list[ScoredBox]
+    presence: float | None = Field(None, description="Probability that the photo shows it, if half of all photos do.")
+    absent: bool = Field(False, description="Whether the photo probably does not show it.")
+
+
+class Grounding(BaseModel):
+    """The boxes of a sentence's phrases in a photo."""
+
+    photo: str | None = Field(description="Its id; null for an upload.")
+    size: tuple[int, int]
+    unknown_words: list[str] = Field(description="Words that the model does not know.")
+    phrases: list[GroundedPhrase]
+
+
+class Caption(BaseModel):
+    """A caption."""
+
+    text: str
+    logprob: float
+    perplexity: float
+
+
+class Captions(BaseModel):
+    """Captions of a photo, best first."""
+
+    photo: str | None
+    captions: list[Caption]
+
+
+class ScoredPhrase(BaseModel):
+    """A phrase for a region."""
+
+    text: str
+    score: float
+
+
+class DescribedRegion(BaseModel):
+    """A region with its phrases, best first."""
+
+    box: Box
+    phrases: list[ScoredPhrase]
+
+
+class Description(BaseModel):
+    """Phrases for the regions of a photo."""
+
+    photo: str | None
+    size: tuple[int, int]
+    regions: list[DescribedRegion]
+
+
+class UploadLimits(BaseModel):
+    """Limits of an uploaded photo."""
+
+    bytes: int
+    pixels: int
+
+
+class Status(BaseModel):
+    """The state of the server."""
+
+    version: str
+    photos: int
+    upload: UploadLimits
+
+
+def photo_entry(photo: PhotoRecord) -> PhotoEntry:
+    """Return a photo without its path."""
+    # A file name need not be valid text; what is not cannot be displayed.
+    name = photo.path.name.encode("utf-8", "replace").decode()
+    return PhotoEntry(id=photo.photo_id, name=name, width=photo.size[0], height=photo.size[1], taken=photo.taken)
+
+
+def photo_details(photo: PhotoRecord, regions: list[Box]) -> PhotoDetails:
+    """Return a photo with its camera and regions."""
+    boxes = [Region(box=_rounded(box)) for box in regions]
+    return PhotoDetails(**photo_entry(photo).model_dump(), camera=photo.camera, regions=boxes)
+
+
+def search_response(query: str | None, results: SearchResults) -> SearchResponse:
+    """Return the results of a search without paths."""
+    return SearchResponse(
+        query=query,
+        unknown_words=list(results.unknown_words),
+        photos=results.photos,
+        searched=results.searched,
+        hits=[_hit_entry(hit) for hit in results],
+    )
+
+
+def _hit_entry(hit: Hit) -> HitEntry:
+    return HitEntry(
+        **photo_entry(hit.photo).model_dump(),
+        score=round(hit.score, 4),
+        probability=None if hit.probability is None else round(hit.probability, 4),
+        phrases=[
+            FoundPhrase(
+                text=phrase.text,
+                span=phrase.span,
+                box=_rounded(phrase.box),
+                score=round(phrase.presence, 4),
+                absent=phrase.absent,
+            )
+            for phrase in hit.phrases
+        ],
+        duplicates=[photo_entry(other.photo) for other in hit.duplicates],
+    )
+
+
+def _rounded(box: Box) -> Box:
+    x1, y1, x2, y2 = (round(float(side), 1) for side in box)
+    return x1, y1, x2, y2

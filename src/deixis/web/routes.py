@@ -1,0 +1,248 @@
+"""The routes of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from fastapi import APIRouter, File, Path, Query, Request, Response
+from fastapi import UploadFile as UploadedFile
+
+from deixis import __version__
+from deixis.errors import DeixisError, UnavailableError
+from deixis.search.collection import PhotoCollection
+from deixis.search.index.photo_files import THUMBNAIL_SIDE
+from deixis.search.results import PhotoRecord
+from deixis.web.executor import BoundedExecutor
+from deixis.web.images import MAX_SIDE, check_link, encode_jpeg, open_upload
+from deixis.web.inference import InferenceService, PhotoInput
+from deixis.web.requests import (
+    CaptionRequest,
+    DescribeRequest,
+    GroundRequest,
+    PhotoId,
+    PhotoRequest,
+    RequestT,
+    SentenceText,
+    body_schema,
+    read_request,
+)
+from deixis.web.responses import (
+    Captions,
+    Description,
+    Error,
+    Grounding,
+    PhotoDetails,
+    PhotoPage,
+    SearchResponse,
+    Status,
+    UploadLimits,
+    photo_details,
+    photo_entry,
+    search_response,
+)
+from deixis.web.security import ServerLimits
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_RESULTS = 500
+MAX_PAGE = 1000
+_CACHE_A_DAY = "private, max-age=86400"
+_JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+
+T = TypeVar("T")
+
+Top = Annotated[int, Query(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
+Everything = Annotated[bool, Query(alias="all", description="Include improbable photos.")]
+Date = Annotated[str | None, Query(max_length=20, description="2024, 2024-06 or 2024-06-01.")]
+Folder = Annotated[str | None, Query(alias="in", max_length=200, description="Part of a folder name.")]
+Id = Annotated[PhotoId, Path(description="Photo id.")]
+
+
+class PhotoNotFoundError(DeixisError):
+    """No photo has the requested id."""
+
+
+@dataclass(frozen=True)
+class RouteContext:
+    """Shared state of the routes.
+
+    Attributes
+    ----------
+    photos, inference
+        The photos, and the models for single photos.
+    search_executor, model_executor
+        Threads for requests that take milliseconds, and for those that take seconds, so that no search waits for a
+        caption.
+    """
+
+    photos: PhotoCollection
+    inference: InferenceService
+    search_executor: BoundedExecutor
+    model_executor: BoundedExecutor
+    limits: ServerLimits
+
+    def photo(self, photo_id: str) -> PhotoRecord:
+        """Return the photo with an id."""
+        try:
+            return self.photos.photo(photo_id)
+        except UnavailableError:
+            raise
+        except DeixisError:
+            raise PhotoNotFoundError(photo_id) from None
+
+    def open_upload(self, upload: Any) -> Image:
+        """Decode an uploaded photo."""
+        return open_upload(upload.file, self.limits.upload_bytes, self.limits.upload_pixels)
+
+    def photo_input(self, request: PhotoRequest, upload: Any) -> PhotoInput:
+        """Return the photo of a request."""
+        if request.photo is not None:
+            record = self.photo(request.photo)
+            check_link(record.path)
+            return PhotoInput.from_record(record)
+        return PhotoInput(self.open_upload(upload))
+
+
+def api_routes(context: RouteContext) -> APIRouter:
+    """Return all routes of the API."""
+    routes = APIRouter(responses=_errors(400, 401, 403, 413, 421, 422, 500, 503))
+    _add_searches(routes, context)
+    _add_photos(routes, context)
+    _add_models(routes, context)
+
+    @routes.get("/status", summary="State and limits of the server")
+    async def status() -> Status:
+        upload = UploadLimits(bytes=context.limits.upload_bytes, pixels=context.limits.upload_pixels)
+        count = await context.search_executor.run(len, context.photos)
+        return Status(version=__version__, photos=count, upload=upload)
+
+    return routes
+
+
+def _add_searches(routes: APIRouter, context: RouteContext) -> None:
+    @routes.get("/search", summary="Photos for a sentence, or similar to a photo", responses=_errors(404))
+    async def search(
+        q: Annotated[SentenceText | None, Query(description="In English.")] = None,
+        like: Annotated[PhotoId | None, Query(description="The id of a photo, instead of a sentence.")] = None,
+        top: Top = 60,
+        everything: Everything = False,
+        explain: Annotated[bool, Query(description="Locate the phrases of the sentence.")] = False,
+        after: Date = None,
+        before: Date = None,
+        folder: Folder = None,
+    ) -> SearchResponse:
+        if (q is None) == (like is None):
+            raise DeixisError("give either q, a sentence, or like, the id of a photo")
+        filters: dict[str, Any] = {"after": after or None, "before": before or None, "folder": folder or None}
+
+        def respond() -> SearchResponse:
+            if q is None:
+                results = context.photos.like(context.photo(like or ""), top, everything=everything, **filters)
+            else:
+                results = context.photos.search(q, top, explain=explain, everything=everything, **filters)
+            return search_response(q, results)
+
+        return await context.search_executor.run(respond)
+
+    @routes.post("/search/like", summary="Photos similar to an uploaded one")
+    async def search_like(
+        photo: Annotated[UploadedFile, File(description="A photo.")], top: Top = 60, everything: Everything = False
+    ) -> SearchResponse:
+        def respond() -> SearchResponse:
+            return search_response(None, context.photos.like(context.open_upload(photo), top, everything=everything))
+
+        return await context.model_executor.run(respond)
+
+
+def _add_photos(routes: APIRouter, context: RouteContext) -> None:
+    @routes.get("/photos", summary="The photos of the index, the last added first")
+    async def photos(
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0, limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100
+    ) -> PhotoPage:
+        def page() -> PhotoPage:
+            entries = [photo_entry(photo) for photo in context.photos.newest(limit, offset)]
+            return PhotoPage(total=len(context.photos), photos=entries)
+
+        return await context.search_executor.run(page)
+
+    @routes.get("/photos/{photo_id}", summary="A photo of the index with its regions", responses=_errors(404))
+    async def photo(photo_id: Id) -> PhotoDetails:
+        def details() -> PhotoDetails:
+            return photo_details(context.photo(photo_id), context.photos.regions(photo_id))
+
+        return await context.search_executor.run(details)
+
+    @routes.get(
+        "/photos/{photo_id}/thumbnail",
+        summary="A small JPEG of a photo",
+        responses=_errors(404) | {200: _JPEG},
+        response_class=Response,
+    )
+    async def thumbnail(photo_id: Id) -> Response:
+        def small() -> bytes:
+            record = context.photo(photo_id)
+            return context.photos.thumbnail(photo_id) or encode_jpeg(record.path, THUMBNAIL_SIDE)
+
+        return _jpeg(await context.search_executor.run(small))
+
+    @routes.get(
+        "/photos/{photo_id}/image",
+        summary="A large JPEG of a photo",
+        responses=_errors(404) | {200: _JPEG},
+        response_class=Response,
+    )
+    async def image(photo_id: Id, side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE) -> Response:
+        def large() -> bytes:
+            return encode_jpeg(context.photo(photo_id).path, side)
+
+        return _jpeg(await context.search_executor.run(large))
+
+
+def _add_models(routes: APIRouter, context: RouteContext) -> None:
+    async def respond(request: Request, kind: type[RequestT], compute: Callable[[PhotoInput, RequestT], T]) -> T:
+        parsed, upload = await read_request(request, kind)
+        return await context.model_executor.run(lambda: compute(context.photo_input(parsed, upload), parsed))
+
+    @routes.post(
+        "/ground",
+        summary="Boxes for the noun phrases of a sentence",
+        openapi_extra=body_schema(GroundRequest),
+        responses=_errors(404),
+    )
+    async def ground(request: Request) -> Grounding:
+        return await respond(
+            request, GroundRequest, lambda photo, parsed: context.inference.ground(photo, parsed.sentence)
+        )
+
+    @routes.post(
+        "/caption",
+        summary="Captions of a photo",
+        openapi_extra=body_schema(CaptionRequest),
+        responses=_errors(404),
+    )
+    async def caption(request: Request) -> Captions:
+        return await respond(request, CaptionRequest, lambda photo, _: context.inference.caption(photo))
+
+    @routes.post(
+        "/describe",
+        summary="Phrases for the regions of a photo",
+        openapi_extra=body_schema(DescribeRequest),
+        responses=_errors(404),
+    )
+    async def describe(request: Request) -> Description:
+        return await respond(
+            request,
+            DescribeRequest,
+            lambda photo, parsed: context.inference.describe(photo, parsed.region, parsed.top),
+        )
+
+
+def _jpeg(encoded: bytes) -> Response:
+    return Response(encoded, media_type="image/jpeg", headers={"cache-control": _CACHE_A_DAY})
+
+
+def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Error} for code in codes}

@@ -1,0 +1,281 @@
+"""Access control: hosts, tokens, cross-site requests, request sizes, and security headers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import logging
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+JSON_BYTES = 64 * 2**10
+"""Maximum size of a request without a photo."""
+
+MIN_TOKEN_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """Limits of requests.
+
+    Attributes
+    ----------
+    upload_bytes, upload_pixels
+        Maximum size of an uploaded photo.
+    search_threads, search_queue
+        Searches and image requests that run at once, and that may wait; further ones get status 503.
+    search_wait_s
+        While a request has waited longer than this, no further one may queue.
+    model_threads, model_queue, model_wait_s
+        The same for requests that run a model on a photo.
+    cached_photos
+        Photos whose features are cached, so that further sentences about them are fast.
+    """
+
+    upload_bytes: int = 32 * 2**20
+    upload_pixels: int = 50_000_000
+    search_threads: int = 4
+    search_queue: int = 400
+    search_wait_s: float = 0.5
+    model_threads: int = 2
+    model_queue: int = 16
+    model_wait_s: float = 2.0
+    cached_photos: int = 16
+
+
+COOKIE = "deixis-token"
+_LOG = logging.getLogger("uvicorn.error")
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server on a host.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True)
+class AccessPolicy:
+    """Who has access to a server.
+
+    Attributes
+    ----------
+    host
+        Where the server listens.
+    token
+        Required in every request, unless empty.
+    upload_bytes
+        Maximum size of an uploaded photo.
+    """
+
+    host: str = "127.0.0.1"
+    token: str = field(default="", repr=False)
+    upload_bytes: int = 32 * 2**20
+
+    def allows_host(self, header: str) -> bool:
+        """Return whether a Host header names this server; other names are used in DNS rebinding attacks.
+
+        Examples
+        --------
+        >>> AccessPolicy().allows_host("localhost:7860"), AccessPolicy().allows_host("evil.example:7860")
+        (True, False)
+        """
+        try:
+            name = urlsplit(f"//{header}").hostname or ""
+        except ValueError:
+            return False
+        if is_loopback(self.host):
+            return name in _LOOPBACK or name == self.host
+        own = socket.gethostname().casefold()
+        return name in (self.host.casefold(), own, f"{own}.local", *_LOOPBACK) or _is_address(name)
+
+    def accepts_token(self, token: str) -> bool:
+        """Return whether a token is right, in constant time."""
+        return hmac.compare_digest(_digest(token), _digest(self.token))
+
+
+class SecurityMiddleware:
+    """ASGI middleware that rejects requests before their bodies are read and adds security headers to responses."""
+
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
+        self.app = app
+        self.policy = policy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or reject it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        has_started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal has_started
+            if message["type"] == "http.response.start":
+                has_started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        rejection = self._check(scope)
+        if rejection is not None:
+            await rejection(scope, receive, send_with_headers)
+            return
+        body = _LimitedBody(receive, self._max_bytes(scope))
+        try:
+            await self.app(scope, body.receive, send_with_headers)
+        except Exception as error:
+            if has_started:
+                raise
+            _LOG.exception("a request failed")
+            response = error_response(500, f"internal error ({type(error).__name__})")
+            await response(scope, receive, send_with_headers)
+
+    def _check(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if not self.policy.allows_host(headers.get("host", "")):
+            return error_response(421, "this server has another host name")
+        if _is_cross_site(scope["method"], headers):
+            return error_response(403, "requests from pages of other sites are not allowed")
+        if self.policy.token and not self.policy.accepts_token(_request_token(headers)):
+            return self._sign_in(scope)
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._max_bytes(scope):
+            return error_response(413, TooLargeError(self._max_bytes(scope)).detail)
+        return None
+
+    def _sign_in(self, scope: Scope) -> Response:
+        """Set a cookie and redirect if the URL has the token; otherwise respond with 401."""
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if scope["method"] == "GET" and scope["path"] == "/" and self.policy.accepts_token(query.pop("token", [""])[0]):
+            rest = urlencode(query, doseq=True)
+            redirect = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
+            redirect.set_cookie(COOKIE, self.policy.token, httponly=True, samesite="lax", max_age=30 * 86400)
+            return redirect
+        return error_response(
+            401, "token required: open the URL that deixis serve printed", {"www-authenticate": "Bearer"}
+        )
+
+    def _max_bytes(self, scope: Scope) -> int:
+        content_type = Headers(scope=scope).get("content-type", "")
+        return self.policy.upload_bytes + JSON_BYTES if content_type.startswith("multipart/") else JSON_BYTES
+
+
+def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return an error in the form of the API."""
+    return JSONResponse({"error": message}, status, headers)
+
+
+class TooLargeError(HTTPException):
+    """A request body is too large."""
+
+    def __init__(self, max_bytes: int) -> None:
+        size = f"{max_bytes // 2**20} MB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} kB"
+        super().__init__(413, f"too large: the maximum is {size}")
+
+
+class _LimitedBody:
+    """Stops reading a request body at the maximum size, whatever its header says."""
+
+    def __init__(self, receive: Receive, max_bytes: int) -> None:
+        self._receive = receive
+        self._left = self._max_bytes = max_bytes
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise TooLargeError(self._max_bytes)
+        return message
+
+
+def _is_cross_site(method: str, headers: Headers) -> bool:
+    """Return whether a page of another site sends a request, by its fetch metadata or, in old browsers, its origin.
+
+    Following a link to the page is allowed.
+    """
+    if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return not (method == "GET" and is_link)
+    origin = headers.get("origin")
+    return origin is not None and _network_location(origin) != headers.get("host")
+
+
+def _network_location(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
+def _request_token(headers: Headers) -> str:
+    """Return the token of a request, from its header or its cookie."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.casefold() == "bearer":
+        return token.strip()
+    for cookie in _cookies(headers.getlist("cookie")):
+        return cookie
+    return ""
+
+
+def _cookies(lines: Iterable[str]) -> Iterable[str]:
+    for line in lines:
+        try:
+            found = SimpleCookie(line).get(COOKIE)
+        except CookieError:
+            continue
+        if found is not None:
+            yield found.value
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,135 @@
+"""Transactions on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, insert, select, text
+
+from deixis.annotate import schema
+from deixis.annotate.database import Database
+from deixis.errors import DeixisError
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    made = Database(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    made.create_tables()
+    return made
+
+
+def add(key: str) -> object:
+    return insert(schema.properties).values(key=key, value="")
+
+
+def keys(database: Database) -> set[str]:
+    with database.reading() as connection:
+        return set(connection.scalars(select(schema.properties.c.key)))
+
+
+def test_tables_are_created_once(database: Database) -> None:
+    database.check_version()
+    with pytest.raises(DeixisError, match="a.sqlite"):
+        database.create_tables()
+
+
+def test_other_databases_and_other_versions_are_errors(tmp_path: Path) -> None:
+    other = Database(f"sqlite:///{tmp_path / 'b.sqlite'}")
+    with pytest.raises(DeixisError, match="sqlite|memory"):
+        other.check_version()
+    other.create_tables()
+    with other.writing() as connection:
+        connection.execute(text("UPDATE about SET value = '99' WHERE key = 'version'"))
+    with pytest.raises(DeixisError, match="version 99"):
+        other.check_version()
+    (tmp_path / "c.sqlite").write_bytes(b"no database at all" * 100)
+    with pytest.raises(DeixisError, match="c.sqlite"):
+        Database(f"sqlite:///{tmp_path / 'c.sqlite'}").check_version()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle9://x/y", "postgresql://nobody:secret@127.0.0.1:1/none"])
+def test_errors_about_an_address_do_not_contain_the_password(url: str) -> None:
+    with pytest.raises(DeixisError) as error:
+        Database(url).check_version()
+    assert "secret" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_failed_work_is_rolled_back_without_affecting_work_in_the_same_transaction(database: Database) -> None:
+    begin, results = threading.Barrier(5), {}
+
+    def work(name: str) -> None:
+        def do(connection: Connection) -> str:
+            connection.execute(add(name))  # type: ignore[arg-type]
+            time.sleep(0.01)
+            if name == "bad":
+                raise DeixisError("refused")
+            return name
+
+        begin.wait()
+        try:
+            results[name] = database.run(do)
+        except DeixisError as error:
+            results[name] = str(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b", "bad", "c", "d")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {"a": "a", "b": "b", "bad": "refused", "c": "c", "d": "d"}
+    assert keys(database) == {"format", "version", "a", "b", "c", "d"}
+
+
+def test_an_exception_reaches_the_caller_and_everything_is_rolled_back(database: Database) -> None:
+    def do(connection: Connection) -> None:
+        connection.execute(add("half"))  # type: ignore[arg-type]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        database.run(do)
+    assert "half" not in keys(database)
+    assert database.run(lambda connection: 7) == 7
+
+
+def test_after_commit_runs_after_the_commit(database: Database) -> None:
+    seen = []
+
+    def do(connection: Connection) -> str:
+        connection.execute(add("new"))  # type: ignore[arg-type]
+        seen.append("new" in keys(database))
+        return "new"
+
+    database.run(do, lambda key: seen.append(key in keys(database)))
+    assert seen == [False, True]
+
+
+def test_a_reader_sees_one_state_and_does_not_block_writers(database: Database) -> None:
+    with database.reading() as connection:
+        before = set(connection.scalars(select(schema.properties.c.key)))
+        with database.writing() as other:
+            other.execute(add("later"))  # type: ignore[arg-type]
+        assert set(connection.scalars(select(schema.properties.c.key))) == before
+    assert "later" in keys(database)
+
+
+def test_an_earlier_version_is_upgraded(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute(text("DROP TABLE sessions"))
+        connection.execute(text("UPDATE about SET value = '1' WHERE key = 'version'"))
+    database.check_version()
+    with database.reading() as connection:
+        assert connection.execute(select(schema.sessions)).all() == []
+        kept = connection.scalar(select(schema.properties.c.value).where(schema.properties.c.key == "version"))
+    assert kept == str(schema.VERSION)
+
+
+def test_a_transaction_in_steps_commits_or_rolls_back_and_releases_the_lock(database: Database) -> None:
+    for key, keep in (("kept", True), ("not", False)):
+        transaction = database.begin()
+        transaction.connection.execute(add(key))
+        transaction.end(commit=keep)
+    assert keys(database) - {"format", "version"} == {"kept"}

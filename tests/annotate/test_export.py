@@ -1,0 +1,231 @@
+"""Merging boxes and chains, and exporting with provenance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_crowd import Kind, Truth, simulate_crowd
+
+from deixis import geometry
+from deixis.annotate.export import PROVENANCE_FILE, ChainBoxes, export_photo, export_project, merge_boxes
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.project import Project, add_photos
+from deixis.annotate.settings import Settings
+from deixis.annotate.transactions import PhotoSnapshot
+from deixis.annotate.workflow import XYXY, Answer
+from deixis.data.dataset import Dataset
+from deixis.data.imports import CaptionFile, import_dataset
+from deixis.data.records import Photo
+from deixis.errors import DeixisError
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import EventLog, gold, photo
+from tests.annotate.test_linking import DOGS, HIM, MAN, SURE, log_with, proposed_boxes
+
+PERFECT = Kind("perfect", error_rate=0.0, box_noise=0.0)
+
+
+@pytest.fixture
+def annotated(new_project: MakeProject) -> Project:
+    """A project in which perfect workers have annotated two photos of people with a dog."""
+    project, _ = new_project(0)
+    photos = [gold("a"), gold("b")]
+    add_photos(project, map(prepare_photo, photos))
+    simulate_crowd(project, {each.id: Truth(each) for each in photos}, {PERFECT: 5})
+    return project
+
+
+def same(found: Photo, wanted: Photo) -> None:
+    """The same mentions, chains and boxes, whatever the chains are called."""
+    names = {
+        mention.chain: wanted_mention.chain
+        for caption, wanted_caption in zip(found.captions, wanted.captions, strict=True)
+        for mention, wanted_mention in zip(caption.mentions, wanted_caption.mentions, strict=True)
+    }
+    assert len(names) == len(wanted.chains)
+    assert {names[chain.id]: (chain.scene, chain.no_box) for chain in found.chains} == {
+        chain.id: (chain.scene, chain.no_box) for chain in wanted.chains
+    }
+    boxes = {(box.xyxy, frozenset(names[chain] for chain in box.chains)) for box in found.boxes}
+    assert boxes == {(box.xyxy, frozenset(box.chains)) for box in wanted.boxes}
+
+
+def test_perfect_workers_reproduce_the_gold_and_the_export_imports_again(annotated: Project, tmp_path: Path) -> None:
+    assert export_project(annotated, "jsonl", tmp_path / "out") == (2, 0)
+    import_dataset(tmp_path / "data", captions=[CaptionFile(tmp_path / "out" / "photos.jsonl")])
+    for photo_ in Dataset(tmp_path / "data").photos:
+        same(photo_, gold(photo_.id))
+
+
+def test_the_entities_format_imports_again(annotated: Project, tmp_path: Path) -> None:
+    export_project(annotated, "entities", tmp_path / "out")
+    import_dataset(tmp_path / "data", entities=tmp_path / "out")
+    for photo_ in Dataset(tmp_path / "data").photos:
+        same(photo_, gold(photo_.id))
+
+
+@pytest.mark.parametrize("form", ["coco", "odvg", "label-studio"])
+def test_the_other_formats_are_complete(form: str, annotated: Project, tmp_path: Path) -> None:
+    assert export_project(annotated, form, tmp_path / "out") == (2, 0)
+    assert len(list((tmp_path / "out").glob("*.json*"))) >= 2
+
+
+def test_provenance_names_the_workers_of_every_chain(annotated: Project, tmp_path: Path) -> None:
+    export_project(annotated, "jsonl", tmp_path / "out")
+    records = [json.loads(line) for line in (tmp_path / "out" / PROVENANCE_FILE).read_text().splitlines()]
+    assert {(each["photo"], each["chain"]) for each in records} == {(p, str(n)) for p in "ab" for n in range(1, 6)}
+    for each in records:
+        assert each["judgements"]
+        assert each["judges"] >= 2
+        assert each["state"] in ("complete", "not visual")
+        assert bool(each["drawn"]) == (each["state"] == "complete")
+
+
+def test_unfinished_photos_are_left_out_or_marked(new_project: MakeProject, tmp_path: Path) -> None:
+    project, _ = new_project(2)
+    with pytest.raises(DeixisError, match="--unfinished"):
+        export_project(project, "jsonl", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert export_project(project, "jsonl", tmp_path / "out", unfinished=True) == (2, 0)
+    line = json.loads((tmp_path / "out" / "photos.jsonl").read_text().splitlines()[0])
+    assert all(chain["annotated"] is False for chain in line["chains"])
+
+
+def test_hostile_captions_are_returned_unchanged() -> None:
+    text = "<script>A dog</script> \u202e& a cat\u202c 👩‍👩‍👧 &amp; ]]>"
+    log = EventLog(prepare_photo(photo(text)))
+    made = export_photo(PhotoSnapshot(log.material, (), log.state), Settings())
+    assert made.photo.captions[0].text == text
+
+
+def test_chains_without_a_link_are_merged_through_their_boxes() -> None:
+    log = EventLog(prepare_photo(photo("A dog runs.", "A puppy runs.")))
+    log.answer(Answer.NO)
+    for _ in range(2):
+        log.answer(Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL, Answer.ALL)
+    made = export_photo(PhotoSnapshot(log.material, tuple(log.events), log.state), Settings())
+    assert (len(log.state.chains), len(made.photo.chains), len(made.photo.boxes)) == (2, 1, 1)
+    assert made.provenance[0]["merged_from"] == 2
+
+
+HIGH: XYXY = (0, 0, 100, 100)
+ALMOST: XYXY = (0, 0, 100, 85)
+"""An IoU of 0.85 with `HIGH`."""
+
+
+def test_boxes_with_iou_of_at_least_0_8_are_merged_and_their_chains_too() -> None:
+    found = merge_boxes([ChainBoxes("1", ("people",), (HIGH,)), ChainBoxes("2", ("people",), (ALMOST,))])
+    assert found.merged_into == {"1": "1", "2": "1"}
+    assert [(box.xyxy, box.chains, len(box.drawn)) for box in found.boxes] == [((0, 0, 100, 92.5), ("1",), 2)]
+
+
+def test_boxes_of_type_other_need_an_iou_of_0_9() -> None:
+    found = merge_boxes([ChainBoxes("1", ("other",), (HIGH,)), ChainBoxes("2", ("animals",), (ALMOST,))])
+    assert found.merged_into == {"1": "1", "2": "2"}
+    closer = merge_boxes([ChainBoxes("1", ("other",), (HIGH,)), ChainBoxes("2", ("other",), ((0, 0, 100, 91),))])
+    assert closer.merged_into == {"1": "1", "2": "1"}
+
+
+def test_clothing_and_people_are_never_merged_even_through_a_third_box() -> None:
+    both = merge_boxes([ChainBoxes("1", ("people",), (HIGH,)), ChainBoxes("2", ("clothing",), (HIGH,))])
+    assert len(both.boxes) == 2
+    three = merge_boxes(
+        [
+            ChainBoxes("1", ("people",), (HIGH,)),
+            ChainBoxes("2", ("bodyparts",), (HIGH,)),
+            ChainBoxes("3", ("clothing",), (HIGH,)),
+        ]
+    )
+    assert three.merged_into["1"] == three.merged_into["2"] == "1"
+    assert three.merged_into["3"] == "3"
+
+
+def test_chains_that_share_only_some_boxes_stay_apart_and_share_them() -> None:
+    couple = ChainBoxes("1", ("people",), ((0, 0, 50, 100), (60, 0, 100, 100)))
+    bride = ChainBoxes("2", ("people",), ((0, 0, 50, 98),))
+    found = merge_boxes([couple, bride])
+    assert found.merged_into == {"1": "1", "2": "2"}
+    assert sorted(box.chains for box in found.boxes) == [("1",), ("1", "2")]
+
+
+def test_chains_without_boxes_are_not_merged() -> None:
+    assert merge_boxes([ChainBoxes("1", ("scene",), ()), ChainBoxes("2", ("scene",), ())]).merged_into == {
+        "1": "1",
+        "2": "2",
+    }
+
+
+sides = st.integers(0, 40)
+boxes = st.tuples(sides, sides, st.integers(50, 90), st.integers(50, 90))
+kinds = st.sampled_from(["people", "clothing", "other", "animals"])
+chains = st.lists(st.tuples(kinds, st.lists(boxes, max_size=3)), max_size=5)
+
+
+@given(chains)
+def test_merging_is_complete_and_loses_nothing(made: list[tuple[str, list[XYXY]]]) -> None:
+    given_chains = [ChainBoxes(str(n), (kind,), tuple(found)) for n, (kind, found) in enumerate(made)]
+    merged = merge_boxes(given_chains)
+    assert sum(len(box.drawn) for box in merged.boxes) == sum(len(chain.boxes) for chain in given_chains)
+    assert set(merged.merged_into.values()) <= set(merged.merged_into)
+    assert all(merged.merged_into[left] == left for left in merged.merged_into.values())
+    for chain in given_chains:
+        shown = [box for box in merged.boxes if merged.merged_into[chain.name] in box.chains]
+        assert bool(shown) == bool(chain.boxes)
+    types = {chain.name: chain.types[0] for chain in given_chains}
+    settings = Settings()
+    for place, one in enumerate(merged.boxes):
+        for other in merged.boxes[place + 1 :]:
+            kinds_of = [
+                {types[name] for name, became in merged.merged_into.items() if became in box.chains}
+                for box in (one, other)
+            ]
+            apart = {"people", "clothing"} <= kinds_of[0] | kinds_of[1]
+            overlap = float(np.squeeze(geometry.iou([one.xyxy], [other.xyxy])))
+            assert apart or overlap < settings.merge_iou_other
+
+
+YES, NO = Answer.YES, Answer.NO
+
+
+def provenance(asked: EventLog) -> list[dict[str, object]]:
+    snapshot = PhotoSnapshot(asked.material, tuple(asked.events), asked.state)
+    return list(export_photo(snapshot, Settings()).provenance)
+
+
+def test_provenance_without_proposals_does_not_mention_them() -> None:
+    log = EventLog(DOGS)
+    log.answer(YES, YES)
+    assert "proposed" not in provenance(log)[0]
+
+
+def test_accepted_links_are_attributed_to_the_model_which_is_not_a_judge() -> None:
+    log = log_with(DOGS, SURE)
+    log.answer(YES)
+    (chain,) = provenance(log)
+    about = {"model": "coreference", "fingerprint": "f", "event": 1}
+    counts = {"joined_by_model": 2, "kept_apart_by_model": 0, "joined_by_people": 0, "refused_by": []}
+    assert chain["proposed"] == {"links": about | counts}
+    assert chain["judges"] == 1
+    assert [each["at"] for each in chain["judgements"]] == ["verify"]  # type: ignore[attr-defined]
+
+
+def test_rejected_links_are_attributed_to_workers_with_the_rejection() -> None:
+    log = log_with(DOGS, SURE)
+    log.answer(NO, YES, YES, YES)
+    (chain,) = provenance(log)
+    links = chain["proposed"]["links"]  # type: ignore[index]
+    assert (links["joined_by_model"], links["joined_by_people"], links["refused_by"]) == (0, 2, [2])
+
+
+def test_boxes_are_attributed_with_the_verdict_of_workers() -> None:
+    log = log_with(MAN, proposed_boxes({HIM: [[10, 10, 50, 60, 0.8], [60, 10, 90, 60, 0.7], [0, 0, 9, 9, 0.6]]}))
+    log.answer(Answer.BAD, Answer.GOOD, Answer.ALL, Answer.ALL)
+    (chain,) = provenance(log)
+    found = chain["proposed"]["boxes"]  # type: ignore[index]
+    assert [(each["said"], each["probability"]) for each in found["judged"]] == [("bad", 0.8), ("good", 0.7)]
+    assert found["not_shown"] == 1
+    assert chain["drawn"] == [{"box": [60, 10, 90, 60], "worker": "m", "proposed_by": "grounder"}]

@@ -1,0 +1,277 @@
+"""Leasing questions, and the queue of open questions."""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, select
+
+from deixis.annotate import queue
+from deixis.annotate.events import Event
+from deixis.annotate.judgements import ExpiredQuestionError, JudgementResult, record_answer, undo_event
+from deixis.annotate.known_answers import add_known_photos
+from deixis.annotate.people import invite
+from deixis.annotate.project import Project, add_photos
+from deixis.annotate.queue import LeasedQuestion
+from deixis.annotate.schema import barred, checks, questions
+from deixis.annotate.workflow import XYXY, Answer, Task
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import BOX, answer, ask, dogs, gold, next_question, people, record, skip, undo
+
+
+def test_a_page_that_is_loaded_again_gets_the_same_question(new_project: MakeProject) -> None:
+    project, _ = new_project(2)
+    [ann] = people(project, "Ann")
+    assert ask(project, ann) == ask(project, ann)
+
+
+def test_two_workers_never_hold_the_same_question(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = people(project, "Ann", "Bob")
+    assert ask(project, ann).task is Task.LINK
+    assert next_question(project, bob) is None
+
+
+def test_a_worker_may_hold_a_few_questions_in_advance_and_no_more(new_project: MakeProject) -> None:
+    project, _ = new_project(5, held_at_once=3)
+    [ann] = people(project, "Ann")
+    held: list[LeasedQuestion] = []
+    for _ in range(3):
+        question = next_question(project, ann, exclude=[each.token for each in held])
+        assert question is not None
+        held.append(question)
+    assert len({question.photo for question in held}) == 3
+    assert next_question(project, ann, exclude=[each.token for each in held]) is None
+
+
+def test_an_expired_question_goes_to_another_worker(new_project: MakeProject) -> None:
+    project, clock = new_project(1, lease_s=100.0)
+    ann, bob = people(project, "Ann", "Bob")
+    hers = ask(project, ann)
+    clock.now += 101
+    his = ask(project, bob)
+    assert (his.photo, his.content) == (hers.photo, hers.content)
+    with pytest.raises(ExpiredQuestionError):
+        record(project, ann, hers.token, "yes")
+    record(project, bob, his.token, "yes")
+
+
+def test_a_late_answer_counts_if_nobody_else_has_the_question(new_project: MakeProject) -> None:
+    project, clock = new_project(1, lease_s=100.0)
+    [ann] = people(project, "Ann")
+    question = ask(project, ann)
+    clock.now += 5000
+    assert not record(project, ann, question.token, "yes").again
+
+
+def test_nobody_judges_their_own_box_or_votes_twice(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob, cy = people(project, "Ann", "Bob", "Cy")
+    answer(project, ann, Answer.YES, Task.LINK)
+    answer(project, ann, Answer.YES, Task.VERIFY)
+    answer(project, ann, Answer.BOX, Task.REQUIREMENT)
+    assert next_question(project, ann) is None
+    answer(project, bob, Answer.DRAWN, Task.DRAWING)
+    assert next_question(project, bob) is None
+    answer(project, ann, Answer.GOOD, Task.QUALITY)
+    answer(project, cy, Answer.ALL, Task.COVERAGE)
+    assert next_question(project, cy) is None
+    answer(project, bob, Answer.ALL, Task.COVERAGE)
+    assert next_question(project, ann) is None
+
+
+def test_a_person_alone_can_finish_a_project_that_allows_it(new_project: MakeProject) -> None:
+    project, _ = new_project(1, independent=False, judgements_to_end=1)
+    [ann] = people(project, "Ann")
+    for said in (Answer.YES, Answer.YES, Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL):
+        answer(project, ann, said)
+    assert next_question(project, ann) is None
+
+
+def test_a_skipped_question_goes_to_other_workers_only(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = people(project, "Ann", "Bob")
+    question = ask(project, ann)
+    skip(project, ann, question.token, remark="cannot tell")
+    assert next_question(project, ann) is None
+    assert ask(project, bob).content == question.content
+
+
+def test_workers_without_history_get_questions_only_if_the_owner_vouches(new_project: MakeProject) -> None:
+    project, _ = new_project(1, history_items=500, history_accuracy=0.95)
+    new, _ = invite(project, "New")
+    known, _ = invite(project, "Known", history_items=600, history_accuracy=0.97)
+    careless, _ = invite(project, "Careless", history_items=600, history_accuracy=0.9)
+    assert next_question(project, new) is None
+    assert next_question(project, careless) is None
+    assert next_question(project, known) is not None
+
+
+def test_concurrent_workers_lose_no_answer_and_answer_nothing_twice(new_project: MakeProject) -> None:
+    project, _ = new_project(12)
+    workers = people(project, *(f"w{number}" for number in range(8)))
+    taken: list[tuple[str, str, str]] = []
+    trouble: list[BaseException] = []
+
+    def person(worker: str, chance: random.Random) -> None:
+        try:
+            for _ in range(40):
+                question = next_question(project, worker)
+                if question is None:
+                    continue
+                said = {
+                    Task.LINK: "yes",
+                    Task.VERIFY: "yes",
+                    Task.REQUIREMENT: chance.choice(["box", "scene"]),
+                    Task.DRAWING: "drawn",
+                    Task.QUALITY: "good",
+                    Task.COVERAGE: "all",
+                }[question.task]
+                box = BOX if said == "drawn" else None
+                first = record(project, worker, question.token, said, box=box)
+                assert record(project, worker, question.token, said, box=box).event == first.event
+                taken.append((question.photo, question.task, worker))
+        except BaseException as error:
+            trouble.append(error)
+
+    threads = [threading.Thread(target=person, args=(w, random.Random(n))) for n, w in enumerate(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert trouble == []
+    with project.database.reading() as connection:
+        for number in range(12):
+            snapshot = project.snapshots.read(connection, f"dog{number}")
+            assert snapshot.state.finished
+            assert snapshot.state.counted == {event.number for event in snapshot.events}
+    assert len(taken) == sum(len(_events(project, number)) for number in range(12))
+
+
+def _events(project: Project, number: int) -> tuple[Event, ...]:
+    with project.database.reading() as connection:
+        return project.snapshots.read(connection, f"dog{number}").events
+
+
+def answer_and_continue(
+    project: Project, worker: str, token: str, answer: str, box: XYXY | None = None
+) -> JudgementResult:
+    """Answer and lease the next question in one transaction, as the route does."""
+
+    def work(connection: Connection) -> JudgementResult:
+        outcome = record_answer(project, connection, worker, token, answer, box=box)
+        return replace(outcome, question=queue.next_question(project, connection, worker))
+
+    return project.database.run(work, JudgementResult.cache)
+
+
+def undo_and_lease(project: Project, worker: str, event: int) -> LeasedQuestion | None:
+    """Undo and lease the question again in one transaction, as the route does."""
+
+    def work(connection: Connection) -> JudgementResult:
+        outcome = undo_event(project, connection, worker, event)
+        return replace(outcome, question=queue.lease_again(project, connection, worker, event))
+
+    return project.database.run(work, JudgementResult.cache).question
+
+
+def test_an_answer_and_the_next_question_share_a_transaction(new_project: MakeProject) -> None:
+    project, _ = new_project(photos=2)
+    [ann] = people(project, "ann")
+    question = ask(project, ann)
+    done = answer_and_continue(project, ann, question.token, "yes")
+    assert done.recorded is not None
+    assert done.question is not None
+    assert done.question.task is Task.VERIFY
+    assert ask(project, ann).token == done.question.token
+
+
+def test_a_refused_answer_leaves_the_question_open(new_project: MakeProject) -> None:
+    project, _ = new_project(photos=2)
+    ann, bob = people(project, "ann", "bob")
+    question = ask(project, ann)
+    for worker, said in ((ann, "maybe"), (bob, "yes")):
+        try:
+            answer_and_continue(project, worker, question.token, said)
+        except Exception as error:
+            assert type(error).__name__ in ("RefusedError", "UnknownQuestionError")
+    assert next_question(project, ann, exclude=[question.token]) is not None
+    assert answer_and_continue(project, ann, question.token, "yes").recorded is not None, "it is still open"
+
+
+def waiting(project: Project, photo: str) -> dict[tuple[str, str], set[str]]:
+    """The questions of a photo in the table, and who is barred from each."""
+    with project.database.reading() as connection:
+        return {
+            (row.task, row.subject): set(
+                connection.scalars(select(barred.c.worker).where(barred.c.question == row.number))
+            )
+            for row in connection.execute(select(questions).where(questions.c.photo == photo)).all()
+        }
+
+
+def asked_by_state(project: Project, photo: str) -> dict[tuple[str, str], set[str]]:
+    """Return the same, derived again from all events."""
+    with project.database.reading() as connection:
+        snapshot = project.snapshots.read(connection, photo)
+    state = project.snapshots.build(snapshot.material, snapshot.events).state
+    return {(question.task.value, question.subject): set(question.barred) for question in state.questions}
+
+
+def test_the_queue_always_matches_the_states(new_project: MakeProject) -> None:
+    project, clock = new_project(photos=3, lease_s=50.0)
+    dice = random.Random(4)
+    crowd = people(project, *(f"w{number}" for number in range(6)))
+    done: list[tuple[str, int]] = []
+    for _ in range(100):
+        worker = dice.choice(crowd)
+        clock.now += dice.choice([1.0, 60.0])
+        question = next_question(project, worker)
+        if question is None:
+            continue
+        if dice.random() < 0.1:
+            skip(project, worker, question.token)
+        elif done and dice.random() < 0.15:
+            undo(project, *done.pop(dice.randrange(len(done))))
+        else:
+            said = dice.choice(sorted({"link": ["yes", "no"], "verify": ["yes", "no"], "quality": ["good", "bad"],
+                "requirement": ["box", "scene", "no box"], "coverage": ["all", "more"],
+                "drawing": ["drawn", "no more"]}[question.task.value]))  # fmt: skip
+            recorded = answer_and_continue(
+                project, worker, question.token, said, BOX if said == Answer.DRAWN else None
+            ).recorded
+            assert recorded is not None
+            done.append((worker, recorded.event))
+        assert waiting(project, question.photo) == asked_by_state(project, question.photo)
+
+
+def test_an_undone_known_question_is_leased_and_checked_again(new_project: MakeProject) -> None:
+    project, _ = new_project(photos=1, test_questions=2, first_items=2)
+    add_known_photos(project, [gold()])
+    [ann] = people(project, "ann")
+    question = ask(project, ann)
+    assert question.test
+    event = answer_and_continue(project, ann, question.token, "yes").recorded
+    assert event is not None
+    again = undo_and_lease(project, ann, event.event)
+    assert again is not None
+    assert (again.photo, again.content, again.test) == (question.photo, question.content, True)
+    answer_and_continue(project, ann, again.token, "no")
+    with project.database.reading() as connection:
+        right = connection.scalars(select(checks.c.right).order_by(checks.c.number)).all()
+    assert right[0] is None
+    assert right[1] is not None
+
+
+def test_a_question_leased_to_another_worker_is_not_leased_again(new_project: MakeProject) -> None:
+    project, _ = new_project()
+    ann, bob = people(project, "ann", "bob")
+    event = answer_and_continue(project, ann, ask(project, ann).token, "no").recorded
+    assert event is not None
+    add_photos(project, dogs(2))
+    undo(project, ann, event.event)
+    assert ask(project, bob).task is Task.LINK
+    assert undo_and_lease(project, ann, event.event) is None

@@ -1,0 +1,178 @@
+"""The review queue, decisions, phrases and histories."""
+
+from __future__ import annotations
+
+import pytest
+
+from deixis.annotate.judgements import ExpiredQuestionError
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.people import Role
+from deixis.annotate.project import Project, add_photos
+from deixis.annotate.review import decide_chain, decide_phrase, edit_phrases, explain_photo, read_phrases, review_queue
+from deixis.annotate.transactions import RefusedError
+from deixis.annotate.workflow import Answer, Task
+from deixis.errors import DeixisError
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import answer, ask, next_question, people, photo, record, skip, undo
+
+
+def to_requirement(project: Project, worker: str) -> None:
+    answer(project, worker, Answer.YES, Task.LINK)
+    answer(project, worker, Answer.YES, Task.VERIFY)
+
+
+def test_an_undecided_chain_waits_for_the_decision_of_a_reviewer(new_project: MakeProject) -> None:
+    project, _ = new_project(1, votes_to_review=3)
+    workers = people(project, "Ann", "Bob", "Cy")
+    [rob] = people(project, "Rob", role=Role.REVIEWER)
+    to_requirement(project, workers[0])
+    answer(project, workers[0], Answer.BOX, Task.REQUIREMENT)
+    answer(project, workers[1], Answer.NO_MORE, Task.DRAWING)
+    answer(project, workers[2], Answer.BOX, Task.REQUIREMENT)
+    assert next_question(project, rob) is None
+    [item] = review_queue(project)
+    assert (item.photo, item.phrase, item.holds_up) == ("dog0", "The dog", True)
+    with pytest.raises(RefusedError, match="dog0"):
+        decide_chain(project, rob, "dog0", item.mention, "all")
+    with pytest.raises(RefusedError):
+        decide_chain(project, workers[0], "dog0", item.mention, "no box")
+    with pytest.raises(RefusedError, match="review"):
+        decide_chain(project, rob, "dog0", item.mention, "perhaps")
+    with pytest.raises(RefusedError, match="0:1-2"):
+        decide_chain(project, rob, "dog0", "0:1-2", "no box")
+    with pytest.raises(RefusedError, match="cat"):
+        decide_chain(project, rob, "cat", item.mention, "no box")
+    decide_chain(project, rob, "dog0", "0:0-5", "no box")
+    assert review_queue(project) == []
+    with project.database.reading() as connection:
+        assert project.snapshots.read(connection, "dog0").state.finished
+
+
+def test_a_remark_waits_until_a_reviewer_has_decided_on_the_photo(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    [ann] = people(project, "Ann")
+    [rob] = people(project, "Rob", role=Role.REVIEWER)
+    question = ask(project, ann)
+    record(project, ann, question.token, "yes", remark="  <b>two</b> dogs?  ")
+    assert [item.reason for item in review_queue(project)] == ["remark: <b>two</b> dogs?"]
+    decide_phrase(project, rob, "dog0", "0:0-5", "keep")
+    assert review_queue(project) == []
+
+
+def test_reviewers_drop_add_and_keep_phrases(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = people(project, "Ann", "Bob")
+    [rob] = people(project, "Rob", role=Role.OWNER)
+    for worker in (ann, bob):
+        question = ask(project, worker)
+        skip(project, worker, question.token, bad_phrase="1:0-7")
+    [item] = review_queue(project)
+    assert (item.phrase, item.holds_up) == ("The dog", True)
+    with pytest.raises(RefusedError, match="0:0-5"):
+        decide_phrase(project, rob, "dog0", "0:2-8", "add")
+    with pytest.raises(RefusedError):
+        decide_phrase(project, rob, "dog0", "0:0-5", "paint")
+    with pytest.raises(DeixisError, match="dog0"):
+        decide_phrase(project, rob, "dog0", "7:0-5", "drop")
+    decide_phrase(project, rob, "dog0", "1:0-7", "drop")
+    decide_phrase(project, rob, "dog0", "1:8-13", "add", types=("other",))
+    with project.database.reading() as connection:
+        state = project.snapshots.read(connection, "dog0").state
+    assert [chain.shown.text for chain in state.chains] == ["A dog", "jumps"]
+    assert review_queue(project) == []
+
+
+def test_boxes_of_an_incomplete_chain_cannot_be_decided(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    [rob] = people(project, "Rob", role=Role.REVIEWER)
+    with pytest.raises(RefusedError, match="dog0"):
+        decide_chain(project, rob, "dog0", "0:0-5", "no box")
+
+
+def test_a_history_lists_every_judgement_with_its_transition(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = people(project, "Ann", "Bob")
+    answer(project, ann, Answer.YES, Task.LINK)
+    answer(project, ann, Answer.YES, Task.VERIFY)
+    answer(project, bob, Answer.SCENE, Task.REQUIREMENT)
+    [story], lost = explain_photo(project, "dog0")
+    assert story.phrases == ("A dog", "The dog")
+    assert [(entry.who, entry.said) for entry in story.told] == [
+        ("Ann", "link: yes"),
+        ("Ann", "verify: yes"),
+        ("Bob", "requirement: scene"),
+    ]
+    assert story.told[0].led_to == "join the chain; always; to in a chain"
+    assert (story.place, lost) == ("requirement", [])
+
+
+def test_a_history_can_be_read_as_of_any_event_and_explains_what_does_not_count(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    [ann] = people(project, "Ann")
+    [rob] = people(project, "Rob", role=Role.REVIEWER)
+    link = answer(project, ann, Answer.YES, Task.LINK)
+    answer(project, ann, Answer.YES, Task.VERIFY)
+    undo(project, rob, link)
+    stories, lost = explain_photo(project, "dog0")
+    assert [story.place for story in stories] == ["mentions may still join"]
+    assert [entry.event for entry in lost] == [link, link + 1]
+    assert "event 3" in lost[0].led_to
+    [story], lost = explain_photo(project, "dog0", until=2)
+    assert (story.place, lost) == ("requirement", [])
+
+
+A, B, SNOW = ("0:0-5", ("animals",)), ("1:0-7", ("animals",)), ("0:9-17", ("scene",))
+
+
+def snowy(new_project: MakeProject) -> tuple[Project, str, str]:
+    project, _ = new_project(0)
+    add_photos(project, [prepare_photo(photo("A dog in the snow.", "The dog jumps."))])
+    [eve] = people(project, "eve", role=Role.OWNER)
+    [ann] = people(project, "ann")
+    return project, eve, ann
+
+
+def ids(project: Project) -> list[str]:
+    return [phrase.id for phrase in read_phrases(project, "7").phrases]
+
+
+def test_before_work_begins_phrases_are_replaced_with_their_questions(new_project: MakeProject) -> None:
+    project, eve, ann = snowy(new_project)
+    assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"]
+    held = ask(project, ann)
+    edit_phrases(project, eve, "7", [("0:2-5", ()), SNOW])
+    assert ids(project) == ["0:2-5", "0:9-17"]
+    assert not read_phrases(project, "7").begun
+    with pytest.raises(ExpiredQuestionError):
+        record(project, ann, held.token, "yes")
+    first = ask(project, ann)
+    second = next_question(project, ann, exclude=[first.token])
+    assert second is not None
+    assert [first.content["mentions"], second.content["mentions"]] == [["0:9-17"], ["0:2-5"]]
+
+
+def test_after_work_has_begun_phrase_changes_are_recorded_as_events(new_project: MakeProject) -> None:
+    project, eve, ann = snowy(new_project)
+    answer(project, ann, Answer.YES)
+    edit_phrases(project, eve, "7", [A, SNOW, ("1:8-13", ("other",))])
+    assert ids(project) == ["0:0-5", "0:9-17", "1:8-13"]
+    assert read_phrases(project, "7").begun
+    edit_phrases(project, eve, "7", [A, B, SNOW])
+    assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"], "what was dropped can come back"
+    with project.database.reading() as connection:
+        kinds = [event.kind for event in project.snapshots.read(connection, "7").events]
+    assert kinds.count("marking") == 4
+    assert next_question(project, ann) is not None
+
+
+def test_invalid_phrases_are_refused_and_change_nothing(new_project: MakeProject) -> None:
+    project, eve, ann = snowy(new_project)
+    for wanted in ([A, ("0:3-9", ())], [("5:0-1", ())], [("0:0-5", ("nonsense",))]):
+        with pytest.raises(DeixisError):
+            edit_phrases(project, eve, "7", wanted)
+    with pytest.raises(RefusedError):
+        edit_phrases(project, ann, "7", [A])
+    answer(project, ann, Answer.YES)
+    with pytest.raises(RefusedError, match="0:0-5"):
+        edit_phrases(project, eve, "7", [("0:0-5", ("scene",))])
+    assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"]

@@ -1,0 +1,103 @@
+"""Routes of owners: people, guidelines, phrases and pay."""
+
+from __future__ import annotations
+
+import pytest
+
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.people import Role
+from deixis.annotate.project import add_photos
+from tests.annotate.fakes import photo
+from tests.annotate.web.conftest import MakeBench
+
+pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
+
+
+def test_each_role_has_access_to_its_own_routes_only(bench: MakeBench) -> None:
+    opened = bench()
+    ann, rob = opened.person("Ann"), opened.person("Rob", Role.REVIEWER)
+    for path in ("review", "dashboard", "people", "photos", "pay.csv"):
+        ann.get(path, 403)
+    assert rob.get("review")["total"] == 0
+    for path in ("people", "photos", "pay.csv"):
+        rob.get(path, 403)
+    assert rob.post("people", 403, name="Zoe")
+    assert ann.put("guidelines/link", 403, text="x")
+
+
+def test_owners_invite_vouch_promote_and_forget(bench: MakeBench) -> None:
+    opened = bench()
+    eve = opened.person("Eve", Role.OWNER)
+    invited = eve.post("people", name="Ann", vouched=True)
+    token = invited["link"].rpartition("/")[2]
+    assert invited["link"].startswith("http://127.0.0.1/#/join/")
+    assert opened.client.post("/api/invitation", json={"token": token}).json()["name"] == "Ann"
+    eve.post("people", 409, name="Ann")
+    again = eve.post(f"people/{invited['worker']}/invitation")["link"]
+    assert opened.client.post("/api/invitation", json={"token": token}).status_code == 404
+    assert opened.client.post("/api/invitation", json={"token": again.rpartition("/")[2]}).status_code == 200
+    assert eve.post(f"people/{invited['worker']}", role="reviewer")["role"] == "reviewer"
+    eve.post(f"people/{eve.worker}", 400, role="worker")
+    assert eve.client.delete(f"/api/people/{invited['worker']}").json() == {}
+    names = {each["worker"]: each["name"] for each in eve.get("people")["people"]}
+    assert names == {eve.worker: "Eve", invited["worker"]: None}
+    assert eve.post("people/w000000000000/invitation", 404)
+
+
+def test_a_new_role_is_effective_at_once(bench: MakeBench) -> None:
+    opened = bench()
+    eve, ann = opened.person("Eve", Role.OWNER), opened.person("Ann", Role.REVIEWER)
+    assert ann.get("review")
+    eve.post(f"people/{ann.worker}", role="worker")
+    ann.get("review", 403)
+
+
+def test_guidelines_have_defaults_that_the_owner_can_edit(bench: MakeBench) -> None:
+    opened = bench()
+    eve, ann = opened.person("Eve", Role.OWNER), opened.person("Ann")
+    assert len(ann.get("guidelines")["tasks"]) == 6
+    text = "Look <b>twice</b>.\n\n- 🐕 شكرا"
+    example = {"shown": "two dogs", "answer": "no", "why": "they are two"}
+    eve.put("guidelines/link", text=text, examples=[example])
+    assert ann.get("guidelines")["tasks"]["link"] == {"text": text, "examples": [example]}
+    eve.put("guidelines/link", 422, text="", examples=[{**example, "answer": "box"}])
+    assert eve.put("guidelines/link", 422, text="x" * 10_001)
+    assert eve.put("guidelines/nothing", 422, text="x")
+
+
+def test_owners_edit_phrases_before_and_after_the_first_judgement(bench: MakeBench) -> None:
+    opened = bench(photos=0)
+    add_photos(opened.project, [prepare_photo(photo("A dog in the snow.", "The dog jumps."))])
+    eve, ann = opened.person("Eve", Role.OWNER), opened.person("Ann")
+    name = eve.get("photos")["photos"][0]["photo"]["id"]
+    before = eve.get(f"photos/{name}/phrases")
+    assert before["begun"] is False
+    phrases = [{"id": "0:2-5", "types": ["animals"]}, {"id": "1:0-7", "types": []}]
+    after = eve.put(f"photos/{name}/phrases", phrases=phrases)
+    assert [phrase["text"] for phrase in after["phrases"]] == ["dog", "The dog"]
+    assert after["captions"][0]["parts"][1] == {"text": "dog", "mention": "0:2-5"}
+    question = ann.next()
+    assert [mention["id"] for mention in question["mentions"]] == ["0:2-5", "1:0-7"]
+    ann.post("answer", token=question["token"], answer="yes")
+    changed = eve.put(f"photos/{name}/phrases", phrases=[*phrases[:1], {"id": "0:9-17", "types": ["scene"]}])
+    assert [phrase["text"] for phrase in changed["phrases"]] == ["dog", "the snow"]
+    assert changed["begun"] is True
+    for invalid in (
+        [{"id": "0:2-5"}, {"id": "0:4-9"}],
+        [{"id": "0:2-500"}],
+        [{"id": "7:2-5"}],
+        [{"id": "0:2-5", "types": ["scene"]}],
+        [{"id": "0:2-5", "types": ["<b>"]}],
+    ):
+        answer = eve.client.put(f"/api/photos/{name}/phrases", json={"phrases": invalid})
+        assert answer.status_code in (400, 422)
+    assert [phrase["id"] for phrase in eve.get(f"photos/{name}/phrases")["phrases"]] == ["0:2-5", "0:9-17"]
+
+
+def test_hours_and_pay_are_a_csv_table(bench: MakeBench) -> None:
+    opened = bench(pay_per_hour=36.0)
+    opened.person("Ann").answer("yes")
+    answer = opened.person("Eve", Role.OWNER).client.get("/api/pay.csv")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "attachment" in answer.headers["content-disposition"]
+    assert ",Ann,1,0.0006,0.02," in answer.text

@@ -1,0 +1,86 @@
+"""Sending photos."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from deixis.annotate.project import add_photos
+from deixis.annotate.web import photos
+from tests.annotate.fakes import dogs
+from tests.annotate.web.conftest import Bench, MakeBench
+
+pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
+
+
+def with_files(bench: MakeBench, *files: str | None) -> tuple[Bench, list[str]]:
+    """A workbench whose photos have these files, and their addresses."""
+    opened = bench(photos=0)
+    made = [replace(material, file=file) for material, file in zip(dogs(len(files)), files, strict=True)]
+    add_photos(opened.project, made)
+    library = photos.PhotoLibrary(opened.project, photos_secret(opened))
+    return opened, [f"/api/photos/{library.public_id(material.photo)}/image" for material in made]
+
+
+def photos_secret(opened: Bench) -> bytes:
+    from deixis.annotate.project import read_secret
+
+    return read_secret(opened.project)
+
+
+def test_a_photo_is_sent_as_jpeg_to_logged_in_users_only(bench: MakeBench) -> None:
+    opened, [url] = with_files(bench, "dog.jpg")
+    assert opened.project.images is not None
+    original = (opened.project.images / "dog.jpg").read_bytes()
+    answer = opened.person("Ann").client.get(url)
+    assert Image.open(io.BytesIO(answer.content)).size == (100, 80)
+    assert answer.content != original
+    assert answer.headers["cache-control"].startswith("private")
+    assert opened.client.get(url).status_code == 401
+
+
+@pytest.mark.parametrize("file", ["../secret.jpg", "/etc/passwd", "link.jpg", None])
+def test_files_outside_the_folder_are_never_sent(bench: MakeBench, file: str | None) -> None:
+    opened, [url] = with_files(bench, file)
+    assert opened.project.images is not None
+    picture = (opened.project.images / "dog.jpg").read_bytes()
+    outside = opened.project.images.parent / "secret.jpg"
+    outside.write_bytes(picture)
+    Path(opened.project.images / "link.jpg").symlink_to(outside)
+    answer = opened.person("Ann").client.get(url)
+    assert answer.status_code in (404, 422), answer.text
+    assert str(outside.parent) not in answer.text
+
+
+def test_guessed_ids_give_nothing(bench: MakeBench) -> None:
+    opened, _ = with_files(bench, "dog.jpg")
+    ann = opened.person("Ann")
+    for name, status in (("p" + "0" * 24, 404), ("dog0", 422), ("..%2f..%2fsecret", 404)):
+        assert ann.client.get(f"/api/photos/{name}/image").status_code == status
+
+
+def test_photos_added_while_serving_are_found(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photos, "_ID_REFRESH_S", 0.0)
+    opened, [url] = with_files(bench, "dog.jpg")
+    ann = opened.person("Ann")
+    assert ann.client.get(url).status_code == 200
+    new = replace(dogs(2)[1], file="dog.jpg")
+    add_photos(opened.project, [new])
+    library = photos.PhotoLibrary(opened.project, photos_secret(opened))
+    assert ann.client.get(f"/api/photos/{library.public_id(new.photo)}/image").status_code == 200
+
+
+def test_a_key_gives_access_to_one_photo_for_a_limited_time(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, [url, other] = with_files(bench, "dog.jpg", "dog.jpg")
+    library = photos.PhotoLibrary(opened.project, photos_secret(opened))
+    key = library.make_key(url.split("/")[3])
+    assert opened.client.get(f"{url}?key={key}").status_code == 200
+    assert opened.client.get(f"{other}?key={key}").status_code == 401
+    assert opened.client.get(f"{url}?key={key[:-1]}x").status_code == 401
+    now = photos.time.time()
+    monkeypatch.setattr(photos.time, "time", lambda: now + 3 * 86400)
+    assert opened.client.get(f"{url}?key={key}").status_code == 401

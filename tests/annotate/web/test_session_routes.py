@@ -1,0 +1,158 @@
+"""Invitations, passwords, sessions and CSRF tokens."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from deixis.annotate.people import Role, forget_worker, invite
+from deixis.annotate.web.app import make_app
+from deixis.annotate.web.context import Limits
+from tests.annotate.web.conftest import Bench, MakeBench
+
+pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
+
+PASSWORD = "correct horse battery"
+
+
+def browser(bench: Bench) -> TestClient:
+    return TestClient(bench.client.app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+
+
+def joined(bench: Bench, name: str = "Ann", role: Role = Role.WORKER) -> TestClient:
+    client = browser(bench)
+    _, token = invite(bench.project, name, role=role, vouched=True)
+    response = client.post("/api/join", json={"token": token, "password": PASSWORD})
+    assert response.status_code == 200
+    client.headers["x-deixis-csrf"] = response.json()["csrf"]
+    return client
+
+
+def test_an_invitation_can_be_used_once(bench: MakeBench) -> None:
+    opened = bench()
+    _, token = invite(opened.project, "Ann", role=Role.REVIEWER)
+    client = browser(opened)
+    assert client.get("/api/session").json()["user"] is None
+    assert client.post("/api/invitation", json={"token": token}).json()["role"] == "reviewer"
+    response = client.post("/api/join", json={"token": token, "password": PASSWORD}).json()
+    assert response["user"]["name"] == "Ann"
+    cookie = client.cookies.jar
+    assert all(each.has_nonstandard_attr("HttpOnly") for each in cookie)
+    assert client.get("/api/session").json()["user"] == response["user"]
+    for path in ("invitation", "join"):
+        again = browser(opened).post(f"/api/{path}", json={"token": token, "password": PASSWORD})
+        assert again.status_code == 404
+
+
+def test_a_short_password_does_not_use_up_the_invitation(bench: MakeBench) -> None:
+    opened = bench()
+    _, token = invite(opened.project, "Ann")
+    client = browser(opened)
+    response = client.post("/api/join", json={"token": token, "password": "short"})
+    assert response.status_code == 400
+    assert client.post("/api/join", json={"token": token, "password": PASSWORD}).status_code == 200
+
+
+def test_wrong_passwords_and_unknown_names_are_refused_alike(bench: MakeBench) -> None:
+    opened = bench()
+    joined(opened)
+    client = browser(opened)
+    wrong = client.post("/api/login", json={"name": "Ann", "password": "wrong password"})
+    nobody = client.post("/api/login", json={"name": "Zoe", "password": PASSWORD})
+    assert wrong.status_code == nobody.status_code == 401
+    assert wrong.json() == nobody.json()
+    right = client.post("/api/login", json={"name": "Ann", "password": PASSWORD})
+    assert right.json()["user"]["name"] == "Ann"
+    client.headers["x-deixis-csrf"] = right.json()["csrf"]
+    assert client.post("/api/logout", json={}).status_code == 200
+    assert client.get("/api/session").json()["user"] is None
+
+
+def test_login_attempts_are_rate_limited(bench: MakeBench) -> None:
+    opened = bench(limits=Limits(logins_per_minute=1, logins_at_once=2))
+    client = browser(opened)
+    tries = [client.post("/api/login", json={"name": "Ann", "password": "guess number one"}) for _ in range(3)]
+    assert [each.status_code for each in tries] == [401, 401, 429]
+    assert int(tries[2].headers["retry-after"]) > 10
+
+
+def test_answers_are_rate_limited(bench: MakeBench) -> None:
+    ann = bench(limits=Limits(answers_per_second=0.001, answers_at_once=3)).person("Ann")
+    for status in (200, 200, 200, 429):
+        ann.post("next", status)
+
+
+def test_a_new_password_ends_all_other_sessions(bench: MakeBench) -> None:
+    opened = bench()
+    here = joined(opened)
+    there = browser(opened)
+    there.post("/api/login", json={"name": "Ann", "password": PASSWORD})
+    new = {"old": PASSWORD, "new": "another long password"}
+    assert here.post("/api/password", json={**new, "old": "not the old one"}).status_code == 403
+    assert here.post("/api/password", json=new).json()["user"]["name"] == "Ann"
+    assert here.get("/api/me").status_code == 200
+    assert there.get("/api/me").status_code == 401
+
+
+def test_requests_without_a_csrf_token_are_refused(bench: MakeBench) -> None:
+    ann = bench().person("Ann")
+    shown = ann.client.headers.pop("x-deixis-csrf")
+    assert ann.client.post("/api/next", json={}).status_code == 403
+    assert ann.client.post("/api/next", json={}, headers={"x-deixis-csrf": shown[::-1]}).status_code == 403
+    with_origin = {"x-deixis-csrf": shown, "origin": "https://evil.example"}
+    assert ann.client.post("/api/next", json={}, headers=with_origin).status_code == 403
+    assert ann.client.post("/api/next", json={}, headers={"x-deixis-csrf": shown}).status_code == 200
+    assert ann.client.get("/api/me", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_a_session_of_another_project_is_invalid(bench: MakeBench) -> None:
+    one, other = bench(), bench()
+    ann = one.person("Ann")
+    question = ann.next()
+    stranger = other.person("Bob")
+    for client in (TestClient(other.client.app, base_url="http://127.0.0.1"),):
+        client.cookies.update(dict.fromkeys(stranger.client.cookies, ann.token))
+        client.headers.update(ann.client.headers)
+        assert client.post("/api/next", json={}).status_code == 401
+        assert client.get("/api/me", headers={"authorization": f"Bearer {ann.token}"}).status_code == 401
+    stranger.post("answer", 404, token=question["token"], answer="yes")
+    assert stranger.client.get(question["photo"]["url"]).status_code == 404
+
+
+def test_sessions_end_when_they_expire_or_the_worker_is_forgotten(bench: MakeBench) -> None:
+    opened = bench()
+    ann, bob = opened.person("Ann"), opened.person("Bob")
+    forget_worker(opened.project, "Bob")
+    assert bob.client.get("/api/me").status_code == 401
+    assert ann.get("me")
+    opened.clock.now += 31 * 86400
+    assert ann.client.get("/api/me").status_code == 401
+
+
+def test_the_database_stores_no_tokens(bench: MakeBench) -> None:
+    opened = bench()
+    joined(opened)
+    ann = opened.person("Bob")
+    text = b"".join(path.read_bytes() for path in opened.project.folder.glob("annotations.sqlite*"))
+    assert ann.token.encode() not in text
+    assert PASSWORD.encode() not in text
+    assert b"$argon2id$" in text
+
+
+def test_every_route_requires_a_login(bench: MakeBench) -> None:
+    app = make_app(bench().project)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    open_to_all = {"/api/session", "/api/login", "/api/invitation", "/api/join", "/api/external/enter"}
+    tried = 0
+    for path, methods in client.get("/api/openapi.json").json()["paths"].items():
+        if path in open_to_all:
+            continue
+        path = path.replace("{photo_id}", "p" + "0" * 24).replace("{worker}", "w" + "0" * 12).replace("{task}", "link")
+        for method in methods:
+            bodies = ({"token": "t", "answer": "yes", "event": 1, "text": "", "phrases": [], "old": "", "new": "",
+                       "photo": "p" + "0" * 24, "mention": "0:0-1", "decision": "keep", "worker": "w" + "0" * 12,
+                       "task": "link", "name": "x"},)  # fmt: skip
+            answer = client.request(method, path, json=None if method in ("get", "delete") else bodies[0])
+            assert answer.status_code == 401, (method, path, answer.text)
+            tried += 1
+    assert tried > 20

@@ -1,0 +1,109 @@
+"""The pages of reviewers and owners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deixis.annotate.guidelines import read_guidelines
+from deixis.annotate.people import Role
+from deixis.annotate.review import read_phrases
+from deixis.annotate.workflow import Task
+from tests.browser.annotate.actions import join
+from tests.browser.annotate.conftest import MakeBench
+from tests.browser.annotate.photos import captioned, two_people_with_a_dog
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from playwright.sync_api import expect
+
+
+def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")], bad_boxes_to_review=1)
+    for name, answer, box in (("Ann", "drawn", (5, 5, 60, 50)), ("Bob", "bad", None)):
+        member = site.member(name)
+        question = member.next()
+        assert question is not None
+        member.send(question, answer, box)
+    join(laptop, site.invite("Rob", Role.REVIEWER))
+    laptop.get_by_role("link", name="Review").click()
+    expect(laptop.get_by_role("heading", name="“A man”")).to_be_visible()
+    expect(laptop.locator(".story li")).to_contain_text(["Ann drawing: drawn", "Bob quality: bad"])
+    laptop.get_by_role("button", name="It is the scene or the place").click()
+    expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
+    laptop.keyboard.press("u")
+    expect(laptop.get_by_role("heading", name="“A man”")).to_be_visible()
+    expect(laptop.get_by_role("link", name="People")).to_have_count(0)  # only owners have it
+
+
+def test_a_comment_is_marked_as_read(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    member = site.member("Ann")
+    question = member.next()
+    assert question is not None
+    member.send(question, "no more", remark="I see <b>no</b> man.\nReally.")
+    join(laptop, site.invite("Rob", Role.REVIEWER))
+    laptop.get_by_role("link", name="Review").click()
+    expect(laptop.get_by_text("I see <b>no</b> man.")).to_be_visible()
+    laptop.get_by_role("button", name="Read, nothing to do").click()
+    expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
+
+
+def test_an_owner_edits_guidelines_and_workers_see_them_as_text(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.get_by_role("link", name="Guidelines").click()
+    laptop.get_by_role("button", name="Edit: Draw").click()
+    laptop.get_by_label("Text").fill("Mind the <i>tail</i>.\n\n- all of it\n- tight")
+    laptop.get_by_role("button", name="Add an example").click()
+    laptop.get_by_label("Shown").last.fill("“a dog”")
+    laptop.get_by_label("Why").last.fill("It has a tail.")
+    laptop.get_by_role("button", name="Save").click()
+    expect(laptop.get_by_text("Mind the <i>tail</i>.")).to_be_visible()
+    stored = read_guidelines(site.project)[Task.DRAWING]
+    assert stored.text.startswith("Mind the <i>tail</i>.")
+    assert stored.examples[-1].why == "It has a tail."
+    laptop.get_by_role("link", name="Work").click()
+    panel = laptop.get_by_role("complementary", name="Guidelines")
+    expect(panel.get_by_text("Mind the <i>tail</i>.")).to_be_visible()
+    expect(panel.locator("li", has_text="all of it")).to_have_count(1)
+    laptop.keyboard.press("g")
+    expect(panel).to_have_count(0)
+
+
+def test_an_owner_corrects_phrases_before_work_begins(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A 🐕 dog watches a tall man.")])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.goto(f"{site.address}#/phrases")
+    laptop.get_by_role("link", name="cat").click()
+    laptop.get_by_role("button", name="a tall man", exact=True).click()
+    laptop.get_by_role("button", name="Remove this phrase").click()
+    laptop.get_by_role("button", name="tall", exact=True).click()
+    laptop.get_by_role("button", name="man", exact=True).click()
+    laptop.get_by_label("people").check()
+    laptop.get_by_role("button", name="Save").click()
+    expect(laptop.get_by_text("Saved.")).to_be_visible()
+    assert [(each.text, each.types) for each in read_phrases(site.project, "cat").phrases][-1] == (
+        "tall man",
+        ("people",),
+    )
+
+
+def test_an_owner_downloads_pay_and_forgets_a_worker(laptop: Page, bench: MakeBench, tmp_path: Path) -> None:
+    site = bench([two_people_with_a_dog()])
+    assert site.member("Ann").work()
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.get_by_role("link", name="Dashboard").click()
+    expect(laptop.get_by_role("row", name="Ann")).to_contain_text("Ann1")
+    with laptop.expect_download() as download:
+        laptop.get_by_role("link", name="Hours and pay (CSV)").click()
+    download.value.save_as(tmp_path / "pay.csv")
+    assert ",Ann,1," in (tmp_path / "pay.csv").read_text()
+    laptop.get_by_role("link", name="People").click()
+    laptop.get_by_role("row", name="Ann").get_by_role("button", name="Forget").click()
+    laptop.get_by_role("button", name="Forget them").click()
+    expect(laptop.get_by_role("row", name="Ann")).to_have_count(0)

@@ -1,0 +1,27 @@
+"""`deixis models` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deixis.cli.main import _run
+
+
+def test_installed_models_and_parts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["models", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    models = {model["name"]: model for model in document["models"]}
+    parts = {part["name"]: part for part in document["parts"]}
+    assert set(models) == {"describer", "grounder", "m-rnn", "two-branch"}
+    assert {"encoder", "head", "chunker", "parser", "tagger"} <= set(parts)
+    for each in [*models.values(), *parts.values()]:
+        assert each["scores"]
+        assert "education" in each["licence"]
+    assert models["two-branch"]["bytes"] > 1_000_000
+    assert "Flickr8k" in models["two-branch"]["trained_on"]
+    assert all(model["capabilities"] for model in models.values())
+    assert all(part["opened_by"] for part in parts.values())
+    assert _run(["models"]) == 0
+    assert "two-branch" in capsys.readouterr().out

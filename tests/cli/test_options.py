@@ -1,0 +1,104 @@
+"""The option --scheduler, and photo folders at addresses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from deixis.cli.main import _run
+from deixis.vision import encoders
+from deixis.vision.encoders.base import IMAGENET
+from deixis.vision.encoders.deixis_vit import save_network
+from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.feature_store import FeatureStore
+from tests.vision.feature_store.small import colour_encoder, everything, make_data
+
+
+def test_the_photo_folder_can_be_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
+    data = make_data(tmp_path, 12).path
+    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "images")
+    here, elsewhere = (str(tmp_path / name) for name in ("here", "elsewhere"))
+    assert _run(["features", str(data), "--encoder", "one", "--out", here]) == 0
+    address = f"zip://images::{archive}"
+    assert _run(["features", str(data), "--encoder", "one", "--out", elsewhere, "--images", address]) == 0
+    assert everything(FeatureStore(elsewhere)) == everything(FeatureStore(here))
+    assert _run(["features", str(data), "--encoder", "one", "--out", elsewhere, "--images", address]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("12 photos, dimension 3 (0 new, 12 unchanged)")
+
+
+def test_photos_are_imported_from_an_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_data(tmp_path, 4)
+    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "images")
+    (tmp_path / "tokens.txt").write_text("".join(f"{n:04}.png#0\tNoise {n} .\n" for n in range(4)))
+    command = ["data", "import", "--captions", str(tmp_path / "tokens.txt"), "--images", f"zip://images::{archive}"]
+    assert _run([*command, "--out", str(tmp_path / "imported")]) == 0
+    assert _run(["data", "check", str(tmp_path / "imported")]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--encoder", "one", "--scheduler", "local:0"], "--scheduler local:0"),
+        (["--text", "mean", "--scheduler", "local:2"], "--scheduler"),
+        (["--encoder", "one", "--images", "carrier-pigeon://attic"], "carrier-pigeon://attic/0000.png: "),
+    ],
+)
+def test_errors_name_the_option_or_the_address(
+    arguments: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
+    assert _run(["features", str(make_data(tmp_path, 3).path), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.slow
+def test_an_interrupted_cluster_run_is_continued_by_one_process(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    torch.manual_seed(0)
+    network = VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4))
+    save_network(tmp_path / "tiny", network, 56, IMAGENET)
+    photos = 1280  # many more than workers compute ahead
+    data, store = make_data(tmp_path, photos).path, tmp_path / "store"
+    features = [sys.executable, "-m", "deixis.cli.main", "features", str(data), "--out", str(store)]
+    command = [*features, "--encoder", f"deixis:{tmp_path / 'tiny'}", "--json"]
+    code, err = _interrupted([*command, "--scheduler", "local:2"], store)
+    assert code == 130
+    assert "Traceback" not in err
+    kept = len(FeatureStore(store))
+    assert 0 < kept < photos
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f'"kept": {kept}' in done.stdout
+    assert len(FeatureStore(store)) == photos
+
+
+def _interrupted(command: list[str], store: Path) -> tuple[int, str]:
+    """Start a command, press Ctrl-C after the first part is written; return exit code and standard error."""
+    # A terminal signals the whole process group; processes started in the background ignore SIGINT by default.
+    run = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert run.stderr
+    while not any(store.glob("0*.safetensors")):
+        assert run.poll() is None, run.stderr.read()
+        time.sleep(0.02)
+    os.killpg(run.pid, signal.SIGINT)
+    err = run.communicate(timeout=300)[1]
+    return run.returncode, err

@@ -1,0 +1,63 @@
+"""Captions that workers generate equal those of one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from deixis.cluster import CaptionJob, ClusterWorkers, caption_photos
+from deixis.errors import DeixisError, PhotoError
+from deixis.models.m_rnn import captioning
+from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
+from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.spec import CaptionDataSettings
+from deixis.vision.encoders.base import IMAGENET
+from deixis.vision.encoders.deixis_vit import save_network
+from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from tests.models.captioner import train_small_captioner
+from tests.models.coloured import make_coloured
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with photos in images and a captioner in m-rnn."""
+    path = tmp_path_factory.mktemp("writing")
+    torch.manual_seed(0)
+    save_network(path / "tiny", VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4)), 56, IMAGENET)
+    data = CaptionDataSettings(encoder=f"deixis:{path / 'tiny'}", feature_grid=2)
+    train_small_captioner(make_coloured(path), path / "m-rnn", data=data)
+    return path
+
+
+DECODINGS = [Decoding(beam=3, count=2), Decoding(method="sample", count=2, seed=5)]
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=["beam", "sample"])
+def test_workers_generate_the_captions_of_one_process(
+    workers: ClusterWorkers, folder: Path, decoding: Decoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captioning, "_PHOTOS_PER_BLOCK", 16)  # as in the tasks of workers
+    paths = sorted((folder / "images").iterdir())
+    paths.insert(5, folder / "nothing.png")
+    job = CaptionJob.for_model(str(folder / "m-rnn"), decoding)
+    alone = dict(load_captioner(folder / "m-rnn").caption_files(paths, decoding))
+    many = dict(caption_photos(workers, job, paths))
+    assert list(many) == paths
+    for path, expected in alone.items():
+        found = many[path]
+        assert isinstance(found, CaptionResult) == isinstance(expected, CaptionResult)
+        if isinstance(found, CaptionResult) and isinstance(expected, CaptionResult):
+            assert [caption.words for caption in found.captions] == [caption.words for caption in expected.captions]
+            probabilities = [caption.log_probability for caption in expected.captions]
+            assert [caption.log_probability for caption in found.captions] == pytest.approx(probabilities, rel=1e-4)
+    missing = many[folder / "nothing.png"]
+    assert isinstance(missing, PhotoError)
+    assert str(missing) == str(alone[folder / "nothing.png"])
+
+
+def test_a_worker_with_another_model_is_an_error(workers: ClusterWorkers, folder: Path) -> None:
+    job = CaptionJob(str(folder / "m-rnn"), "another", DECODINGS[0])
+    with pytest.raises(DeixisError, match="the model "):
+        list(caption_photos(workers, job, [folder / "images" / "0000.png"]))

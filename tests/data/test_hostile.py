@@ -1,0 +1,192 @@
+"""Readers of arbitrary files yield photos or raise a one-line error."""
+
+import copy
+import io
+import json
+import random
+import zipfile
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from deixis.data.readers import read_captions
+from deixis.data.records import Photo
+from deixis.errors import DatasetError
+
+SURROGATES_TOO = st.text(max_size=6)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | SURROGATES_TOO
+    | st.sampled_from(["", "..", "a/b", "1.jpg", "\ud800", "\0", 10**400, 2**64, -1, 1e308, "x" * 1000])
+)
+WORDS = """
+    images annotations sentences regions raw filename file_name id image_id caption captions text mentions span chain
+    chains boxes box bbox image split splits x y width height phrase phrases region_id annotated
+"""
+KEYS = st.sampled_from(WORDS.split())
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | SURROGATES_TOO, inner, max_size=6),
+    max_leaves=12,
+)
+
+CAPTION = {"text": "A dog .", "mentions": [{"span": [0, 5], "chain": "7", "types": ["animals"]}], "tree": "(S)"}
+DOCUMENTS = {
+    "karpathy": {"images": [{"filename": "1.jpg", "filepath": "a", "split": "val", "sentences": [{"raw": "A dog ."}]}]},
+    "coco-captions": {
+        "images": [{"id": 1, "file_name": "1.jpg", "width": 4, "height": 3}],
+        "annotations": [{"image_id": 1, "caption": "A dog ."}],
+    },
+    "region-phrases": {
+        "images": [{"file_name": "1.jpg", "width": 4, "regions": [{"bbox": [1, 2, 3, 4], "phrases": ["a dog"]}]}]
+    },
+    "jsonl": {
+        "id": "1",
+        "file": "1.jpg",
+        "splits": ["val"],
+        "annotated": {"id": "1", "file": "1.jpg"},
+        "captions": [CAPTION],
+        "chains": [{"id": "7", "scene": False}],
+        "boxes": [{"box": [1, 2, 3, 4], "chains": ["7"], "label": "dog"}],
+    },
+}
+GENOME = [{"id": 1, "regions": [{"region_id": 1, "x": 1, "y": 2, "width": 3, "height": 4, "phrase": "a dog"}]}]
+SIMPLE = [{"image": "1.jpg", "captions": ["A dog ."], "split": "val"}]
+INSTANCES = {
+    "annotations": [{"image_id": 1, "bbox": [1, 2, 3, 4], "category_id": 1}],
+    "categories": [{"id": 1, "name": "dog"}],
+}
+
+
+def assert_photos_or_one_line(path, **instances):
+    try:
+        for photo in read_captions(path, **instances).photos:
+            assert isinstance(photo, Photo)
+            repr(photo).encode()
+            for text in (photo.id, *(caption.text for caption in photo.captions)):
+                text.encode()
+    except DatasetError as error:
+        message = str(error)
+        message.encode()
+        assert str(path.parent) in message
+        assert "\n" not in message
+
+
+def places_in(value, path=()):
+    """The path to every value inside a JSON value."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places_in(inner, (*path, key))
+
+
+def with_change(document, path, value):
+    if not path:
+        return value
+    changed = copy.deepcopy(document)
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return changed
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200))
+@example(b"PK\x03\x04")
+@example(b"PK\x05\x06" + bytes(18))
+@example(b"\xff\xfe{\x00}\x00")
+@example(b"image,caption\n\x00,\x00\n")
+@example(b"{}")
+@example(b"[{}]")
+@example(b'{"id":"1"}{"id":"2"}')
+def test_arbitrary_bytes_do_no_harm(folder, data):
+    path = folder / "bytes"
+    path.write_bytes(data)
+    assert_photos_or_one_line(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(
+        ["image,caption\n", "photo\ttext\tsplit\n", "1.jpg#0\tA dog .\n", "image_name| comment_number| comment\n", ""]
+    ),
+    st.lists(st.text("ab.jpg#0\t,;|\"'\n\r \x00\u2028é[]/\\", max_size=30) | st.text(max_size=20), max_size=4),
+)
+def test_arbitrary_lines_do_no_harm(folder, first, others):
+    path = folder / "lines"
+    path.write_bytes((first + "\n".join(others)).encode("utf-8", "surrogatepass"))
+    assert_photos_or_one_line(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(JSON)
+def test_arbitrary_json_does_no_harm(folder, value):
+    path = folder / "json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    assert_photos_or_one_line(path)
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS.values(), GENOME, SIMPLE], ids=[*DOCUMENTS, "genome", "simple"])
+def test_any_value_anywhere_in_a_document_raises_at_most_a_dataset_error(folder, document):
+    path = folder / "document"
+    places = list(places_in(document))
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.sampled_from(places), JSON)
+    def check(place, value):
+        path.write_text(json.dumps(with_change(document, place, value)), encoding="utf-8")
+        assert_photos_or_one_line(path)
+
+    check()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(list(places_in(INSTANCES))), JSON)
+def test_any_value_anywhere_in_instances_raises_at_most_a_dataset_error(folder, place, value):
+    path, instances = folder / "captions", folder / "instances"
+    path.write_text(json.dumps(DOCUMENTS["coco-captions"]), encoding="utf-8")
+    instances.write_text(json.dumps(with_change(INSTANCES, place, value)), encoding="utf-8")
+    assert_photos_or_one_line(path, instances=instances)
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_document_truncated_anywhere_is_a_one_line_error(folder, kind):
+    path = folder / "cut"
+    text = json.dumps(DOCUMENTS[kind])
+    path.write_text(text, encoding="utf-8")
+    assert read_captions(path).kind == kind
+    for length in range(1, len(text)):
+        path.write_text(text[:length], encoding="utf-8")
+        with pytest.raises(DatasetError, match=r"line 1 column .* truncated"):
+            read_captions(path)
+
+
+def test_a_damaged_zip_does_no_harm(folder):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("00/25.eng", "<DOC><DESCRIPTION>a dog; it runs;</DESCRIPTION><IMAGE>25.jpg</IMAGE></DOC>" * 3)
+    chance = random.Random(0)
+    for _ in range(300):
+        damaged = bytearray(whole.getvalue())
+        for _ in range(chance.randint(1, 3)):
+            damaged[chance.randrange(4, len(damaged))] = chance.randrange(256)
+        path = folder / "zip"
+        path.write_bytes(damaged)
+        assert_photos_or_one_line(path)
+
+
+def test_xml_nested_without_end_does_no_harm(folder):
+    path = folder / "deep"
+    path.mkdir()
+    (path / "1.eng").write_text("<DOC>" + "<a>" * 200_000 + "</a>" * 200_000 + "</DOC>", encoding="utf-8")
+    assert_photos_or_one_line(path)

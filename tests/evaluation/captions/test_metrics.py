@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.errors import DatasetError
+from deixis.evaluation.captions.metrics import (
+    bleu_from,
+    bleu_statistics,
+    cider,
+    distinct_sentences,
+    distinct_share,
+    novel_sentences,
+    rouge_l,
+)
+from deixis.evaluation.captions.ngrams import CaptionSet, caption_set
+from deixis.evaluation.intervals import bootstrap
+from deixis.tokens import words
+
+from . import plain
+from .strategies import caption_sets
+
+
+def test_case_and_punctuation_do_not_make_a_sentence_novel() -> None:
+    sentences = [words(each) for each in ("A dog runs", "a dog runs!", "A dog run")]
+    assert novel_sentences(sentences, ["a dog runs."]).tolist() == [False, False, True]
+
+
+def test_novelty_needs_a_list_of_training_captions() -> None:
+    with pytest.raises(DatasetError, match="training"):
+        novel_sentences([["a"]], [])
+    with pytest.raises(DatasetError, match="training"):
+        novel_sentences([["a"]], "a dog")
+
+
+def plain_distinct(candidates: list[list[str]], n: int) -> float:
+    grams = [tuple(each[i : i + n]) for each in candidates for i in range(len(each) - n + 1)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+@given(caption_sets(), st.integers(1, 4))
+def test_distinct_n_is_that_of_plain_loops_with_and_without_each_candidate(captions: CaptionSet, n: int) -> None:
+    candidates = [list(each) for each in captions.candidates]
+    found = distinct_share(captions, n)
+    assert found.value == pytest.approx(plain_distinct(candidates, n))
+    for index, without in enumerate(found.without):
+        assert without == pytest.approx(plain_distinct(candidates[:index] + candidates[index + 1 :], n))
+
+
+@given(caption_sets())
+def test_distinct_sentences_are_counted_with_and_without_each(captions: CaptionSet) -> None:
+    sentences = [tuple(each) for each in captions.candidates]
+    found = distinct_sentences(captions)
+    assert found.value == len(set(sentences))
+    assert found.without.tolist() == [len(set(sentences[:at] + sentences[at + 1 :])) for at in range(len(sentences))]
+
+
+@given(caption_sets(), st.data())
+def test_a_bootstrap_sample_of_diversity_is_the_mean_of_the_drawn_pseudo_values(
+    captions: CaptionSet, data: st.DataObject
+) -> None:
+    found, n = distinct_share(captions, 1), len(captions.photos)
+    drawn = data.draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))
+    pseudo = [n * found.value - (n - 1) * without for without in found.without]
+    shift = found.value - sum(pseudo) / n
+    counts = np.bincount(drawn, minlength=n)[None].astype(float)
+    assert found.statistic(counts)[0] == pytest.approx(sum(pseudo[at] + shift for at in drawn) / n)
+    assert found.statistic(np.ones((1, n)))[0] == pytest.approx(found.value)
+
+
+def test_the_interval_of_diversity_covers_that_of_other_sets_of_the_same_size() -> None:
+    """With Zipf-distributed words, nearly all of forty intervals contain the mean of three hundred other sets."""
+    rng = np.random.default_rng(0)
+
+    def a_set() -> CaptionSet:
+        candidates = [[f"w{word}" for word in rng.zipf(1.5, size=6)] for _ in range(100)]
+        return CaptionSet(tuple(map(str, range(100))), candidates, [[["a"]]] * 100)
+
+    usual = np.mean([distinct_share(a_set(), 1).value for _ in range(300)])
+    covered = 0
+    for _ in range(40):
+        bounds = bootstrap(distinct_share(a_set(), 1).statistic, 100, rounds=400)
+        covered += bounds.low <= usual <= bounds.high
+    assert covered >= 34
+
+
+@given(caption_sets())
+def test_corpus_bleu_agrees_with_plain_loops(captions: CaptionSet) -> None:
+    expected = plain.bleu(captions.candidates, captions.references)
+    assert bleu_from(bleu_statistics(captions).sum(axis=0)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(caption_sets())
+def test_bleu_of_one_photo_is_corpus_bleu_of_that_photo(captions: CaptionSet) -> None:
+    for photo, found in enumerate(bleu_from(bleu_statistics(captions))):
+        expected = plain.bleu([captions.candidates[photo]], [captions.references[photo]])
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_ngram_counts_at_most_as_often_as_one_reference_has_it() -> None:
+    captions = caption_set({"1": "the the the the"}, {"1": ["the cat the", "the dog"]})
+    assert bleu_statistics(captions)[0, 0] == 2
+
+
+def test_of_two_equally_close_references_the_shorter_sets_the_length() -> None:
+    captions = caption_set({"1": "one two three"}, {"1": ["one two three four", "one two"]})
+    assert bleu_statistics(captions)[0, -1] == 2
+
+
+def test_bleu_penalizes_short_candidates_only() -> None:
+    short, long = np.array([2.0, 1, 0, 0, 2, 1, 0, 0, 2, 4]), np.array([2.0, 1, 0, 0, 2, 1, 0, 0, 2, 1])
+    assert bleu_from(short)[0] == pytest.approx(np.exp(-1))
+    assert bleu_from(long)[0] == pytest.approx(1)
+
+
+@given(caption_sets())
+@settings(deadline=None)
+def test_cider_and_cider_d_agree_with_plain_loops(captions: CaptionSet) -> None:
+    found = cider(captions)
+    assert found.cider == pytest.approx(plain.cider(captions.candidates, captions.references, damped=False), abs=1e-9)
+    assert found.cider_d == pytest.approx(plain.cider(captions.candidates, captions.references, damped=True), abs=1e-9)
+
+
+def test_a_caption_equal_to_its_only_reference_scores_ten_in_both() -> None:
+    captions = caption_set(
+        {"1": "a dog runs in snow", "2": "two cats sleep on sofas"},
+        {"1": ["a dog runs in snow"], "2": ["two cats sleep on sofas"]},
+    )
+    assert cider(captions).cider == pytest.approx([10, 10])
+    assert cider(captions).cider_d == pytest.approx([10, 10])
+
+
+def test_repeating_a_rare_word_lowers_cider_d_but_not_cider() -> None:
+    captions = caption_set({"1": "zebra zebra zebra", "2": "dog"}, {"1": ["zebra"], "2": ["dog"]})
+    assert cider(captions).cider == pytest.approx([2.5, 2.5])
+    assert cider(captions).cider_d == pytest.approx([2.5 / 3 * math.exp(-4 / 72), 2.5])
+
+
+def test_a_single_photo_has_cider_zero() -> None:
+    assert cider(caption_set({"1": "a dog"}, {"1": ["a dog"]})).cider_d.tolist() == [0.0]
+
+
+@given(caption_sets())
+def test_rouge_l_agrees_with_plain_loops(captions: CaptionSet) -> None:
+    pairs = zip(captions.candidates, captions.references, strict=True)
+    assert rouge_l(captions) == pytest.approx([plain.rouge_l(*pair) for pair in pairs], abs=1e-12)
+
+
+def test_rouge_l_is_right_for_sentences_of_more_than_64_words() -> None:
+    words = random.Random(0).choices("abcdefgh", k=150)
+    captions = CaptionSet(("1",), [words], [[words[::2], words]])
+    assert rouge_l(captions).tolist() == [1.0]
+    assert rouge_l(CaptionSet(("1",), [words[::2]], [[words]])) == pytest.approx(2.44 * 0.5 / (0.5 + 1.44))
+
+
+def test_rouge_l_of_an_empty_candidate_is_zero_unless_the_reference_is_empty() -> None:
+    assert rouge_l(CaptionSet(("1", "2"), [[], []], [[["a"]], [[]]])).tolist() == [0.0, 1.0]

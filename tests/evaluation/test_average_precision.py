@@ -1,0 +1,125 @@
+"""Average precision of samples against rankings written out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deixis.evaluation import average_precision as average_precision_module
+from deixis.evaluation.average_precision import (
+    Hits,
+    PhotoRanking,
+    average_precision,
+    mean_precision,
+    mean_precision_of_hits,
+)
+
+PHOTOS = 4
+
+photo = st.integers(0, PHOTOS - 1)
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> PhotoRanking:
+    """Boxes of any photos, of which some find a mention of their photo, and mentions that nothing finds."""
+    boxes = draw(st.lists(st.tuples(photo, st.booleans()), max_size=12))
+    found = [number for number, finds in boxes if finds]
+    unfound = draw(st.lists(photo, min_size=0 if found else 1, max_size=3))
+    return PhotoRanking(
+        np.array([finds for _, finds in boxes], dtype=bool),
+        np.array([number for number, _ in boxes], dtype=np.intp),
+        np.array(found + unfound, dtype=np.intp),
+    )
+
+
+def plain_mean(rankings: list[PhotoRanking], counts: list[int], rule: str) -> float:
+    """Write each box and each mention as often as its photo was drawn, and score that ranking."""
+    precisions = []
+    for ranking in rankings:
+        found = []
+        for number, finds in zip(ranking.photo.tolist(), ranking.found.tolist(), strict=True):
+            found += [finds] * counts[number]
+        mentions = sum(counts[number] for number in ranking.mentions.tolist())
+        if mentions:
+            precisions.append(average_precision(np.array(found, dtype=bool), mentions, rule))
+    return 100 * sum(precisions) / len(precisions) if precisions else 0.0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(rankings(), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, 3), min_size=PHOTOS, max_size=PHOTOS), min_size=1, max_size=5),
+    st.sampled_from(["area", "11-point"]),
+)
+def test_a_bootstrap_sample_has_the_precision_of_its_expanded_ranking(
+    rankings: list[PhotoRanking], samples: list[list[int]], rule: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(average_precision_module, "_ROUNDS_PER_BATCH", 2)
+        found = mean_precision(rankings, PHOTOS, rule)(np.array(samples, dtype=float))
+    assert found.tolist() == pytest.approx([plain_mean(rankings, counts, rule) for counts in samples])
+
+
+def only_finds(ranking: PhotoRanking) -> Hits:
+    """Walk down the ranking and count the boxes of each photo from one find to the next."""
+    counts, tally = [], np.zeros(PHOTOS, dtype=np.float32)
+    for number, finds in zip(ranking.photo.tolist(), ranking.found.tolist(), strict=True):
+        tally[number] += 1
+        if finds:
+            counts.append(tally)
+            tally = np.zeros(PHOTOS, dtype=np.float32)
+    boxes = np.array(counts, dtype=np.float32).reshape(-1, PHOTOS)
+    return Hits(ranking.photo[ranking.found], boxes, ranking.mentions)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(rankings(), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, 3), min_size=PHOTOS, max_size=PHOTOS), min_size=1, max_size=5),
+    st.sampled_from(["area", "11-point"]),
+)
+def test_hits_give_the_same_precision_as_full_rankings(
+    rankings: list[PhotoRanking], samples: list[list[int]], rule: str
+) -> None:
+    counts = np.array(samples, dtype=float)
+    whole, short = (
+        mean_precision(rankings, PHOTOS, rule),
+        mean_precision_of_hits(list(map(only_finds, rankings)), PHOTOS, rule),
+    )
+    assert short(counts).tolist() == pytest.approx(whole(counts).tolist(), abs=1e-9)
+
+
+def test_a_photo_drawn_three_times_counts_its_wrong_boxes_three_times() -> None:
+    ranking = PhotoRanking(np.array([False, True, True]), np.array([1, 0, 1]), np.array([0, 1]))
+    counts = np.array([[1.0, 1], [1, 3]])
+    assert mean_precision([ranking], 2)(counts).tolist() == pytest.approx([100 * 2 / 3, 100 * 4 / 7])
+
+
+def plain_average_precision(found: list[bool], positives: int, rule: str) -> float:
+    """Precision and recall at every place; at a recall, the best precision at that recall or beyond."""
+    curve = []
+    for place in range(1, len(found) + 1):
+        hits = sum(found[:place])
+        curve.append((hits, hits / place))
+
+    def precision_at(hits_needed: float) -> float:
+        return max((precision for hits, precision in curve if hits >= hits_needed), default=0.0)
+
+    if rule == "11-point":
+        return sum(precision_at(tenth * positives / 10) for tenth in range(11)) / 11
+    return sum(precision_at(hits) for hits in range(1, positives + 1)) / positives
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), max_size=30), st.integers(1, 20), st.sampled_from(["area", "11-point"]))
+def test_average_precision_agrees_with_a_plain_loop_over_recalls(found: list[bool], more: int, rule: str) -> None:
+    positives = sum(found) + more - 1 or 1
+    expected = plain_average_precision(found, positives, rule)
+    assert average_precision(np.array(found, dtype=bool), positives, rule) == pytest.approx(expected)
+
+
+def test_three_of_ten_reach_a_recall_of_three_tenths() -> None:
+    found = np.array([True] * 3)
+    assert average_precision(found, 10, "11-point") == pytest.approx(4 / 11)

@@ -1,0 +1,218 @@
+"""Run harnesses on mutated files: python -m tests.fuzz.fuzzer SECONDS FOUND [HARNESS…]
+
+With atheris, fuzzing is guided by branch coverage. Where atheris is not available (it supports Linux and some versions
+of Python), files are mutated at random. Failing inputs are written to FOUND/HARNESS, where every later run tries them
+first, and the process exits with 1.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+import importlib.util
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deixis.errors import DeixisError
+
+if TYPE_CHECKING:
+    from tests.fuzz.harnesses import Harness
+
+TIMEOUT_S = 30
+MAX_MB = 3000
+MAX_LENGTH = 8192
+FAILED = 77
+SEED, RUNS = (int(os.environ.get(f"DEIXIS_FUZZ_{name}", "0")) for name in ("SEED", "RUNS"))
+"""0 means a random seed, and as many runs as the time allows."""
+EDGE_CASES = [
+    b"",
+    b"\0",
+    b"{}",
+    b"[]",
+    b"[" * 20_000,
+    b'{"a":' * 20_000,
+    b"(" * 20_000,
+    b"9" * 5000,
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+]
+
+
+class FindingError(AssertionError):
+    """An error whose message is not one line."""
+
+
+def has_atheris() -> bool:
+    return importlib.util.find_spec("atheris") is not None
+
+
+def check_input(harness: Harness, data: bytes, folder: Path) -> None:
+    """Check that an input is read or refused with a one-line error."""
+    try:
+        harness.check(data, folder)
+    except DeixisError as error:
+        message = str(error)
+        if not message or "\n" in message:
+            raise FindingError(f"not one line: {message!r}") from error
+        message.encode(errors="surrogateescape")
+
+
+def check_and_save(harness: Harness, data: bytes, folder: Path, found: Path) -> None:
+    """Check an input and save it if it fails."""
+    try:
+        check_input(harness, data, folder)
+    except BaseException:
+        folder_of_harness = found / harness.name
+        folder_of_harness.mkdir(parents=True, exist_ok=True)
+        (folder_of_harness / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+        raise
+
+
+@dataclass(frozen=True)
+class HarnessResult:
+    """Exit code of a harness (0: nothing found), the number of inputs and the output."""
+
+    name: str
+    code: int
+    runs: int
+    output: str
+
+
+def fuzz_all(names: Sequence[str], seconds: float, found: Path) -> Iterator[HarnessResult]:
+    """Run each harness in a process that is forked after all imports."""
+    atheris = _import_atheris()
+    from tests.fuzz.harnesses import HARNESSES
+
+    for name in names:
+        with tempfile.TemporaryFile() as stream:
+            child = os.fork()
+            if child == 0:
+                os.dup2(stream.fileno(), 1)
+                os.dup2(stream.fileno(), 2)
+                code = FAILED
+                try:
+                    fuzz(atheris, HARNESSES[name], seconds, found)
+                    code = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                    os._exit(code)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            stream.seek(0)
+            text = stream.read().decode(errors="replace")
+        runs = re.search(r"number_of_executed_units: (\d+)", text)
+        yield HarnessResult(name, code, int(runs[1]) if runs else 0, text)
+
+
+def fuzz(atheris: Any, harness: Harness, seconds: float, found: Path) -> None:
+    """Fuzz one harness; atheris ends the process."""
+    name = harness.name
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    harness.prepare(folder)
+    with tempfile.TemporaryDirectory() as other:
+        seeds = [*harness.seeds(Path(other)), *EDGE_CASES]
+    known = sorted((found / name).glob("*")) if (found / name).is_dir() else []
+    seeds += [path.read_bytes() for path in known]
+    for seed in seeds:
+        check_and_save(harness, seed, folder, found)
+    if atheris is None:
+        _fuzz_at_random(harness, seeds, seconds, folder, found)
+        return
+    _fuzz_with_atheris(atheris, harness, seeds, seconds, folder, found)
+
+
+def _import_atheris() -> Any:
+    """Import atheris, and then the harnesses and deixis with coverage instrumentation."""
+    if not has_atheris():
+        return None
+    import atheris
+    import torch  # noqa: F401 - must not be instrumented
+
+    with atheris.instrument_imports(include=["deixis"], enable_loader_override=False):
+        from tests.fuzz import harnesses  # noqa: F401
+    return atheris
+
+
+def _fuzz_with_atheris(
+    atheris: Any, harness: Harness, seeds: list[bytes], seconds: float, folder: Path, found: Path
+) -> None:
+    corpus = Path(tempfile.mkdtemp())
+    for number, seed in enumerate(seed for seed in seeds if len(seed) <= MAX_LENGTH):
+        (corpus / f"seed{number}").write_bytes(seed)
+    artifacts = tempfile.mkdtemp()
+    options = {
+        "max_total_time": max(1, round(seconds)),
+        "max_len": MAX_LENGTH,
+        "timeout": TIMEOUT_S,
+        "rss_limit_mb": MAX_MB,
+        "artifact_prefix": f"{artifacts}/",
+        "print_final_stats": 1,
+        "verbosity": 1,
+    }
+    options |= {key: value for key, value in (("seed", SEED), ("runs", RUNS)) if value}
+    command = [sys.argv[0], *(f"-{key}={value}" for key, value in options.items()), str(corpus)]
+    atheris.Setup(command, lambda data: check_and_save(harness, bytes(data), folder, found))
+    atheris.Fuzz()
+
+
+def _fuzz_at_random(harness: Harness, seeds: list[bytes], seconds: float, folder: Path, found: Path) -> None:
+    seed = SEED or random.SystemRandom().randrange(2**32)
+    rng, end, runs = random.Random(seed), time.monotonic() + seconds, 0
+    print(f"DEIXIS_FUZZ_SEED={seed}")
+    while time.monotonic() < end and not (RUNS and runs >= RUNS):
+        data = mutate(rng.choice(seeds), seeds, rng)
+        runs += 1
+        check_and_save(harness, data, folder, found)
+    print(f"stat::number_of_executed_units: {runs}")
+
+
+def mutate(data: bytes, seeds: list[bytes], rng: random.Random) -> bytes:
+    """Change a file in a few ways that tend to break readers."""
+    made = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        offset = rng.randint(0, len(made))
+        kind = rng.randrange(6)
+        if kind == 0 and made:
+            made[offset % len(made)] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            del made[offset : offset + rng.randint(1, 16)]
+        elif kind == 2:
+            made[offset:offset] = rng.randbytes(rng.randint(1, 8))
+        elif kind == 3:
+            other = rng.choice(seeds)
+            begin = rng.randint(0, len(other))
+            made[offset:offset] = other[begin : begin + rng.randint(1, 64)]
+        elif kind == 4:
+            made[offset : offset + 4] = rng.choice([b"\xff" * 4, bytes(4), b"9" * 20, b"1e999", b"null", b"-1"])
+        else:
+            made[offset:] = made[offset : offset + 32] * 2
+    return bytes(made[: MAX_LENGTH * 4])
+
+
+def main(seconds: str, found: str, *names: str) -> int:
+    """Run the named harnesses, or all; return 1 if something was found."""
+    failed = False
+    from tests.fuzz.names import NAMES
+
+    for each in fuzz_all(names or NAMES, float(seconds), Path(found)):
+        failed |= each.code != 0
+        print(f"{each.name:24} {each.runs:9,} runs  {'' if each.code == 0 else f'FAILED ({each.code})'}", flush=True)
+        if each.code != 0:
+            print(each.output[-6000:], flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    sys.exit(main(*sys.argv[1:]))

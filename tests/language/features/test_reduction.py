@@ -1,0 +1,131 @@
+"""PCA: orthonormal, uncorrelated, and what is left out is what is missing, however the rows are cut into chunks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.language.features import FisherVectors, Reduced, TextFeatures, TfIdf, hglmm_features, load_features
+from deixis.language.features.reduction import PCA
+from deixis.language.vectors import WordVectors
+
+
+def data(n: int = 500, d: int = 30) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, d)) * 0.8 ** np.arange(d) @ np.linalg.qr(rng.normal(size=(d, d)))[0] + 7
+    return rows.astype(np.float32)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_components_are_orthonormal(exact: bool) -> None:
+    components = PCA(8, exact=exact).fit([data()]).components_
+    assert components is not None
+    assert components.dtype == np.float32
+    np.testing.assert_allclose(components @ components.T, np.eye(8), atol=1e-5)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_error_of_restored_rows_is_the_dropped_variance(exact: bool) -> None:
+    rows = data()
+    pca = PCA(8, exact=exact).fit([rows])
+    assert pca.variances_ is not None
+    missing = ((rows - pca.restore(pca.transform(rows))) ** 2).sum() / len(rows)
+    assert missing == pytest.approx(pca.total_variance_ - pca.variances_.sum(), rel=1e-3)
+    eigenvalues = np.linalg.eigvalsh(np.cov(rows.T, bias=True))
+    assert pca.total_variance_ == pytest.approx(eigenvalues.sum(), rel=1e-4)
+    assert missing == pytest.approx(eigenvalues[:-8].sum(), rel=1e-3 if exact else 0.1)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_reduced_rows_are_uncorrelated_with_descending_variances(exact: bool) -> None:
+    rows = data()
+    pca = PCA(5, exact=exact).fit([rows])
+    assert pca.variances_ is not None
+    np.testing.assert_allclose(np.cov(pca.transform(rows).T, bias=True), np.diag(pca.variances_), atol=1e-4)
+    assert (np.diff(pca.variances_) < 0).all()
+
+
+def test_components_are_the_eigenvectors_of_the_covariance() -> None:
+    rows = data()
+    components = PCA(3).fit([rows]).components_
+    assert components is not None
+    _, directions = np.linalg.eigh(np.cov(rows.T.astype(float)))
+    np.testing.assert_allclose(np.abs(np.sum(components * directions.T[:-4:-1], axis=1)), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_chunk_size_does_not_matter(exact: bool) -> None:
+    rows = data()
+    whole = PCA(4, exact=exact).fit([rows])
+    cut = PCA(4, exact=exact).fit(rows[start : start + 37] for start in range(0, 500, 37))
+    np.testing.assert_allclose(cut.transform(rows), whole.transform(rows), atol=1e-3)
+
+
+def test_the_same_seed_gives_the_same_components() -> None:
+    first, again = (PCA(4, exact=False, seed=2).fit([data()]).components_ for _ in range(2))
+    assert first is not None
+    assert again is not None
+    np.testing.assert_array_equal(first, again)
+
+
+def test_rows_far_from_zero_keep_their_precision() -> None:
+    rows = data()
+    near, far = PCA(4).fit([rows]), PCA(4).fit([rows + np.float32(1000)])
+    assert near.variances_ is not None
+    assert far.variances_ is not None
+    np.testing.assert_allclose(far.variances_, near.variances_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("chunks", [[data(5)], [data(1)]])
+def test_too_many_components_are_an_error(chunks: list[np.ndarray]) -> None:
+    with pytest.raises(DeixisError, match="8 components"):
+        PCA(8).fit(chunks)
+
+
+def test_no_rows_are_an_error() -> None:
+    with pytest.raises(DeixisError, match="no rows"):
+        PCA(8).fit([])
+
+
+def test_reduced_features_are_pca_of_fisher_vectors(vectors: WordVectors, sentences: list[list[str]]) -> None:
+    features = hglmm_features(vectors, dimension=10, components=3).fit(sentences)
+    reduced = features.transform(sentences)
+    assert reduced.shape == (80, 10)
+    assert reduced.dtype == np.float32
+    full = FisherVectors(vectors, components=3).fit(sentences).transform(sentences)
+    np.testing.assert_allclose(reduced, features.pca_.transform(full), atol=1e-5)
+    np.testing.assert_allclose(reduced.mean(axis=0), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("of", ["fisher", "tf-idf", "reduced"])
+def test_what_was_saved_transforms_identically(
+    vectors: WordVectors, sentences: list[list[str]], tmp_path: Path, of: str
+) -> None:
+    inner: dict[str, TextFeatures] = {
+        "fisher": FisherVectors(vectors, components=3),
+        "tf-idf": TfIdf(),
+        "reduced": Reduced(TfIdf(), 20),
+    }
+    features = Reduced(inner[of], 10).fit(sentences)
+    features.save(tmp_path / "saved")
+    for loaded in (Reduced.load(tmp_path / "saved"), load_features(tmp_path / "saved")):
+        np.testing.assert_array_equal(loaded.transform(sentences), features.transform(sentences))
+
+
+def test_the_same_seed_gives_the_same_rows(vectors: WordVectors, sentences: list[list[str]]) -> None:
+    first, again = (hglmm_features(vectors, 10, 3, seed=1).fit(sentences).transform(sentences) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_too_few_sentences_are_errors(vectors: WordVectors, sentences: list[list[str]]) -> None:
+    with pytest.raises(DeixisError, match="6,000 components"):
+        Reduced(TfIdf(), 6000).fit(sentences)
+
+
+def test_features_of_another_kind_are_an_error(sentences: list[list[str]], tmp_path: Path) -> None:
+    TfIdf().fit(sentences).save(tmp_path / "saved")
+    with pytest.raises(DeixisError, match="tf-idf"):
+        Reduced.load(tmp_path / "saved")

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from deixis.language.words import function_words, senses, stem
+
+
+def test_function_words_are_those_of_meteor() -> None:
+    assert {"a", "the", "'s", "people", "two"} <= function_words()
+    assert len(function_words()) == 93
+    assert "dog" not in function_words()
+
+
+@pytest.mark.parametrize(("one", "other"), [("running", "runs"), ("dogs", "dog"), ("walked", "walking")])
+def test_inflections_share_a_stem(one: str, other: str) -> None:
+    assert stem(one) == stem(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("bike", "bicycle"),
+        ("bikes", "bicycles"),
+        ("man", "men"),
+        ("ran", "running"),
+        ("sofa", "couch"),
+        ("kid", "child"),
+    ],
+)
+def test_synonyms_and_forms_of_one_word_share_a_sense(one: str, other: str) -> None:
+    assert senses(one) & senses(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("dog", "cat"), ("xyzzy", "xyzzy"), ("man", "woman")])
+def test_unrelated_words_share_no_sense(one: str, other: str) -> None:
+    assert not senses(one) & senses(other)

@@ -1,0 +1,35 @@
+"""Fixtures of all tests of models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deixis.models import pipeline
+from deixis.vision import encoders
+from tests.models.captioner import train_small_captioner
+from tests.models.coloured import make_coloured
+from tests.vision.feature_store.small import colour_encoder
+
+
+@pytest.fixture(autouse=True)
+def no_encoder_is_open_yet() -> None:
+    """Encoders are kept while anybody has them, and the small ones of tests all have one name."""
+    pipeline._ENCODERS.clear()
+
+
+@pytest.fixture
+def small_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder that needs no weights instead of the real ones."""
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+
+
+@pytest.fixture(scope="session")
+def captioner_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos in four colours in ./images, their data set in ./data, and in ./run a captioner that names the colours."""
+    folder = tmp_path_factory.mktemp("captioner")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+        train_small_captioner(make_coloured(folder), folder / "run")
+    return folder

@@ -1,0 +1,168 @@
+"""Consensus reranking and the choice of k and m, against plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.evaluation.captions import caption_scores
+from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics, cider
+from deixis.evaluation.captions.ngrams import CaptionSet
+from deixis.models.consensus import consensus as module
+from deixis.models.consensus.consensus import (
+    Candidates,
+    Consensus,
+    RerankSettings,
+    Similarity,
+    cross_validated_order,
+    oracle_scores,
+    tune,
+)
+from deixis.models.consensus.similarity import CaptionSimilarity
+from tests.models.sentences import captions, sentence
+
+
+def neighbours_by_loop(vectors: np.ndarray, queries: np.ndarray, count: int) -> list[list[int]]:
+    found = []
+    for one in queries:
+        cosines = [one @ other / np.linalg.norm(one) / np.linalg.norm(other) for other in vectors]
+        found.append(sorted(range(len(vectors)), key=lambda row: -cosines[row])[:count])
+    return found
+
+
+@pytest.mark.parametrize("similarity", ["bleu", "cider"])
+def test_the_consensus_score_equals_a_plain_loop(similarity: str) -> None:
+    training = captions()
+    rng = np.random.default_rng(2)
+    vectors, queries = rng.normal(size=(12, 4)), rng.normal(size=(3, 4))
+    sentences = [[sentence(rng) for _ in range(4)] for _ in range(3)]
+    settings = RerankSettings(similarity, neighbours=5, top_captions=6)  # type: ignore[arg-type]
+    found = Consensus(vectors, training).scores(queries, sentences, settings)
+    measure = CaptionSimilarity(training)
+    starts = np.concatenate([[0], np.cumsum([len(texts) for texts in training])])
+    for photo, rows in enumerate(neighbours_by_loop(vectors, queries, 5)):
+        for index, words in enumerate(sentences[photo]):
+            values = [
+                getattr(measure, similarity)([words], np.array([caption]))[0, 0]
+                for row in rows
+                for caption in range(starts[row], starts[row + 1])
+            ]
+            assert found[photo][index] == pytest.approx(np.mean(sorted(values, reverse=True)[:6]))
+
+
+def test_fewer_captions_than_m_are_all_counted() -> None:
+    consensus = Consensus(np.eye(2), [["a dog"], ["a cat"]])
+    assert consensus.scores(np.eye(2)[:1], [["a dog"]], RerankSettings("bleu"))[0] == pytest.approx(
+        (1 + CaptionSimilarity([[["a", "dog"]], [["a", "cat"]]]).bleu([["a", "dog"]], np.array([1]))[0, 0]) / 2
+    )
+
+
+def test_neighbours_are_the_nearest_by_cosine() -> None:
+    rng = np.random.default_rng(3)
+    vectors, queries = rng.normal(size=(12, 4)), rng.normal(size=(5, 4))
+    consensus = Consensus(vectors, captions())
+    assert consensus.neighbours(queries, 4).tolist() == neighbours_by_loop(vectors, queries, 4)
+    assert consensus.neighbours(queries * 7, 4).tolist() == consensus.neighbours(queries, 4).tolist()
+
+
+def test_ties_keep_their_order() -> None:
+    consensus = Consensus(np.eye(2), [["a dog"], ["a cat"]])
+    order = consensus.order(np.eye(2)[:1], [["zebra", "a dog", "zebra", "a dog"]])[0]
+    assert order.tolist() == [1, 3, 0, 2]
+
+
+@pytest.mark.parametrize("similarity", ["bleu", "cider"])
+def test_the_oracle_ranks_by_the_photos_own_captions(similarity: str) -> None:
+    references = captions(8, seed=5)
+    rng = np.random.default_rng(6)
+    sentences = [[*(sentence(rng) for _ in range(3)), references[photo][0]] for photo in range(8)]
+    for photo, scores in enumerate(oracle_scores(sentences, references, similarity)):  # type: ignore[arg-type]
+        values = []
+        for words in sentences[photo]:
+            everyone = [words if other == photo else ["zebra"] for other in range(8)]
+            scored = CaptionSet(tuple(map(str, range(8))), everyone, references)
+            if similarity == "cider":
+                values.append(cider(scored).cider_d[photo])
+            else:
+                statistics = bleu_statistics(scored)
+                statistics[:, 1:4] += 1
+                statistics[:, 5:8] += 1
+                values.append(bleu_from(statistics)[photo, 3])
+        np.testing.assert_allclose(scores, values, atol=1e-4)
+
+
+def test_inputs_of_wrong_shape_are_an_error() -> None:
+    with pytest.raises(DeixisError, match=r"shape \(2, 2\)"):
+        Consensus(np.eye(2), [["a dog"]])
+    consensus = Consensus(np.eye(2), [["a dog"], ["a cat"]])
+    with pytest.raises(DeixisError, match="2 features"):
+        consensus.neighbours(np.eye(3), 1)
+    with pytest.raises(DeixisError, match="sentences for 1"):
+        consensus.scores(np.eye(2), [["a"]])
+    with pytest.raises(DeixisError, match="neighbours=0"):
+        RerankSettings(neighbours=0)
+
+
+def test_the_defaults_are_those_of_the_paper() -> None:
+    assert RerankSettings().neighbours == 60
+    assert (RerankSettings("bleu").m, RerankSettings("cider").m) == (175, 125)
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NEIGHBOURS", (1, 4, 30))
+    monkeypatch.setattr(module, "TOP_CAPTIONS", (1, 5, 40))
+
+
+def make_candidates(photos: int = 30, seed: int = 0) -> tuple[Consensus, Candidates]:
+    rng = np.random.default_rng(seed)
+    consensus = Consensus(rng.normal(size=(20, 3)), captions(20, seed))
+    sentences = [[sentence(rng) for _ in range(rng.integers(2, 5))] for _ in range(photos)]
+    references = [[sentence(rng) for _ in range(3)] for _ in range(photos)]
+    return consensus, Candidates(rng.normal(size=(photos, 3)), sentences, references)
+
+
+def score_of(consensus: Consensus, candidates: Candidates, settings: RerankSettings, photos: list[int]) -> float:
+    """Score of the chosen sentences of some photos, with the document frequencies of all photos."""
+    order = consensus.order(candidates.vectors, candidates.sentences, settings)
+    texts = [" ".join(candidates.sentences[photo][order[photo][0]]) for photo in range(len(order))]
+    own = {str(photo): [" ".join(words) for words in texts] for photo, texts in enumerate(candidates.references)}
+    if settings.similarity == "cider":
+        each = caption_scores({str(photo): text for photo, text in enumerate(texts)}, own).per_photo["cider_d"]
+        return float(each[photos].mean())
+    chosen = {str(photo): texts[photo] for photo in photos}
+    return caption_scores(chosen, {photo: own[photo] for photo in chosen}).bleu4
+
+
+SETTINGS = [(k, m) for k in (1, 4, 30) for m in (1, 5, 40)]
+
+
+@pytest.mark.parametrize("similarity", ["bleu", "cider"])
+@pytest.mark.parametrize("seed", range(3))
+def test_tuning_finds_the_k_and_m_of_an_exhaustive_loop(similarity: Similarity, seed: int) -> None:
+    consensus, candidates = make_candidates(seed=seed)
+    everyone = list(range(30))
+    tried = {(k, m): score_of(consensus, candidates, RerankSettings(similarity, k, m), everyone) for k, m in SETTINGS}
+    assert len({round(score, 6) for score in tried.values()}) > 1, "otherwise there is nothing to choose"
+    found = tune(consensus, candidates, similarity)
+    assert tried[found.neighbours, found.m] == pytest.approx(max(tried.values()))
+
+
+@pytest.mark.parametrize("similarity", ["bleu", "cider"])
+def test_each_half_is_reranked_with_the_choice_of_the_other(similarity: Similarity) -> None:
+    consensus, candidates = make_candidates(seed=5)
+    order, chosen = cross_validated_order(consensus, candidates, similarity)
+    halves = [list(range(0, 30, 2)), list(range(1, 30, 2))]
+    for half, others, settings in zip(halves, halves[::-1], chosen, strict=True):
+        tried = [score_of(consensus, candidates, RerankSettings(similarity, k, m), others) for k, m in SETTINGS]
+        assert score_of(consensus, candidates, settings, others) == pytest.approx(max(tried))
+        expected = consensus.order(candidates.vectors, candidates.sentences, settings)
+        for photo in half:
+            assert order[photo].tolist() == expected[photo].tolist()
+
+
+def test_a_single_photo_is_reranked_with_its_own_choice() -> None:
+    consensus, candidates = make_candidates(photos=1)
+    order, _ = cross_validated_order(consensus, candidates, "cider")
+    assert sorted(order[0].tolist()) == list(range(len(candidates.sentences[0])))

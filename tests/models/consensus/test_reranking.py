@@ -1,0 +1,169 @@
+"""Reranking by training photos that are kept beside a model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deixis
+from deixis.data.dataset import Dataset
+from deixis.errors import DatasetError, DeixisError
+from deixis.models.consensus.consensus import Consensus, RerankSettings
+from deixis.models.consensus.reranking import (
+    FOLDER,
+    Neighbours,
+    Oracle,
+    RerankConfig,
+    Reranker,
+    default_feature,
+    open_reranker,
+)
+from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, rank_captions
+from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.models.m_rnn.model import VectorsAndCells
+from deixis.models.photo_features import PhotoFeatures, compute_features
+from deixis.models.pipeline import EncoderInfo
+from deixis.storage.artifacts import CONFIG
+from tests.models.captioner import SMALL, train_small_captioner
+from tests.vision.feature_store.small import colour_encoder
+
+pytestmark = pytest.mark.usefixtures("small_encoder")
+
+
+@pytest.fixture
+def captioner(captioner_folder: Path) -> CaptionPipeline:
+    return load_captioner(captioner_folder / "run")
+
+
+def features_of(captioner_folder: Path, split: str) -> PhotoFeatures:
+    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+    return compute_features(dataset, dataset.split(split), colour_encoder())
+
+
+def test_training_saves_photos_and_captions_beside_the_model_not_in_it(captioner_folder: Path) -> None:
+    found = Neighbours.load(captioner_folder / "run" / FOLDER)
+    train = Dataset(captioner_folder / "data").split("train")
+    assert found.photos == tuple(train.ids)
+    assert found.captions_of(1) == ["a green wall", "everything here is green"]
+    assert found.config == RerankConfig("refined")
+    inside = "".join(path.read_text() for path in (captioner_folder / "run" / "model").rglob("*.json"))
+    assert "everything here is green" not in inside
+
+
+def test_neighbours_are_found_by_refined_or_plain_features(captioner_folder: Path, captioner: CaptionPipeline) -> None:
+    features = features_of(captioner_folder, "dev")
+    kept = Neighbours.load(captioner_folder / "run" / FOLDER)
+    vectors, train = features.vectors(), features_of(captioner_folder, "train").vectors()
+    for feature in ("refined", "photo"):
+        kept.config = RerankConfig(feature)  # type: ignore[arg-type]
+        reranker = Reranker(kept, captioner.model, RerankSettings("cider", neighbours=4))
+        plain = Consensus(train, kept.captions) if feature == "photo" else None
+        refined = Consensus(captioner.model.refine(train), kept.captions)
+        queries = vectors if plain else captioner.model.refine(vectors)
+        expected = (plain or refined).neighbours(queries, 4)
+        np.testing.assert_array_equal(reranker.nearest(vectors, 4), expected)
+        np.testing.assert_array_equal(reranker.nearest(VectorsAndCells(vectors, np.zeros((8, 1, 1))), 4), expected)
+
+
+def test_captions_are_sorted_by_consensus(captioner_folder: Path, captioner: CaptionPipeline) -> None:
+    reranker = open_reranker("cider", captioner_folder / "run", captioner)
+    reranker = replace(reranker, settings=RerankSettings("cider", neighbours=2))
+    red, green = features_of(captioner_folder, "dev").vectors()[:2]
+    some = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "green", "red")]
+    found = rank_captions(np.stack([red, green]), [some, some], reranker)
+    assert [result.text for result in found] == ["a red wall", "a green wall"]
+    assert found[0].captions[0].log_probability == -1.0
+    for result in found:
+        assert list(result.consensus) == sorted(result.consensus, reverse=True)
+        assert result.consensus[0] > 2 * result.consensus[1]
+    assert found[0].as_json()["captions"][0]["consensus"] == round(found[0].consensus[0], 4)
+    assert found[0].first(1).as_json()["captions"] == found[0].as_json()["captions"][:1]
+
+
+def test_the_oracle_scores_by_the_photos_own_captions(captioner_folder: Path) -> None:
+    some = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "green", "red")]
+    for similarity in ("bleu", "cider"):
+        oracle = Oracle([["A red wall."], ["A green one."]], similarity)  # type: ignore[arg-type]
+        found = rank_captions(np.zeros((2, 3)), [some, some], oracle)
+        assert [result.text for result in found] == ["a red wall", "a green wall"]
+
+
+def test_deixis_caption_reranks(captioner_folder: Path) -> None:
+    photo = captioner_folder / "images" / "0008.png"
+    found = deixis.caption(photo, rerank="cider", top=2, model=captioner_folder / "run")
+    assert len(found.captions) == 2
+    assert "red" in found.text
+    assert found.consensus[0] >= found.consensus[1]
+    assert deixis.caption(photo, model=captioner_folder / "run").consensus == ()
+
+
+def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> None:
+    assert (captioner.beam_search(None, 1).beam, captioner.beam_search(None, 1).count) == (5, 1)
+    reranked = captioner.beam_search(None, 2, rerank=True)
+    assert (reranked.beam, reranked.count) == (10, 10)
+    with pytest.raises(DeixisError, match="count=4"):
+        captioner.beam_search(3, 4, rerank=True)
+
+
+def test_reranking_without_training_photos_names_the_command(
+    captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
+) -> None:
+    with pytest.raises(DeixisError, match="deixis train consensus --data DATA --set captioner=elsewhere"):
+        open_reranker("bleu", "elsewhere", captioner)
+    with pytest.raises(DeixisError, match=str(tmp_path)):
+        open_reranker("cider", captioner_folder / "run", captioner, tmp_path)
+
+
+def test_neighbours_are_found_from_the_model_folder_of_a_run(
+    captioner_folder: Path, captioner: CaptionPipeline
+) -> None:
+    assert open_reranker("bleu", captioner_folder / "run" / "model", captioner).settings == RerankSettings("bleu")
+
+
+def test_neighbours_of_another_encoder_are_refused(
+    captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
+) -> None:
+    kept = Neighbours.load(captioner_folder / "run" / FOLDER)
+    for encoder in (EncoderInfo("deixis", "1f2e"), replace(captioner.encoder, crops=10)):
+        Neighbours(encoder, kept.photos, kept.vectors, kept.captions).save(tmp_path / "other")
+        with pytest.raises(DeixisError, match="other: .* colours"):
+            open_reranker("cider", captioner_folder / "run", captioner, tmp_path / "other")
+
+
+def test_saved_neighbours_are_read_back_and_damaged_ones_refused(
+    captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
+) -> None:
+    config = RerankConfig("photo", RerankSettings("bleu", 3, 4), RerankSettings("cider", 5, 6), tuned_on=8)
+    original = Neighbours.from_features(features_of(captioner_folder, "train"), captioner.encoder, config)
+    original.save(tmp_path / "kept")
+    read = Neighbours.load(tmp_path / "kept")
+    assert (read.config, read.photos, read.encoder) == (config, original.photos, captioner.encoder)
+    assert [list(map(tuple, texts)) for texts in read.captions] == [list(map(tuple, t)) for t in original.captions]
+    np.testing.assert_array_equal(read.vectors, original.vectors)
+    assert open_reranker("bleu", captioner_folder / "run", captioner, tmp_path / "kept").settings.neighbours == 3
+    document = json.loads((tmp_path / "kept" / CONFIG).read_text())
+    for changed, words in (
+        ({"version": 9}, "version 9"),
+        ({"settings": document["settings"] | {"config": {"neighbour_feature": "smell"}}}, "damaged"),
+        ({"kind": "cca"}, "cca"),
+    ):
+        (tmp_path / "kept" / CONFIG).write_text(json.dumps(document | changed))
+        with pytest.raises(DeixisError, match=words):
+            open_reranker("bleu", captioner_folder / "run", captioner, tmp_path / "kept")
+
+
+def test_a_split_without_captions_is_an_error(captioner_folder: Path, captioner: CaptionPipeline) -> None:
+    features = features_of(captioner_folder, "train")
+    with pytest.raises(DatasetError, match="caption"):
+        Neighbours.from_features(replace(features, photos=features.photos[:0]), captioner.encoder)
+
+
+def test_a_network_without_image_input_uses_plain_features(captioner_folder: Path, tmp_path: Path) -> None:
+    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+    train_small_captioner(dataset, tmp_path / "run", settings=replace(SMALL, image_input="nowhere"))
+    assert Neighbours.load(tmp_path / "run" / FOLDER).config.neighbour_feature == "photo"
+    assert default_feature(load_captioner(captioner_folder / "run").model) == "refined"

@@ -1,0 +1,192 @@
+"""The grounder as a model: scores and boxes, vectors, presence, saving and loading."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.errors import DeixisError
+from deixis.language.vectors import WordVectors
+from deixis.models.base import Embedder
+from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.photo_features import RegionInputs
+from deixis.models.text_encoders import MAX_WORDS
+from deixis.storage.artifacts import CONFIG
+from tests.models.grounder.test_inputs import WORDS, regions
+from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL
+
+SPANS = [(0, 2), (3, 6)]
+KINDS = {
+    "dot": SMALL,
+    "layers": DEEP,
+    "alone": replace(SMALL, sentence_context=False),
+    "presence": replace(SMALL, presence_weight=1.0),
+    "bare": replace(SMALL, use_location=False, global_context=False, refine_boxes=False),
+}
+
+
+def model_of(settings: GrounderSettings, seed: int = 0) -> Grounder:
+    """A model whose refiner has random weights."""
+    torch.manual_seed(seed)
+    model = Grounder(4, 3, WORDS, settings)
+    if model.network.box_refiner is not None:
+        torch.nn.init.normal_(model.network.box_refiner.offsets.weight, std=0.2)
+    return model
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+def test_each_phrase_has_a_score_and_a_box_for_each_region(settings: GrounderSettings) -> None:
+    found = model_of(settings).ground(regions(5), SENTENCE, SPANS)
+    assert found.scores.shape == (2, 5)
+    assert found.boxes.shape == (2, 5, 4)
+    assert found.scores.dtype == found.boxes.dtype == np.float32
+    assert np.isfinite(found.scores).all()
+    assert (found.presence is not None) == bool(settings.presence_weight)
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_photo_can_have_no_region_or_one(settings: GrounderSettings, count: int) -> None:
+    found = model_of(settings).ground(regions(count), SENTENCE, SPANS)
+    assert found.scores.shape == (2, count)
+    assert found.boxes.shape == (2, count, 4)
+    if found.presence is not None:
+        assert (found.presence == 0).all() == (count == 0)
+
+
+def test_a_sentence_can_have_no_phrase() -> None:
+    assert model_of(SMALL).ground(regions(3), SENTENCE, []).scores.shape == (0, 3)
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+def test_without_layers_regions_do_not_affect_each_other(settings: GrounderSettings) -> None:
+    photo, model = regions(6), model_of(replace(settings, num_layers=0, use_feature_map=False))
+    first = RegionInputs(photo.vectors[:4], photo.boxes[:4], photo.objectness[:4], photo.whole)
+    all_, some = (model.ground(one, SENTENCE, SPANS) for one in (photo, first))
+    np.testing.assert_allclose(all_.scores[:, :4], some.scores, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(all_.boxes[:, :4], some.boxes, rtol=1e-5, atol=1e-6)
+
+
+def test_phrases_beyond_the_longest_sentence_are_encoded_alone() -> None:
+    model, photo = model_of(SMALL), regions(4)
+    sentence = ["a"] * MAX_WORDS + ["dog", "and", "cat"]
+    found = model.ground(photo, sentence, [(MAX_WORDS, MAX_WORDS + 1), (0, 1), (MAX_WORDS + 2, MAX_WORDS + 3)])
+    alone = [model.ground(photo, [word], [(0, 1)]).scores[0] for word in ("dog", "cat")]
+    np.testing.assert_allclose(found.scores[[0, 2]], alone, rtol=1e-5)
+
+
+def test_all_unknown_words_are_the_same() -> None:
+    model, photo = model_of(SMALL), regions(4)
+    one, other = (model.ground(photo, ["a", word], [(0, 2)]).scores for word in ("zyzzyva", "quokka"))
+    assert np.array_equal(one, other)
+    assert not np.allclose(one, model.ground(photo, ["a", "dog"], [(0, 2)]).scores)
+
+
+def test_vectors_give_the_scores_of_phrases_alone() -> None:
+    model, photos = model_of(SMALL), [regions(4, 0), regions(0, 1), regions(2, 2)]
+    assert isinstance(model, Embedder)
+    visual, text = model.prepare_visual(photos), model.prepare_text(["a dog", ["a", "red", "cat"], "!"])
+    assert visual.shape == (6, model.dimension)
+    assert text.shape == (3, model.dimension)
+    scores = model.scores(visual, text)
+    expected = [
+        model.ground(photos[2], words, [(0, len(words))]).scores[0] for words in (["a", "dog"], ["a", "red", "cat"])
+    ]
+    np.testing.assert_allclose(scores[4:, :2].T, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.prepare_visual(photos[0]), visual[:4], rtol=1e-4, atol=1e-5)
+
+
+def test_empty_input_gives_no_vectors() -> None:
+    model = model_of(SMALL)
+    assert model.prepare_visual([]).shape == model.prepare_text([]).shape == (0, model.dimension)
+
+
+def test_with_layers_and_without_presence_there_are_no_vectors() -> None:
+    model = model_of(DEEP)
+    for prepare, features in ((model.prepare_visual, [regions(2)]), (model.prepare_text, ["a dog"])):
+        with pytest.raises(DeixisError, match="num_layers=2"):
+            prepare(features)  # type: ignore[operator]
+
+
+def test_with_layers_and_presence_vectors_are_those_of_phrases_alone() -> None:
+    model, photo = model_of(replace(DEEP, presence_weight=0.3)), regions(4)
+    model.network.fusion.matching.phrase.weight.data.mul_(100)  # type: ignore[union-attr]
+    best = model.scores(model.prepare_visual(photo), model.prepare_text(["a dog"])).max(axis=0)
+    presence = model.ground(photo, ["a", "dog"], [(0, 2)]).presence
+    np.testing.assert_allclose(model.presence_probability(best), presence, rtol=1e-5)
+
+
+def test_presence_increases_with_the_score() -> None:
+    model = model_of(KINDS["presence"])
+    found = model.presence_probability(np.linspace(-5, 5, 11))
+    assert (np.diff(found) > 0).all()
+    assert found[5] == 0.5  # before training
+    photo = regions(4)
+    best = model.scores(model.prepare_visual(photo), model.prepare_text(["a dog"])).max(axis=0)
+    np.testing.assert_allclose(
+        model.ground(photo, ["a", "dog"], [(0, 2)]).presence, model.presence_probability(best), rtol=1e-5
+    )
+
+
+def test_presence_does_not_depend_on_the_sentence() -> None:
+    model, photo = model_of(KINDS["presence"]), regions(3)
+    alone = model.ground(photo, ["a", "dog"], [(0, 2)]).presence
+    within = model.ground(photo, ["no", "cat", "sees", "a", "dog"], [(3, 5)]).presence
+    np.testing.assert_allclose(within, alone, rtol=1e-5)
+
+
+def test_a_model_without_presence_raises_an_error() -> None:
+    with pytest.raises(DeixisError, match="presence_weight=0"):
+        model_of(SMALL).presence_probability([0.3])
+
+
+def test_inference_restores_training_mode() -> None:
+    model = model_of(SMALL)
+    model.network.train()
+    model.ground(regions(2), SENTENCE, SPANS)
+    assert model.network.training
+
+
+def test_word_embeddings_can_be_initialized_with_word_vectors() -> None:
+    model = model_of(SMALL)
+    vectors = WordVectors(np.arange(12, dtype=np.float32).reshape(2, 6), ["dog", "bird"])
+    model.init_words(vectors)
+    assert model.network.text_encoder.words.weight[1].tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(DeixisError, match="word_dim=6.*word_dim=2"):
+        model.init_words(WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"]))
+
+
+def test_features_of_another_encoder_raise_an_error() -> None:
+    with pytest.raises(DeixisError, match="features of 5"):
+        model_of(SMALL).ground(regions(2, channels=5), SENTENCE, SPANS)
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+def test_a_model_survives_saving_and_loading(settings: GrounderSettings, tmp_path: Path) -> None:
+    model = model_of(settings)
+    model.save(tmp_path / "made")
+    opened = Grounder.load(tmp_path / "made")
+    assert isinstance(opened, Grounder)
+    assert opened.settings == settings
+    assert opened.vocabulary == WORDS
+    ours, theirs = (one.ground(regions(5), SENTENCE, SPANS) for one in (opened, model))
+    assert np.array_equal(ours.scores, theirs.scores)
+    assert np.array_equal(ours.boxes, theirs.boxes)
+
+
+@pytest.mark.parametrize("changes", [{"embedding_dim": 10**9}, {"colour": 1}, {"num_layers": -1}])
+def test_a_settings_file_with_wrong_settings_raises_an_error(tmp_path: Path, changes: dict[str, int]) -> None:
+    model_of(SMALL).save(tmp_path / "made")
+    path = tmp_path / "made" / CONFIG
+    document = json.loads(path.read_text())
+    document["settings"]["settings"] |= changes
+    path.write_text(json.dumps(document))
+    with pytest.raises(DeixisError) as refusal:
+        Grounder.load(tmp_path / "made")
+    assert "\n" not in str(refusal.value)

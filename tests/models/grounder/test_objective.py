@@ -1,0 +1,416 @@
+"""The loss compared with plain loops, its gradients, and whole training runs."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from deixis import geometry
+from deixis.errors import DatasetError
+from deixis.evaluation import localization
+from deixis.evaluation.items import localization_items
+from deixis.evaluation.predictions import Prediction
+from deixis.models.grounder.data import GroundingExamples, read_regions
+from deixis.models.grounder.inputs import to_word_spans
+from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.objective import (
+    FALSE_ABSENCE,
+    MIN_TRAINING_IOU,
+    CaptionSampler,
+    GroundingObjective,
+    cross_entropy,
+    cross_entropy_across_photos,
+    generalized_iou,
+    iou,
+    localization_scores,
+    presence_loss,
+    target_probabilities,
+)
+from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.training.checkpoints import read_checkpoint
+from deixis.models.training.objective import LossValue
+from deixis.models.training.run_record import read_log
+from tests.models.grounder import made_up
+from tests.models.grounder.made_up import SETTINGS, SMALL, MadeUpStore, made_examples, made_model, made_photos, trainer
+
+EVERYTHING = replace(SMALL, num_layers=1, use_feature_map=True, presence_weight=0.5)
+
+
+def random_boxes(count: int, seed: int) -> np.ndarray:
+    corners = np.sort(np.random.default_rng(seed).uniform(size=(count, 2, 2)), axis=1)
+    return corners.reshape(count, 4)
+
+
+def test_iou_equals_that_of_geometry() -> None:
+    a, b = random_boxes(20, 0), random_boxes(30, 1)
+    found = iou(torch.from_numpy(a)[:, None], torch.from_numpy(b))
+    np.testing.assert_allclose(found.numpy(), geometry.iou(a, b), atol=1e-12)
+
+
+def test_generalized_iou_follows_its_definition() -> None:
+    for a, b in zip(random_boxes(20, 0), random_boxes(20, 1), strict=True):
+        around = float(geometry.area(geometry.union([a, b])))
+        overlap = float(geometry.iou([a], [b])[0, 0])
+        union = (float(geometry.area(a)) + float(geometry.area(b))) / (1 + overlap)
+        found = generalized_iou(torch.from_numpy(a), torch.from_numpy(b))
+        assert float(found) == pytest.approx(overlap - (around - union) / around)
+
+
+def test_empty_boxes_have_finite_losses() -> None:
+    nothing = torch.zeros(4)
+    assert iou(nothing, nothing) == 0
+    assert math.isfinite(generalized_iou(nothing, nothing))
+
+
+def plain_targets(overlaps: list[float], power: float) -> list[float]:
+    shares = [overlap**power if overlap >= 0.5 else 0.0 for overlap in overlaps]
+    if not any(shares):
+        shares = [1.0 if index == overlaps.index(max(overlaps)) else 0.0 for index in range(len(overlaps))]
+    return [share / sum(shares) for share in shares]
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_right_regions_share_the_target_and_otherwise_the_nearest_has_it(power: float) -> None:
+    overlaps = torch.from_numpy(np.random.default_rng(0).uniform(0, 0.7, (30, 6)))
+    expected = [plain_targets(row, power) for row in overlaps.tolist()]
+    np.testing.assert_allclose(target_probabilities(overlaps, power).numpy(), expected, atol=1e-12)
+
+
+def test_padding_has_no_effect_on_the_loss() -> None:
+    scores = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    targets = target_probabilities(torch.tensor([[0.6, 0.5, 0.1, 0.0, 0.0]] * 3), 1.0)
+    padded = scores.masked_fill(torch.arange(5) >= 3, -torch.inf)
+    loss = cross_entropy(padded, targets)
+    torch.testing.assert_close(loss, cross_entropy(scores[:, :3], targets[:, :3]))
+    loss.backward()
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+
+
+def plain_presence(scores: Tensor, own: Tensor, absent: Tensor, presence: Tensor) -> float:
+    right, wrong = [], []
+    for phrase, row in enumerate((presence[0].exp() * scores + presence[1]).tolist()):
+        for photo, logit in enumerate(row):
+            if logit == -math.inf:
+                continue
+            chance = 1 / (1 + math.exp(-logit))
+            if photo == own[phrase]:
+                right.append(-math.log(chance))
+            elif absent[phrase, photo]:
+                wrong.append(-FALSE_ABSENCE * math.log(chance) - (1 - FALSE_ABSENCE) * math.log(1 - chance))
+    return sum(sum(part) / max(1, len(part)) for part in (right, wrong)) / 2
+
+
+def test_the_presence_loss_equals_a_plain_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(7, 4, generator=generator, dtype=torch.float64)
+    scores[:, 2] = -torch.inf  # a photo without regions
+    own = torch.tensor([0, 0, 1, 3, 3, 2, 1])
+    absent = torch.rand(7, 4, generator=generator) < 0.6
+    presence = torch.tensor([0.3, -0.2], dtype=torch.float64, requires_grad=True)
+    loss = presence_loss(scores, own, absent, presence)
+    assert loss.item() == pytest.approx(plain_presence(scores, own, absent, presence.detach()))
+    loss.backward()
+    assert presence.grad is not None
+    assert presence.grad.isfinite().all()
+
+
+def test_the_cross_entropy_across_photos_equals_a_plain_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(5, 3, 4, generator=generator, dtype=torch.float64)
+    scores[:, 1, 2:] = -torch.inf  # a photo with two regions
+    own, absent = torch.tensor([0, 1, 2, 1, 0]), torch.rand(5, 3, generator=generator) < 0.5
+    targets = torch.rand(5, 4, generator=generator, dtype=torch.float64).masked_fill(
+        scores[range(5), own] == -torch.inf, 0
+    )
+    targets /= targets.sum(dim=1, keepdim=True)
+    expected = []
+    for phrase in range(5):
+        offered = [photo for photo in range(3) if photo == own[phrase] or absent[phrase, photo]]
+        total = sum(math.exp(float(score)) for photo in offered for score in scores[phrase, photo])
+        chosen = zip(targets[phrase].tolist(), scores[phrase, own[phrase]].tolist(), strict=True)
+        expected.append(-sum(target * math.log(math.exp(score) / total) for target, score in chosen if target))
+    assert cross_entropy_across_photos(scores, own, absent, targets).item() == pytest.approx(sum(expected) / 5)
+
+
+def test_the_presence_loss_is_defined_for_one_photo() -> None:
+    loss = presence_loss(torch.tensor([[2.0]]), torch.tensor([0]), torch.tensor([[True]]), torch.zeros(2))
+    assert float(loss) == pytest.approx(math.log(1 + math.exp(-2.0)) / 2)
+
+
+def plain_choice_and_box(model: Grounder, photos: list, store: MadeUpStore, max_proposals: int) -> tuple[float, float]:
+    """The two terms, phrase by phrase through `Grounder.ground`."""
+    choices, moves = [], []
+    for photo in photos:
+        regions = read_regions(store, photo.id, max_proposals, cells=model.settings.use_feature_map)  # type: ignore[arg-type]
+        for caption in photo.sentences:
+            words, spans = to_word_spans(caption.tokens, [(m.start, m.end) for m in caption.mentions])
+            found = model.ground(regions, words, spans)
+            for phrase, mention in enumerate(caption.mentions):
+                gold = np.array(photo.boxes_of(mention.chain)[0].xyxy) / (100, 80, 100, 80)
+                overlaps = geometry.iou([gold], regions.boxes)[0] if len(regions) else np.zeros(1)
+                if overlaps.max() <= MIN_TRAINING_IOU:
+                    continue
+                chances = np.exp(found.scores[phrase]) / np.exp(found.scores[phrase]).sum()
+                targets = plain_targets(overlaps.tolist(), model.settings.target_iou_power)
+                choices.append(-sum(w * math.log(c) for w, c in zip(targets, chances, strict=True) if w))
+                near = [index for index, overlap in enumerate(overlaps) if overlap > MIN_TRAINING_IOU]
+                ours = torch.from_numpy(found.boxes[phrase][near])
+                moves.append(float((1 - generalized_iou(ours, torch.from_numpy(gold))).mean()))
+    return float(np.mean(choices)), float(np.mean(moves))
+
+
+def with_random_refiner(model: Grounder) -> Grounder:
+    """Give the refiner random weights; initially it does nothing."""
+    assert model.network.box_refiner is not None
+    torch.nn.init.normal_(model.network.box_refiner.offsets.weight, std=0.1)
+    return model
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SMALL,
+        replace(SMALL, target_iou_power=2.0),
+        replace(SMALL, sentence_context=False),
+        replace(SMALL, num_layers=1, use_feature_map=True),
+    ],
+    ids=["plain", "power", "alone", "layers"],
+)
+def test_the_loss_equals_a_plain_loop_over_phrases(settings: GrounderSettings) -> None:
+    counts = {"3": 0, "4": 1, "5": 2}
+    photos, model = made_photos(8), with_random_refiner(made_model(settings)).network.eval()
+    examples = made_examples(settings, 8, counts=counts)
+    whole = with_random_refiner(made_model(settings))
+    whole.network.load_state_dict(model.state_dict())
+    value = GroundingObjective(settings, examples)(model, torch.arange(len(examples.text)))
+    choice, box = plain_choice_and_box(whole, photos, _same_grid(MadeUpStore(photos, counts), photos), max_proposals=7)
+    assert float(value.terms["choice"]) == pytest.approx(choice, rel=1e-3)  # vectors are in half precision
+    assert float(value.terms["box"]) == pytest.approx(box, rel=1e-3)
+    assert value.total.item() == pytest.approx(choice + box, rel=1e-3)
+
+
+def _same_grid(store: MadeUpStore, photos: list) -> MadeUpStore:
+    """In training, feature maps are resampled to the grid of the first photo."""
+    from deixis.vision.feature_map import resample_cells
+
+    first, read_map = store.map(photos[0].id).cells.shape[1:], store.map
+
+    def resampled(photo_id: str):
+        found = read_map(photo_id)
+        return replace(found, cells=resample_cells(found.cells, *first))
+
+    store.map = resampled  # type: ignore[method-assign]
+    return store
+
+
+@pytest.mark.parametrize("settings", [replace(SMALL, presence_weight=0.5), EVERYTHING], ids=["dot", "everything"])
+def test_gradients_equal_finite_differences(settings: GrounderSettings) -> None:
+    settings = replace(settings, embedding_dim=4, word_dim=3, hidden_size=2)
+    examples = made_examples(settings, 4, counts={"1": 0, "2": 1})
+    network = with_random_refiner(made_model(settings)).network.double().eval()
+    objective, rows = GroundingObjective(settings, examples), torch.arange(len(examples.text))
+    objective(network, rows).total.backward()
+    for name, weight in network.named_parameters():
+        assert weight.grad is not None, name
+        index = int(weight.grad.abs().argmax())
+        flat, step = weight.data.view(-1), 1e-6
+        losses = []
+        for sign in (1, -1):
+            flat[index] += sign * step
+            losses.append(objective(network, rows).total.item())
+            flat[index] -= sign * step
+        slope = (losses[0] - losses[1]) / (2 * step)
+        assert float(weight.grad.view(-1)[index]) == pytest.approx(slope, rel=1e-4, abs=1e-7), name
+
+
+def test_bfloat16_changes_the_loss_only_slightly() -> None:
+    network, examples = with_random_refiner(made_model(EVERYTHING)).network, made_examples(EVERYTHING)
+    objective, rows = GroundingObjective(EVERYTHING, examples), torch.arange(len(examples.text))
+    exact = objective(network, rows).total.item()
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = objective(network, rows).total
+    rough.backward()
+    assert rough.item() == pytest.approx(exact, rel=0.05)
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in network.parameters())
+
+
+def test_a_batch_without_a_trainable_phrase_has_no_gradient() -> None:
+    examples = made_examples(SMALL, 2, counts={"0": 0, "1": 0})
+    network = made_model().network
+    value = GroundingObjective(SMALL, examples)(network, torch.arange(len(examples.text)))
+    value.total.backward()
+    assert value.total.item() == 0
+    assert all(weight.grad is None or not weight.grad.any() for weight in network.parameters())
+
+
+def test_another_network_raises_an_error() -> None:
+    with pytest.raises(TypeError, match="GrounderNetwork"):
+        GroundingObjective(SMALL, made_examples())(torch.nn.Linear(1, 1), torch.arange(2))
+
+
+def test_an_epoch_holds_each_input_once_and_keeps_captions_together() -> None:
+    examples = made_examples(replace(SMALL, sentence_context=False))
+    sampler = CaptionSampler(examples, 5)
+    batches = list(sampler.epoch(0, np.random.default_rng(0)))
+    assert len(batches) == len(sampler)
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(examples.text)))
+    for batch in batches:
+        assert len(examples.caption[batch].unique()) <= 5
+    captions = [set(examples.caption[batch].tolist()) for batch in batches]
+    assert sum(map(len, captions)) == len(set.union(*captions))
+
+
+def test_the_generator_determines_the_order_of_an_epoch() -> None:
+    sampler = CaptionSampler(made_examples(), 5)
+    first, again, other = (
+        torch.cat(list(sampler.epoch(0, np.random.default_rng(seed)))).tolist() for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_scores_equal_those_of_the_localization_evaluation() -> None:
+    photos, counts = made_photos(8), {"3": 0, "4": 1, "5": 2}
+    store, model = MadeUpStore(photos, counts), with_random_refiner(made_model())
+    scores = localization_scores(model.network.eval(), made_examples(SMALL, 8, counts=counts))
+    items = localization_items(photos)
+    plain, refined = [], []
+    for item in items:
+        photo = next(photo for photo in photos if photo.id == item.photo)
+        regions = read_regions(store, photo.id, 7)  # type: ignore[arg-type]
+        words, spans = to_word_spans(photo.captions[item.caption].tokens, [item.span])
+        found, size = model.ground(regions, words, spans), np.array([100, 80, 100, 80])
+        plain.append(Prediction(item.photo, item.caption, item.span, regions.boxes * size, found.scores[0]))
+        refined.append(Prediction(item.photo, item.caption, item.span, found.boxes[0] * size, found.scores[0]))
+    expected, better = (localization(some, items, rounds=2) for some in (plain, refined))
+    for rank in ("r1", "r5", "r10"):
+        assert scores[rank] == pytest.approx(getattr(expected, rank))
+        assert scores[f"refined_{rank}"] == pytest.approx(getattr(better, rank))
+    assert scores["upper_bound"] == pytest.approx(expected.upper_bound)
+    for kind in ("people", "other"):
+        assert scores[f"{kind}_r1"] == pytest.approx(better.by_type[kind].r1)
+    assert set(scores) == {
+        "r1", "r5", "r10", "refined_r1", "refined_r5", "refined_r10", "upper_bound", "people_r1", "other_r1"
+    }  # fmt: skip
+
+
+def test_scores_do_not_depend_on_the_batch_size() -> None:
+    model, examples = with_random_refiner(made_model(EVERYTHING)), made_examples(EVERYTHING)
+    several, one = (localization_scores(model.network.eval(), examples, count) for count in (256, 1))
+    assert several.pop("presence") > 0  # depends on the photos of the batch
+    assert several == pytest.approx(one)
+
+
+def test_examples_without_phrases_raise_an_error() -> None:
+    examples = made_examples()
+    none = replace(examples, text=replace(examples.text, mask=torch.zeros_like(examples.text.mask)))
+    with pytest.raises(DatasetError, match="no phrase has a box"):
+        localization_scores(made_model().network, none)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SMALL,
+        replace(SMALL, sentence_context=False, refine_boxes=False),
+        replace(EVERYTHING, use_location=False, global_context=False),
+    ],
+    ids=["plain", "alone", "everything"],
+)
+def test_training_learns_the_colours_of_synthetic_photos(tmp_path: Path, settings: GrounderSettings) -> None:
+    training = replace(SETTINGS, epochs=12, learning_rate=0.02)
+    outcome = trainer(tmp_path / "run", settings, training).train()
+    assert outcome.best.scores["r1"] > 95
+    fresh = made_examples(settings, 12, seed=1)
+    model = Grounder.load(outcome.model)
+    assert localization_scores(model.network, fresh)["r1"] > 60  # any region: 14
+
+
+def learn(model: Grounder, examples: GroundingExamples, steps: int) -> list[LossValue]:
+    """Train without the trainer, on all inputs in each step."""
+    objective = GroundingObjective(model.settings, examples)
+    optimizer = torch.optim.Adam(model.network.parameters(), 0.01)
+    values = []
+    for _ in range(steps):
+        values.append(objective(model.network, torch.arange(len(examples.text))))
+        optimizer.zero_grad()
+        values[-1].total.backward()
+        optimizer.step()
+    return values
+
+
+def test_the_refiner_learns() -> None:
+    values = learn(made_model(), made_examples(), steps=60)
+    assert float(values[-1].terms["box"]) < 0.6 * float(values[0].terms["box"])
+
+
+def test_presence_separates_photos_with_and_without_a_colour() -> None:
+    settings = replace(SMALL, presence_weight=1.0)
+    model, examples, photos = made_model(settings), made_examples(settings), made_photos()
+    before = localization_scores(model.network.eval(), examples)["presence"]
+    learn(model, examples, steps=100)
+    assert before < 70
+    assert localization_scores(model.network.eval(), examples)["presence"] > 95
+    store, shown, absent = MadeUpStore(photos), [], []
+    for photo in photos:
+        regions = read_regions(store, photo.id, 7)  # type: ignore[arg-type]
+        named = {colour for colour in made_up.COLOURS for caption in photo.sentences if colour in caption.text}
+        for colour in made_up.COLOURS:
+            found = model.ground(regions, ["look", "a", "shiny", colour, "by", "one", "red"], [(1, 4)])
+            assert found.presence is not None
+            (shown if colour in named else absent).append(float(found.presence[0]))
+    assert np.mean(shown) > 0.7
+    assert np.mean(absent) < 0.3
+
+
+def run(out: Path, *words: str, processes: int = 1, **environment: str) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[3]
+    start = (
+        [] if processes == 1 else ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    )
+    return subprocess.run(
+        [sys.executable, *start, made_up.__file__, str(out), *words],
+        env=os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}", "OMP_NUM_THREADS": "1"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_continues_bit_for_bit(tmp_path: Path) -> None:
+    words = ("dropout=0.3", "word_dropout=0.2", "num_layers=1", "presence_weight=0.5", "save_every=2", "ema_decay=0.9")
+    assert run(tmp_path / "unbroken", *words).returncode == 0
+    assert run(tmp_path / "run", *words, STOP="5").returncode != 0
+    assert read_checkpoint(tmp_path / "run" / "last.safetensors")[1].step == 4
+    done = run(tmp_path / "run", "--resume", *words)
+    assert done.returncode == 0, done.stderr
+    ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [("presence_weight=0.5",), ("num_layers=1", "use_feature_map=true")], ids=["dot", "layers"]
+)
+def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+    # A last batch of one caption leaves one process without any reading.
+    words = (*words, "epochs=2", "batch_size=23", "learning_rate=0.001")
+    for name, count in (("one", 1), ("two", 2)):
+        done = run(tmp_path / name, *words, processes=count)
+        assert done.returncode == 0, done.stderr
+    one, two = (
+        [line["loss"] for line in read_log(tmp_path / name / "log.jsonl") if "loss" in line] for name in ("one", "two")
+    )
+    assert len(one) == 4
+    assert two == pytest.approx(one, rel=1e-5)

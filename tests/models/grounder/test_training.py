@@ -1,0 +1,144 @@
+"""`deixis train grounder` as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.data.creation import make_dataset
+from deixis.data.dataset import Dataset
+from deixis.errors import DatasetError, DeixisError
+from deixis.language import vectors
+from deixis.language.vectors import WordVectors
+from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.grounder.training import GrounderDataSettings
+from deixis.models.pipeline import load
+from deixis.models.training.checkpoints import read_checkpoint
+from deixis.models.training.runner import TrainResult, train
+from deixis.models.training.settings import Settings, TrainSettings
+from tests.models.quarters import make_quarters, make_store
+
+SMALL = GrounderSettings(embedding_dim=16, word_dim=12, hidden_size=8, dropout=0.0, word_dropout=0.0, min_count=1)
+BRIEF = TrainSettings(epochs=2, batch_size=4, learning_rate=0.01, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set, and a store of its features."""
+    folder = tmp_path_factory.mktemp("quarters")
+    make_store(make_quarters(folder, 24), folder / "features")
+    return folder
+
+
+@pytest.fixture
+def dataset(made: Path) -> Dataset:
+    return Dataset(made / "data")
+
+
+def stored(made: Path) -> GrounderDataSettings:
+    return GrounderDataSettings(
+        features_dir=str(made / "features"), proposals="corners", max_proposals=4, word_vectors="none"
+    )
+
+
+def fitted(dataset: Dataset, made: Path, out: Path, **others: object) -> TrainResult:
+    chosen = {"data": stored(made), "settings": SMALL, "training": BRIEF} | others
+    parts = Settings(tuple(chosen.pop(name) for name in ("data", "settings", "training")))  # type: ignore[arg-type]
+    found = train("grounder", dataset, out=out, settings=parts, **chosen)  # type: ignore[arg-type]
+    assert found
+    return found
+
+
+def model_of(found: TrainResult) -> Grounder:
+    model = load(found.outcome.model).model
+    assert isinstance(model, Grounder)
+    return model
+
+
+def test_a_run_writes_a_trained_model_with_a_card(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    training = replace(BRIEF, epochs=12, learning_rate=0.02)
+    found = fitted(dataset, made, tmp_path / "run", training=training)
+    assert found.phrases == 32
+    assert found.left_out == ()
+    assert found.outcome.best.monitor == "refined_r1"
+    assert found.outcome.best.scores["r1"] > 60  # one of four corners
+    pipeline = load(found.outcome.model)
+    assert isinstance(pipeline.model, Grounder)
+    about = pipeline.provenance
+    assert (about.train_on, about.proposals, about.max_proposals) == ("phrases", "corners", 4)
+    card = (found.outcome.model / "README.md").read_text()
+    for words in ("encoder", "colours", "4 of corners", "word vectors", "deixis train grounder", "photos of dev"):
+        assert words in card
+
+
+def test_the_same_seed_gives_the_same_model(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    torch.manual_seed(5)  # earlier random numbers have no effect
+    first = fitted(dataset, made, tmp_path / "first")
+    torch.manual_seed(6)
+    again = fitted(dataset, made, tmp_path / "again")
+    other = fitted(dataset, made, tmp_path / "other", training=replace(BRIEF, seed=1))
+    weights = [model_of(one).network.matching.phrase.weight for one in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_stopped_run_continues(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    class EnoughError(Exception):
+        pass
+
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if done == 6 and "loss" in doing:
+            raise EnoughError
+
+    training = replace(BRIEF, log_every=1)
+    fitted(dataset, made, tmp_path / "unbroken", training=training)
+    with pytest.raises(EnoughError):
+        fitted(dataset, made, tmp_path / "run", training=training, on_progress=stop)
+    fitted(dataset, made, tmp_path / "run", training=training, resume=True)
+    ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+
+
+def test_word_vectors_initialize_word_embeddings(
+    dataset: Dataset, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WordVectors(np.full((1, 12), 0.25, np.float32), ["square"], source="by hand").save(tmp_path / "vectors")
+    data = replace(stored(made), word_vectors=str(tmp_path / "vectors"))
+    slow = replace(BRIEF, epochs=1, learning_rate=1e-9)
+    model = model_of(fitted(dataset, made, tmp_path / "run", data=data, training=slow))
+    row = model.vocabulary.id_of("square")
+    torch.testing.assert_close(model.network.text_encoder.words.weight[row], torch.full((12,), 0.25))
+    assert "by hand" in (tmp_path / "run" / "model" / "README.md").read_text()
+    monkeypatch.setattr(vectors, "find_spec", lambda name: None)
+    nothing = fitted(dataset, made, tmp_path / "bare", data=replace(data, word_vectors=""), training=slow)
+    assert nothing.phrases == 32
+
+
+def test_photos_without_features_are_reported(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    photos = [*dataset.photos, replace(dataset.photos[0], id="9999")]
+    make_dataset(tmp_path / "data", photos)
+    assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").left_out == (f"9999: not in {made / 'features'}",)
+
+
+def test_without_a_dev_split_the_last_epoch_is_kept(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    make_dataset(tmp_path / "data", list(dataset.split("train")))
+    assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").outcome.best.scores == {}
+
+
+def test_unusable_data_and_settings_raise_an_error(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    store = stored(made)
+    with pytest.raises(DatasetError, match="no split 'training'"):
+        fitted(dataset, made, tmp_path / "run", data=replace(store, train_split="training"))
+    with pytest.raises(DeixisError, match="word_dim=12"):
+        WordVectors(np.ones((1, 1), np.float32), ["a"]).save(tmp_path / "vectors")
+        fitted(dataset, made, tmp_path / "run", data=replace(store, word_vectors=str(tmp_path / "vectors")))
+    make_dataset(tmp_path / "others", [replace(photo, id=f"x{photo.id}") for photo in dataset.photos])
+    with pytest.raises(DatasetError, match="no photo of split 'train' has features"):
+        fitted(Dataset(tmp_path / "others"), made, tmp_path / "run")
+    with pytest.raises(DeixisError, match="max_proposals=0: must be 1 or more"):
+        GrounderDataSettings(max_proposals=0)

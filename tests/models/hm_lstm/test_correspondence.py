@@ -1,0 +1,220 @@
+"""Correspondences of phrases and regions, their file, and their accuracy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.data.creation import make_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.errors import DeixisError
+from deixis.language.sentence import Sentence
+from deixis.language.vectors import WordVectors
+from deixis.models.hm_lstm import correspondence
+from deixis.models.hm_lstm.correspondence import (
+    Correspondences,
+    GoldPhrases,
+    find_correspondences,
+    gold_correspondences,
+)
+from deixis.models.hm_lstm.data import ParsedPhotos, PhotoRegions, gold_boxes
+from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.hm_lstm.spec import HMLSTMSettings
+from deixis.models.hm_lstm.trees import Forest
+
+SIZE = 5
+WORDS = ["a", "man", "dog", "snow", "the", "hat", "in"]
+CAPTIONS = ["A dog in the snow.", "The man has a hat in the snow.", "Snow", "A man and a dog"]
+PHOTO = np.array([0, 0, 1, 2])
+
+
+def model(seed: int = 0) -> HMLSTM:
+    torch.manual_seed(seed)
+    vectors = WordVectors(np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32), WORDS)
+    return HMLSTM(SIZE, vectors, HMLSTMSettings(hidden_size=8, embedding_dim=4))
+
+
+def some_regions(photo: str) -> tuple[Any, Any]:
+    rng = np.random.default_rng(int(photo))
+    corners = rng.uniform(0, 50, size=(2 + int(photo), 2))
+    return np.hstack([corners, corners + 10]), rng.normal(size=(len(corners), SIZE)).astype(np.float16)
+
+
+def parsed(gold: np.ndarray = np.ones((1, SIZE))) -> ParsedPhotos:  # noqa: B008
+    """Three photos with four sentences; each photo has the same gold boxes."""
+    boxes = np.tile([1, 2, 3, 4], (len(gold), 1))
+    regions = PhotoRegions.collect(["0", "1", "2"], some_regions, lambda photo: (boxes, gold))
+    return ParsedPhotos(Forest.from_trees(Sentence(text).tree for text in CAPTIONS), PHOTO, regions)
+
+
+def test_each_noun_phrase_gets_the_most_similar_region_of_its_photo(tmp_path: Path) -> None:
+    data, net = parsed(), model()
+    trees, own = data.forest, data.regions
+    found = find_correspondences(net, data, tmp_path / "found.jsonl")
+    expected = []
+    for sentence, photo in enumerate(PHOTO):
+        begin = int(own.starts[photo])
+        rows = range(begin, begin + int(own.candidates[photo]))
+        for node in trees.noun_phrases[sentence].tolist():
+            text = net.embed_nodes(trees, [sentence], [node])[0]
+            scores = [
+                float(net.prepare_visual(own.vectors[row : row + 1].astype(np.float32))[0] @ text) for row in rows
+            ]
+            expected.append((sentence, node, rows[int(np.argmax(scores))], round(max(scores), 3)))
+    got = zip(found.rows.owners, found.node, found.region, np.round(found.confidence.astype(float), 3), strict=True)
+    assert [tuple(map(float, row)) for row in got] == [
+        pytest.approx(tuple(map(float, row)), abs=2e-3) for row in expected
+    ]
+    assert len(found) == len(expected) > 4
+
+
+def test_the_file_names_phrases_and_boxes(tmp_path: Path) -> None:
+    find_correspondences(model(), parsed(), tmp_path / "found.jsonl")
+    _, first, *_ = (tmp_path / "found.jsonl").read_text().splitlines()
+    document = json.loads(first)
+    assert document["photo"] == "0"
+    assert [phrase["text"] for phrase in document["phrases"]] == ["A dog", "the snow", "The man", "a hat in the snow",
+                                                                  "a hat", "the snow"]  # fmt: skip
+    assert all(len(phrase["box"]) == 4 and -1 <= phrase["confidence"] <= 1 for phrase in document["phrases"])
+
+
+def test_an_interrupted_search_continues_to_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(correspondence, "PHOTOS_PER_BATCH", 1)
+    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
+    find_correspondences(model(), parsed(), whole)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(doing: str, done: int, total: int | None) -> None:
+        if done == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        find_correspondences(model(), parsed(), broken, kill)
+    part = tmp_path / "broken.jsonl.part"
+    part.write_bytes(part.read_bytes() + b'{"photo": "2", "phr')  # a torn line
+    reported: list[int] = []
+    find_correspondences(model(), parsed(), broken, lambda doing, done, total: reported.append(done))
+    assert reported == [3]
+    assert broken.read_bytes() == whole.read_bytes()
+    assert not part.exists()
+
+
+def test_a_partial_file_of_another_model_is_started_again_and_a_complete_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "found.jsonl"
+    find_correspondences(model(1), parsed(), path)
+    with pytest.raises(DeixisError, match="found.jsonl"):
+        find_correspondences(model(2), parsed(), path)
+    path.rename(tmp_path / "found.jsonl.part")
+    find_correspondences(model(2), parsed(), path)
+    find_correspondences(model(2), parsed(), tmp_path / "fresh.jsonl")
+    assert path.read_bytes() == (tmp_path / "fresh.jsonl").read_bytes()
+
+
+def test_a_damaged_file_raises_an_error_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "found.jsonl"
+    find_correspondences(model(), parsed(), path)
+    path.write_text(path.read_text()[:-40])
+    with pytest.raises(DeixisError, match="found.jsonl"):
+        find_correspondences(model(), parsed(), path)
+
+
+def test_gold_correspondences_match_mentions_with_the_boxes_of_their_chains() -> None:
+    caption = Caption.from_text(
+        "A dog in the snow.", (Mention(0, 5, "7"), Mention(9, 17, "8"), Mention(2, 8, "7"), Mention(0, 1, None))
+    )
+    photo = Photo("0", (caption,), boxes=(Box((0, 0, 9, 9), ("7",)), Box((5, 5, 20, 9), ("7", "9"))))
+    trees = Forest.from_trees([Sentence.from_caption(caption).tree])
+    boxes = gold_boxes(photo)
+    assert boxes == {"7": (0, 0, 20, 9), "9": (5, 5, 20, 9)}
+    own = PhotoRegions.collect(["0"], some_regions, lambda _: (list(boxes.values()), np.ones((2, SIZE))))
+    found = gold_correspondences([photo], ParsedPhotos(trees, np.zeros(1, dtype=np.int64), own))
+    # "the snow" has no box, "dog in" is no node
+    assert [trees.text(0, int(node)) for node in found.node] == ["A dog"]
+    assert own.boxes[found.region].tolist() == [[0, 0, 20, 9]]
+    assert found.confidence.tolist() == [1]
+
+
+def test_gold_boxes_are_not_candidates(tmp_path: Path) -> None:
+    many = np.random.default_rng(3).normal(size=(50, SIZE))  # some of them are nearest to some phrase
+    data = parsed(gold=many)
+    own, found = data.regions, find_correspondences(model(), data, tmp_path / "found.jsonl")
+    photo = PHOTO[found.rows.owners]
+    assert (found.region < own.starts[photo] + own.candidates[photo]).all()
+
+
+DOG, SNOW = (0, 0, 10, 10), (20, 20, 40, 40)
+CANDIDATES = [[0, 0, 40, 40], [0, 0, 10, 10], [20, 20, 40, 39], [30, 0, 40, 10]]
+
+
+def dog_in_snow(photo_id: str, boxes: tuple[Box, ...]) -> Photo:
+    caption = Caption.from_text(
+        "A dog in the snow.", (Mention(0, 5, "1", ("animals",)), Mention(9, 17, "2", ("scene",)))
+    )
+    other = Caption.from_text("Another photo.", (Mention(0, 13, "1"),), related=False)
+    return Photo(photo_id, (other, caption), (Chain("1"), Chain("2")), boxes, width=40, height=40)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[Dataset, ParsedPhotos]:
+    """Two photos with gold boxes, and one whose dog has none."""
+    both = (Box(DOG, ("1",)), Box(SNOW, ("2",)))
+    make_dataset(tmp_path / "data", [dog_in_snow("a", both), dog_in_snow("b", both), dog_in_snow("c", both[1:])])
+    dataset = Dataset(tmp_path / "data")
+    forest = Forest.from_trees(Sentence.from_caption(c).tree for photo in dataset.photos for c in photo.sentences)
+    regions = PhotoRegions.collect(dataset.photos.ids, lambda _: (CANDIDATES, np.zeros((4, 2))))
+    return dataset, ParsedPhotos(forest, np.arange(3), regions)
+
+
+def found_regions(parsed: ParsedPhotos, chosen: list[list[int]]) -> Correspondences:
+    """For each photo the candidates that "A dog" and "the snow" were matched with."""
+    rows = []
+    for sentence, own in enumerate(chosen):
+        for node, region in zip(parsed.forest.noun_phrases[sentence].tolist()[: len(own)], own, strict=True):
+            rows.append((sentence, node, int(parsed.regions.starts[sentence]) + region, 0.5))
+    return Correspondences.from_rows(rows, len(parsed.forest))
+
+
+def nouns(parsed: ParsedPhotos) -> list[str]:
+    return [parsed.forest.text(0, node) for node in parsed.forest.noun_phrases[0].tolist()]
+
+
+def test_a_region_is_right_from_an_iou_of_one_half(
+    data: tuple[Dataset, ParsedPhotos],
+) -> None:
+    dataset, parsed = data
+    assert nouns(parsed) == ["A dog", "the snow"]
+    # Right, right; wrong, right; and of the third photo only the snow has a box.
+    found = GoldPhrases.collect(dataset.photos, parsed).score(found_regions(parsed, [[1, 2], [3, 2], [1, 0]]))
+    assert found
+    assert found.phrases == 5
+    assert found.right == pytest.approx(60)
+    assert found.by_type == {"animals": 50, "scene": pytest.approx(200 / 3, abs=0.01)}
+    assert found.random == pytest.approx(25)  # one of the four candidates is right for each phrase
+    assert (found.whole, found.bound) == (0, 100)
+    assert found.fixed == 100  # dogs and snow are where they always are
+    assert found.mean_confidence == pytest.approx(0.5)
+    assert "60.0 %" in found.summarize()
+
+
+def test_phrases_without_a_correspondence_are_not_counted(data: tuple[Dataset, ParsedPhotos]) -> None:
+    dataset, parsed = data
+    found = GoldPhrases.collect(dataset.photos, parsed).score(found_regions(parsed, [[1], [], []]))
+    assert found
+    assert (found.phrases, found.right) == (1, 100)
+
+
+def test_without_gold_boxes_there_is_no_score(tmp_path: Path) -> None:
+    make_dataset(tmp_path / "data", [dog_in_snow("a", ())])
+    dataset = Dataset(tmp_path / "data")
+    forest = Forest.from_trees(Sentence.from_caption(c).tree for photo in dataset.photos for c in photo.sentences)
+    regions = PhotoRegions.collect(["a"], lambda _: (CANDIDATES, np.zeros((4, 2))))
+    parsed = ParsedPhotos(forest, np.arange(1), regions)
+    assert GoldPhrases.collect(dataset.photos, parsed).score(found_regions(parsed, [[1, 2]])) is None

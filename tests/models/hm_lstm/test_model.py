@@ -1,0 +1,156 @@
+"""The HM-LSTM network and model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.errors import DeixisError
+from deixis.language.sentence import Phrase, Sentence
+from deixis.language.vectors import WordVectors
+from deixis.models.hm_lstm.model import HMLSTM, EmbeddingLayer
+from deixis.models.hm_lstm.spec import HMLSTMSettings
+from deixis.models.hm_lstm.trees import Forest
+from tests.models.hm_lstm.made_trees import CHAIN, WORD
+
+SENTENCES = ["A man in an orange hat pets his dog.", "Two dogs run.", "snow"]
+WORDS = ["a", "man", "in", "an", "orange", "hat", "pets", "his", "dog", "two", "dogs", "run", "snow"]
+VECTORS = WordVectors(np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32), WORDS)
+SMALL = HMLSTMSettings(hidden_size=8, embedding_dim=4)
+ENCODERS = ("h-lstm", "tree-lstm", "chain")
+
+
+def made(encoder: str = "h-lstm") -> HMLSTM:
+    torch.manual_seed(0)
+    return HMLSTM(5, VECTORS, replace(SMALL, text_encoder=encoder))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_embeddings_are_unit_vectors_for_any_number_of_rows(encoder: str) -> None:
+    model = made(encoder)
+    for count in (0, 1, 3):
+        photos = model.prepare_visual(np.random.default_rng(1).normal(size=(count, 5)))
+        texts = model.prepare_text(SENTENCES[:count])
+        assert photos.shape == texts.shape == (count, 4)
+        np.testing.assert_allclose(np.linalg.norm(photos, axis=1), 1, rtol=1e-5)
+        np.testing.assert_allclose(np.linalg.norm(texts, axis=1), 1, rtol=1e-5)
+        assert model.scores(photos, texts).shape == (count, count)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_text_has_the_same_embedding_alone_in_a_batch_and_as_a_record(encoder: str) -> None:
+    model, records = made(encoder), [Sentence(text) for text in SENTENCES]
+    together = model.prepare_text(SENTENCES)
+    for row, text in zip(together, SENTENCES, strict=True):
+        np.testing.assert_allclose(model.prepare_text([text])[0], row, atol=1e-5)
+    np.testing.assert_allclose(model.prepare_text([record.whole for record in records]), together, atol=1e-5)
+    np.testing.assert_allclose(model.prepare_text(records[::-1] + records)[:3], together[::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_phrase_is_embedded_as_its_node_independent_of_the_sentence(encoder: str) -> None:
+    model = made(encoder)
+    sentence = Sentence("A man in an orange hat pets his dog.")
+    hat = next(phrase for phrase in sentence.phrases if phrase.text == "an orange hat")
+    alone = Sentence("an orange hat")
+    found = model.prepare_text([hat, sentence, alone])
+    np.testing.assert_allclose(found[0], found[2], atol=1e-5)
+    assert not np.allclose(found[0], found[1], atol=1e-3)
+
+
+def test_a_span_that_is_not_a_node_is_embedded_as_the_smallest_noun_phrase_around_it() -> None:
+    model, sentence = made(), Sentence("A man in an orange hat pets his dog.")
+    odd = Phrase(sentence, 4, 6)  # "orange hat"
+    assert not odd.is_node
+    whole = Phrase(sentence, odd.node.start, odd.node.end)
+    found = model.prepare_text([odd, whole])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+def test_unusual_texts_have_finite_embeddings() -> None:
+    model = made()
+    found = model.prepare_text(["", "xyzzy", "dog " * 300, "!!!"])
+    assert np.isfinite(found).all()
+    forest = Forest.from_trees([CHAIN, WORD])
+    assert np.isfinite(model.embed_nodes(forest, [0, 1, 0], [0, 0, 400])).all()
+
+
+def test_words_without_a_vector_are_zeros() -> None:
+    rows = made().word_matrix(Forest.from_trees([Sentence("A xyzzy dog").tree]))
+    assert rows.shape == (4, 6)
+    np.testing.assert_array_equal(rows[0], VECTORS.vectors_of(["a"])[0])
+    assert not rows[1].any()
+    assert not rows[3].any()
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_model_survives_saving_and_loading(encoder: str, tmp_path: Path) -> None:
+    model = made(encoder)
+    model.save(tmp_path / "model")
+    again = HMLSTM.load(tmp_path / "model")
+    assert isinstance(again, HMLSTM)
+    assert again.settings == model.settings
+    np.testing.assert_array_equal(again.prepare_text(SENTENCES), model.prepare_text(SENTENCES))
+    photos = np.ones((2, 5))
+    np.testing.assert_array_equal(again.prepare_visual(photos), model.prepare_visual(photos))
+
+
+def test_word_vectors_are_not_trained() -> None:
+    names = {name for name, _ in made().network.named_parameters()}
+    assert not any("vector" in name for name in names)
+    assert made().network.state_dict().keys() >= names
+
+
+def test_an_embedding_layer_is_linear_batch_norm_and_unit_length() -> None:
+    torch.manual_seed(0)
+    layer, rows = EmbeddingLayer(6, 4), torch.randn(9, 6)
+    plain = rows @ layer.connected.weight.T
+    plain = (plain - plain.mean(0)) / (plain.var(0, unbiased=False) + 1e-5).sqrt()
+    torch.testing.assert_close(layer(rows), plain / plain.norm(dim=1, keepdim=True))
+
+
+def test_features_of_another_size_raise_an_error() -> None:
+    with pytest.raises(DeixisError, match="5"):
+        made().prepare_visual(np.ones((2, 7)))
+
+
+@pytest.mark.parametrize("wrong", [{"hidden_size": 0}, {"margin": -1.0}, {"dropout": 1.0}, {"round_lr_factor": 0.0}])
+def test_invalid_settings_raise_an_error_with_their_name(wrong: dict[str, float]) -> None:
+    with pytest.raises(DeixisError, match=next(iter(wrong))):
+        HMLSTMSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_centred_scores_are_cosines_after_subtracting_both_means() -> None:
+    torch.manual_seed(0)
+    model = HMLSTM(5, VECTORS, replace(SMALL, centering="photo"))
+    trees = Forest.from_trees(Sentence(text).tree for text in SENTENCES)
+    model.fit_phrase_mean(trees)
+    phrases = trees.noun_phrases
+    text = model.embed_nodes(trees, phrases.owners.tolist(), phrases.values.tolist())
+    np.testing.assert_allclose(model.phrase_mean_, text.mean(axis=0), atol=1e-6)
+    visual = model.prepare_visual(np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32))
+    found = model.scores_in_photo(visual, text)
+    for row, one in enumerate(visual - visual.mean(axis=0)):
+        for column, other in enumerate(text - text.mean(axis=0)):
+            cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+            assert found[row, column] == pytest.approx(cosine, abs=1e-5)
+
+
+def test_without_centering_scores_in_a_photo_are_plain_scores() -> None:
+    model = made()
+    model.fit_phrase_mean(Forest.from_trees(Sentence(text).tree for text in SENTENCES))
+    assert not model.phrase_mean_.any()
+    visual, text = np.eye(2, 4, dtype=np.float32), np.eye(3, 4, dtype=np.float32)
+    np.testing.assert_array_equal(model.scores_in_photo(visual, text), visual @ text.T)
+
+
+def test_the_phrase_mean_is_saved_with_the_model(tmp_path: Path) -> None:
+    model = HMLSTM(5, VECTORS, replace(SMALL, centering="photo"))
+    model.fit_phrase_mean(Forest.from_trees(Sentence(text).tree for text in SENTENCES))
+    model.save(tmp_path / "model")
+    assert model.phrase_mean_.any()
+    np.testing.assert_array_equal(HMLSTM.load(tmp_path / "model").phrase_mean_, model.phrase_mean_)

@@ -1,0 +1,149 @@
+"""Captions of photos, from the pipeline and from `deixis.caption`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import deixis
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError, PhotoError
+from deixis.models.m_rnn.captioning import CaptionPipeline, CaptionResult, load_captioner, model_inputs, pool_cells
+from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.spec import CaptionDataSettings
+from deixis.models.photo_features import compute_features
+from tests.models.captioner import SMALL, train_small_captioner
+from tests.models.coloured import COLOURS
+from tests.vision.feature_store.small import colour_encoder
+
+pytestmark = pytest.mark.usefixtures("small_encoder")
+
+
+@pytest.fixture
+def captioner(captioner_folder: Path) -> CaptionPipeline:
+    return load_captioner(captioner_folder / "run")
+
+
+def assert_close(found: Sequence[CaptionResult | PhotoError], expected: Sequence[CaptionResult]) -> None:
+    """Same sentences, and log probabilities up to rounding, which depends on the batch size."""
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(one, CaptionResult)
+        assert [caption.words for caption in one.captions] == [caption.words for caption in other.captions]
+        probabilities = [caption.log_probability for caption in other.captions]
+        assert [caption.log_probability for caption in one.captions] == pytest.approx(probabilities, rel=1e-4, abs=1e-5)
+
+
+def test_photos_are_captioned_from_paths_and_from_images(captioner_folder: Path, captioner: CaptionPipeline) -> None:
+    paths = [captioner_folder / "images" / f"{number:04d}.png" for number in range(8, 12)]  # of dev
+    found = captioner.caption(paths)
+    assert [colour in result.text.split() for colour, result in zip(COLOURS, found, strict=True)] == [True] * 4
+    with Image.open(paths[1]) as image:
+        assert_close(captioner.caption([image.convert("RGB")]), [found[1]])
+    assert captioner.caption([]) == []
+
+
+def test_captions_are_sorted_by_probability(captioner_folder: Path, captioner: CaptionPipeline) -> None:
+    [result] = captioner.caption_photos([captioner_folder / "images" / "0000.png"], Decoding(beam=4, count=3))
+    log_p = [caption.log_probability for caption in result.captions]
+    assert log_p == sorted(log_p, reverse=True)
+    assert result.text == result.captions[0].text
+    assert [set(each) for each in result.as_json()["captions"]] == [{"text", "logprob", "perplexity"}] * 3
+
+
+def test_captions_start_with_the_first_words_and_unknown_ones_are_refused_before_any_photo_is_opened(
+    captioner_folder: Path, captioner: CaptionPipeline
+) -> None:
+    [result] = captioner.caption([captioner_folder / "images" / "0000.png"], start="Everything here")
+    assert result.text.startswith("everything here")
+    with pytest.raises(DeixisError, match="the model does not know the word 'zebra'"):
+        captioner.caption(["nowhere.png"], start="a zebra")
+    with pytest.raises(DeixisError, match="the model does not know the word 'zebra'"):
+        next(captioner.caption_files([Path("nowhere.png")], start="a zebra"))
+
+
+def test_an_unreadable_file_gives_its_error_and_the_others_are_captioned(
+    captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"no photo")
+    good = [captioner_folder / "images" / f"{number:04d}.png" for number in range(2)]
+    progress: list[int] = []
+    paths = [good[0], tmp_path / "bad.jpg", good[1]]
+    found = list(captioner.caption_files(paths, on_progress=lambda doing, done, total: progress.append(done)))
+    assert [path for path, _ in found] == paths
+    assert isinstance(found[1][1], PhotoError)
+    assert_close([found[0][1], found[2][1]], captioner.caption(good))
+    assert progress == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "data"),
+    [
+        (replace(SMALL, attention=True), CaptionDataSettings(feature_grid=2)),
+        (SMALL, CaptionDataSettings(crops=10)),
+        (replace(SMALL, image_input="nowhere"), CaptionDataSettings()),
+    ],
+)
+def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, tmp_path: Path, settings, data) -> None:
+    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+    train_small_captioner(dataset, tmp_path / "run", settings=settings, data=data)
+    captioner = load_captioner(tmp_path / "run")
+    dev = dataset.split("dev")
+    features = compute_features(dataset, dev, colour_encoder(), crops=data.crops)
+    expected = [found[0].text for found in captioner.model.generate(captioner.model_inputs(features))]
+    paths = [dataset.path_of(photo) for photo in dev]
+    assert [result.text for _, result in captioner.caption_files(paths)] == expected
+    assert [result.text for result in captioner.caption(paths)] == expected
+
+
+def test_a_model_trained_on_ten_crops_encodes_files_and_images_with_ten_crops(
+    captioner_folder: Path, tmp_path: Path
+) -> None:
+    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+    train_small_captioner(dataset, tmp_path / "run", data=CaptionDataSettings(crops=10))
+    captioner = load_captioner(tmp_path / "run")
+    framed = Image.new("RGB", (24, 24), "white")  # crops show less of the frame than the whole photo
+    framed.paste((200, 30, 30), (6, 6, 18, 18))
+    framed.save(tmp_path / "framed.png")
+    [[expected]] = captioner.model.generate(colour_encoder().encode_crops([framed]))
+    [[whole]] = captioner.model.generate(colour_encoder().encode([framed])[0].whole[None])
+    assert abs(expected.log_probability - whole.log_probability) > 0.01
+    [(_, of_file)] = captioner.caption_files([tmp_path / "framed.png"])
+    for result in (of_file, *captioner.caption([framed])):
+        assert result.captions[0].log_probability == pytest.approx(expected.log_probability, abs=1e-4)  # type: ignore[union-attr]
+
+
+def test_cells_of_a_data_set_are_pooled_from_its_feature_maps(captioner_folder: Path) -> None:
+    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+    features = compute_features(dataset, dataset.split("dev"), colour_encoder())
+    found = model_inputs(features, 2)
+    for row, photo in enumerate(features.photos.ids):
+        expected = pool_cells(features.store.map(photo).cells, 2)
+        np.testing.assert_allclose(found.cells[row], expected, atol=1e-3)  # type: ignore[union-attr]
+
+
+def test_pooled_cells_are_means_in_row_order() -> None:
+    cells = np.arange(2 * 4 * 4, dtype=np.float32).reshape(2, 4, 4)
+    expected = [[cells[channel, y : y + 2, x : x + 2].mean() for channel in (0, 1)] for y in (0, 2) for x in (0, 2)]
+    np.testing.assert_allclose(pool_cells(cells, 2), expected)
+
+
+def test_deixis_caption_captions_a_photo(captioner_folder: Path) -> None:
+    photo = captioner_folder / "images" / "0000.png"
+    found = deixis.caption(photo, beam=3, top=2, start="a", model=captioner_folder / "run")
+    assert len(found.captions) == 2
+    assert found.text.startswith("a ")
+    with pytest.raises(DeixisError, match="count=2: a beam of 1"):
+        deixis.caption(photo, beam=1, top=2, model=captioner_folder / "run")
+
+
+def test_models_that_do_not_write_captions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DeixisError, match="elsewhere"):
+        load_captioner("elsewhere")
+    with pytest.raises(DeixisError, match="^two-branch: .*caption.*m-rnn"):
+        load_captioner("two-branch")

@@ -1,0 +1,386 @@
+"""Beam search, greedy search and sampling, against plain loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from deixis.errors import DeixisError
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.m_rnn.decoding import _ROWS_PER_BLOCK, BeamRows, Decoding, GeneratedSentence, decode, encode_start
+from deixis.models.m_rnn.fast_network import FastMRNN
+from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
+from deixis.models.m_rnn.spec import MRNNSettings
+
+SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
+VOCABULARY = Vocabulary(tuple("abcdef"), (6, 5, 4, 3, 2, 1))
+KINDS = {
+    "relu": MRNNSettings(**SIZES),
+    "lstm": MRNNSettings(**SIZES, recurrent_cell="lstm"),
+    "vis-in-rnn": MRNNSettings(**SIZES, image_input="recurrent"),
+    "attention": MRNNSettings(**SIZES, attention=True),
+}
+PHOTOS = 7
+
+
+def make_network(kind: str = "relu", seed: int = 0) -> MRNNNetwork:
+    torch.manual_seed(seed)
+    settings = KINDS[kind]
+    network = MRNNNetwork(5, len(VOCABULARY), settings, 3 if settings.attention else 0).double().eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.normal_(std=0.7)
+        network.word_bias[network.end] += 1
+        network.word_bias[network.unknown] += 4  # so that it would be generated if it could
+    return network
+
+
+def context_of(network: MRNNNetwork | FastMRNN, count: int = PHOTOS) -> VisualContext:
+    rng = np.random.default_rng(3)
+    vectors, cells = rng.normal(size=(PHOTOS, 5)), rng.normal(size=(PHOTOS, 4, 3))
+    with torch.inference_mode():
+        return network.visual_context(torch.from_numpy(vectors), torch.from_numpy(cells)).take(slice(0, count))
+
+
+def generate(
+    network: MRNNNetwork, decoding: Decoding, start: str = "", count: int = PHOTOS
+) -> list[list[GeneratedSentence]]:
+    fast = FastMRNN(network)
+    return decode(fast, context_of(fast, count), count, VOCABULARY, decoding, encode_start(start, VOCABULARY))
+
+
+def log_probability(network: MRNNNetwork, context: VisualContext, sentence: GeneratedSentence) -> float:
+    """By the network itself."""
+    words = VOCABULARY.encode(sentence.words)
+    with torch.inference_mode():
+        log_p = network(context, torch.tensor([[network.start, *words]]))[0][0].log_softmax(-1)
+    generated = [*words, network.end] if sentence.finished else words
+    return float(sum(row[word] for row, word in zip(log_p, generated, strict=False)))
+
+
+METHODS = {
+    "greedy": Decoding("greedy"),
+    "beam": Decoding(beam=4, count=4),
+    "normalised": Decoding(beam=4, count=4, length_power=0.7),
+    "sample": Decoding("sample", count=3, seed=5),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_log_probability_of_a_sentence_is_that_of_the_network(kind: str, method: str) -> None:
+    network = make_network(kind)
+    context = context_of(network)
+    for photo, sentences in enumerate(generate(network, METHODS[method])):
+        for sentence in sentences:
+            expected = log_probability(network, context.take(slice(photo, photo + 1)), sentence)
+            assert sentence.log_probability == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam", "normalised"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_photos_decoded_together_get_the_sentences_they_get_alone(kind: str, method: str) -> None:
+    network, decoding = make_network(kind), METHODS[method]
+    fast = FastMRNN(network)
+    together = generate(network, decoding, start="c")
+    for photo in range(PHOTOS):
+        alone = decode(fast, context_of(fast).take(slice(photo, photo + 1)), 1, VOCABULARY, decoding, [2])[0]
+        assert [s.words for s in alone] == [s.words for s in together[photo]]
+        assert [s.log_probability for s in alone] == pytest.approx([s.log_probability for s in together[photo]])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_block_size_does_not_change_the_sentences(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = make_network()
+    whole = generate(network, METHODS[method])
+    monkeypatch.setitem(_ROWS_PER_BLOCK, "cpu", 8)
+    parts = generate(network, METHODS[method])
+    assert [[s.words for s in sentences] for sentences in whole] == [[s.words for s in each] for each in parts]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_beam_of_one_is_greedy_search(kind: str, seed: int) -> None:
+    network = make_network(kind, seed)
+    for one, other in zip(generate(network, Decoding(beam=1)), generate(network, Decoding("greedy")), strict=True):
+        assert [(s.words, s.finished) for s in one] == [(s.words, s.finished) for s in other]
+        assert [s.log_probability for s in one] == pytest.approx([s.log_probability for s in other])
+
+
+def every_sentence(network: MRNNNetwork, context: VisualContext, max_length: int) -> list[GeneratedSentence]:
+    sentences = []
+    for length in range(1, max_length + 1):
+        for words in product(VOCABULARY.words, repeat=length):
+            sentence = GeneratedSentence(words, 0.0, finished=length < max_length)
+            sentences.append(GeneratedSentence(words, log_probability(network, context, sentence), sentence.finished))
+    return sorted(sentences, key=lambda sentence: -sentence.log_probability)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_beam_that_holds_all_sentences_finds_the_most_probable_ones(kind: str) -> None:
+    network = make_network(kind)
+    context = context_of(network)
+    found = generate(network, Decoding(beam=300, count=10, max_length=3), count=1)[0]
+    expected = every_sentence(network, context.take(slice(0, 1)), 3)[:10]
+    assert [s.words for s in found] == [s.words for s in expected]
+    assert [s.log_probability for s in found] == pytest.approx([s.log_probability for s in expected])
+
+
+def test_all_sentences_of_a_beam_are_finished() -> None:
+    for seed in range(4):
+        network = make_network(seed=seed)
+        with torch.no_grad():
+            network.word_bias[network.end] += 1
+        for sentences in generate(network, Decoding(beam=5, count=5, max_length=300)):
+            assert [sentence.finished for sentence in sentences] == [True] * 5
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_a_smaller_count_gives_the_first_sentences_of_the_beam(power: float) -> None:
+    for seed in range(6):
+        network = make_network(seed=seed)
+        many = generate(network, Decoding(beam=5, count=5, length_power=power))
+        for count in (1, 3):
+            few = generate(network, Decoding(beam=5, count=count, length_power=power))
+            assert [[s.words for s in each] for each in few] == [[s.words for s in each[:count]] for each in many]
+
+
+def test_the_best_of_a_wide_beam_is_no_worse_than_greedy() -> None:
+    for seed in range(8):
+        network = make_network(seed=seed)
+        greedy, beam = generate(network, Decoding("greedy")), generate(network, Decoding(beam=40))
+        for one, other in zip(greedy, beam, strict=True):
+            assert other[0].log_probability >= one[0].log_probability - 1e-9
+
+
+def test_sentences_of_a_beam_are_distinct_and_sorted() -> None:
+    for sentences in generate(make_network(), Decoding(beam=6, count=6)):
+        assert len({s.words for s in sentences}) == 6
+        values = [s.log_probability for s in sentences]
+        assert values == sorted(values, reverse=True)
+
+
+def test_length_power_one_ranks_by_the_mean_log_probability() -> None:
+    network = make_network()
+    found = generate(network, Decoding(beam=300, count=300, max_length=3, length_power=1.0), count=1)[0]
+    means = [s.log_probability / (len(s.words) + s.finished) for s in found]
+    assert means == sorted(means, reverse=True)
+
+
+def test_length_power_makes_sentences_longer() -> None:
+    def words(power: float) -> int:
+        decoding = Decoding(beam=6, length_power=power)
+        return sum(len(each[0].words) for seed in range(4) for each in generate(make_network(seed=seed), decoding))
+
+    assert words(1.0) > words(0.5) > words(0.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_special_tokens_and_empty_sentences_are_never_generated(method: str) -> None:
+    for seed in range(5):
+        for sentences in generate(make_network(seed=seed), METHODS[method]):
+            for sentence in sentences:
+                assert sentence.words
+                assert set(sentence.words) <= set(VOCABULARY.words)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sentences_start_with_the_first_words(method: str) -> None:
+    for sentences in generate(make_network(), METHODS[method], start="C d"):
+        assert sentences
+        assert all(sentence.words[:2] == ("c", "d") for sentence in sentences)
+
+
+def test_a_sentence_may_end_right_after_its_first_words() -> None:
+    network = make_network()
+    with torch.no_grad():
+        network.word_bias[network.end] += 100
+    assert [sentences[0].words for sentences in generate(network, Decoding(), start="a b")] == [("a", "b")] * PHOTOS
+
+
+def test_unknown_or_too_many_first_words_are_an_error() -> None:
+    with pytest.raises(DeixisError, match="start: .*'zebra'"):
+        generate(make_network(), Decoding(), start="a zebra")
+    with pytest.raises(DeixisError, match="start: 3 words"):
+        generate(make_network(), Decoding(max_length=3), start="a b c")
+
+
+def test_no_photos_give_no_sentences() -> None:
+    fast = FastMRNN(make_network())
+    assert decode(fast, context_of(fast).take(slice(0, 0)), 0, VOCABULARY, Decoding()) == []
+
+
+def test_sentences_cut_at_the_maximum_length_are_not_finished() -> None:
+    network = make_network()
+    with torch.no_grad():
+        network.word_bias[network.end] -= 100
+    for method in METHODS.values():
+        decoding = Decoding(method.method, method.beam, method.count, max_length=4)
+        for sentences in generate(network, decoding):
+            assert all(len(sentence.words) == 4 and not sentence.finished for sentence in sentences)
+
+
+def test_samples_depend_on_the_seed_only() -> None:
+    network = make_network()
+    decoding = Decoding("sample", count=4, seed=1)
+    assert generate(network, decoding) == generate(network, decoding)
+    assert generate(network, decoding) != generate(network, Decoding("sample", count=4, seed=2))
+
+
+def test_samples_of_a_photo_do_not_depend_on_the_photos_after_it() -> None:
+    network = make_network()
+    decoding = Decoding("sample", count=2, seed=1)
+    for few, many in zip(generate(network, decoding, count=2), generate(network, decoding), strict=False):
+        assert [s.words for s in few] == [s.words for s in many]
+
+
+def first_words(decoding: Decoding) -> Counter[str]:
+    return Counter(sentence.words[0] for sentence in generate(make_network(), decoding, count=1)[0])
+
+
+def shares() -> dict[str, float]:
+    """Probabilities of the first words."""
+    network = make_network()
+    with torch.inference_mode():
+        logits, _ = network(context_of(network, 1), torch.tensor([[network.start]]))
+    allowed = logits[0, 0, : len(VOCABULARY)].softmax(0)
+    return dict(zip(VOCABULARY.words, allowed.tolist(), strict=True))
+
+
+def test_words_are_sampled_with_their_probabilities() -> None:
+    sampled = first_words(Decoding("sample", count=4000, max_length=1))
+    for word, share in shares().items():
+        assert sampled[word] / 4000 == pytest.approx(share, abs=0.03)
+
+
+def test_a_low_temperature_sharpens_the_distribution() -> None:
+    sampled = first_words(Decoding("sample", count=4000, max_length=1, temperature=0.5))
+    squares = {word: share**2 for word, share in shares().items()}
+    for word, square in squares.items():
+        assert sampled[word] / 4000 == pytest.approx(square / sum(squares.values()), abs=0.03)
+
+
+def test_top_k_and_nucleus_keep_the_most_probable_words() -> None:
+    ordered = sorted(shares().items(), key=lambda pair: -pair[1])
+    sampled = first_words(Decoding("sample", count=1000, max_length=1, top_k=2))
+    assert set(sampled) == {word for word, _ in ordered[:2]}
+    assert sampled[ordered[0][0]] / 1000 == pytest.approx(ordered[0][1] / (ordered[0][1] + ordered[1][1]), abs=0.06)
+    enough = ordered[0][1] + ordered[1][1] / 2  # the second is needed to reach it, the third is not
+    assert set(first_words(Decoding("sample", count=1000, max_length=1, nucleus=enough))) == {
+        ordered[0][0],
+        ordered[1][0],
+    }
+    assert set(first_words(Decoding("sample", count=1000, max_length=1, nucleus=1e-6))) == {ordered[0][0]}
+
+
+def test_perplexity_counts_the_end_token() -> None:
+    assert GeneratedSentence(("a", "b", "c"), -4 * np.log(8), True).perplexity == pytest.approx(8)
+    assert GeneratedSentence(("a", "b", "c"), -3 * np.log(8), False).perplexity == pytest.approx(8)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"beam": 0}, "beam=0"),
+        ({"count": 6}, "count=6"),
+        ({"method": "greedy", "count": 2}, "count=2"),
+        ({"temperature": 0.0}, "temperature=0.0"),
+        ({"nucleus": 1.5}, "nucleus=1.5"),
+        ({"top_k": -1}, "top_k"),
+    ],
+)
+def test_impossible_decoding_settings_are_named(wrong: dict[str, object], named: str) -> None:
+    with pytest.raises(DeixisError, match=named):
+        Decoding(**wrong)  # type: ignore[arg-type]
+
+
+def plain_beam_search(
+    network: MRNNNetwork, context: VisualContext, decoding: Decoding, start: str
+) -> list[GeneratedSentence]:
+    """Beam search for one photo with lists: sorts all continuations of all sentences."""
+    kept = [GeneratedSentence(tuple(start.split()), 0.0, finished=False)]
+    kept = [GeneratedSentence(kept[0].words, log_probability(network, context, kept[0]), finished=False)]
+
+    def rank(sentence: GeneratedSentence) -> float:
+        return sentence.log_probability / (len(sentence.words) + sentence.finished) ** decoding.length_power
+
+    for _ in range(len(kept[0].words), decoding.max_length):
+        longer = [sentence for sentence in kept if sentence.finished]
+        for sentence in kept:
+            if not sentence.finished:
+                words = torch.tensor([[network.start, *VOCABULARY.encode(sentence.words)]])
+                with torch.inference_mode():
+                    log_p = network(context, words)[0][0, -1].log_softmax(-1).tolist()
+                for number, word in enumerate(VOCABULARY.words):
+                    total = sentence.log_probability + log_p[number]
+                    longer.append(GeneratedSentence((*sentence.words, word), total, finished=False))
+                if sentence.words:
+                    longer.append(GeneratedSentence(sentence.words, sentence.log_probability + log_p[network.end]))
+        ordered = sorted(longer, key=rank, reverse=True)
+        # A state that has died forgets the order of words: which of two equally log_p sentences is kept is chance.
+        assume(all(rank(one) - rank(other) > 1e-9 for one, other in pairwise(ordered[: decoding.beam + 1])))
+        kept = ordered[: decoding.beam]
+    return kept[: decoding.count]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    seed=st.integers(0, 1000),
+    beam=st.integers(1, 6),
+    power=st.sampled_from([0.0, 0.0, 0.5, 1.0]),
+    max_length=st.integers(2, 7),
+    photos=st.integers(1, PHOTOS),
+    start=st.sampled_from(["", "c"]),
+    data=st.data(),
+)
+def test_beam_search_finds_what_a_plain_loop_finds(
+    kind: str, seed: int, beam: int, power: float, max_length: int, photos: int, start: str, data: st.DataObject
+) -> None:
+    decoding = Decoding(beam=beam, count=data.draw(st.integers(1, beam)), length_power=power, max_length=max_length)
+    network = make_network(kind, seed)
+    context = context_of(network)
+    for photo, sentences in enumerate(generate(network, decoding, start, photos)):
+        expected = plain_beam_search(network, context.take(slice(photo, photo + 1)), decoding, start)
+        assert [(s.words, s.finished) for s in sentences] == [(s.words, s.finished) for s in expected]
+        assert [s.log_probability for s in sentences] == pytest.approx([s.log_probability for s in expected])
+
+
+WIDTH = 2
+
+
+@pytest.mark.parametrize("slots", [[0, 1, 2, 3, 4, 5], [1, 2, 5], [4], []])
+@pytest.mark.parametrize("width", [1, 2])
+def test_expand_gives_each_sentence_the_row_of_its_photo(slots: list[int], width: int) -> None:
+    used = [slot for slot in slots if slot < PHOTOS * width]
+    rows = torch.arange(PHOTOS * 4.0).view(PHOTOS, 4)
+    rows_of_beam = BeamRows(PHOTOS, width, torch.tensor(used, dtype=torch.int64))
+    assert rows_of_beam.expand(rows).tolist() == [rows[slot // width].tolist() for slot in used]
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_expand_without_slots_equals_all_slots(width: int) -> None:
+    rows = torch.arange(PHOTOS * 4.0).view(PHOTOS, 4)
+    everywhere = BeamRows(PHOTOS, width, torch.arange(PHOTOS * width))
+    torch.testing.assert_close(BeamRows(PHOTOS, width).expand(rows), everywhere.expand(rows))
+
+
+def test_the_row_of_a_single_photo_is_broadcast() -> None:
+    assert BeamRows(1, 4, torch.tensor([0, 3])).expand(torch.ones(1, 5)).shape == (1, 5)
+
+
+@pytest.mark.parametrize("slots", [None, [0, 1, 2, 3, 4, 5], [1, 2, 5], []])
+def test_ungroup_inverts_group(slots: list[int] | None) -> None:
+    rows_of_beam = BeamRows(PHOTOS, WIDTH, None if slots is None else torch.tensor(slots, dtype=torch.int64))
+    count = PHOTOS * WIDTH if slots is None else len(slots)
+    rows = torch.arange(1.0, 1 + 4 * count).view(count, 4)
+    grouped = rows_of_beam.group(rows)
+    assert grouped.shape == (PHOTOS, WIDTH, 4)
+    assert grouped.sum() == rows.sum()
+    torch.testing.assert_close(rows_of_beam.ungroup(grouped), rows)

@@ -1,0 +1,279 @@
+"""The m-RNN as a model: generation, likelihood, retrieval, saving; and ensembles."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.errors import DeixisError
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.model import MRNN, Ensemble, VectorsAndCells
+from deixis.models.m_rnn.network import scaled_tanh
+from deixis.models.m_rnn.spec import MRNNSettings
+from deixis.storage.artifacts import CONFIG, WEIGHTS
+from tests.models.presets import paper_presets
+
+PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
+
+SIZES = {
+    "first_embedding_dim": 4,
+    "second_embedding_dim": 6,
+    "hidden_size": 6,
+    "multimodal_dim": 8,
+    "reference_photos": 3,
+}
+KINDS = {
+    "m-rnn": replace(PAPER_NETWORKS["papers/m-rnn"], **SIZES),
+    "shared": replace(PAPER_NETWORKS["papers/m-rnn-shared"], **SIZES),
+    "base": replace(PAPER_NETWORKS["papers/rnn-base"], **SIZES),
+    "vis-in-rnn": replace(PAPER_NETWORKS["papers/m-rnn-vis-in-rnn-both"], **SIZES),
+    "attention": MRNNSettings(**SIZES, attention=True, recurrent_cell="lstm"),
+}
+WORDS = Vocabulary(("a", "dog", "cat", "runs"), (4, 3, 2, 1))
+SENTENCES = ["A dog runs.", "a cat", "a dog", "zebras!", "a dog runs"]
+
+
+def photos(count: int, attention: bool = False, seed: int = 0) -> np.ndarray | VectorsAndCells:
+    rng = np.random.default_rng(seed)
+    vectors = (3 + 2 * rng.normal(size=(count, 5))).astype(np.float32)
+    return VectorsAndCells(vectors, rng.normal(size=(count, 4, 3)).astype(np.float32)) if attention else vectors
+
+
+def model_of(kind: str) -> MRNN:
+    torch.manual_seed(0)
+    settings = KINDS[kind]
+    model = MRNN(5, WORDS, settings, cell_size=3 if settings.attention else 0)
+    return model.fit_statistics(photos(20, settings.attention, seed=1))
+
+
+def inputs_of(kind: str, count: int = 6) -> np.ndarray | VectorsAndCells:
+    return photos(count, KINDS[kind].attention)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loaded_model_generates_and_scores_the_same(kind: str, tmp_path: Path) -> None:
+    model = model_of(kind)
+    model.save(tmp_path / "model")
+    opened = MRNN.load(tmp_path / "model")
+    assert isinstance(opened, MRNN)
+    assert opened.settings == model.settings
+    assert opened.vocabulary == WORDS
+    decoding = Decoding(beam=3, count=3, max_length=6)
+    assert opened.generate(inputs_of(kind), decoding) == model.generate(inputs_of(kind), decoding)
+    one, other = (
+        each.scores(each.prepare_visual(inputs_of(kind)), each.prepare_text(SENTENCES)) for each in (model, opened)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_log_likelihood_ratios_to_the_reference_photos(kind: str) -> None:
+    model = model_of(kind)
+    scores = model.scores(model.prepare_visual(inputs_of(kind)), model.prepare_text(SENTENCES))
+
+    def totals(photos: np.ndarray | VectorsAndCells, count: int) -> np.ndarray:
+        rows = np.repeat(np.arange(count), len(SENTENCES))
+        found = model.log_probabilities(photos, SENTENCES * count, rows)
+        return np.array([each.sum() for each in found]).reshape(count, -1)
+
+    alone = np.log(np.exp(totals(model.references_, 3)).mean(0))
+    np.testing.assert_allclose(scores, totals(inputs_of(kind), 6) - alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_does_not_change_log_probabilities(kind: str) -> None:
+    model = model_of(kind)
+    rows = np.array([3, 3, 0, 1, 5])
+    together = model.log_probabilities(inputs_of(kind), SENTENCES, rows)
+    assert [len(each) for each in together] == [4, 3, 3, 2, 4]
+    for place, sentence in enumerate(SENTENCES):
+        alone = model.log_probabilities(inputs_of(kind), [sentence], rows[place : place + 1])[0]
+        np.testing.assert_allclose(together[place], alone, rtol=1e-5)
+
+
+def test_generated_sentences_have_the_models_log_probability() -> None:
+    model = model_of("m-rnn")
+    for photo, sentences in enumerate(model.generate(inputs_of("m-rnn"), Decoding(beam=3, count=3, max_length=60))):
+        for sentence in sentences:
+            log_p = model.log_probabilities(inputs_of("m-rnn"), [sentence.words], np.array([photo]))[0]
+            expected = log_p.sum() if sentence.finished else log_p[:-1].sum()
+            assert sentence.log_probability == pytest.approx(expected, rel=1e-4)
+
+
+def test_training_photos_are_standardized() -> None:
+    model = model_of("attention")
+    vectors, cells = photos(20, attention=True, seed=1)
+    np.testing.assert_allclose(model.network.photo_mean, vectors.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(model.network.photo_scale, vectors.std(0), rtol=1e-5)
+    np.testing.assert_allclose(model.network.cell_mean, cells.reshape(-1, 3).mean(0), rtol=1e-4, atol=1e-6)
+
+
+def test_a_constant_feature_gives_finite_scores() -> None:
+    model = MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(np.ones((4, 5)))
+    assert np.isfinite(model.log_probabilities(np.ones((1, 5)), ["a dog"])[0]).all()
+
+
+def test_reference_photos_are_a_seeded_sample_of_training_photos() -> None:
+    everything = photos(20, seed=1)
+    one, again, other = (
+        MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(everything, seed).references_ for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+    assert all((everything == row).all(1).any() for row in one)
+
+
+def test_refined_features_are_g_of_v_i_times_i() -> None:
+    model = model_of("m-rnn")
+    rows = torch.from_numpy(photos(3))
+    with torch.no_grad():
+        standard = (rows - model.network.photo_mean) / model.network.photo_scale
+        expected = scaled_tanh(standard @ model.network.from_photo.weight.T)
+    np.testing.assert_allclose(model.refine(photos(3)), expected, rtol=1e-5)
+
+
+def test_refined_features_need_no_cells() -> None:
+    model, looks = model_of("attention"), photos(3, attention=True)
+    assert isinstance(looks, VectorsAndCells)
+    np.testing.assert_array_equal(model.refine(looks.vectors), model.refine(looks))
+
+
+def test_using_a_model_in_training_mode_disables_dropout_and_keeps_the_mode() -> None:
+    model = MRNN(5, WORDS, replace(KINDS["m-rnn"], dropout=0.5)).fit_statistics(photos(20, seed=1))
+    model.network.train()
+    one, other = (model.log_probabilities(photos(1), ["a dog runs"])[0] for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+    assert model.network.training
+
+
+def test_empty_inputs_give_empty_results() -> None:
+    model = model_of("m-rnn")
+    assert model.generate(np.zeros((0, 5))) == []
+    assert model.log_probabilities(photos(2), []) == []
+    assert model.refine(np.zeros((0, 5))).shape == (0, 8)
+    assert model.scores(model.prepare_visual(np.zeros((0, 5))), model.prepare_text(["a dog"])).shape == (0, 1)
+
+
+def test_regions_are_scored_like_photos() -> None:
+    model = model_of("m-rnn")
+    regions, phrases = photos(9, seed=4), model.prepare_text(["a dog", "a cat"])
+    assert model.scores(model.prepare_visual(regions), phrases).shape == (9, 2)
+
+
+def test_unknown_words_are_counted() -> None:
+    assert model_of("m-rnn").unknown_words(["a zebra runs", "a dog", "red zebras"]) == [1, 0, 2]
+
+
+def test_inputs_of_wrong_shape_are_an_error() -> None:
+    model = model_of("m-rnn")
+    with pytest.raises(DeixisError, match=r"\(2, 4\)"):
+        model.generate(np.zeros((2, 4)))
+    with pytest.raises(DeixisError, match="3 sentences"):
+        model.log_probabilities(photos(2), ["a", "b", "c"])
+    with pytest.raises(DeixisError, match="fit_statistics"):
+        MRNN(5, WORDS, KINDS["m-rnn"]).prepare_text(["a dog"])
+    with pytest.raises(DeixisError, match="no training photo"):
+        MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(np.zeros((0, 5)))
+    with pytest.raises(DeixisError, match="VectorsAndCells"):
+        model_of("attention").generate(photos(2))
+    with pytest.raises(DeixisError, match=r"cells of shape \(2, 4, 9\)"):
+        model_of("attention").generate(VectorsAndCells(photos(2), np.zeros((2, 4, 9))))
+
+
+@pytest.mark.parametrize("damage", ["version", "settings", "references"])
+def test_damaged_and_newer_models_are_refused(damage: str, tmp_path: Path) -> None:
+    model = model_of("m-rnn")
+    model.save(tmp_path / "model")
+    path = tmp_path / "model" / CONFIG
+    document = json.loads(path.read_text())
+    if damage == "version":
+        document["version"] = 99
+    elif damage == "settings":
+        document["settings"]["settings"]["multimodal_dim"] = 10**9
+    else:
+        (tmp_path / "model" / WEIGHTS).write_bytes(b"")
+    path.write_text(json.dumps(document))
+    with pytest.raises(DeixisError) as caught:
+        MRNN.load(tmp_path / "model")
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_generation_uses_changed_weights() -> None:
+    model = model_of("m-rnn")
+    decoding = Decoding("greedy", max_length=3)
+    model.generate(photos(1), decoding)
+    with torch.no_grad():
+        model.network.word_bias[2] += 100
+    assert model.generate(photos(1), decoding)[0][0].words == ("cat", "cat", "cat")
+
+
+def test_generation_uses_changed_cell_statistics() -> None:
+    model, decoding = model_of("attention"), Decoding(beam=3, count=3, max_length=6)
+    with torch.no_grad():
+        for weight in model.network.parameters():
+            weight.normal_()
+    model.generate(inputs_of("attention"), decoding)
+    vectors, cells = photos(20, attention=True, seed=2)
+    model.fit_statistics(VectorsAndCells(vectors, 3 + 2 * cells))
+    for photo, sentences in enumerate(model.generate(inputs_of("attention"), decoding)):
+        own = [sentence for sentence in sentences if sentence.finished]
+        log_p = model.log_probabilities(inputs_of("attention"), [s.words for s in own], [photo] * len(own))
+        assert [s.log_probability for s in own] == pytest.approx([row.sum() for row in log_p], rel=1e-4)
+
+
+ENSEMBLE_SIZES = {
+    "first_embedding_dim": 4,
+    "second_embedding_dim": 6,
+    "hidden_size": 6,
+    "multimodal_dim": 8,
+    "attention_dim": 4,
+}
+KNOWN = Vocabulary(tuple("abcde"), (5, 4, 3, 2, 1))
+PHOTOS = VectorsAndCells(*(np.random.default_rng(0).normal(size=size) for size in ((4, 5), (4, 9, 3))))
+
+
+def random_model(seed: int, **others: object) -> MRNN:
+    torch.manual_seed(seed)
+    model = MRNN(5, KNOWN, MRNNSettings(**ENSEMBLE_SIZES, **others), cell_size=3)  # type: ignore[arg-type]
+    model.network.double()
+    with torch.no_grad():
+        for weight in model.network.parameters():
+            weight.normal_(std=0.7)
+    return model
+
+
+def two_models() -> list[MRNN]:
+    return [random_model(0), random_model(1, recurrent_cell="lstm", attention=True, image_input="both")]
+
+
+@pytest.mark.parametrize("decoding", [Decoding("greedy"), Decoding(beam=3, count=3), Decoding("sample", seed=2)])
+def test_an_ensemble_uses_the_mean_probability_of_each_word(decoding: Decoding) -> None:
+    models = two_models()
+    for photo, sentences in enumerate(Ensemble(models).generate(PHOTOS, decoding, start="b")):
+        photo_input = VectorsAndCells(PHOTOS.vectors[[photo]], PHOTOS.cells[[photo]])
+        for sentence in sentences:
+            log_p = np.array([model.log_probabilities(photo_input, [sentence.words])[0] for model in models])
+            expected = np.log(np.exp(log_p).mean(0))[: len(sentence.words) + sentence.finished].sum()
+            assert sentence.log_probability == pytest.approx(expected)
+
+
+def test_an_ensemble_of_one_model_twice_generates_what_the_model_generates() -> None:
+    model = two_models()[1]
+    decoding = Decoding(beam=3, count=3)
+    alone, twice = model.generate(PHOTOS, decoding), Ensemble([model, model]).generate(PHOTOS, decoding)
+    assert [[s.words for s in each] for each in alone] == [[s.words for s in each] for each in twice]
+
+
+def test_an_ensemble_needs_models_with_one_vocabulary() -> None:
+    other = MRNN(5, Vocabulary(("a",), (1,)), MRNNSettings(**ENSEMBLE_SIZES))
+    with pytest.raises(DeixisError, match="the same vocabulary"):
+        Ensemble([random_model(0), other])
+    with pytest.raises(DeixisError, match="at least one"):
+        Ensemble([])

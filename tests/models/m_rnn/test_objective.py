@@ -1,0 +1,345 @@
+"""Both objectives of the m-RNN: likelihood against plain loops, and self-critical training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from deixis.errors import DatasetError
+from deixis.evaluation.captions.metrics import cider
+from deixis.evaluation.captions.ngrams import CaptionSet
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.m_rnn.decoding import Decoding
+from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
+from deixis.models.m_rnn.model import MRNN
+from deixis.models.m_rnn.network import MRNNNetwork
+from deixis.models.m_rnn.objective import CaptionSampler, CiderReward, PhotoSampler, sample_sentences
+from deixis.tokens import words
+from tests.models.m_rnn.caption_runs import (
+    KINDS,
+    OWNERS,
+    REFERENCES,
+    REWARD_KIND,
+    SETTINGS,
+    SMALL,
+    TEXTS,
+    LikelihoodRun,
+    RewardRun,
+    photos,
+)
+from tests.models.training.test_trainer import KilledError, same_run
+
+
+def test_every_caption_is_in_one_batch_of_an_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(1, 30, size=1003)
+    sampler = CaptionSampler(lengths, 16)
+    batches = list(sampler.epoch(0, np.random.default_rng(1)))
+    assert len(batches) == len(sampler) == 63
+    assert sorted(torch.cat(batches).tolist()) == list(range(1003))
+
+
+def test_batches_depend_on_the_generator_only() -> None:
+    sampler = CaptionSampler(np.random.default_rng(0).integers(1, 30, size=200), 16)
+    one, again, other = (list(sampler.epoch(0, np.random.default_rng(seed))) for seed in (1, 1, 2))
+    assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_captions_in_a_batch_have_similar_lengths() -> None:
+    lengths = np.random.default_rng(0).integers(5, 25, size=6400)
+    batches = CaptionSampler(lengths, 64).epoch(0, np.random.default_rng(1))
+    read = sum(len(batch) * lengths[batch].max() for batch in batches)
+    assert read < 1.03 * lengths.sum()
+
+
+def test_batches_are_not_sorted_by_length() -> None:
+    lengths = np.arange(3200) // 100
+    means = [lengths[batch].mean() for batch in CaptionSampler(lengths, 64).epoch(0, np.random.default_rng(1))]
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.5
+
+
+def test_no_captions_are_an_error() -> None:
+    with pytest.raises(DatasetError, match="no caption"):
+        CaptionSampler(np.zeros(0, dtype=np.int64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_the_mean_bits_per_word(kind: str) -> None:
+    run = LikelihoodRun(replace(KINDS[kind], dropout=0.0, word_dropout=0.0, label_smoothing=0.0))
+    rows = np.array([0, 3, 8, 21])
+    log_p = run.model.log_probabilities(run.photos, [TEXTS[row] for row in rows], OWNERS[rows])
+    bits = -np.concatenate(log_p) / np.log(2)
+    found = run.loss(run.model.network, torch.from_numpy(rows))
+    # Cells are in half precision.
+    assert found.total.item() == pytest.approx(bits.mean(), rel=1e-3 if kind == "attention" else 1e-5)
+    assert found.terms["perplexity"].item() == pytest.approx(2 ** bits.mean(), rel=1e-2)
+
+
+def test_label_smoothing_changes_the_loss_but_not_the_perplexity() -> None:
+    run = LikelihoodRun(replace(SMALL, label_smoothing=0.2))
+    network, rows = run.model.network, torch.arange(6)
+    network.train()
+    smoothed = run.loss(network, rows)
+    network.eval()
+    plain = run.loss(network, rows)
+    assert smoothed.terms["perplexity"].item() == pytest.approx(plain.terms["perplexity"].item())
+    assert smoothed.total.item() != pytest.approx(plain.total.item())
+
+
+def test_perplexity_equals_a_plain_loop_over_words() -> None:
+    run = LikelihoodRun(SMALL)
+    total, count = 0.0, 0
+    for text, owner in zip(TEXTS, OWNERS, strict=True):
+        for log_p in run.model.log_probabilities(run.photos[owner : owner + 1], [text])[0]:
+            total, count = total - np.log2(np.exp(log_p)), count + 1
+    found = caption_perplexity(run.model, run.photos, TEXTS, OWNERS)
+    assert found.perplexity == pytest.approx(2 ** (total / count))
+    assert count == found.words == sum(len(words(text)) + 1 for text in TEXTS)
+    assert found.n == 12
+
+
+def test_perplexity_scores_include_the_share_of_unknown_words() -> None:
+    run = LikelihoodRun(SMALL)
+    assert caption_perplexity(run.model, run.photos, ["a dog", "a red zebra"], np.array([0, 0])).oov == pytest.approx(
+        20
+    )
+
+
+def test_the_likelihood_loss_refuses_other_networks() -> None:
+    with pytest.raises(TypeError, match="MRNNNetwork"):
+        LikelihoodRun(SMALL).loss(nn.Linear(2, 2), torch.arange(2))
+
+
+def test_captions_determined_by_the_photo_are_learned(tmp_path: Path) -> None:
+    run = LikelihoodRun(SMALL, replace(SETTINGS, epochs=60, evaluate_every=20))
+    run.trainer(tmp_path / "run").train()
+    assert run.perplexity() < 1.6
+    generated = run.model.generate(photos(), Decoding(beam=3, count=2))
+    for photo, sentences in enumerate(generated):
+        assert {s.text for s in sentences} == {" ".join(words(text)) for text in TEXTS[2 * photo : 2 * photo + 2]}
+    scores = run.model.scores(run.model.prepare_visual(photos()), run.model.prepare_text(TEXTS))
+    assert (scores.argmax(0) == OWNERS).all()
+    assert (OWNERS[scores.argmax(1)] == np.arange(12)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if done == 4:
+            raise KilledError
+
+    settings = replace(SETTINGS, threads=2, save_every=2, weight_decay=1e-4, max_grad_norm=1.0)
+    LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / "unbroken").train()
+    with pytest.raises(KilledError):
+        LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / "run", on_progress=stop).train()
+    LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / "run").train(resume=True)
+    assert same_run(tmp_path / "run", tmp_path / "unbroken")
+    opened = MRNN.load(tmp_path / "run" / "model")
+    assert isinstance(opened.network, MRNNNetwork)
+
+
+def test_every_photo_is_in_one_batch_of_an_epoch() -> None:
+    sampler = PhotoSampler(np.arange(3, 25), 8)
+    batches = list(sampler.epoch(0, np.random.default_rng(0)))
+    assert len(batches) == len(sampler) == 3
+    assert sorted(torch.cat(batches).tolist()) == list(range(3, 25))
+    with pytest.raises(DatasetError, match="no photo"):
+        PhotoSampler(np.arange(0), 8)
+
+
+def test_sentences_are_sampled_with_their_probabilities_and_end() -> None:
+    run = LikelihoodRun(SMALL)
+    network = run.model.network.eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        photo = torch.from_numpy(run.photos[:1])
+        sampled, counts = sample_sentences(network, [photo], 4000, torch.rand(4000, 6))
+        first = network(network.visual_context(photo), torch.tensor([[network.start]]))[0][0].log_softmax(-1)
+    shares = np.bincount(sampled[:, 0], minlength=first.shape[1]) / 4000
+    np.testing.assert_allclose(shares, first[0].exp(), atol=0.03)
+    for row, count in zip(sampled.tolist()[:200], counts.tolist(), strict=False):
+        ends = network.end in row
+        assert count == (row.index(network.end) + 1 if ends else len(row))
+        assert not ends or set(row[count:]) <= {network.end}
+
+
+def test_the_loss_equals_a_plain_loop() -> None:
+    run = RewardRun(replace(REWARD_KIND, attention=False))
+    network, samples = run.model.network, 4
+    kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def reward(sampled: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        kept.append((sampled, rows, run.loss.reward(sampled, rows) + np.arange(len(rows)) % 3))
+        return kept[-1][2]
+
+    objective = replace(run.loss, reward=reward)
+    torch.manual_seed(3)
+    found = objective(network, torch.tensor([5, 2]))
+    sampled, rows, values = kept[0]
+    assert rows.tolist() == [5] * samples + [2] * samples
+    total, length = 0.0, 0
+    for row, (sentence, photo) in enumerate(zip(sampled.tolist(), rows, strict=True)):
+        others = [value for other, value in enumerate(values) if rows[other] == photo and other != row]
+        count = sentence.index(network.end) + 1 if network.end in sentence else len(sentence)
+        read = torch.tensor([[network.start, *sentence[:-1]]])
+        log_p = network(network.visual_context(run.loss.photos[[photo]]), read)[0][0].log_softmax(-1)
+        gained = sum(log_p[place, sentence[place]].item() for place in range(count))
+        total -= (values[row] - np.mean(others)) * gained
+        length += count
+    assert found.total.item() == pytest.approx(total / length, rel=1e-4)
+    assert found.terms["reward"].item() == pytest.approx(values.mean(), rel=1e-4)
+    assert found.terms["words"].item() == pytest.approx(length / len(rows))
+
+
+def test_the_likelihood_loss_is_added_with_its_weight() -> None:
+    run = RewardRun(replace(REWARD_KIND, attention=False))
+    likelihood, network = run.likelihood, run.model.network
+    both = replace(run.loss, likelihood=likelihood, likelihood_weight=0.3)
+    torch.manual_seed(3)
+    found = both(network, torch.tensor([5, 2, 11]))
+    torch.manual_seed(3)
+    alone = run.loss(network, torch.tensor([5, 2, 11]))
+    sampled = likelihood.sample_captions(torch.tensor([5, 2, 11]))
+    assert likelihood.photo_of_caption[sampled].tolist() == [5, 2, 11]
+    added = likelihood(network, sampled)
+    assert found.total.item() == pytest.approx(alone.total.item() + 0.3 * added.total.item(), rel=1e-5)
+    assert found.terms["perplexity"].item() == pytest.approx(added.terms["perplexity"].item(), rel=1e-5)
+
+
+def test_captions_of_a_photo_are_sampled_uniformly() -> None:
+    likelihood = RewardRun(REWARD_KIND).likelihood
+    torch.manual_seed(0)
+    sampled = torch.cat([likelihood.sample_captions(torch.tensor([7, 3])) for _ in range(50)])
+    assert sorted(set(sampled.tolist())) == [6, 7, 14, 15]
+    assert np.bincount(sampled)[[6, 7, 14, 15]].min() > 15
+
+
+def test_rewarded_words_become_more_probable() -> None:
+    run = RewardRun(replace(REWARD_KIND, dropout=0.1))
+    network = run.model.network
+    optimizer = torch.optim.Adam(network.parameters(), 0.02)
+    objective = replace(run.loss, reward=lambda sampled, rows: (sampled == 3).sum(1).astype(float))
+    torch.manual_seed(0)
+    values = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        found = objective(network.train(), torch.arange(12))
+        found.total.backward()
+        optimizer.step()
+        values.append(found.terms["reward"].item())
+    assert np.mean(values[-5:]) > 3 * np.mean(values[:5])
+
+
+def test_self_critical_training_improves_cider(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, epochs=60, batch_size=12, learning_rate=0.02, evaluate_every=20)
+    run = RewardRun(REWARD_KIND, settings)
+    before = caption_cider(run.model, run.photos, REFERENCES)
+    run.trainer(tmp_path / "run").train()
+    assert caption_cider(run.model, run.photos, REFERENCES) > before + 50
+
+
+def test_a_killed_self_critical_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if done == 3:
+            raise KilledError
+
+    settings = replace(SETTINGS, save_every=2, batch_size=4, ema_decay=0.5)
+    kind = replace(REWARD_KIND, dropout=0.2)
+    RewardRun(kind, settings).trainer(tmp_path / "unbroken").train()
+    with pytest.raises(KilledError):
+        RewardRun(kind, settings).trainer(tmp_path / "run", on_progress=stop).train()
+    RewardRun(kind, settings).trainer(tmp_path / "run").train(resume=True)
+    assert same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def test_the_reward_loss_refuses_other_networks() -> None:
+    run = RewardRun()
+    assert isinstance(run.model.network, MRNNNetwork)
+    with pytest.raises(TypeError, match="MRNNNetwork"):
+        run.loss(torch.nn.Linear(2, 2), torch.tensor([0]))
+
+
+KNOWN = Vocabulary(("a", "dog", "runs", "cat", "red"), (5, 4, 3, 2, 1))
+UNKNOWN, STOP = len(KNOWN), len(KNOWN) + 1
+WORDS = [*KNOWN.words, "zebra", "yacht"]
+END_TOKEN = "<end>"
+
+
+def captions(seed: int, count: int, most: int = 12) -> list[list[str]]:
+    """Sentences of few different words, some unknown, so that they share many n-grams."""
+    rng = np.random.default_rng(seed)
+    return [[WORDS[word] for word in rng.integers(len(WORDS), size=rng.integers(1, most))] for _ in range(count)]
+
+
+def references(photos: int = 30) -> list[list[list[str]]]:
+    rng = np.random.default_rng(9)
+    return [captions(100 + photo, int(rng.integers(1, 6))) for photo in range(photos)]
+
+
+def as_ids(sentences: list[list[str]], max_length: int = 14) -> np.ndarray:
+    """Word ids as a network generates them, with an end token; ids after it are arbitrary."""
+    rows = np.full((len(sentences), max_length), 2)
+    for row, sentence in zip(rows, sentences, strict=True):
+        row[: len(sentence)] = [KNOWN.encode([word])[0] if word in KNOWN else UNKNOWN for word in sentence]
+        row[len(sentence)] = STOP
+    return rows
+
+
+def expected(sentences: list[list[str]], gold: list[list[list[str]]]) -> np.ndarray:
+    read = [[word if word in KNOWN else "nothing" for word in words] + [END_TOKEN] for words in sentences]
+    with_ends = [[[*words, END_TOKEN] for words in each] for each in gold]
+    return cider(CaptionSet(tuple(map(str, range(len(gold)))), read, with_ends)).cider_d
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_reward_is_the_cider_d_of_the_evaluation_with_the_end_token_as_a_word(seed: int) -> None:
+    gold, sentences = references(), captions(seed, 30)
+    found = CiderReward(gold, KNOWN)(as_ids(sentences), np.arange(30))
+    np.testing.assert_allclose(found, expected(sentences, gold), rtol=1e-12, atol=1e-12)
+    assert found.max() > 0.5
+
+
+def test_a_caption_of_the_photo_has_the_highest_reward() -> None:
+    gold = [[words] for words in captions(3, 20)]
+    known = [[[word for word in words if word in KNOWN] for words in each] for each in gold]
+    reward = CiderReward(known, KNOWN)
+    own = reward(as_ids([each[0] for each in known]), np.arange(20))
+    others = reward(as_ids([each[0] for each in known[1:] + known[:1]]), np.arange(20))
+    assert (own >= others).all()
+
+
+def test_rewards_do_not_depend_on_the_order_of_sentences() -> None:
+    gold, sentences = references(), captions(1, 30)
+    reward = CiderReward(gold, KNOWN)
+    whole = reward(as_ids(sentences), np.arange(30))
+    some = np.array([7, 3, 3, 29])
+    np.testing.assert_allclose(reward(as_ids(sentences)[some], some), whole[some], rtol=1e-6)
+
+
+def test_an_unfinished_sentence_has_a_lower_reward() -> None:
+    gold = [[["a", "dog", "runs"]], [["a", "red", "cat"]]]
+    reward = CiderReward(gold, KNOWN)
+    ended, open_end = reward(np.array([[0, 1, 2, STOP], [0, 1, 2, 0]]), np.array([0, 0]))
+    assert ended > open_end > 0
+
+
+def test_photos_without_captions_are_allowed() -> None:
+    gold = references()
+    reward = CiderReward([*gold, []], KNOWN)
+    assert np.isfinite(reward(as_ids(captions(0, 30)), np.arange(30))).all()
+    with pytest.raises(DatasetError, match="caption"):
+        CiderReward([[], []], KNOWN)
+
+
+def test_only_rarely_repeated_words_are_penalized() -> None:
+    gold = [[["a", "dog", "runs", "a"], ["a", "red", "cat", "a"]], [["a", "cat"]]]
+    sentences = [["a", "dog", "a", "dog", "dog"], ["a", "cat", "a"]]
+    plain, costly = (
+        CiderReward(gold, KNOWN, repetition_penalty=cost)(as_ids(sentences), np.arange(2)) for cost in (0, 0.5)
+    )
+    np.testing.assert_allclose(plain - costly, [2 * 0.5, 0])

@@ -1,0 +1,89 @@
+"""Log-probabilities of all pairs of photos and sentences, against a plain loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from deixis.models.m_rnn import prefix_tree
+from deixis.models.m_rnn.network import MRNNNetwork
+from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix, read_prefixes
+from deixis.models.m_rnn.spec import MRNNSettings
+from tests.models.presets import paper_presets
+
+PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
+
+SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
+KINDS = {name: replace(settings, **SIZES) for name, settings in PAPER_NETWORKS.items()} | {
+    "lstm": MRNNSettings(**SIZES, recurrent_cell="lstm"),
+    "attention": MRNNSettings(**SIZES, attention=True),
+    "attention-vis-in-rnn": MRNNSettings(**SIZES, attention=True, image_input="both"),
+}
+KNOWN, PHOTOS = 7, 5
+SENTENCES = [[0, 1, 2], [0, 1], [0, 1, 2], [3], [0, 4, 4, 5, 6], [0, 1, 7]]
+
+
+def padded(sentences: list[list[int]], after: int) -> tuple[np.ndarray, np.ndarray]:
+    lengths = np.array([len(sentence) for sentence in sentences])
+    words = np.full((len(sentences), lengths.max()), after)
+    for row, sentence in zip(words, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return words, lengths
+
+
+def network_and_photos(kind: str):
+    torch.manual_seed(0)
+    settings = KINDS[kind]
+    network = MRNNNetwork(5, KNOWN, settings, 3 if settings.attention else 0).double().eval()
+    cells = torch.randn(PHOTOS, 4, 3).double() if settings.attention else None
+    with torch.inference_mode():
+        return network, network.visual_context(torch.randn(PHOTOS, 5).double(), cells)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 4096])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_matrix_equals_a_plain_loop_over_pairs(kind: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefix_tree, "_ROWS_PER_BLOCK", {"cpu": rows})
+    network, context = network_and_photos(kind)
+    tree = PrefixTree.from_sentences(*padded(SENTENCES, network.end), start=network.start, end=network.end)
+    found = log_probability_matrix(network, context, PHOTOS, tree)
+    expected = np.zeros((PHOTOS, len(SENTENCES)))
+    with torch.inference_mode():
+        for photo in range(PHOTOS):
+            for place, words in enumerate(SENTENCES):
+                logits, _ = network(context.take(slice(photo, photo + 1)), torch.tensor([[network.start, *words]]))
+                log_p = logits[0].log_softmax(-1)
+                expected[photo, place] = sum(log_p[row, word].item() for row, word in enumerate([*words, network.end]))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9)
+
+
+def test_each_prefix_occurs_once() -> None:
+    tree = PrefixTree.from_sentences(*padded(SENTENCES, 8), start=9, end=8)
+    distinct = {tuple(words[:length]) for words in SENTENCES for length in range(len(words) + 1)}
+    assert len(tree) == len(distinct)
+    spelled: list[tuple[int, ...]] = [()]
+    for parent, word in zip(tree.parent[1:], tree.word[1:], strict=True):
+        spelled.append((*spelled[parent], int(word)))
+    assert set(spelled) == distinct
+    steps = {(tuple(words[:place]), word) for words in SENTENCES for place, word in enumerate([*words, 8])}
+    assert {(spelled[of], int(word)) for of, word in zip(tree.origin, tree.next_word, strict=True)} == steps
+    assert len(tree.origin) == len(steps)
+    assert len(tree.step) == sum(len(words) + 1 for words in SENTENCES)
+
+
+def test_prefixes_are_read_once_for_all_photos(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, context = network_and_photos("papers/m-rnn")
+    tree = PrefixTree.from_sentences(*padded(SENTENCES, network.end), start=network.start, end=network.end)
+    with torch.inference_mode():
+        read = read_prefixes(network, tree)
+    expected = log_probability_matrix(network, context, PHOTOS, tree)
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr(network, "read_words", refuse)
+    found = log_probability_matrix(network, context, PHOTOS, tree, read)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)

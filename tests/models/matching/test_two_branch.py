@@ -1,0 +1,270 @@
+"""The embedding network: layer by layer as in the paper, and as a model that is saved and opened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from deixis.errors import DeixisError
+from deixis.language.vocabulary import Vocabulary
+from deixis.models import networks
+from deixis.models.base import Embedder
+from deixis.models.matching.two_branch import Branch, TwoBranch, TwoBranchNetwork, TwoBranchSettings
+from deixis.storage.artifacts import CONFIG, WEIGHTS
+from tests.models.presets import paper_presets
+
+SMALL = TwoBranchSettings(hidden_size=16, embedding_dim=8)
+PAPERS = paper_presets("two-branch", TwoBranchSettings)
+WORDS = Vocabulary(("a", "dog", "cat"), (3, 2, 1))
+
+
+def rows(count: int, size: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, size)).astype(np.float32)
+
+
+def shapes(branch: Branch) -> list[tuple[str, tuple[int, ...]]]:
+    """The layers in their order, with the sizes of those that have weights."""
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for layer in branch.layers:
+        weight = getattr(layer, "weight", torch.empty(0))
+        found.append((type(layer).__name__, tuple(reversed(weight.shape))))
+    return found
+
+
+@pytest.fixture
+def meta() -> torch.device:
+    """The papers' networks take no room here."""
+    return torch.device("meta")
+
+
+def test_branches_for_phrases_are_those_of_section_4_3(meta: torch.device) -> None:
+    with meta:
+        network = TwoBranchNetwork(4096, 6000, PAPERS["papers/two-branch-phrases"])
+    after = [("ReLU", (0,)), ("Linear", (1024, 512)), ("BatchNorm1d", (512,))]
+    assert shapes(network.visual) == [("Linear", (4096, 1024)), *after]
+    assert shapes(network.text) == [("Linear", (6000, 1024)), *after]
+
+
+def test_branches_for_sentences_are_those_of_section_5_3(meta: torch.device) -> None:
+    with meta:
+        network = TwoBranchNetwork(4096, 6000, PAPERS["papers/two-branch-sentences"])
+    after = [("ReLU", (0,)), ("Dropout", (0,)), ("Linear", (2048, 512)), ("BatchNorm1d", (512,))]
+    assert shapes(network.visual) == [("Linear", (4096, 2048)), *after]
+    assert shapes(network.text) == [("Linear", (6000, 2048)), *after]
+    assert [layer.p for layer in network.modules() if isinstance(layer, nn.Dropout)] == [0.5, 0.5]
+
+
+def test_the_lstm_of_section_5_3_precedes_a_branch_of_1024_and_512(meta: torch.device) -> None:
+    with meta:
+        network = TwoBranchNetwork(4096, 8569, PAPERS["papers/two-branch-lstm"])
+    assert shapes(network.text)[0] == ("Linear", (512, 1024))
+    assert shapes(network.text)[3] == ("Linear", (1024, 512))
+    assert network.encoder is not None
+    assert network.encoder.words.embedding_dim == 256
+    assert network.encoder.recurrent.hidden_size == 512  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", [name for name in PAPERS if "linear" in name])
+def test_linear_branches_are_the_first_layer_alone(name: str, meta: torch.device) -> None:
+    with meta:
+        network = TwoBranchNetwork(4096, 6000, PAPERS[name])
+    width = 2048 if "sentences" in name else 1024
+    assert shapes(network.visual) == [("Linear", (4096, width))]
+    assert shapes(network.text) == [("Linear", (6000, width))]
+    assert network.visual.dimension == width
+
+
+def weights(settings: TwoBranchSettings) -> tuple[float, ...]:
+    return (
+        settings.visual_to_text_weight,
+        settings.text_to_visual_weight,
+        settings.visual_neighbour_weight,
+        settings.text_neighbour_weight,
+    )
+
+
+def test_presets_are_those_of_the_paper() -> None:
+    found = {name.removeprefix("papers/two-branch-"): settings for name, settings in PAPERS.items()}
+    assert weights(found["phrases"]) == (1, 4, 0.1, 0.1)
+    assert weights(found["phrases-sampling-only"]) == weights(found["phrases-no-neighbours"]) == (1, 4, 0, 0)
+    assert weights(found["phrases-one-way"]) == weights(found["phrases-linear-one-way"]) == (0, 1, 0, 0)
+    assert weights(found["sentences"]) == weights(found["lstm"]) == (1, 1.5, 0, 0.05)
+    assert weights(found["sentences-linear"]) == (1, 1.5, 0, 0)
+    assert weights(found["sentences-one-way"]) == weights(found["sentences-linear-one-way"]) == (1, 0, 0, 0)
+    sampled = {name for name, settings in found.items() if settings.neighbour_sampling}
+    assert sampled == {"phrases", "phrases-sampling-only", "sentences", "sentences-sampling-only", "lstm"}
+    single = {name for name, settings in found.items() if settings.positives == "single"}
+    assert single == {"phrases-single-positive", "phrases-one-way", "phrases-linear-one-way"}
+    for name, settings in found.items():
+        assert settings.max_negatives == (30 if "phrases" in name else 10)
+        assert (settings.margin, settings.positive_iou, settings.negative_iou) == (0.05, 0.7, 0.3)
+        assert settings.max_candidates is None
+        assert settings.negatives_from == "photo"
+        assert settings.identical_text_is_negative
+
+
+@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, linear=True), replace(SMALL, dropout=0.5)])
+def test_vectors_have_unit_length_and_the_stated_dimension(settings: TwoBranchSettings) -> None:
+    model = TwoBranch(5, 4, settings)
+    visual, text = model.prepare_visual(rows(7, 5)), model.prepare_text(rows(6, 4))
+    assert visual.shape == (7, model.dimension)
+    assert text.shape == (6, model.dimension)
+    assert visual.dtype == text.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(np.vstack([visual, text]), axis=1), 1, rtol=1e-5)
+
+
+def test_a_branch_computes_what_the_paper_writes() -> None:
+    branch = TwoBranch(5, 4, SMALL).network.visual.eval()
+    first, second, norm = branch.layers[0], branch.layers[2], branch.layers[3]
+    with torch.no_grad():
+        norm.running_mean.uniform_(-1, 1)
+        norm.running_var.uniform_(0.5, 2)
+        x = torch.from_numpy(rows(3, 5))
+        hidden = torch.clamp(x @ first.weight.T + first.bias, min=0) @ second.weight.T + second.bias
+        normal = (hidden - norm.running_mean) / (norm.running_var + norm.eps).sqrt() * norm.weight + norm.bias
+        torch.testing.assert_close(branch(x), normal / normal.norm(dim=1, keepdim=True))
+
+
+def test_scores_are_cosines() -> None:
+    model = TwoBranch(5, 4, SMALL)
+    assert isinstance(model, Embedder)
+    visual, text = model.prepare_visual(rows(3, 5)), model.prepare_text(rows(2, 4))
+    np.testing.assert_allclose(model.scores(visual, text), visual @ text.T)
+
+
+def test_preparing_uses_no_dropout_and_keeps_the_training_mode() -> None:
+    model = TwoBranch(5, 4, replace(SMALL, dropout=0.9))
+    model.network.train()
+    before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
+    np.testing.assert_array_equal(model.prepare_visual(rows(9, 5)), model.prepare_visual(rows(9, 5)))
+    assert model.network.training
+    for name, tensor in model.network.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+
+
+def test_many_rows_are_prepared_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TwoBranch(5, 4, SMALL)
+    whole = model.prepare_visual(rows(50, 5))
+    monkeypatch.setattr(networks, "BLOCK_ROWS", 7)
+    np.testing.assert_allclose(model.prepare_visual(rows(50, 5)), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_features_come_in_any_precision(dtype: type) -> None:
+    model = TwoBranch(5, 4, SMALL)
+    given = rows(3, 5).astype(dtype)
+    np.testing.assert_allclose(model.prepare_visual(given), model.prepare_visual(given.astype(np.float32)), atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["lstm", "gru", "transformer"])
+def test_a_text_encoder_takes_texts(text: str, tmp_path: Path) -> None:
+    settings = replace(SMALL, text_encoder=text, word_dim=6, text_hidden_size=10)  # type: ignore[arg-type]
+    model = TwoBranch(5, settings=settings, vocabulary=WORDS)
+    vectors = model.prepare_text(["a dog", "A CAT", "a dog", ["a", "dog"], "", "zebra"])
+    assert vectors.shape == (6, 8)
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    np.testing.assert_allclose(vectors[0], vectors[3], atol=1e-6)
+    np.testing.assert_allclose(vectors[4], vectors[5], atol=1e-6)
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
+    model.save(tmp_path / "made")
+    opened = TwoBranch.load(tmp_path / "made")
+    assert opened.vocabulary == WORDS
+    np.testing.assert_array_equal(opened.prepare_text(["a dog"]), model.prepare_text(["a dog"]))
+
+
+def test_empty_inputs_give_no_vectors() -> None:
+    assert TwoBranch(5, 4, SMALL).prepare_visual(np.zeros((0, 5))).shape == (0, 8)
+    assert TwoBranch(5, 4, SMALL).prepare_text(np.zeros((0, 4))).shape == (0, 8)
+    worded = TwoBranch(5, settings=replace(SMALL, text_encoder="lstm"), vocabulary=WORDS)
+    assert worded.prepare_text([]).shape == (0, 8)
+
+
+@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, linear=True), replace(SMALL, loss="softmax", dropout=0.5)])
+def test_a_saved_model_prepares_to_the_same_bits(settings: TwoBranchSettings, tmp_path: Path) -> None:
+    model = TwoBranch(5, 4, settings)
+    model.network.train()
+    model.network(torch.from_numpy(rows(30, 5)), torch.from_numpy(rows(30, 4)))  # so that batch norm has seen something
+    model.save(tmp_path / "made")
+    opened = TwoBranch.load(tmp_path / "made")
+    assert opened.settings == settings
+    assert not opened.network.training
+    np.testing.assert_array_equal(opened.prepare_visual(rows(9, 5)), model.prepare_visual(rows(9, 5)))
+    np.testing.assert_array_equal(opened.prepare_text(rows(9, 4)), model.prepare_text(rows(9, 4)))
+    assert {name for name, _ in opened.network.named_parameters()} == dict(model.network.named_parameters()).keys()
+    assert all(weight.requires_grad for weight in opened.network.parameters())
+
+
+def damaged(folder: Path, **changes: object) -> None:
+    document = json.loads((folder / CONFIG).read_text())
+    document["settings"] |= changes
+    (folder / CONFIG).write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"visual_size": 6},
+        {"visual_size": 10**12},
+        {"settings": {"hidden_size": 17}},
+        {"settings": {"colour": 1}},
+        {"settings": {"text_encoder": "lstm"}},
+        {"vocabulary": [["a"], [1], 1]},
+        {"vocabulary": 3},
+    ],
+)
+def test_an_inconsistent_artifact_is_refused(changes: dict[str, object], tmp_path: Path) -> None:
+    TwoBranch(5, 4, SMALL).save(tmp_path / "made")
+    damaged(tmp_path / "made", **changes)
+    with pytest.raises(DeixisError) as refusal:
+        TwoBranch.load(tmp_path / "made")
+    assert "\n" not in str(refusal.value)
+
+
+def test_weights_are_saved_in_single_precision_by_name(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    TwoBranch(5, 4, SMALL).save(tmp_path / "made")
+    arrays = load_file(tmp_path / "made" / WEIGHTS)
+    assert arrays["visual.layers.first.weight"].shape == (16, 5)
+    assert arrays["text.layers.second.weight"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"hidden_size": 0}, "hidden_size=0: must be 1 or more"),
+        ({"dropout": 1.0}, "dropout=1.0: must be at least 0 and less than 1"),
+        ({"temperature": 0.0}, "temperature=0.0"),
+        ({"neighbour_sampling": False}, "need neighbour_sampling"),
+        ({"visual_to_text_weight": 0.0, "text_to_visual_weight": 0.0}, "text_to_visual_weight=0"),
+    ],
+)
+def test_invalid_settings_are_refused(changes: dict[str, object], complaint: str) -> None:
+    with pytest.raises(DeixisError, match=complaint):
+        TwoBranchSettings(**changes)  # type: ignore[arg-type]
+
+
+def test_features_of_another_size_are_refused() -> None:
+    with pytest.raises(DeixisError, match=r"features of shape \(3, 6\): a photo or region has 5 features"):
+        TwoBranch(5, 4, SMALL).prepare_visual(rows(3, 6))
+
+
+def test_words_and_features_are_not_confused() -> None:
+    with pytest.raises(DeixisError, match="text_encoder=lstm needs a vocabulary"):
+        TwoBranch(5, 4, replace(SMALL, text_encoder="lstm"))
+    with pytest.raises(DeixisError, match="text_encoder=none"):
+        TwoBranch(5, 4, SMALL, WORDS)
+
+
+def test_layers_start_with_small_weights_and_zero_biases() -> None:
+    torch.manual_seed(0)
+    first = Branch(400, 200, 50).layers[0]
+    assert isinstance(first, nn.Linear)
+    assert first.weight.abs().max().item() == pytest.approx((6 / 600) ** 0.5, rel=0.01)
+    assert not first.bias.any()

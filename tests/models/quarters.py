@@ -1,0 +1,66 @@
+"""A data set of photos whose four quarters have colours of their own, and of captions that name two of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deixis.data.creation import make_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.vision import encoders, proposals
+from deixis.vision.feature_store import FeatureOptions, update_store
+from tests.models.coloured import COLOURS
+from tests.vision.feature_store.small import Corners, colour_encoder
+
+SIDE = 8
+QUARTERS = [(x, y, x + SIDE, y + SIDE) for x in (0, SIDE) for y in (0, SIDE)]
+
+
+def use_small_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder and a proposer that need no weights."""
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+    monkeypatch.setattr(proposals, "open_proposer", lambda name, encoder=None: Corners())
+
+
+def caption_of(names: list[str]) -> Caption:
+    """What names two quarters: the chain of a quarter is its place."""
+    text = f"A {names[0]} square beside the {names[1]} one."
+    second = text.index("the")
+    mentions = (Mention(0, 2 + len(names[0]) + 7, "0"), Mention(second, second + 4 + len(names[1]) + 4, "1"))
+    return Caption.from_text(text, mentions)
+
+
+def quarter_photo(images: Path, number: int) -> Photo:
+    rng = np.random.default_rng(number)
+    names = [list(COLOURS)[place] for place in rng.permutation(4)]
+    pixels = np.zeros((2 * SIDE, 2 * SIDE, 3))
+    for name, (x1, y1, x2, y2) in zip(names, QUARTERS, strict=True):
+        pixels[y1:y2, x1:x2] = COLOURS[name]
+    noisy = np.clip(pixels + rng.normal(0, 8, pixels.shape), 0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(images / f"{number:04d}.png")
+    return Photo(
+        f"{number:04d}",
+        (caption_of(names[:2]), Caption.from_text(f"A {names[3]} corner.")),
+        (Chain("0"), Chain("1")),
+        (Box(QUARTERS[0], ("0",)), Box(QUARTERS[1], ("1",))),
+        width=2 * SIDE,
+        height=2 * SIDE,
+        file=f"{number:04d}.png",
+        splits=("dev" if number % 3 == 2 else "train",),
+    )
+
+
+def make_quarters(folder: Path, count: int = 24) -> Dataset:
+    images = folder / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    make_dataset(folder / "data", [quarter_photo(images, number) for number in range(count)], images=images)
+    return Dataset(folder / "data")
+
+
+def make_store(dataset: Dataset, path: Path, top: int = 4) -> None:
+    """Features that commands in other processes can use."""
+    update_store(path, dataset, colour_encoder(), options=FeatureOptions(proposer=Corners(), top=top))

@@ -1,0 +1,86 @@
+"""Wrong kinds of things, handed to every public function: one line each, and no traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import deixis
+from deixis.data.samples import SAMPLES
+from deixis.models.arguments import check_list
+
+DOGS = SAMPLES / "images" / "dogs.jpg"
+
+
+def searched(index: Path, **asked: Any) -> object:
+    with deixis.open_index(index) as photos:
+        return photos.search(asked.pop("sentence", "two dogs"), **asked)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda _: deixis.open_index(5), "index: give a path, not int"),
+        (lambda index: searched(index, sentence=None), "sentence: give a text, not None"),
+        (lambda index: searched(index, sentence=b"two dogs"), "sentence: give a text, not bytes"),
+        (lambda index: searched(index, top=0), "top=0: give a whole number from 1 to 1,000"),
+        (lambda index: searched(index, top="5"), "top='5': give a whole number"),
+        (lambda index: searched(index, top=True), "top=True: give a whole number"),
+        (lambda index: searched(index, after=2024), "2024: not a date"),
+        (lambda index: searched(index, before="soon"), "'soon': not a date"),
+        (lambda index: searched(index, folder=Path("holiday")), "folder: "),
+        (lambda index: deixis.open_index(index).like(None), "photo: give a path, not None"),
+        (lambda index: deixis.open_index(index).like(DOGS, top=0), "top=0: give a whole number"),
+        (lambda _: deixis.load(None), "model: give a path, not None"),
+        (lambda _: deixis.load(b"two-branch"), "model: give a path, not bytes"),
+        (lambda _: deixis.load("two-branch").encode_sentences([None]), r"sentences\[0\]: give a text, not None"),
+        (lambda _: deixis.load("two-branch").encode_sentences(["a", b"b"]), r"sentences\[1\]: give a text, not bytes"),
+        (lambda _: deixis.load("two-branch").encode_sentences(None), "sentences: give a list of them, not one None"),
+        (lambda _: deixis.load("two-branch").encode_sentences("a dog"), "sentences: give a list of them, not one str"),
+        (lambda _: deixis.load("two-branch").encode_images(DOGS), "photos: give a list of them, not one PosixPath"),
+        (lambda _: deixis.load("two-branch").encode_images([None]), "photo: give a path, not None"),
+        (lambda _: deixis.ground(DOGS, None), "sentence: give a text, not None"),
+        (lambda _: deixis.ground(None, "two dogs"), "photo: give a path, not None"),
+        (lambda _: deixis.ground(DOGS, "two dogs", model=None), "model: give a path, not None"),
+        (lambda _: deixis.caption(DOGS, beam=0), "beam=0: give a whole number of 1 or more"),
+        (lambda _: deixis.caption(DOGS, top=0), "top=0: give a whole number of 1 or more"),
+        (lambda _: deixis.caption(DOGS, top=1.5), "top=1.5: give a whole number"),
+        (lambda _: deixis.caption(5), "photo: give a path, not int"),
+        (lambda _: deixis.describe(DOGS, top=0), "top=0: give a whole number of 1 or more"),
+        (lambda _: deixis.describe(DOGS, regions=0), "regions=0: give a whole number"),
+        (lambda _: deixis.describe(DOGS, region="0,0,9,9"), "region '0,0,9,9': give four numbers"),
+        (lambda _: deixis.describe(DOGS, region=5), "region 5: give four numbers"),
+        (lambda _: deixis.describe(DOGS, bank=5), "bank: give a path, not int"),
+        (lambda _: deixis.describe("nowhere.jpg"), "nowhere.jpg: no such file"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused(
+    sample_index: Path, call: Callable[[Path], object], message: str
+) -> None:
+    with pytest.raises(deixis.DeixisError, match=f"^{message}") as error:
+        call(sample_index)
+    assert "\n" not in str(error.value)
+
+
+def test_paths_may_be_strings_and_dates_may_be_date_objects(sample_index: Path) -> None:
+    texts = deixis.open_index(str(sample_index)).like(str(DOGS), top=1)
+    assert texts[0].path == DOGS
+    for then in (date(1990, 1, 1), datetime(1990, 1, 1, 12), "1990"):
+        assert searched(sample_index, after=then, everything=True) == searched(
+            sample_index, after="1990", everything=True
+        )
+    assert deixis.ground(str(DOGS), "Two dogs.") == deixis.ground(DOGS, "Two dogs.")
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "CMYK", "1"])
+def test_an_open_image_in_any_mode_is_a_photo(mode: str) -> None:
+    assert deixis.load("two-branch").encode_images([Image.open(DOGS).convert(mode)]).shape == (1, 512)
+
+
+def test_an_iterator_becomes_a_list() -> None:
+    assert check_list((word for word in ("a", "b")), "sentences") == ["a", "b"]

@@ -1,0 +1,263 @@
+"""Grounding: by the shipped model in the sample photos, and by small models whose scores a plain loop can check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+import deixis
+from deixis import geometry
+from deixis.arrays import Floats
+from deixis.data.dataset import Dataset
+from deixis.data.images import open_photo
+from deixis.data.imports import import_dataset
+from deixis.data.samples import SAMPLES
+from deixis.errors import DeixisError
+from deixis.evaluation.items import localization_items, regions_of
+from deixis.evaluation.phrase_precision import PhotoRegions, distinct_phrases, phrase_precision, typical_wording
+from deixis.evaluation.phrase_presence import score_presence
+from deixis.language.vocabulary import Vocabulary
+from deixis.models import grounding
+from deixis.models.grounder.data import read_regions
+from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.pipeline import GrounderPipeline
+from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.grounding import (
+    ABSENT,
+    EmbeddingPipeline,
+    GroundedPhrase,
+    Grounding,
+    RegionPipeline,
+    load_grounding_model,
+)
+from deixis.models.photo_features import PhotoFeatures, append_locations, compute_features
+from deixis.models.training.data import MatchingDataSettings
+from deixis.pictures.grounded import PhraseBoxes, draw_grounding
+from deixis.vision.feature_map import FeatureMap
+from tests.models.coloured import SMALL, fit_cca
+from tests.models.quarters import QUARTERS, make_quarters, use_small_encoders
+
+CAT = SAMPLES / "images" / "cat.jpg"
+
+
+@pytest.fixture(scope="module")
+def grounder() -> RegionPipeline:
+    return load_grounding_model()
+
+
+def test_every_noun_phrase_gets_a_box_within_the_photo(grounder: RegionPipeline) -> None:
+    found = grounder.ground(CAT, "A cat with green eyes looks at the camera.")
+    assert [phrase.text for phrase in found.phrases] == ["A cat", "green eyes"]
+    with Image.open(CAT) as photo:
+        assert found.size == photo.size
+    for phrase in found.phrases:
+        assert found.sentence[slice(*phrase.span)] == phrase.text
+        x1, y1, x2, y2 = phrase.box
+        assert 0 <= x1 < x2 <= found.size[0] + 0.01
+        assert 0 <= y1 < y2 <= found.size[1] + 0.01
+        assert 0 < phrase.region_probability <= 1
+    assert found.phrases[0].types == ("animals",)
+
+
+def test_a_shown_cat_has_a_higher_presence_than_absent_objects(grounder: RegionPipeline) -> None:
+    cat, piano = grounder.ground([CAT, CAT], ["a cat", "a piano"])
+    assert cat.phrases[0].presence is not None
+    assert piano.phrases[0].presence is not None
+    assert cat.phrases[0].presence > piano.phrases[0].presence + 0.1
+
+
+def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, tmp_path: Path) -> None:
+    import_dataset(tmp_path / "data", images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    dataset = Dataset(tmp_path / "data")
+    hits = []
+    for photo in dataset.photos:
+        regions = grounder.propose(dataset.path_of(photo))
+        for caption in photo.sentences:
+            found = grounder.ground_regions(regions, caption.text)
+            gold = {(m.start, m.end): photo.boxes_of(m.chain) for m in caption.mentions if m.chain}
+            for phrase in found.phrases:
+                if boxes := gold.get(phrase.span):
+                    union = geometry.union(np.array([box.xyxy for box in boxes]))
+                    hits.append(float(geometry.iou(union[None], np.array([phrase.box]))[0, 0]) >= 0.5)
+    assert len(hits) > 30
+    assert np.mean(hits) > 0.45
+
+
+def test_scores_from_a_photo_equal_scores_from_its_feature_store(grounder: RegionPipeline, tmp_path: Path) -> None:
+    """`evaluate grounding --model` and `ground` must not be two opinions."""
+    from deixis.evaluation.items import localization_items
+
+    import_dataset(tmp_path / "data", images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    dataset = Dataset(tmp_path / "data")
+    some = dataset.photos[:1]
+    features = compute_features(dataset, some, grounder.image_encoder, proposals=grounder.provenance.proposal_source)
+    item = localization_items(some)[0]
+    prediction = grounder.predict_boxes(features, [item])[0]
+    best = prediction.boxes[int(np.argmax(prediction.scores))]
+    caption = some[0].captions[item.caption]
+    grounding = grounder.ground(dataset.path_of(some[0]), caption.text)
+    mine = next(phrase for phrase in grounding.phrases if phrase.span == item.span)
+    np.testing.assert_allclose(mine.box, best, atol=2.0)
+
+
+def test_a_sentence_without_noun_phrases_gives_no_boxes(grounder: RegionPipeline) -> None:
+    assert grounder.ground(CAT, "").phrases == ()
+
+
+def test_the_picture_shows_photo_and_sentence(grounder: RegionPipeline) -> None:
+    with Image.open(CAT) as photo:
+        drawn = grounder.ground(CAT, "A cat.").draw(photo.convert("RGB"))
+    assert drawn.width >= 900
+
+
+def test_absent_phrases_are_reported_and_not_drawn() -> None:
+    photo = Image.new("RGB", (80, 60), "white")
+    there, away = (
+        GroundedPhrase(text, span, ("animals",), (10.0, 10.0, 40.0, 50.0), 0.7, presence)
+        for text, span, presence in (("A dog", (0, 5), ABSENT), ("a cat", (10, 15), ABSENT - 0.01))
+    )
+    found = Grounding("A dog and a cat.", (80, 60), (there, away))
+    assert [phrase["absent"] for phrase in found.as_json()["phrases"]] == [False, True]
+    expected = draw_grounding(photo, [(found.sentence, [PhraseBoxes(0, 5, (there.box,), ABSENT)])])
+    assert found.draw(photo).tobytes() == expected.tobytes()
+
+
+def test_deixis_ground_grounds_a_sentence() -> None:
+    found = deixis.ground(CAT, "A cat.")
+    assert found.as_json()["phrases"][0]["type"] == "animals"
+
+
+def test_proposals_of_another_version_are_refused(grounder: RegionPipeline) -> None:
+    about = replace(grounder.provenance, proposals_fingerprint="0123")
+    with pytest.raises(DeixisError, match="proposals head"):
+        GrounderPipeline(grounder.model, about).ground(CAT, "A cat.")
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    use_small_encoders(monkeypatch)
+    return make_quarters(tmp_path)
+
+
+@pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
+def cca(dataset: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
+    learning = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
+    return fit_cca(dataset, replace(SMALL, embedding_dim=3), learning)
+
+
+@pytest.fixture(params=["computed", "found"])
+def features(cca: EmbeddingPipeline, dataset: Dataset, request: pytest.FixtureRequest) -> PhotoFeatures:
+    computed = cca.features(dataset, dataset.split("dev"), regions=True)
+    found = cca.features(dataset, dataset.split("dev"), regions=True)
+    return found if request.param == "found" else computed
+
+
+def plain_scores(cca: EmbeddingPipeline, photo: FeatureMap, boxes: npt.ArrayLike, phrases: list[str]) -> Floats:
+    boxes = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+    vectors = append_locations(photo.regions(boxes), boxes, photo.size, cca.provenance.location_weight)
+    return cca.compare(cca.model.prepare_visual(vectors), cca.encode_phrases(phrases))
+
+
+def test_predictions_equal_the_scores_of_the_photo(
+    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures
+) -> None:
+    items = localization_items(dataset.split("dev"))
+    found = cca.predict_boxes(features, items)
+    assert [prediction.key for prediction in found] == [(item.photo, item.caption, item.span) for item in items]
+    for item, prediction in zip(items, found, strict=True):
+        photo = cca.image_encoder.encode([open_photo(dataset.path_of(dataset.photo(item.photo)))])[0]
+        assert prediction.boxes.tolist() == [list(box) for box in QUARTERS[:3]]
+        plain = plain_scores(cca, photo, QUARTERS[:3], [item.phrase])[:, 0]
+        np.testing.assert_allclose(prediction.scores, plain, atol=0.02)  # stored in half precision
+
+
+def test_every_gold_region_is_scored_against_all_phrases(
+    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures
+) -> None:
+    gold = regions_of(dataset.split("dev"))
+    scores = cca.region_scores(features, gold)
+    assert scores.shape == (len(gold.boxes), len(gold.phrases))
+    ids = dataset.split("dev").ids
+    for row in (0, 5, len(gold.boxes) - 1):
+        photo = features.store.map(ids[gold.photo_of_region[row]])
+        plain = plain_scores(cca, photo, [gold.boxes[row]], gold.phrases)
+        np.testing.assert_allclose(scores.rows(row, row + 1), plain, atol=1e-4)
+
+
+def test_no_region_and_no_phrase_give_no_scores(
+    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures
+) -> None:
+    photo = features.store.map(dataset.split("dev").ids[0])
+    assert plain_scores(cca, photo, np.zeros((0, 4)), ["a dog"]).shape == (0, 1)
+    assert plain_scores(cca, photo, QUARTERS, []).shape == (4, 0)
+
+
+@pytest.mark.parametrize("protocol", ["union", "any"])
+def test_a_search_in_all_photos_equals_scores_of_single_pairs(
+    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = localization_items(dataset.split("dev"))
+    items[::2] = [replace(item, boxes=(*item.boxes, QUARTERS[3])) for item in items[::2]]  # any is right, union not
+    ids = dataset.split("dev").ids
+    scores = np.zeros((len(distinct_phrases(items)), 3 * len(ids)), dtype=np.float32)
+    for row, phrase in enumerate(typical_wording(items)):
+        for place, photo_id in enumerate(ids):
+            for number, vector in enumerate(features.proposal_vectors(photo_id)):
+                visual = cca.model.prepare_visual(vector[None])
+                scores[row, 3 * place + number] = cca.compare(visual, cca.encode_phrases([phrase]))[0, 0]
+    regions = PhotoRegions.from_boxes(dict.fromkeys(ids, QUARTERS[:3]))
+    precision = phrase_precision(scores, items, regions, protocol=protocol)
+    said = np.zeros((len(scores), len(ids)), dtype=bool)
+    for row, places in enumerate(distinct_phrases(items).values()):
+        said[row, [ids.index(items[place].photo) for place in places]] = True
+    there = score_presence(scores.reshape(len(scores), len(ids), 3).max(axis=2), said)
+
+    monkeypatch.setattr(grounding, "_PAIRS_AT_ONCE", 3 * 3 * len(ids))
+    found = cca.search_phrases(features, items, protocol=protocol)
+    assert found.precision.photos == len(ids) == 8
+    assert found.precision.ap == pytest.approx(precision.ap)
+    assert found.precision.ap_nms == pytest.approx(precision.ap_nms)
+    for phrase, row in precision.by_phrase.items():
+        assert found.precision.by_phrase[phrase].ap == pytest.approx(row.ap)
+    for name in ("ap", "roc", "pooled_roc", "share"):
+        assert getattr(found.presence, name) == pytest.approx(getattr(there, name))
+
+
+def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
+    cca: EmbeddingPipeline, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = cca.features(dataset, dataset.split("dev"), regions=True)
+    items = localization_items(dataset.split("dev"))
+    scored, progress = [], []
+    compare = cca.compare
+    monkeypatch.setattr(cca, "compare", lambda *both: scored.append(compare(*both).size) or compare(*both))
+    monkeypatch.setattr(grounding, "_PAIRS_AT_ONCE", 2 * 24)
+    cca.search_phrases(features, items, on_progress=lambda *report: progress.append(report))
+    phrases = len(distinct_phrases(items))
+    assert sum(scored) == 24 * phrases
+    assert max(scored) == 2 * 24
+    assert progress[7] == ("reading regions", 8, 8)
+    assert progress[8][1:] == (2, phrases)
+    assert progress[-1] == ("looking for phrases in all photos", phrases, phrases)
+
+
+def test_a_grounder_searches_phrases_in_all_photos_too(dataset: Dataset) -> None:
+    dev = dataset.split("dev")
+    items = localization_items(dev)
+    cca = fit_cca(dataset, replace(SMALL, embedding_dim=3), MatchingDataSettings(train_on="phrases", max_proposals=3))
+    features = cca.features(dataset, dev, regions=True)
+    contents = features.store.contents
+    words = Vocabulary.fit([item.phrase.lower().split() for item in items])
+    model = Grounder(
+        contents.channels, contents.dimension, words, GrounderSettings(embedding_dim=4, hidden_size=4, word_dim=4)
+    )
+    found = GrounderPipeline(model, cca.provenance).search_phrases(features, items)
+    photos = [read_regions(features.store, photo_id, 3) for photo_id in dev.ids]
+    scores = model.scores(model.prepare_visual(photos), model.prepare_text(typical_wording(items))).T
+    regions = PhotoRegions.from_boxes(dict.fromkeys(dev.ids, QUARTERS[:3]))
+    assert found.precision.ap == pytest.approx(phrase_precision(scores, items, regions).ap)

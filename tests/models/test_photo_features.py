@@ -1,0 +1,170 @@
+"""Features of a data set's photos and sentences: read where they are, computed where they are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deixis.data.creation import make_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.images import open_photo
+from deixis.errors import DeixisError
+from deixis.language.features.captions import recipe_of
+from deixis.models.photo_features import (
+    LOCATION_SIZE,
+    append_locations,
+    append_whole_location,
+    box_locations,
+    compute_features,
+    find_features,
+    read_features,
+    sentence_vectors,
+)
+from deixis.vision.feature_store import FeatureOptions, FeatureStore, import_features, update_store
+from tests.models.coloured import coloured_photos, make_coloured
+from tests.vision.feature_store.small import Corners, colour_encoder
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return make_coloured(tmp_path)
+
+
+def never(pixels: object) -> None:
+    raise AssertionError("a photo was encoded")
+
+
+@pytest.mark.parametrize("crops", [0, 10])
+def test_vectors_equal_the_encoders_in_the_order_of_the_photos(dataset: Dataset, crops: int) -> None:
+    encoder = colour_encoder()
+    photos = dataset.split("dev")
+    seen = compute_features(dataset, photos, encoder, crops=crops)
+    opened = [open_photo(dataset.path_of(photo)) for photo in photos]
+    plain = encoder.encode_crops(opened) if crops else np.stack([each.whole for each in encoder.encode(opened)])
+    np.testing.assert_allclose(seen.vectors(), plain, atol=1e-6)
+    np.testing.assert_array_equal(seen.vectors(2, 5), seen.vectors()[2:5])
+    assert seen.photos.ids == photos.ids
+    assert seen.require_all() is seen
+
+
+def test_stored_features_are_not_computed_again(dataset: Dataset) -> None:
+    first = compute_features(dataset, dataset.photos, colour_encoder())
+    again = compute_features(dataset, dataset.photos, colour_encoder(network=never))
+    np.testing.assert_array_equal(first.vectors(), again.vectors())
+
+
+def test_features_are_stored_under_the_name_of_the_encoder(dataset: Dataset) -> None:
+    seen = compute_features(dataset, dataset.split("dev"), colour_encoder(), crops=10)
+    assert seen.store.path == dataset.path / "features" / "colours,crops=10"
+
+
+def test_photos_that_cannot_be_read_are_left_out_and_named(dataset: Dataset, tmp_path: Path) -> None:
+    bad, gone = tmp_path / "images" / "0001.png", tmp_path / "images" / "0006.png"
+    bad.write_bytes(b"no photo")
+    gone.unlink()
+    seen = compute_features(dataset, dataset.photos, colour_encoder())
+    assert seen.photos.ids == [photo for photo in dataset.photos.ids if photo not in ("0001", "0006")]
+    assert len(seen.vectors()) == 22
+    assert seen.left_out == (f"{bad}: not a photo in a known format", f"{gone}: no such file")
+    with pytest.raises(DeixisError, match=r"^2 of 24 photos have no features, the first: .*0001.png: not a photo in a"):
+        seen.require_all()
+
+
+def test_a_missing_photo_keeps_its_stored_features(dataset: Dataset, tmp_path: Path) -> None:
+    before = compute_features(dataset, dataset.photos, colour_encoder())
+    (tmp_path / "images" / "0006.png").unlink()
+    after = compute_features(dataset, dataset.photos, colour_encoder())
+    assert after.left_out == ()
+    np.testing.assert_array_equal(before.vectors(), after.vectors())
+
+
+def test_a_photo_without_a_file_is_left_out_and_named(tmp_path: Path) -> None:
+    photos = coloured_photos(tmp_path / "images", 4)
+    photos[2] = replace(photos[2], file=None)
+    make_dataset(tmp_path / "data", photos, images=tmp_path / "images")
+    dataset = Dataset(tmp_path / "data")
+    seen = compute_features(dataset, dataset.photos, colour_encoder())
+    assert seen.photos.ids == ["0000", "0001", "0003"]
+    assert seen.left_out == (f"0002: not in {seen.store.path}",)
+
+
+def test_features_of_another_version_of_the_encoder_are_refused(dataset: Dataset) -> None:
+    compute_features(dataset, dataset.photos, colour_encoder("old"))
+    with pytest.raises(
+        DeixisError,
+        match=r"features/colours: .*old.*new",
+    ):
+        compute_features(dataset, dataset.photos, colour_encoder("new"))
+
+
+def test_a_store_without_crops_is_refused_if_crops_are_needed(dataset: Dataset) -> None:
+    store = compute_features(dataset, dataset.photos, colour_encoder()).store
+    with pytest.raises(DeixisError, match="holds no crops; make a store that does with"):
+        read_features(store.path, dataset, dataset.photos, crops=10)
+
+
+def test_features_in_the_data_set_are_found_by_fingerprint(dataset: Dataset) -> None:
+    dev = dataset.split("dev")
+    assert find_features(dataset, dev, "one") is None
+    sentence_vectors(dataset, dev, recipe_of("tfidf"))
+    place = dataset.path / "features"
+    update_store(place / "a", dataset, colour_encoder("one"), photos=dev[:2])
+    update_store(
+        place / "b", dataset, colour_encoder("one"), photos=dev, options=FeatureOptions(proposer=Corners(), top=2)
+    )
+    update_store(place / "c", dataset, colour_encoder("two"))
+    found = find_features(dataset, dev, "one")
+    assert found is not None
+    assert found.store.path == place / "b"
+    assert found.left_out == ()
+    assert find_features(dataset, dev, "one", crops=10) is None
+    assert find_features(dataset, dev, "three") is None
+
+
+def test_features_are_found_in_other_stores_and_missing_photos_are_named(dataset: Dataset, tmp_path: Path) -> None:
+    dev = dataset.split("dev")
+    update_store(tmp_path / "else", dataset, colour_encoder("one"), photos=dev[:3])
+    assert find_features(dataset, dev, "one") is None
+    found = find_features(dataset, dev, "one", also=[tmp_path / "else"])
+    assert found is not None
+    assert found.photos.ids == dev.ids[:3]
+    assert found.left_out == tuple(f"{photo}: not in {tmp_path / 'else'}" for photo in dev.ids[3:])
+
+
+def test_imported_features_are_read_in_the_order_of_the_photos(dataset: Dataset, tmp_path: Path) -> None:
+    ids = dataset.photos.ids[::-1]
+    rows = np.random.default_rng(0).normal(size=(len(ids), 5)).astype(np.float32)
+    np.savez(tmp_path / "theirs.npz", ids=ids, features=rows)
+    import_features(tmp_path / "store", dataset, tmp_path / "theirs.npz")
+    seen = read_features(tmp_path / "store", dataset, dataset.photos)
+    np.testing.assert_array_equal(seen.vectors(), rows[::-1])
+    assert FeatureStore(tmp_path / "store").contents.encoder.startswith("imported:")
+
+
+def test_sentence_vectors_cover_only_the_sentences_of_the_photos(dataset: Dataset) -> None:
+    dev = dataset.split("dev")
+    found = sentence_vectors(dataset, dev, recipe_of("tfidf"))
+    plain = [(caption.text, place) for place, photo in enumerate(dev) for caption in photo.sentences]
+    assert found.owner.tolist() == [place for _, place in plain]
+    np.testing.assert_allclose(found.vectors[found.rows], found.features.transform([text for text, _ in plain]))
+
+
+def test_locations_are_divided_by_the_size_of_the_photo() -> None:
+    found = box_locations([[0, 0, 200, 100], [50, 25, 150, 75]], (200, 100))
+    np.testing.assert_allclose(found, [[0, 0, 1, 1, 1, 1, 1], [0.25, 0.25, 0.75, 0.75, 0.5, 0.5, 0.25]])
+    assert found.shape[1] == LOCATION_SIZE
+
+
+def test_with_weight_zero_vectors_are_unchanged() -> None:
+    vectors = np.ones((2, 3), dtype=np.float32)
+    assert append_locations(vectors, np.zeros((2, 4)), (9, 9), 0.0) is vectors
+    assert append_whole_location(vectors, 0.0) is vectors
+
+
+def test_a_whole_photo_is_the_region_that_covers_it() -> None:
+    vectors = np.ones((2, 3), dtype=np.float32)
+    boxes = np.array([[0, 0, 90, 60], [0, 0, 90, 60]])
+    np.testing.assert_allclose(append_whole_location(vectors, 3.0), append_locations(vectors, boxes, (90, 60), 3.0))

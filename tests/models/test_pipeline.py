@@ -1,0 +1,419 @@
+"""Pipelines: saved and opened unchanged, clear about what they cannot do; and the models that come with deixis."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import deixis
+from deixis.data.dataset import Dataset
+from deixis.data.samples import SAMPLES
+from deixis.errors import DeixisError
+from deixis.evaluation.items import sentences_of
+from deixis.language.features.base import CHUNK
+from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.pipeline import (
+    CAPABILITIES,
+    TASKS,
+    EncoderInfo,
+    Pipeline,
+    Provenance,
+    load,
+    model_folder,
+    new_model,
+    shared_parts,
+    shipped_models,
+)
+from deixis.models.training.data import MatchingDataSettings
+from deixis.storage.artifacts import CONFIG, WEIGHTS
+from deixis.vision import encoders
+from deixis.vision.feature_store import import_features
+from tests.models.coloured import SMALL, fit_cca, fitted_bundle, make_coloured
+from tests.vision.feature_store.small import colour_encoder
+
+SENTENCES = ["A red wall.", "Everything here is blue.", "words nobody has seen", ""]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+    return make_coloured(tmp_path)
+
+
+@pytest.fixture
+def bundle(dataset: Dataset) -> Pipeline:
+    return fitted_bundle(dataset)
+
+
+@pytest.fixture
+def folder(bundle: Pipeline, tmp_path: Path) -> Path:
+    bundle.save_pretrained(tmp_path / "made.model")
+    return tmp_path / "made.model"
+
+
+def paths(dataset: Dataset) -> list[Path]:
+    return [dataset.path_of(photo) for photo in dataset.photos]
+
+
+def test_a_saved_pipeline_gives_the_same_vectors(bundle: Pipeline, folder: Path, dataset: Dataset) -> None:
+    again = load(folder)
+    assert again.encoder == bundle.encoder
+    np.testing.assert_array_equal(again.encode_images(paths(dataset)), bundle.encode_images(paths(dataset)))
+    np.testing.assert_array_equal(again.encode_sentences(SENTENCES), bundle.encode_sentences(SENTENCES))
+
+
+def test_photos_are_paths_or_open_images_in_any_number(bundle: Pipeline, dataset: Dataset) -> None:
+    from_paths = bundle.encode_images([str(path) for path in paths(dataset)])
+    opened = [Image.open(path) for path in paths(dataset)]
+    np.testing.assert_allclose(bundle.encode_images(opened), from_paths, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(from_paths, axis=1), 1, atol=1e-5)
+    one_by_one = [bundle.encode_images([path])[0] for path in paths(dataset)]
+    np.testing.assert_allclose(np.stack(one_by_one), from_paths, atol=1e-6)
+
+
+def test_sentences_encoded_in_chunks_keep_their_order(bundle: Pipeline) -> None:
+    colours = ["red", "green", "blue"]
+    many = [f"A {colours[number % 3]} wall." for number in range(CHUNK + 5)]
+    vectors = bundle.encode_sentences(many)
+    three = bundle.encode_sentences(many[:3])
+    np.testing.assert_allclose(vectors, three[np.arange(len(many)) % 3], atol=1e-6)
+
+
+def test_empty_inputs_give_empty_outputs(bundle: Pipeline) -> None:
+    assert bundle.encode_images([]).shape == bundle.encode_sentences([]).shape == (0, 2)
+
+
+def test_similarity_is_the_dot_product_of_every_pair(bundle: Pipeline, dataset: Dataset) -> None:
+    photos, sentences = bundle.encode_images(paths(dataset)[:3]), bundle.encode_sentences(SENTENCES)
+    plain = [[float(np.dot(photo, sentence)) for sentence in sentences] for photo in photos]
+    np.testing.assert_allclose(bundle.similarity(photos, sentences), plain, atol=1e-6)
+
+
+def test_a_model_trained_on_crops_encodes_crops(bundle: Pipeline, dataset: Dataset) -> None:
+    cropped = MatchingPipeline(bundle.model, Provenance(EncoderInfo("colours", "colours-1", crops=10)), bundle.text)
+    opened = [Image.open(path) for path in paths(dataset)]
+    plain = bundle.model.prepare_visual(colour_encoder().encode_crops(opened))
+    np.testing.assert_allclose(cropped.encode_images(opened), plain, atol=1e-6)
+    assert not np.allclose(cropped.encode_images(opened), bundle.encode_images(opened))
+
+
+def test_models_share_an_open_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def open_encoder(name: str, device: str | None = None) -> object:
+        opened.append(name)
+        return colour_encoder()
+
+    monkeypatch.setattr(encoders, "open_encoder", open_encoder)
+    fingerprint = colour_encoder().fingerprint
+    one, other = (EncoderInfo("a test's own", fingerprint, crops).open() for crops in (0, 10))
+    assert one is other
+    assert len(opened) == 1
+    del one, other
+    gc.collect()
+    EncoderInfo("a test's own", fingerprint).open()
+    assert len(opened) == 2
+
+
+@pytest.mark.parametrize("encode", ["encode_images", "encode_sentences"])
+def test_a_single_string_is_not_a_list(bundle: Pipeline, encode: str) -> None:
+    with pytest.raises(DeixisError, match=r"^(photos|sentences): give a list of them, not one str$"):
+        getattr(bundle, encode)("dog.jpg")
+
+
+def test_a_photo_that_cannot_be_read_is_named(bundle: Pipeline, tmp_path: Path) -> None:
+    (tmp_path / "x.jpg").write_bytes(b"no photo")
+    with pytest.raises(DeixisError, match="x.jpg: not a photo in a known format"):
+        bundle.encode_images([tmp_path / "x.jpg"])
+
+
+def test_another_version_of_the_encoder_is_refused(
+    folder: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder("colours-2"))
+    again = load(folder)
+    assert again.encode_sentences(SENTENCES).shape == (4, 2)
+    with pytest.raises(DeixisError, match=r"encoder colours \(colours-1, installed is colours-2\)"):
+        again.encode_images(paths(dataset))
+
+
+def test_saving_replaces_all_files_of_an_older_model(bundle: Pipeline, folder: Path) -> None:
+    bundle.card = "# old"
+    bundle.save_pretrained(folder)
+    assert load(folder).card == "# old"
+    bundle.card = ""
+    bundle.save_pretrained(folder)
+    assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {CONFIG, WEIGHTS, "text"}
+
+
+def test_a_directory_that_is_not_a_model_is_never_replaced(bundle: Pipeline, dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").write_text("years of work")
+    (tmp_path / "file").write_text("a file")
+    (tmp_path / "copied").mkdir()
+    (tmp_path / "copied" / CONFIG).write_text("{}")
+    for place in (dataset.path, tmp_path / "thesis"):
+        with pytest.raises(DeixisError, match=f"{place.name}: not replaced"):
+            bundle.save_pretrained(place)
+    with pytest.raises(DeixisError, match="file: a file has this name"):
+        bundle.save_pretrained(tmp_path / "file")
+    with pytest.raises(DeixisError, match="copied: not replaced, it was not made by deixis"):
+        bundle.save_pretrained(tmp_path / "copied")
+    assert list(Dataset(dataset.path).photos) == list(dataset.photos)
+    assert (tmp_path / "thesis" / "thesis.txt").exists()
+    bundle.save_pretrained(tmp_path / "thesis" / "inside")
+
+
+def test_a_failed_save_keeps_the_older_model(bundle: Pipeline, folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), new_model(folder) as unfinished:
+        (unfinished / CONFIG).write_text("half")
+        raise KeyboardInterrupt
+    assert load(folder).encoder == bundle.encoder
+    assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    document = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(document | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "other"},
+        {"version": 9},
+        {"kind": "oracle"},
+        {"kind": "two-branch"},
+        {"settings": {"colour": 3}},
+        {"provenance": {}},
+        {"provenance": {"encoder": {"colour": 1}}},
+        {"provenance": {"encoder": {"name": 1, "fingerprint": "x"}}},
+        {"provenance": {"encoder": {"name": "a", "fingerprint": "b"}, "train_on": "nothing"}},
+        {"provenance": {"encoder": {"name": "a", "fingerprint": "b"}, "max_proposals": "many"}},
+    ],
+)
+def test_a_damaged_config_is_named(folder: Path, changes: dict[str, object]) -> None:
+    change_config(folder, **changes)
+    with pytest.raises(DeixisError, match=f"made.model/{CONFIG}") as refusal:
+        load(folder)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("part", [WEIGHTS, f"text/{CONFIG}", f"text/{WEIGHTS}"])
+def test_a_missing_file_is_refused(folder: Path, part: str) -> None:
+    (folder / part).unlink()
+    with pytest.raises(DeixisError, match="made.model"):
+        load(folder)
+
+
+def test_the_config_says_which_encoder_the_model_needs(folder: Path) -> None:
+    encoder = json.loads((folder / CONFIG).read_text())["provenance"]["encoder"]
+    assert (encoder["name"], encoder["fingerprint"], encoder["crops"]) == ("colours", "colours-1", 0)
+
+
+def test_a_run_directory_opens_as_the_model_in_it(bundle: Pipeline, tmp_path: Path) -> None:
+    bundle.save_pretrained(tmp_path / "run" / "model")
+    (tmp_path / "run" / "log.jsonl").write_text("")
+    np.testing.assert_array_equal(
+        load(tmp_path / "run").encode_sentences(SENTENCES), bundle.encode_sentences(SENTENCES)
+    )
+
+
+def test_the_provenance_is_saved(bundle: Pipeline, tmp_path: Path) -> None:
+    about = Provenance(bundle.encoder, "phrases", 2.5, "edge-boxes", 7, "abc", "example", "data", "free", {"r1": 50.0})
+    MatchingPipeline(bundle.model, about, bundle.text).save_pretrained(tmp_path / "other")
+    assert load(tmp_path / "other").provenance == about
+
+
+def test_an_unknown_name_raises_an_error_that_lists_the_models(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match=r"^m: .*two-branch"):
+        load("m")
+    with pytest.raises(DeixisError, match=CONFIG):
+        load(tmp_path)
+
+
+CALLS = {
+    "encode_images": lambda model, photo: model.encode_images([photo]),
+    "encode_sentences": lambda model, photo: model.encode_sentences(["Two dogs."]),
+    "similarity": lambda model, photo: model.similarity(
+        model.encode_images([photo, photo]), model.encode_sentences(["A dog."])
+    ),
+    "ground": lambda model, photo: model.ground([photo, photo], ["Two dogs.", "A cat."]),
+    "caption": lambda model, photo: model.caption([photo, photo], beam=2),
+    "describe": lambda model, photo: model.describe(photo, (0, 0, 200, 200), top=2),
+}
+REFUSED = {"similarity": lambda model, photo: model.similarity(np.eye(2), np.eye(2))}
+DOGS = SAMPLES / "images" / "dogs.jpg"
+
+
+@pytest.mark.parametrize("name", [model.name for model in shipped_models()])
+def test_every_listed_model_loads_and_does_what_its_capabilities_say(name: str) -> None:
+    listed = next(model for model in shipped_models() if model.name == name)
+    model = deixis.load(name)
+    assert model.capabilities | model.tasks == set(listed.capabilities)
+    assert model.capabilities <= set(CAPABILITIES)
+    assert model.tasks <= set(TASKS)
+    for capability in CAPABILITIES:
+        if capability in model.capabilities:
+            assert len(CALLS[capability](model, DOGS))
+        else:
+            with pytest.raises(DeixisError, match=f"^{name}: .*{capability}.* can: ") as refusal:
+                REFUSED.get(capability, CALLS[capability])(model, DOGS)
+            able = str(refusal.value).rpartition(": ")[2].split(", ")
+            assert name not in able
+            assert all(capability in deixis.load(other).capabilities for other in able)
+
+
+@pytest.mark.parametrize("name", [model.name for model in shipped_models()])
+def test_every_shipped_model_has_a_card_and_is_saved_to_the_same_bits(name: str, tmp_path: Path) -> None:
+    listed = next(model for model in shipped_models() if model.name == name)
+    assert listed.summary
+    assert listed.scores
+    model = deixis.load(name)
+    assert "Flickr8k" in model.card
+    assert "education" in model.card
+    with new_model(tmp_path / "copy") as unfinished:
+        model.write(unfinished, half=True)
+    assert (tmp_path / "copy" / WEIGHTS).read_bytes() == (listed.folder / WEIGHTS).read_bytes()
+    assert json.loads((tmp_path / "copy" / CONFIG).read_text()) == json.loads((listed.folder / CONFIG).read_text())
+
+
+def test_every_part_says_how_it_is_opened() -> None:
+    for part in shared_parts():
+        module, _, call = part.opened_by.partition("(")[0].rpartition(".")
+        owner, _, attribute = module.rpartition(".")
+        try:
+            found = getattr(importlib.import_module(module), call)
+        except ModuleNotFoundError:  # a method of a class
+            found = getattr(getattr(importlib.import_module(owner), attribute), call)
+        assert callable(found)
+
+
+def test_a_model_moves_to_a_device() -> None:
+    model = deixis.load("two-branch", device="cpu")
+    assert model.device == "cpu"
+    assert model.encode_images([DOGS]).shape == (1, 512)
+    with pytest.raises(DeixisError, match="nonsense"):
+        deixis.load("two-branch", device="nonsense")
+
+
+def test_one_photo_gives_one_result_and_a_list_gives_a_list() -> None:
+    model = deixis.load("grounder")
+    one = model.ground(DOGS, "Two dogs.")
+    assert [each.phrases[0].text for each in model.ground([DOGS], ["Two dogs."])] == [one.phrases[0].text]
+    with pytest.raises(DeixisError, match="sentence"):
+        model.ground([DOGS, DOGS], ["Two dogs."])
+
+
+def test_opening_models_does_not_load_the_compiler_of_torch() -> None:
+    """It is not used, and takes as long to import as torch itself."""
+    opened = """
+import sys
+from deixis.models.pipeline import load, shipped_models
+from deixis.vision.encoders import open_encoder
+for model in shipped_models():
+    load(model.name)
+open_encoder("deixis", device="cpu")
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", opened], check=True)
+
+
+def test_the_weights_of_all_models_together_stay_small() -> None:
+    weights = Path(deixis.__file__).parent.rglob("*.safetensors")
+    assert sum(file.stat().st_size for file in weights) < 65_000_000
+
+
+def test_a_directory_of_the_user_goes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two-branch").mkdir()
+    assert model_folder("two-branch").is_absolute()  # an empty directory is not a model
+    (tmp_path / "two-branch" / CONFIG).write_text("{}")
+    assert model_folder("two-branch") == Path("two-branch")
+    assert model_folder("no-such-model") == Path("no-such-model")
+
+
+def test_sentences_with_the_same_meaning_are_similar() -> None:
+    model = deixis.load("two-branch")
+    dogs, boat = model.encode_sentences(["Two dogs run through the snow.", "A boat on the water."])
+    puppies = model.encode_sentences(["A pair of dogs plays in snow."])[0]
+    assert puppies @ dogs > puppies @ boat + 0.2
+
+
+def test_the_shipped_captioner_names_the_dogs() -> None:
+    words = deixis.caption(DOGS).text.split()
+    assert {"dog", "dogs"} & set(words)
+    assert 3 < len(words) < 20
+
+
+# On data sets.
+
+
+def test_retrieval_scores_equal_those_of_single_pairs(bundle: Pipeline, dataset: Dataset) -> None:
+    dev = dataset.split("dev")
+    texts = sentences_of(dev).texts
+    scores = bundle.retrieval_scores(bundle.features(dataset, dev), texts)
+    plain = [
+        [
+            float(bundle.encode_images([dataset.path_of(photo)])[0] @ bundle.encode_sentences([text])[0])
+            for text in texts
+        ]
+        for photo in dev
+    ]
+    assert scores.shape == (len(dev), len(texts))
+    np.testing.assert_allclose(scores.rows(0, len(dev)), plain, atol=1e-5)
+    np.testing.assert_allclose(scores.rows(2, 3), plain[2:3], atol=1e-5)
+
+
+def test_sentence_scores_equal_those_of_single_pairs(bundle: Pipeline) -> None:
+    texts = ["A red wall.", "Everything here is red.", "A blue wall."]
+    vectors = [bundle.encode_sentences([text])[0] for text in texts]
+    plain = [[float(one @ other) for other in vectors] for one in vectors]
+    scores = bundle.sentence_scores(texts)
+    assert scores.shape == (3, 3)
+    np.testing.assert_allclose(scores.rows(0, 3), plain, atol=1e-5)
+    np.testing.assert_allclose(scores.rows(1, 2), plain[1:2], atol=1e-5)
+
+
+def test_stored_features_are_read_without_encoder_and_photos(
+    bundle: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = bundle.features(dataset, dataset.split("dev"))
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
+    elsewhere = Dataset(dataset.path, images=tmp_path / "unmounted")
+    bundle.save_pretrained(tmp_path / "model")
+    read = load(tmp_path / "model").features(elsewhere, elsewhere.split("dev"))
+    np.testing.assert_array_equal(read.vectors(), computed.vectors())
+
+
+def test_features_of_another_encoder_are_not_used(
+    bundle: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle.save_pretrained(tmp_path / "model")
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder("colours-2"))
+    with pytest.raises(DeixisError, match="another version of the encoder colours"):
+        load(tmp_path / "model").features(dataset, dataset.split("dev"))
+
+
+def imported(dataset: Dataset, tmp_path: Path, ids: list[str]) -> Path:
+    rows = np.random.default_rng(0).normal(size=(len(ids), 5)).astype(np.float32)
+    np.savez(tmp_path / "theirs.npz", ids=ids, features=rows)
+    import_features(tmp_path / "store", dataset, tmp_path / "theirs.npz")
+    return tmp_path / "store"
+
+
+def test_a_model_trained_on_imported_features_needs_them(dataset: Dataset, tmp_path: Path) -> None:
+    store = imported(dataset, tmp_path, dataset.photos.ids[:-1])
+    bundle = fit_cca(dataset, SMALL, MatchingDataSettings(features_dir=str(store)))
+    with pytest.raises(DeixisError, match=r"data: .*imported:"):
+        bundle.features(dataset, dataset.photos)
+    features = bundle.features(dataset, dataset.photos, also=[store])
+    assert features.left_out == (f"0023: not in {store}",)

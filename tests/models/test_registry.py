@@ -1,0 +1,75 @@
+"""The registry of models, and settings by preset, file and assignment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.models.cca.model import CCATrainSettings
+from deixis.models.registry import get_spec, model_names
+from deixis.models.training.data import MatchingDataSettings
+from deixis.models.training.settings import Settings, describe_settings, format_value
+from tests.test_architecture import HEAVY, modules_after
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_every_setting_has_one_owner_a_default_and_a_description(model: str) -> None:
+    found = describe_settings(get_spec(model).defaults)
+    assert len({setting.name for setting in found}) == len(found)
+    assert [setting.name for setting in found if not setting.meaning] == []
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_every_preset_can_be_written_as_assignments(model: str) -> None:
+    spec = get_spec(model)
+    for name in spec.preset_values:
+        chosen = spec.choose_settings(name)
+        by_hand = [f"{key}={format_value(value)}" for key, value in chosen.to_json().items()]
+        assert spec.choose_settings(None, by_hand) == chosen
+
+
+def test_presets_are_those_of_the_papers() -> None:
+    cca, two_branch = get_spec("cca"), get_spec("two-branch")
+    chunks = MatchingDataSettings(train_on="phrases", max_regions_per_phrase=1, text_features="fisher")
+    assert cca.preset("papers/cca-chunks-1")[MatchingDataSettings] == chunks
+    assert cca.preset("papers/cca-joint")[MatchingDataSettings].train_on == "both"
+    data = two_branch.preset("papers/two-branch-phrases-no-neighbours")[MatchingDataSettings]
+    assert data == MatchingDataSettings(train_on="phrases", max_proposals=200, text_features="hglmm")
+
+
+def test_a_file_changes_the_defaults_and_assignments_change_the_file(tmp_path: Path) -> None:
+    (tmp_path / "few.json").write_text('{"embedding_dim": 3, "correlation_power": 2, "train_on": "phrases"}')
+    chosen = get_spec("cca").choose_settings(tmp_path / "few.json", ["embedding_dim=4"])
+    model = CCATrainSettings(embedding_dim=4, correlation_power=2.0)
+    assert chosen == Settings((MatchingDataSettings(train_on="phrases"), model))
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "names"),
+    [
+        ("cca", "papers/cca-chunk", "papers/cca-chunk.*'papers/cca-chunks'"),
+        ("similarity", "deixis/x", "deixis/x.*papers/similarity-phrases"),
+        ("cca", "nowhere.json", "nowhere.json"),
+    ],
+)
+def test_unknown_presets_and_files_are_named(model: str, settings: str, names: str) -> None:
+    with pytest.raises(DeixisError, match=names):
+        get_spec(model).choose_settings(settings)
+
+
+def test_an_unknown_model_is_named_with_the_nearest() -> None:
+    with pytest.raises(DeixisError, match="two-brunch.*'two-branch'"):
+        get_spec("two-brunch")
+    with pytest.raises(DeixisError, match="xyz.*cca"):
+        get_spec("xyz")
+
+
+def test_a_similarity_network_has_no_text_encoder() -> None:
+    with pytest.raises(DeixisError, match="text_encoder"):
+        get_spec("similarity").choose_settings(None, ["text_encoder=lstm"])
+
+
+def test_listing_names_imports_no_model() -> None:
+    assert not modules_after("-c", "from deixis.models.registry import model_names; model_names()") & set(HEAVY)

@@ -1,0 +1,198 @@
+"""Descriptions of runs, logs, pace and model cards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deixis.data.creation import make_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.records import Caption, Photo
+from deixis.errors import DeixisError
+from deixis.models.training.checkpoints import Best
+from deixis.models.training.run_record import (
+    DataDescription,
+    Log,
+    Pace,
+    RunDescription,
+    describe_data,
+    format_duration,
+    model_card,
+    read_log,
+    refuse_other_run,
+    write_description,
+)
+from deixis.models.training.settings import TrainSettings
+
+
+def dataset(folder: Path, train: str, dev: str) -> Dataset:
+    photos = [Photo(i, (Caption.from_text("A dog."),), splits=("train",)) for i in train]
+    photos += [Photo(i, (Caption.from_text("A cat."),), splits=("dev",)) for i in dev]
+    make_dataset(folder, photos, licence="free for all")
+    return Dataset(folder)
+
+
+def test_the_description_of_data_has_its_hash_and_that_of_each_split(tmp_path: Path) -> None:
+    facts = describe_data(dataset(tmp_path / "a", "123", "45"), "train", "dev")
+    assert (facts.name, facts.licence) == ("a", "free for all")
+    assert facts.splits.keys() == {"train", "dev"}
+    assert all(text.startswith("sha256:") for text in [facts.hash, *facts.splits.values()])
+    other = describe_data(dataset(tmp_path / "b", "123", "46"), "train", "dev")
+    assert other.splits["train"] == facts.splits["train"]
+    assert other.splits["dev"] != facts.splits["dev"]
+    assert other.hash != facts.hash
+
+
+def test_a_written_description_matches_itself(tmp_path: Path) -> None:
+    about = RunDescription("tiny", {"layers": (1, 2)}, describe_data(dataset(tmp_path / "a", "1", "2"), "train"))
+    write_description(tmp_path / "run.json", about, TrainSettings())
+    refuse_other_run(tmp_path / "run.json", about, TrainSettings())
+    with pytest.raises(DeixisError, match="seed = 0, now it is 1"):
+        refuse_other_run(tmp_path / "run.json", about, TrainSettings(seed=1))
+    with pytest.raises(DeixisError, match=r"run.json: .*layers of the model = \[1, 2\], now"):
+        refuse_other_run(tmp_path / "run.json", replace(about, model_settings={"layers": (1,)}), TrainSettings())
+
+
+def test_appended_records_are_read(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    assert log.size == 0
+    log.append({"step": 1})
+    log.append({"step": 2, "note": "ü\n"})
+    assert read_log(log.path) == [{"step": 1}, {"step": 2, "note": "ü\n"}]
+
+
+def test_a_partial_last_line_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"step": 1}\n{"step": 2')
+    assert read_log(tmp_path / "log.jsonl") == [{"step": 1}]
+
+
+def test_a_partial_line_elsewhere_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"step": 1}\n{"step": \n{"step": 3}\n')
+    with pytest.raises(DeixisError, match=r"log.jsonl: line 2 is not JSON"):
+        read_log(tmp_path / "log.jsonl")
+
+
+def test_cutting_removes_later_lines(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    log.append({"step": 1})
+    size = log.size
+    log.append({"step": 2})
+    with log.path.open("a") as file:
+        file.write('{"st')
+    log.cut(size)
+    log.append({"step": 3})
+    assert read_log(log.path) == [{"step": 1}, {"step": 3}]
+
+
+def test_cutting_never_makes_a_log_longer(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    log.cut(100)
+    assert not log.path.exists()
+    log.append({"step": 1})
+    log.cut(100)
+    assert read_log(log.path) == [{"step": 1}]
+
+
+def test_an_unwritable_log_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").mkdir()
+    with pytest.raises(DeixisError, match="log.jsonl"):
+        Log(tmp_path / "log.jsonl").append({"step": 1})
+
+
+def test_throughput_is_recent_and_time_left_is_of_the_whole_run() -> None:
+    now = 100.0
+    pace = Pace(step=0, steps=100, seconds=0.0, clock=lambda: now)
+    now = 110.0
+    assert pace.steps_per_s(10) == pytest.approx(1.0)
+    now = 115.0
+    assert pace.steps_per_s(20) == pytest.approx(2.0)
+    assert pace.left == pytest.approx(80 * 15 / 20)
+    assert pace.seconds == pytest.approx(15.0)
+
+
+def test_a_resumed_run_counts_its_earlier_duration_but_not_its_pace() -> None:
+    now = 0.0
+    pace = Pace(step=50, steps=100, seconds=1000.0, clock=lambda: now)
+    now = 10.0
+    pace.steps_per_s(60)
+    assert pace.seconds == pytest.approx(1010.0)
+    assert pace.left == pytest.approx(40.0)
+
+
+def test_a_pause_slows_the_whole_run_but_not_the_next_steps() -> None:
+    now = 0.0
+    pace = Pace(step=0, steps=100, seconds=0.0, clock=lambda: now)
+    now = 10.0
+    pace.steps_per_s(10)
+    now = 30.0
+    pace.skip_pause()
+    now = 40.0
+    assert pace.steps_per_s(20) == pytest.approx(1.0)
+    assert pace.left == pytest.approx(80 * 40 / 20)
+
+
+def test_before_the_first_step_and_after_the_last_nothing_breaks() -> None:
+    pace = Pace(step=5, steps=5, seconds=0.0, clock=lambda: 0.0)
+    assert pace.left == 0.0
+    assert pace.steps_per_s(5) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (3600, "1 h 0 min"), (1e5, "27 h 46 min")],
+)
+def test_durations_are_readable(seconds: float, words: str) -> None:
+    assert format_duration(seconds) == words
+
+
+ABOUT = RunDescription(
+    "two-branch",
+    {"margin": 0.05, "layers": [1024, 512]},
+    DataDescription("flickr8k", "0a1b", {"train": "2c3d", "dev": "4e5f"}, "research only"),
+    "deixis train two-branch --data flickr8k --set epochs=3",
+    {"encoder": "efficientnet-lite2"},
+)
+CARD = model_card(
+    ABOUT, TrainSettings(epochs=3), Best(120, 2, "i2t_r1", {"i2t_r1": 24.4567, "odd": float("nan")}), 75.0
+)
+
+
+def test_the_card_has_data_splits_settings_scores_licence_and_command() -> None:
+    for words in (
+        "# two-branch, trained on flickr8k",
+        "| hash | 0a1b |",
+        "| photos of dev | 4e5f |",
+        "| encoder | efficientnet-lite2 |",
+        "| layers | [1024, 512] |",
+        "| epochs | 3 |",
+        "| i2t_r1 | 24.46 |",
+        "chosen by the best `i2t_r1`",
+        "120 steps, to epoch 2, after 1 min 15 s",
+        "```\ndeixis train two-branch --data flickr8k --set epochs=3\n```",
+        "The data: research only.",
+        "torch 2",
+    ):
+        assert words in CARD, words
+
+
+def test_the_card_of_a_closed_form_model_has_no_steps() -> None:
+    card = model_card(ABOUT, None, Best(0, 0, "", {"i2t_r1": 24.4567}), 75.0)
+    assert "| i2t_r1 | 24.46 |" in card
+    assert "; in 1 min 15 s." in card
+    for words in ("Settings of training", "chosen", "steps", "epoch 0"):
+        assert words not in card, words
+    assert "Not measured on dev.\n" in model_card(ABOUT, None, Best(0, 0, "", {}), 75.0)
+
+
+def test_every_table_has_two_columns() -> None:
+    rows = [line for line in CARD.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in rows} == {3}
+
+
+def test_special_characters_do_not_break_a_table() -> None:
+    hostile = RunDescription("a", {"x": "1 | 2\n\n# not a heading"}, ABOUT.data)
+    card = model_card(hostile, TrainSettings(), Best(1, 1, "", {}), 0.0)
+    assert "| x | 1 \\| 2 # not a heading |" in card
+    assert "\n# not" not in card

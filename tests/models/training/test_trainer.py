@@ -1,0 +1,649 @@
+"""The training loop: schedules, averages, steps, checkpoints, resuming and early stopping."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from deixis.errors import DeixisError
+from deixis.models.matching.two_branch import TwoBranch
+from deixis.models.training import checkpoints
+from deixis.models.training.checkpoints import read_checkpoint
+from deixis.models.training.objective import DevScores, LossValue
+from deixis.models.training.run_record import RunDescription, read_log
+from deixis.models.training.settings import Settings, TrainSettings
+from deixis.models.training.trainer import MovingAverage, Stepper, learning_rate_at
+from tests.models.training import real, tiny
+from tests.models.training.tiny import ABOUT, ROWS, SETTINGS, Tiny
+
+
+def rates(steps_per_epoch: int = 10, **chosen: object) -> list[float]:
+    settings = TrainSettings(epochs=4, learning_rate=1.0, **chosen)
+    return [learning_rate_at(step, settings, steps_per_epoch) for step in range(4 * steps_per_epoch)]
+
+
+def test_a_constant_rate_stays_constant() -> None:
+    assert set(rates()) == {1.0}
+
+
+def test_warmup_rises_linearly_to_the_learning_rate() -> None:
+    assert rates(warmup_steps=4)[:6] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 1.0])
+
+
+def test_cosine_falls_to_nearly_zero() -> None:
+    found = rates(lr_schedule="cosine", warmup_steps=4)
+    assert found[4] == 1.0
+    assert found[4 + 18] == pytest.approx(0.5)
+    assert found[4:] == sorted(found[4:], reverse=True)
+    assert 0 < found[-1] < 0.01
+
+
+def test_step_falls_at_the_ends_of_epochs() -> None:
+    found = rates(lr_schedule="step", lr_decay_epochs=2, lr_decay=0.5)
+    assert found == [1.0] * 20 + [0.5] * 20
+
+
+def test_a_schedule_that_has_ended_gives_no_negative_rate() -> None:
+    settings = TrainSettings(epochs=1, lr_schedule="cosine")
+    assert learning_rate_at(50, settings, 10) == 0.0
+
+
+def test_the_moving_average_equals_a_plain_loop() -> None:
+    network = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    average = MovingAverage(network, decay=0.9)
+    expected = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    for _ in range(5):
+        with torch.no_grad():
+            network[0].weight += torch.randn(3, 2)
+        network(torch.randn(4, 2))
+        average.update(network)
+        for name, tensor in network.state_dict().items():
+            expected[name] = 0.9 * expected[name] + 0.1 * tensor if tensor.is_floating_point() else tensor.clone()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(average.weights[name], tensor)
+    assert average.weights["1.num_batches_tracked"] == 5
+
+
+def test_the_network_has_its_average_only_within_the_block() -> None:
+    network = nn.Linear(1, 1)
+    average = MovingAverage(network, decay=0.5)
+    with torch.no_grad():
+        network.weight += 2
+    before, weight = network.weight.clone(), network.weight
+    average.update(network)
+    with pytest.raises(ZeroDivisionError), average.applied(network):
+        assert torch.equal(network.weight, before - 1)
+        raise ZeroDivisionError
+    assert torch.equal(network.weight, before)
+    assert network.weight is weight  # an optimizer holds it
+
+
+def test_a_saved_average_continues() -> None:
+    network = nn.Linear(1, 1)
+    average = MovingAverage(network, decay=0.5)
+    average.restore({"weight": torch.tensor([[7.0]]), "bias": torch.tensor([8.0])})
+    assert average.weights["weight"].item() == 7.0
+
+
+CPU = torch.device("cpu")
+
+
+class Squares:
+    def __call__(self, network: nn.Module, batch: torch.Tensor) -> LossValue:
+        out = network(batch)
+        self.dtype = out.dtype
+        return LossValue(out.float().square().mean(), {"mean": out.detach().mean()})
+
+
+def stepper(**chosen: object) -> Stepper[torch.Tensor]:
+    torch.manual_seed(0)
+    return Stepper(nn.Linear(3, 2), Squares(), TrainSettings(**chosen), CPU, 10)
+
+
+def weights(made: Stepper[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([weight.detach().flatten() for weight in made.network.parameters()])
+
+
+def test_gradient_accumulation_averages_gradients() -> None:
+    batches = list(torch.randn(3, 4, 3))
+    together, apart = stepper(), stepper()
+    together.step(0, batches)
+    apart.step(0, [torch.cat(batches)])
+    torch.testing.assert_close(weights(together), weights(apart))
+
+
+def test_a_step_is_adam_with_scheduled_rate_and_clipped_gradient() -> None:
+    made, batch = stepper(learning_rate=0.1, warmup_steps=4, max_grad_norm=0.01, betas=(0.8, 0.9)), torch.randn(4, 3)
+    torch.manual_seed(0)
+    expected = nn.Linear(3, 2)
+    adam = torch.optim.Adam(expected.parameters(), lr=0.1 / 4, betas=(0.8, 0.9))
+    expected(batch).square().mean().backward()
+    assert nn.utils.clip_grad_norm_(expected.parameters(), 0.01) > 0.01
+    adam.step()
+    made.step(0, [batch])
+    torch.testing.assert_close(weights(made), torch.cat([w.detach().flatten() for w in expected.parameters()]))
+
+
+def test_losses_are_means_since_the_last_call() -> None:
+    made = stepper(learning_rate=1e-9)
+    one, two = torch.randn(2, 4, 3)
+    made.step(0, [one])
+    first = made.mean_losses()
+    made.step(1, [one])
+    made.step(2, [two])
+    both = made.mean_losses()
+    made.step(3, [two])
+    second = made.mean_losses()
+    assert both["loss"] == pytest.approx((first["loss"] + second["loss"]) / 2, rel=1e-4)
+    assert both.keys() == {"loss", "mean"}
+    assert made.mean_losses() == {}
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
+def test_bfloat16_applies_to_products_and_not_to_weights(precision: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    loss = Squares()
+    made = Stepper(nn.Linear(3, 2), loss, TrainSettings(precision=precision), CPU, 10)
+    made.step(0, [torch.randn(4, 3)])
+    assert loss.dtype == dtype
+    assert weights(made).dtype == torch.float32
+
+
+PROGRAM = [sys.executable, tiny.__file__]
+STEPS = 21
+
+
+def trained(out: Path, settings: TrainSettings = SETTINGS, **others: object) -> Tiny:
+    made = Tiny(settings)
+    made.trainer(out, **others).train()
+    return made
+
+
+def tensors(path: Path) -> dict[str, torch.Tensor]:
+    return read_checkpoint(path)[0]
+
+
+def same_bits(one: Path, other: Path) -> bool:
+    ours, theirs = tensors(one), tensors(other)
+    assert ours.keys() == theirs.keys()
+    return all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def without_clock(log: Path) -> list[dict[str, Any]]:
+    clock = ("seconds", "examples_per_s")
+    return [{key: value for key, value in line.items() if key not in clock} for line in read_log(log)]
+
+
+def same_run(one: Path, other: Path) -> bool:
+    return (
+        same_bits(one / "last.safetensors", other / "last.safetensors")
+        and same_bits(one / "best.safetensors", other / "best.safetensors")
+        and (one / "model/weights.safetensors").read_bytes() == (other / "model/weights.safetensors").read_bytes()
+        and without_clock(one / "log.jsonl") == without_clock(other / "log.jsonl")
+    )
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with all that has a state: momenta, a moving average, a schedule, dropout, batch norm."""
+    out = tmp_path_factory.mktemp("unbroken") / "run"
+    trained(out, FULL)
+    return out
+
+
+FULL_WORDS = (
+    "save_every=4",
+    "ema_decay=0.8",
+    "lr_schedule=cosine",
+    "warmup_steps=4",
+    "max_grad_norm=1.0",
+    "weight_decay=0.01",
+    "optimizer=adamw",
+)
+FULL = Settings((SETTINGS,)).with_assignments(FULL_WORDS)[TrainSettings]
+
+
+def test_a_run_directory_holds_the_documented_files(unbroken: Path) -> None:
+    assert sorted(path.name for path in unbroken.iterdir() if not path.name.startswith(".")) == [
+        "best.safetensors",
+        "last.safetensors",
+        "log.jsonl",
+        "model",
+        "run.json",
+    ]
+    assert (unbroken / "model" / "README.md").read_text().startswith("# tiny, trained on made up")
+
+
+def test_training_reduces_the_loss(tmp_path: Path) -> None:
+    outcome = Tiny(replace(SETTINGS, epochs=25)).trainer(tmp_path / "run").train()
+    lines = read_log(tmp_path / "run" / "log.jsonl")
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0] / 2
+    assert outcome.best.scores["r1"] > 10 * 100 / ROWS  # ten times chance
+    assert outcome.steps == 25 * 7
+
+
+def test_the_same_settings_give_the_same_bits(tmp_path: Path, unbroken: Path) -> None:
+    trained(tmp_path / "again", FULL)
+    assert same_run(tmp_path / "again", unbroken)
+
+
+def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
+    trained(tmp_path / "a")
+    trained(tmp_path / "b", replace(SETTINGS, seed=1))
+    assert not same_bits(tmp_path / "a" / "last.safetensors", tmp_path / "b" / "last.safetensors")
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("last_step", range(1, STEPS + 1))
+def test_a_run_interrupted_at_any_step_resumes_bit_for_bit(tmp_path: Path, unbroken: Path, last_step: int) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if done == last_step:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        trained(tmp_path / "run", FULL, on_progress=stop)
+    Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
+    assert same_run(tmp_path / "run", unbroken)
+
+
+@pytest.mark.slow
+def test_a_run_killed_several_times_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: Path, unbroken: Path) -> None:
+    out, seed = tmp_path / "run", random.randrange(2**32)
+    chance = random.Random(seed)
+    environment = os.environ | {"SLEEP": "0.02", "OMP_NUM_THREADS": "1"}
+    kills = 0
+    while True:
+        resume = ["--resume"] if (out / "run.json").exists() else []
+        started = subprocess.Popen([*PROGRAM, str(out), *resume, *FULL_WORDS], env=environment, stderr=subprocess.PIPE)
+        if kills < 4:
+            before = position_of(out)
+            wait_until_past(out, before, started)
+            time.sleep(chance.uniform(0, 0.12))
+            started.send_signal(signal.SIGKILL)
+            kills += 1
+        _, said = started.communicate(timeout=60)
+        if started.returncode != -signal.SIGKILL:
+            break
+    assert started.returncode == 0, said.decode()
+    assert same_run(out, unbroken), f"seed {seed}"
+
+
+def position_of(out: Path) -> int:
+    return read_checkpoint(out / "last.safetensors")[1].step if (out / "last.safetensors").exists() else -1
+
+
+def wait_until_past(out: Path, step: int, started: subprocess.Popen[bytes]) -> None:
+    """Until the run has written another checkpoint, or ended."""
+    give_up = time.monotonic() + 60
+    while started.poll() is None and position_of(out) <= step and time.monotonic() < give_up:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("name", real.MODELS)
+def test_the_papers_models_resume_bit_for_bit_on_two_threads(tmp_path: Path, name: str) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if done == 4:
+            raise KilledError
+
+    settings = replace(real.SETTINGS, threads=2, save_every=3)
+    real.trainer(tmp_path / "unbroken", name, settings).train()
+    with pytest.raises(KilledError):
+        real.trainer(tmp_path / "run", name, settings, stop).train()
+    real.trainer(tmp_path / "run", name, settings).train(resume=True)
+    assert same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def test_a_run_directory_opens_as_a_model(tmp_path: Path) -> None:
+    trainer = real.trainer(tmp_path / "run", "phrases")
+    outcome = trainer.train()
+    rows = real.features(3, 5)
+    with torch.no_grad():
+        expected = trainer.network.embed_visual(torch.from_numpy(rows)).numpy()
+    assert TwoBranch.load(outcome.model).prepare_visual(rows) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_kill_before_the_first_checkpoint_loses_only_unsaved_steps(tmp_path: Path, unbroken: Path) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        trained(tmp_path / "run", FULL, on_progress=stop)
+    assert not (tmp_path / "run" / "last.safetensors").exists()
+    Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
+    assert same_run(tmp_path / "run", unbroken)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    before = without_clock(tmp_path / "run" / "log.jsonl")
+    again = Tiny()
+    outcome = again.trainer(tmp_path / "run").train(resume=True)
+    assert outcome.steps == STEPS
+    assert without_clock(tmp_path / "run" / "log.jsonl") == before
+    kept = load_file(tmp_path / "run" / "model" / "weights.safetensors")
+    assert all(torch.equal(kept[name], tensor) for name, tensor in again.network.state_dict().items())
+
+
+def test_a_missing_model_folder_is_restored(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    kept = (tmp_path / "run" / "model" / "weights.safetensors").read_bytes()
+    (tmp_path / "run" / "model").rename(tmp_path / "run" / ".model.old")
+    Tiny().trainer(tmp_path / "run").train(resume=True)
+    assert (tmp_path / "run" / "model" / "weights.safetensors").read_bytes() == kept
+
+
+def scores_in_turn(*values: float) -> Any:
+    """An `evaluate` that says these, one after another."""
+    remaining = iter(values)
+    return lambda: DevScores("r1", {"r1": next(remaining)})
+
+
+def test_the_best_model_is_kept_and_not_the_last(tmp_path: Path) -> None:
+    weights: list[torch.Tensor] = []
+    tell = scores_in_turn(1.0, 3.0, 2.0)
+    made = Tiny()
+
+    def evaluate() -> DevScores:
+        weights.append(made.network.text[0].weight.clone())
+        return tell()
+
+    outcome = made.trainer(tmp_path / "run", evaluate=evaluate).train()
+    assert (outcome.best.epoch, outcome.best.step, outcome.best.scores) == (2, 14, {"r1": 3.0})
+    kept = load_file(tmp_path / "run" / "model" / "weights.safetensors")
+    assert torch.equal(kept["text.0.weight"], weights[1])
+    assert torch.equal(made.network.text[0].weight, weights[1])
+    assert torch.equal(tensors(tmp_path / "run" / "last.safetensors")["weights/text.0.weight"], weights[2])
+    assert [line["best"] for line in read_log(tmp_path / "run" / "log.jsonl") if "dev" in line] == [True, True, False]
+
+
+def test_scores_may_be_numbers_of_numpy(tmp_path: Path) -> None:
+    evaluate = scores_in_turn(np.float32(1.5), np.float32(2.5), np.float32(0.5))
+    outcome = Tiny().trainer(tmp_path / "run", evaluate=evaluate).train()
+    assert outcome.best.scores == {"r1": 2.5}
+
+
+def test_an_equal_score_does_not_replace_the_best(tmp_path: Path) -> None:
+    outcome = Tiny().trainer(tmp_path / "run", evaluate=scores_in_turn(2.0, 2.0, 2.0)).train()
+    assert outcome.best.epoch == 1
+
+
+def test_training_stops_early_without_improvement(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, epochs=9, patience=2)
+    outcome = Tiny(settings).trainer(tmp_path / "run", evaluate=scores_in_turn(1, 3, 2, 3, 9)).train()
+    assert outcome.stopped_early
+    assert outcome.best.epoch == 2
+    assert outcome.steps == 4 * 7
+    again = Tiny(settings).trainer(tmp_path / "run", evaluate=scores_in_turn()).train(resume=True)
+    assert again.stopped_early
+
+
+def test_patience_survives_a_kill(tmp_path: Path) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if done == 3 * 7 + 2:
+            raise KilledError
+
+    settings = replace(SETTINGS, epochs=9, patience=2)
+    with pytest.raises(KilledError):
+        Tiny(settings).trainer(tmp_path / "run", evaluate=scores_in_turn(1, 3, 2), on_progress=stop).train()
+    outcome = Tiny(settings).trainer(tmp_path / "run", evaluate=scores_in_turn(2.5, 9)).train(resume=True)
+    assert (outcome.steps, outcome.best.epoch) == (4 * 7, 2)
+
+
+def test_dev_is_evaluated_at_the_set_interval_and_at_the_end(tmp_path: Path) -> None:
+    trained(tmp_path / "run", replace(SETTINGS, epochs=5, evaluate_every=2))
+    looks = [line["epoch"] for line in read_log(tmp_path / "run" / "log.jsonl") if "dev" in line]
+    assert looks == [2, 4, 5]
+
+
+def test_without_dev_the_last_weights_are_kept(tmp_path: Path) -> None:
+    made = trained(tmp_path / "run", evaluate=None)
+    last = tensors(tmp_path / "run" / "last.safetensors")
+    assert torch.equal(made.network.text[0].weight, last["weights/text.0.weight"])
+    assert "Not measured on dev" in (tmp_path / "run" / "model" / "README.md").read_text()
+
+
+def test_the_moving_average_is_kept(tmp_path: Path) -> None:
+    made = trained(tmp_path / "run", replace(SETTINGS, ema_decay=0.9), evaluate=None)
+    last = tensors(tmp_path / "run" / "last.safetensors")
+    assert torch.equal(made.network.text[0].weight, last["average/text.0.weight"])
+    assert not torch.equal(made.network.text[0].weight, last["weights/text.0.weight"])
+
+
+def test_every_line_of_the_log_has_step_and_speed(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    lines = read_log(tmp_path / "run" / "log.jsonl")
+    assert [line["step"] for line in lines if "loss" in line] == [3, 6, 7, 9, 12, 14, 15, 18, 21]
+    assert [line["step"] for line in lines if "dev" in line] == [7, 14, 21]
+    first = lines[0]
+    assert first.keys() == {"step", "epoch", "loss", "terms", "learning_rate", "examples_per_s", "seconds"}
+    assert first["loss"] == pytest.approx(sum(first["terms"].values()), rel=1e-5)
+    assert first["examples_per_s"] > 0
+
+
+def test_progress_reports_throughput_and_time_left(tmp_path: Path) -> None:
+    heard: list[tuple[str, int, int | None]] = []
+    trained(tmp_path / "run", on_progress=lambda *words: heard.append(words))
+    assert [done for _, done, _ in heard] == list(range(1, STEPS + 1))
+    assert {total for *_, total in heard} == {STEPS}
+    assert "epoch 2 of 3, loss" in heard[10][0]
+    assert heard[10][0].endswith(" s left")
+    assert "examples/s" in heard[10][0]
+
+
+def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
+    trained(tmp_path / "run", replace(SETTINGS, gradient_accumulation=3))
+    lines = [line for line in read_log(tmp_path / "run" / "log.jsonl") if "loss" in line]
+    assert lines[-1]["step"] == 9
+
+
+def test_the_state_of_torch_is_restored(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    made = Tiny(replace(SETTINGS, threads=3))
+    threads = torch.get_num_threads()
+    torch.manual_seed(5)
+    made.trainer(tmp_path / "run").train()
+    assert torch.equal(torch.rand(1), expected)
+    assert torch.get_num_threads() == threads
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_run_is_not_started_over_another(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    with pytest.raises(DeixisError, match="run: not empty"):
+        trained(tmp_path / "run")
+
+
+def test_a_foreign_directory_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(DeixisError, match="not empty"):
+        trained(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+
+
+def test_resuming_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="run.json is missing"):
+        Tiny().trainer(tmp_path / "typo").train(resume=True)
+    assert not (tmp_path / "typo").exists()
+
+
+def test_two_processes_cannot_train_in_one_directory(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+
+    def meddle() -> DevScores:
+        with pytest.raises(DeixisError, match="another process is writing it"):
+            Tiny().trainer(tmp_path / "new").train(resume=True)
+        return DevScores("r1", {"r1": 1.0})
+
+    trained(tmp_path / "new", evaluate=meddle)
+
+
+@pytest.mark.parametrize(
+    ("settings", "about", "complaint"),
+    [
+        (replace(SETTINGS, learning_rate=0.5), ABOUT, "started with learning_rate = 0.01, now it is 0.5"),
+        (replace(SETTINGS, betas=(0.9, 0.99)), ABOUT, r"started with betas = \[0.9, 0.999\], now it is \[0.9, 0.99\]"),
+        (SETTINGS, replace(ABOUT, model="m-rnn"), 'started with model = "tiny", now it is "m-rnn"'),
+        (SETTINGS, replace(ABOUT, model_settings={"width": 9}), "started with width of the model = 12, now it is 9"),
+        (SETTINGS, replace(ABOUT, data=replace(ABOUT.data, hash="x")), "the hash of the data = "),
+        (SETTINGS, replace(ABOUT, data=replace(ABOUT.data, splits={"train": "x"})), "the hash of split train = "),
+        (SETTINGS, replace(ABOUT, features={"encoder": "x"}), 'features encoder = null, now it is "x"'),
+    ],
+)
+def test_a_run_is_not_resumed_with_other_settings(
+    tmp_path: Path, settings: TrainSettings, about: RunDescription, complaint: str
+) -> None:
+    trained(tmp_path / "run")
+    with pytest.raises(DeixisError, match=complaint) as refusal:
+        Tiny(settings).trainer(tmp_path / "run", about=about).train(resume=True)
+    assert "\n" not in str(refusal.value)
+
+
+def test_data_that_was_moved_is_the_same_data(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    moved = replace(ABOUT, command="other", data=replace(ABOUT.data, name="elsewhere"))
+    Tiny().trainer(tmp_path / "run", about=moved).train(resume=True)
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "one bit":
+        path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    elif how == "empty":
+        path.write_bytes(b"")
+    else:
+        path.write_bytes(b"something else entirely, and long enough to be read")
+
+
+@pytest.mark.parametrize("how", ["cut", "one bit", "empty", "other"])
+@pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors"])
+def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path, name: str, how: str) -> None:
+    trained(tmp_path / "run")
+    damage(tmp_path / "run" / name, how)
+    with pytest.raises(DeixisError, match=f"{name}: damaged") as refusal:
+        Tiny().trainer(tmp_path / "run").train(resume=True)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_damaged_description_is_named_in_one_line(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    (tmp_path / "run" / "run.json").write_text('{"format": "deixis-run"')
+    with pytest.raises(DeixisError, match="run.json: damaged"):
+        Tiny().trainer(tmp_path / "run").train(resume=True)
+
+
+def test_a_network_of_another_shape_is_named_in_one_line(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    other = Tiny()
+    other.network.idle = torch.nn.Linear(2, 3)
+    with pytest.raises(DeixisError, match=r"idle\.bias has the shape \(2,\), the model's has \(3,\)"):
+        other.trainer(tmp_path / "run").train(resume=True)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, unbroken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = checkpoints.save_file
+    writes = 0
+
+    def sometimes_full(tensors: object, path: Path, **others: object) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == 4:
+            path.write_bytes(b"half of it")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(tensors, path, **others)
+
+    monkeypatch.setattr(checkpoints, "save_file", sometimes_full)
+    with pytest.raises(DeixisError, match="the disk is full"):
+        trained(tmp_path / "run", FULL)
+    assert position_of(tmp_path / "run") == 7
+    assert not list((tmp_path / "run").glob(".*partial*"))
+    Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
+    assert same_run(tmp_path / "run", unbroken)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of a file's size are of Unix")
+def test_a_file_that_cannot_grow_raises_an_error_and_loses_nothing(tmp_path: Path) -> None:
+    """A true failure to write, in the midst of a file, as safetensors meets it."""
+    limited = (
+        "import resource, signal, sys, runpy;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000));"
+        f"sys.argv = ['tiny.py', {str(tmp_path / 'run')!r}];"
+        f"runpy.run_path({tiny.__file__!r}, run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, timeout=60, check=False)
+    assert "deixis.errors.DeixisError: " in done.stderr.splitlines()[-1], done.stderr
+    assert "last.safetensors: cannot be written" in done.stderr.splitlines()[-1]
+    Tiny().trainer(tmp_path / "run").train(resume=True)
+    trained(tmp_path / "unbroken")
+    assert same_run(tmp_path / "run", tmp_path / "unbroken")
+
+
+def test_a_loss_that_is_not_finite_stops_training_and_is_not_saved(tmp_path: Path) -> None:
+    made, batches = Tiny(), 0
+    honest = made.loss
+
+    def broken(network: tiny.Branches, batch: torch.Tensor) -> LossValue:
+        nonlocal batches
+        batches += 1
+        value = honest(network, batch)
+        return replace(value, total=value.total * (float("nan") if batches == 8 else 1))
+
+    made.loss = broken
+    with pytest.raises(DeixisError, match=r"step 9.*learning_rate"):
+        made.trainer(tmp_path / "run", evaluate=None).train()
+    assert all(tensor.isfinite().all() for tensor in tensors(tmp_path / "run" / "last.safetensors").values())
+
+
+def test_a_score_that_is_not_a_number_stops_training(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="r1 on dev is nan"):
+        trained(tmp_path / "run", evaluate=scores_in_turn(float("nan")))
+
+
+def test_the_description_is_readable_json(unbroken: Path) -> None:
+    document = json.loads((unbroken / "run.json").read_text())
+    assert document["model"] == "tiny"
+    assert document["settings"]["epochs"] == 3
+    assert document["data"]["splits"] == {"train": "def"}
+    assert "torch" in document["versions"]
+
+
+def many_rows(network: torch.nn.Embedding, batch: torch.Tensor) -> LossValue:
+    """A loss whose gradient several threads add up: rows taken again and again."""
+    rows = torch.randint(len(network.weight), (4000,))
+    return LossValue((network.weight[rows] * torch.randn(4000, 64)).sin().sum())
+
+
+def test_gradients_on_several_threads_are_summed_in_the_same_order(tmp_path: Path) -> None:
+    weights = []
+    for out in ("a", "b"):
+        torch.manual_seed(0)
+        network = torch.nn.Embedding(10, 64)
+        settings = replace(SETTINGS, threads=2, epochs=2)
+        made = tiny.Trainer(
+            network, tiny.Rows(32), many_rows, settings, tmp_path / out, about=ABOUT, keep=lambda folder: None
+        )
+        made.train()
+        weights.append(network.weight)
+    assert torch.equal(*weights)

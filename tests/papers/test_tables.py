@@ -1,0 +1,218 @@
+"""Published tables: their structure and a sample of figures; files of tables that users write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.models.registry import get_spec
+from deixis.papers.tables import (
+    NOT_OURS,
+    CaptionOptions,
+    Recipe,
+    Table,
+    Training,
+    find_table,
+    published_tables,
+    read_tables,
+)
+
+TABLES = published_tables()
+
+NAMES = [
+    *(f"entities-{number}" for number in range(1, 6)),
+    *(f"two-branch-{number}" for number in range(1, 6)),
+    *(f"m-rnn-{number}" for number in (1, 2, 3, 4, 5, 7, 8, 9)),
+    *(f"hm-lstm-{number}" for number in range(1, 5)),
+]
+
+ROWS = {name: len(table.rows) for name, table in TABLES.items()}
+
+SAMPLE = {
+    ("entities-1", "other"): (82098, 1.94, 1.04),
+    ("entities-2", "augmented-10"): (231317,),
+    ("entities-3", "sae"): (36.7, 61.9, 73.6, 25.4, 55.2, 68.6),
+    ("entities-3", "augmented-1"): (22.1, 47.6, 58.3, 19.5, 43.5, 55.8),
+    ("entities-4", "instruments"): (155, 32.90, 69.68, 11.35, 16.79),
+    ("entities-4", "overall"): (14339, 22.76, 77.05, 8.12, 9.71),
+    ("entities-5", "two-men"): (104, 65.38, 97.12, 22.39, 23.02),
+    ("entities-5", "hat"): (52, 15.38, 61.54, 12.39, 16.88),
+    ("two-branch-1", "sampling"): (51.03, 70.26, 75.25),
+    ("two-branch-1", "sim"): (51.05, 70.30, 75.04),
+    ("two-branch-1", "cca"): (None, 64.52, 70.77),
+    ("two-branch-2", "constraints"): (43.2, 71.6, 79.8, 31.7, 61.3, 72.4),
+    ("two-branch-2", "lstm"): (37.5, 64.7, 75.0, 28.4, 56.3, 67.4),
+    ("two-branch-3", "constraints"): (54.9, 84.0, 92.2, 43.3, 76.4, 87.5),
+    ("two-branch-4", "constraints"): (63.8, 84.1, 90.2),
+    ("two-branch-4", "coco-constraints"): (55.5, 79.6, 87.8),
+    ("two-branch-5", "weighted"): (43.4, 71.2, 79.9, 32.1, 61.7, 72.7),
+    ("m-rnn-1", "m-rnn"): (6.92, 48.2, 35.7, 26.9, 20.8),
+    ("m-rnn-2", "m-rnn"): (20.9, 43.8, 54.4, 8, 13.2, 31.2, 40.8, 21),
+    ("m-rnn-3", "m-rnn"): (14.5, 37.2, 48.5, 11, 11.5, 31.0, 42.4, 15),
+    ("m-rnn-4", "coco-m-rnn"): (41.0, 73.0, 83.5, 2, 29.0, 42.2, 77.0, 3),
+    ("m-rnn-5", "m-rnn"): (20.72, 60.0, 41.0, 28.0, 19.0),
+    ("m-rnn-5", "flickr8k-m-rnn"): (24.39, 56.5, 38.6, 25.6, 17.0),
+    ("m-rnn-7", "beam-c5"): (68.0, 50.6, 36.9, 27.2, 79.1, 49.9, 22.5),
+    ("m-rnn-8", "cider"): (71.4, 54.3, 40.6, 30.4, 93.8, 51.9, 23.9),
+    ("m-rnn-9", "vis-in-rnn"): (46.6, 26.7, 15.7, 10.1),
+    ("hm-lstm-1", "hm-lstm"): (27.7, 68.6, 5, 24.4, 68.1, 4),
+    ("hm-lstm-2", "hm-lstm"): (38.1, 76.5, 3, 27.7, 68.8, 4),
+    ("hm-lstm-3", "hm-lstm"): (43.9, 87.8, 2, 36.1, 86.7, 3),
+    ("hm-lstm-4", "hm-lstm"): (10.8, 22.6, 30.7, 42),
+}
+
+EACH = pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+
+
+def test_all_tables_exist() -> None:
+    assert list(TABLES) == NAMES
+
+
+@pytest.mark.parametrize(("row", "figures"), SAMPLE.items(), ids=lambda value: " ".join(map(str, value)))
+def test_published_figures_equal_those_of_the_papers(row: tuple[str, str], figures: tuple[float | None, ...]) -> None:
+    assert TABLES[row[0]].row(row[1]).figures == figures
+
+
+def test_tables_are_complete() -> None:
+    assert ROWS == {
+        **{"entities-1": 9, "entities-2": 6, "entities-3": 14, "entities-4": 9, "entities-5": 24},
+        **{"two-branch-1": 15, "two-branch-2": 16, "two-branch-3": 14, "two-branch-4": 6, "two-branch-5": 2},
+        **{"m-rnn-1": 7, "m-rnn-2": 1, "m-rnn-3": 7, "m-rnn-4": 14, "m-rnn-5": 17},
+        **{"m-rnn-7": 4, "m-rnn-8": 10, "m-rnn-9": 7},
+        **{"hm-lstm-1": 12, "hm-lstm-2": 14, "hm-lstm-3": 8, "hm-lstm-4": 15},
+    }
+
+
+@EACH
+def test_keys_are_unique_and_claims_name_existing_rows_and_scores(table: Table) -> None:
+    keys = [row.key for row in table.rows]
+    assert len(set(keys)) == len(keys)
+    for claim in table.claims:
+        assert {claim.better, claim.worse} <= set(keys)
+        assert claim.score in [column.name for column in table.columns]
+    for row in table.rows:
+        assert len(row.figures) == len(table.columns)
+        assert (row.recipe is None) == bool(row.why_not)
+        assert not row.data or row.data in table.data
+
+
+@EACH
+def test_published_recalls_increase_with_k(table: Table) -> None:
+    names = [column.name for column in table.columns]
+    for row in table.rows:
+        for side in ("i2t_", "t2i_", "s2s_", ""):
+            found = [row.figures[names.index(f"{side}{k}")] for k in ("r1", "r5", "r10") if f"{side}{k}" in names]
+            known = [figure for figure in found if figure is not None]
+            assert known == sorted(known), row.key
+
+
+@EACH
+def test_every_recipe_names_settings_of_its_model(table: Table) -> None:
+    for row in table.rows:
+        for training in (row.recipe.model, row.recipe.parts) if row.recipe else ():
+            if training:
+                get_spec(training.model).choose_settings(training.settings or None, training.changes)
+
+
+def test_the_types_of_table_4_add_up_to_its_overall_row() -> None:
+    table = find_table("entities-4")
+    mentions, correct = zip(*((row.figures[0], row.figures[1]) for row in table.rows[:-1]), strict=True)
+    assert sum(mentions) == table.row("overall").figures[0]
+    assert sum(n * r for n, r in zip(mentions, correct, strict=True)) / sum(mentions) == pytest.approx(22.76, abs=0.01)
+
+
+def test_an_unknown_name_suggests_the_nearest_or_lists_all() -> None:
+    with pytest.raises(DeixisError, match="m-rnn-5"):
+        find_table("mrnn-5")
+    with pytest.raises(DeixisError, match="entities-1, .*hm-lstm-4"):
+        find_table("x")
+
+
+MINE = """
+paper = "Somebody (2026)"
+
+[models.parts]
+model = "cca"
+repeated = false
+
+[models.wholes]
+model = "toy"
+settings = "papers/toy"
+changes = ["size=3"]
+auxiliary = "parts"
+
+[tables.mine-1]
+title = "Toys"
+source = "Table 1"
+data = ["Flickr8k"]
+columns = [
+    { name = "bleu1", heading = "B-1", factor = 100 },
+    { name = "perplexity", heading = "perplexity", decimals = 2 },
+]
+claims = [{ says = "toys help", better = "a", worse = "b", scores = ["bleu1", "perplexity"] }]
+
+[[tables.mine-1.parts]]
+name = "(a)"
+data = "Flickr8k"
+rows = [
+    { key = "a", label = "A toy", figures = [0.29, 24.39], recipe = { task = "captions", model = "wholes", beam = 5 } },
+    { key = "b", label = "Theirs", figures = ["?", "-"] },
+]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    return path
+
+
+def test_figures_are_converted_to_our_units(file: Path) -> None:
+    assert find_table(str(file)).row("a").figures == (29.0, 24.39)
+
+
+def test_missing_figures_differ_from_lost_figures(file: Path) -> None:
+    row = find_table(str(file)).row("b")
+    assert row.figures == (None, None)
+    assert row.lost == ("bleu1",)
+
+
+def test_a_row_has_a_recipe_or_a_reason(file: Path) -> None:
+    ours, theirs = find_table(f"{file}:mine-1").rows
+    model = Training("toy", "papers/toy", ("size=3",), auxiliary=Training("cca", repeated=False))
+    assert (ours.recipe, ours.why_not) == (Recipe("captions", model, caption_options=CaptionOptions(beam=5)), "")
+    assert (theirs.recipe, theirs.why_not) == (None, NOT_OURS)
+    assert (ours.part, ours.data) == ("(a)", "Flickr8k")
+
+
+def test_a_claim_is_judged_by_each_of_its_scores(file: Path) -> None:
+    assert [claim.score for claim in find_table(str(file)).claims] == ["bleu1", "perplexity"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[0.29, 24.39]", "[0.29]"),
+        ('model = "wholes"', 'model = "nobody"'),
+        ('label = "A toy", ', ""),
+        ("beam = 5", "beem = 5"),
+        ("title", "="),
+        ('"captions"', '"captions'),
+    ],
+)
+def test_a_malformed_file_is_named(file: Path, old: str, new: str) -> None:
+    file.write_text(MINE.replace(old, new, 1))
+    with pytest.raises(DeixisError, match=r"mine\.toml"):
+        read_tables(file)
+
+
+def test_unknown_rows_tables_and_files_are_named(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="'c'"):
+        find_table(str(file)).row("c")
+    with pytest.raises(DeixisError, match="mine-2"):
+        find_table(f"{file}:mine-2")
+    with pytest.raises(DeixisError, match=r"none\.toml"):
+        find_table(str(tmp_path / "none.toml"))

@@ -1,0 +1,210 @@
+"""Grounded pictures show each phrase in the colour of its boxes, and nothing is cut off."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from PIL import Image
+
+from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.data.scenes import make_scenes
+from deixis.errors import DeixisError
+from deixis.pictures.grounded import LONG_SIDE, PhraseBoxes, draw_annotations, draw_grounding
+from deixis.pictures.style import GREY, PALETTE, Mark, Sizes, tag_size
+
+SKY = (200, 220, 240)
+TEN = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+def plain(width: int = 480, height: int = 360) -> Image.Image:
+    return Image.new("RGB", (width, height), SKY)
+
+
+def ten_boxes() -> list[tuple[float, float, float, float]]:
+    """Ten boxes that do not touch, in a photo of 480 × 360."""
+    return [(10 + 90 * (i % 5), 20 + 180 * (i // 5), 80 + 90 * (i % 5), 150 + 180 * (i // 5)) for i in range(10)]
+
+
+def share_of(picture: npt.NDArray[np.uint8], colour: tuple[int, int, int]) -> int:
+    return int(np.all(picture == colour, axis=2).sum())
+
+
+def test_ten_phrases_have_the_colours_of_their_boxes() -> None:
+    captions = [
+        (f"the {word} thing .", [PhraseBoxes(0, 5 + len(word), (box,))])
+        for word, box in zip(TEN, ten_boxes(), strict=True)
+    ]
+    picture = np.asarray(draw_grounding(plain(), captions))
+    photo, text = picture[:720], picture[720:]
+    bands = np.array_split(text[Sizes.for_long_side(960).margin :], 10)
+    for (x1, y1, x2, y2), band, colour in zip(ten_boxes(), bands, PALETTE, strict=True):
+        middle_x, middle_y = int(x1 + x2), int(y1 + y2)
+        for x, y in (
+            (int(2 * x1) + 1, middle_y),
+            (int(2 * x2) - 2, middle_y),
+            (middle_x, int(2 * y1) + 1),
+            (middle_x, int(2 * y2) - 2),
+        ):
+            assert tuple(photo[y, x]) == colour
+        assert share_of(band, colour) > 100
+        others = [other for other in PALETTE if other not in (colour, (0, 0, 0))]
+        assert not any(share_of(band, other) for other in others)
+
+
+def test_phrases_with_the_same_key_share_a_colour_across_captions() -> None:
+    box, other = ten_boxes()[0], ten_boxes()[6]
+    first = [PhraseBoxes(0, 5, (box,), key="7")]
+    second = [PhraseBoxes(0, 3, (box,), key="7"), PhraseBoxes(4, 8, (other,), key="8")]
+    alone = draw_grounding(plain(), [("a dog runs", first)])
+    picture = np.asarray(draw_grounding(plain(), [("a dog runs", first), ("the boys", second)]))
+    assert np.array_equal(picture[:370], np.asarray(alone)[:370])
+    rows = [np.flatnonzero(np.all(picture[720:] == PALETTE[i], axis=2).any(axis=1)) for i in (0, 1)]
+    assert rows[0].max() - rows[0].min() > 40
+    assert rows[1].min() > rows[0].min() + 30
+    unkeyed = [("a dog", [PhraseBoxes(0, 5, (box,))]), ("a dog", [PhraseBoxes(0, 5, (box,))])]
+    assert share_of(np.asarray(draw_grounding(plain(), unkeyed))[720:], PALETTE[1]) > 100
+
+
+def test_phrases_with_the_same_key_share_boxes_and_number() -> None:
+    captions = [
+        ("a dog", [PhraseBoxes(0, 5, (), key="7")]),
+        ("dogs", [PhraseBoxes(0, 4, (ten_boxes()[0], ten_boxes()[8]), key="7")]),
+    ]
+    picture = np.asarray(draw_grounding(plain(), captions))
+    assert share_of(picture[:360], PALETTE[0]) > 500
+    assert share_of(picture[360:720], PALETTE[0]) > 500
+    assert not share_of(picture[720:], GREY)
+    assert not any(share_of(picture, colour) for colour in PALETTE[1:-1])
+
+
+def test_a_phrase_without_a_box_is_underlined_in_grey() -> None:
+    picture = np.asarray(draw_grounding(plain(), [("in a park", [PhraseBoxes(3, 9, ())])]))
+    assert share_of(picture[720:], GREY) > 50
+    assert not any(share_of(picture, colour) for colour in PALETTE[:-1])
+    assert share_of(picture[:720], SKY) == 960 * 720
+
+
+def test_the_eleventh_box_is_dashed() -> None:
+    boxes = [*ten_boxes(), (100.0, 160.0, 400.0, 195.0)]
+    text = " ".join("a" * 11)
+    phrases = [PhraseBoxes(2 * i, 2 * i + 1, (box,)) for i, box in enumerate(boxes)]
+    top = np.asarray(draw_grounding(plain(), [(text, phrases)]))[321, 260:760]
+    painted = np.all(top == PALETTE[0], axis=1)
+    assert 0.4 < painted.mean() < 0.9
+    assert np.diff(painted.astype(int)).any()
+
+
+def test_boxes_at_the_same_location_are_all_visible() -> None:
+    box = (100.0, 100.0, 300.0, 300.0)
+    phrases = [PhraseBoxes(0, 1, (box,)), PhraseBoxes(2, 3, (box,)), PhraseBoxes(4, 5, ((101.0, 99.0, 300.0, 300.0),))]
+    photo = np.asarray(draw_grounding(plain(), [("a b c", phrases)]))[:720]
+    for colour in PALETTE[:3]:
+        assert share_of(photo, colour) > 1000
+
+
+def test_numbers_of_boxes_at_the_same_location_do_not_overlap() -> None:
+    box = (100.0, 100.0, 300.0, 300.0)
+    phrases = [PhraseBoxes(2 * i, 2 * i + 1, (box,)) for i in range(9)]
+    photo = np.asarray(draw_grounding(plain(), [("a b c d e f g h i", phrases)]))[150:650, 150:650]
+    width, height = tag_size(Mark(1), Sizes.for_long_side(960))
+    for number, colour in enumerate(PALETTE[:9], start=1):
+        mask = np.all(photo == colour, axis=2)
+        rows = sliding_window_view(mask, (2, width)).all(axis=(2, 3))
+        columns = sliding_window_view(mask, (height, 2)).all(axis=(2, 3))
+        rims = rows[: 2 - height] & rows[height - 2 :]
+        rims &= columns[:, : 2 - width] & columns[:, width - 2 :]
+        assert rims.any(), f"number {number} is partly hidden"
+
+
+@pytest.mark.parametrize("size", [(280, 373), (373, 280), (1, 1), (10, 2000), (2000, 10), (5000, 3000)])
+def test_pictures_have_a_readable_size_for_any_photo(size: tuple[int, int]) -> None:
+    text = "A man in a red hat with an incomprehensibilities-sized dog stands on the left of a street ."
+    phrases = [PhraseBoxes(0, 5, ((0, 0, size[0], size[1]),), 0.5), PhraseBoxes(9, 18, ((0, 0, 1, 1),))]
+    picture = draw_grounding(plain(*size), [(text, phrases)])
+    letters = Sizes.for_long_side(min(max(LONG_SIDE[0], *size), LONG_SIDE[1])).text
+    assert picture.width <= LONG_SIDE[1]
+    assert picture.width >= 15 * letters
+    margin = letters // 2
+    edges = np.asarray(picture)[-margin:]
+    assert (edges == 255).all()
+    below = np.asarray(picture)[-3 * letters :]
+    assert (below[:, :margin] == 255).all()
+    assert (below[:, -margin:] == 255).all()
+
+
+def test_text_and_lines_scale_with_the_photo() -> None:
+    caption = [("a dog", [PhraseBoxes(0, 5, ((100, 100, 300, 300),))])]
+    small = np.asarray(draw_grounding(plain(960, 720), caption))
+    doubled = [("a dog", [PhraseBoxes(0, 5, ((200, 200, 600, 600),))])]
+    large = np.asarray(draw_grounding(plain(1920, 1440), doubled))
+    assert large.shape[0] == pytest.approx(2 * small.shape[0], rel=0.02)
+    assert share_of(large, PALETTE[0]) == pytest.approx(4 * share_of(small, PALETTE[0]), rel=0.1)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I", "F"])
+def test_photos_of_every_mode_are_drawn_and_not_changed(mode: str) -> None:
+    photo = Image.new(mode, (100, 80))
+    before = photo.copy()
+    picture = draw_grounding(photo, [("a dog", [PhraseBoxes(0, 5, ((10, 10, 60, 60),))])])
+    assert picture.mode == "RGB"
+    assert photo == before
+
+
+def test_transparent_pixels_become_white() -> None:
+    picture = draw_grounding(Image.new("RGBA", (100, 80), (255, 0, 0, 0)), [])
+    assert (np.asarray(picture) == 255).all()
+
+
+def test_boxes_are_clipped_to_the_photo_and_tiny_ones_stay_visible() -> None:
+    for box in (
+        (-50.0, -50.0, 1000.0, 1000.0),
+        (479.0, 359.0, 480.0, 360.0),
+        (5.0, 5.0, 5.0, 5.0),
+        (600.0, 10.0, 700.0, 50.0),
+    ):
+        photo = np.asarray(draw_grounding(plain(), [("a dog", [PhraseBoxes(0, 5, (box,))])]))[:720]
+        assert share_of(photo, PALETTE[0]) > 200
+
+
+def test_a_photo_without_captions_is_only_resized() -> None:
+    assert draw_grounding(plain(), []).size == (960, 720)
+
+
+@pytest.mark.parametrize("span", [(-1, 3), (3, 3), (4, 2), (0, 6)])
+def test_spans_outside_the_caption_raise_an_error(span: tuple[int, int]) -> None:
+    with pytest.raises(DeixisError, match=f"span {span[0]}-{span[1]}"):
+        draw_grounding(plain(), [("a dog", [PhraseBoxes(*span, ())])])
+
+
+@pytest.mark.parametrize(
+    "box", [(9.0, 0.0, 2.0, 5.0), (0.0, 9.0, 5.0, 2.0), (0.0, 0.0, float("nan"), 5.0), (0.0, 0.0, float("inf"), 5.0)]
+)
+def test_invalid_boxes_raise_an_error(box: tuple[float, float, float, float]) -> None:
+    with pytest.raises(DeixisError, match="'a dog'"):
+        draw_grounding(plain(), [("a dog", [PhraseBoxes(0, 5, (box,))])])
+
+
+def test_boxes_of_a_record_are_scaled_to_the_photo() -> None:
+    caption = Caption.from_text(
+        "A dog chases it in a park .", (Mention(0, 5, "1"), Mention(13, 15, None), Mention(19, 25, "2"))
+    )
+    record = Photo("1", (caption,), (Chain("1"), Chain("2", scene=True)), (Box((100, 60, 300, 200), ("1",)),), 500, 375)
+    picture = draw_annotations(record, plain(250, 187))
+    captions = [
+        ("A dog chases it in a park .", [PhraseBoxes(0, 5, ((50, 29.92, 150, 99.7333333),)), PhraseBoxes(19, 25, ())])
+    ]
+    assert np.array_equal(np.asarray(picture), np.asarray(draw_grounding(plain(250, 187), captions)))
+
+
+def test_one_caption_of_a_record_shows_only_its_own_boxes() -> None:
+    scene = next(scene for scene in make_scenes(50) if len(scene.photo.boxes) == 4)
+    photo = Image.fromarray(scene.pixels)
+    whole = draw_annotations(scene.photo, photo)
+    assert draw_annotations(scene.photo, photo, captions=range(5)) == whole
+    heights = [draw_annotations(scene.photo, photo, captions=range(n)).height for n in range(6)]
+    assert all(a < b for a, b in pairwise(heights))
+    assert heights[0] == 960

@@ -1,0 +1,87 @@
+"""Calibration and scores of region descriptions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from describer_calibration import RegionPhrases, calibration_error, fit_logistic, fit_settings, score_descriptions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deixis.models.describer.phrase_bank import PhraseBank
+from tests.models.colours import describer
+
+BANK = PhraseBank(("red", "two red", "blue", "green", "a red blue thing"), (1, 1, 1, 1, 1))
+
+
+def gold(count: int = 40) -> RegionPhrases:
+    """Red and blue regions by turns, of which people said as much."""
+    visual = np.eye(3, dtype=np.float32)[np.arange(count) % 2]
+    said = tuple(frozenset({0, 1} if n % 2 == 0 else {2}) for n in range(count))
+    named = tuple(frozenset({"red" if n % 2 == 0 else "blue"}) for n in range(count))
+    return RegionPhrases(visual, np.arange(count), said, named)
+
+
+def test_a_perfect_model_has_full_recall() -> None:
+    found = score_descriptions(describer(BANK), gold())
+    assert (found.r1, found.r5, found.medr, found.named, found.regions) == (100, 100, 1, 100, 40)
+
+
+def test_a_dominating_prior_costs_recall() -> None:
+    loud = PhraseBank(BANK.phrases, (1, 1, 1, 10**6, 1))
+    assert score_descriptions(describer(loud, prior=1.0), gold()).r1 == 0
+
+
+def test_the_better_prior_is_chosen() -> None:
+    loud = PhraseBank(BANK.phrases, (1, 1, 1, 10**6, 1))
+    settings, scores = fit_settings(describer(loud), gold())
+    assert settings.prior == 0
+    assert scores.r1 == 100
+    assert scores.calibration_error < 0.1
+    assert settings.scale > 0
+
+
+def test_regions_without_a_phrase_of_the_bank_count_only_for_objects() -> None:
+    some = gold(4)
+    some = RegionPhrases(some.visual, some.photo, (frozenset(), *some.said[1:]), (frozenset(), *some.named[1:]))
+    found = score_descriptions(describer(BANK), some)
+    assert (found.r1, found.named) == (100, 75)
+
+
+def test_an_informative_prior_is_chosen() -> None:
+    many = tuple(f"{number} red" for number in ("one", "two", "three", "four", "five", "six", "seven"))
+    bank = PhraseBank((*many, "blue"), (*[1] * 6, 1000, 1))
+    said = RegionPhrases(
+        np.eye(3, dtype=np.float32)[np.zeros(20, int)],
+        np.arange(20),
+        (frozenset({6}),) * 20,
+        (frozenset({"red"}),) * 20,
+    )
+    assert score_descriptions(describer(bank), said).r5 == 0  # equals that nobody said go first
+    settings, scores = fit_settings(describer(bank), said)
+    assert settings.prior > 0
+    assert scores.r5 == 100
+
+
+@given(st.floats(0.5, 5), st.floats(-2, 2))
+def test_the_logistic_fit_recovers_the_true_parameters(scale: float, bias: float) -> None:
+    generator = np.random.default_rng(0)
+    scores = generator.normal(0, 1, 20000)
+    right = generator.random(20000) < 1 / (1 + np.exp(-(scale * scores + bias)))
+    assert fit_logistic(scores, right) == pytest.approx((scale, bias), abs=0.25)
+
+
+def test_the_logistic_fit_is_finite_for_separable_scores() -> None:
+    for right in ([True] * 6, [False] * 6, [False] * 3 + [True] * 3):
+        scale, bias = fit_logistic(np.arange(6.0), np.array(right))
+        assert np.isfinite([scale, bias]).all()
+    assert np.isfinite(fit_logistic(np.ones(6), np.array([True, False] * 3))).all()
+
+
+def test_the_calibration_error_is_small_only_for_true_probabilities() -> None:
+    generator = np.random.default_rng(1)
+    chances = generator.random(50000)
+    right = generator.random(50000) < chances
+    assert calibration_error(chances, right) < 0.02
+    assert calibration_error(np.sqrt(chances), right) > 0.1
+    assert calibration_error(np.ones(3), np.array([True, True, True])) == 0

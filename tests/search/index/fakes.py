@@ -1,0 +1,88 @@
+"""A cheap encoder for tests of the index: the colours of a small copy of the photo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from deixis.arrays import Floats
+from deixis.data.images import open_photo
+from deixis.errors import PhotoError
+from deixis.search.index.base import IndexPath, PhotoVectors
+from deixis.search.index.photo_files import make_thumbnail
+from deixis.search.index.sqlite import open_for_reading
+from deixis.storage.sql import is_postgres
+
+SIDE = 4
+DIMENSION = SIDE * SIDE * 3
+
+
+def vector(photo: Image.Image) -> Floats:
+    colours = np.asarray(photo.convert("RGB").resize((SIDE, SIDE)), dtype=np.float32).ravel() - 127.5
+    return np.asarray(colours / np.linalg.norm(colours), dtype=np.float32)
+
+
+@dataclass
+class ColourEncoder:
+    """Sees the colours of a photo and of its two halves, and remembers what it was asked to look at."""
+
+    fingerprint: str = "colours-1"
+    dimension: int = DIMENSION
+    region_dimension: int = DIMENSION
+    delay_s: float = 0.0
+    looked_at: list[Path] = field(default_factory=list)
+
+    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+        for path in paths:
+            self.looked_at.append(path)
+            time.sleep(self.delay_s)
+            try:
+                photo = open_photo(path)
+            except PhotoError as error:
+                yield path, error
+                continue
+            width, height = photo.size
+            boxes = np.array([[0, 0, width // 2, height], [width // 2, 0, width, height]], dtype=np.float32)
+            halves = np.stack([vector(photo.crop(tuple(map(int, box)))) for box in boxes])
+            yield path, PhotoVectors(vector(photo), width, height, boxes, halves, make_thumbnail(photo, 16))
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.looked_at)
+
+
+def photo(path: Path, seed: int, *, taken: str | None = None, camera: str | None = None) -> Path:
+    """A photo of random coloured squares, its own for each seed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    squares = np.random.default_rng(seed).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    if taken:
+        exif.get_ifd(0x8769)[0x9003] = taken
+    if camera:
+        exif[0x010F], exif[0x0110] = camera.split(" ", 1)
+    Image.fromarray(squares).resize((16, 12), Image.Resampling.NEAREST).save(path, exif=exif)
+    return path
+
+
+def rows_of(index_path: IndexPath, table: str) -> int:
+    """How many rows a table of an index has, whatever database that is in."""
+    if is_postgres(index_path):
+        from deixis.search.index.postgres import connect, parse_address
+
+        connection: Any = connect(parse_address(str(index_path)))
+        closes = connection.raw
+    else:
+        connection = closes = open_for_reading(Path(index_path))
+    with closing(closes):
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def photos(folder: Path, count: int) -> list[Path]:
+    return [photo(folder / f"{seed:03}.png", seed) for seed in range(count)]

@@ -1,0 +1,179 @@
+"""Finding photo files and reading their metadata."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pillow_heif
+import pytest
+from PIL import Image
+
+from deixis.errors import DeixisError, PhotoError
+from deixis.search.index.photo_files import ExifInfo, FileState, find_photos, find_roots, make_thumbnail, read_exif
+from tests.search.index.fakes import photo
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def found(*points: Path) -> list[str]:
+    return [each.path.name for each in find_photos(points) if isinstance(each, FileState)]
+
+
+def refused(*points: Path) -> dict[str, str]:
+    return {Path(each.path).name: each.reason for each in find_photos(points) if isinstance(each, PhotoError)}
+
+
+def test_photos_are_found_at_any_depth_in_order_and_other_files_are_not(tmp_path: Path) -> None:
+    fill(tmp_path, "b.JPG", "a.png", "notes.txt", "deep/er/c.heic", ".hidden.jpg", ".trash/d.jpg")
+    assert found(tmp_path) == ["a.png", "b.JPG", "c.heic"]
+
+
+def test_a_named_file_may_have_any_suffix(tmp_path: Path) -> None:
+    fill(tmp_path, "photo.dat")
+    assert found(tmp_path / "photo.dat") == ["photo.dat"]
+
+
+def test_cyclic_links_are_no_problem(tmp_path: Path) -> None:
+    fill(tmp_path, "a/one.jpg")
+    (tmp_path / "a" / "up").symlink_to(tmp_path)
+    (tmp_path / "a" / "self.jpg").symlink_to(tmp_path / "a" / "self.jpg")
+    (tmp_path / "a" / "nowhere.jpg").symlink_to(tmp_path / "nothing")
+    (tmp_path / "a" / "folder.jpg").symlink_to(tmp_path)
+    assert found(tmp_path) == ["one.jpg"]
+    assert sorted(refused(tmp_path)) == ["nowhere.jpg", "self.jpg"]
+
+
+def test_empty_files_and_pipes_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "empty.jpg").touch()
+    os.mkfifo(tmp_path / "pipe.jpg")
+    assert refused(tmp_path) == {"empty.jpg": "an empty file", "pipe.jpg": "not a file"}
+
+
+def test_index_folders_are_skipped(tmp_path: Path) -> None:
+    fill(tmp_path, "one.jpg", "photos.deixis/.deixis-index", "photos.deixis/two.jpg")
+    assert found(tmp_path) == ["one.jpg"]
+
+
+def test_a_vanished_folder_is_reported_and_the_rest_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, "a/one.jpg", "b/two.jpg")
+    scan = os.scandir
+
+    def failing(path: Path) -> object:
+        if path.name == "a":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    assert found(tmp_path) == ["two.jpg"]
+    assert refused(tmp_path) == {"a": "cannot be read (Permission denied)"}
+
+
+def test_deep_folders_are_searched(tmp_path: Path) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(300):
+            Path("d").mkdir()
+            os.chdir("d")
+        Path("deep.jpg").write_bytes(b"x")
+    finally:
+        os.chdir(here)
+    assert found(tmp_path) == ["deep.jpg"]
+
+
+def test_nested_roots_count_once(tmp_path: Path) -> None:
+    fill(tmp_path, "a/b/one.jpg", "a2/two.jpg")
+    points = find_roots([tmp_path / "a" / "b", tmp_path / "a", tmp_path / "a" / "b" / "one.jpg", tmp_path / "a2"])
+    assert points == [tmp_path / "a", tmp_path / "a2"]
+
+
+def test_a_missing_root_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match=r"nowhere: no such file or folder$"):
+        find_roots([tmp_path / "nowhere"])
+
+
+def test_links_to_files_outside_the_folder_are_not_followed(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "photos", tmp_path / "secret.jpg"
+    (inside / "below").mkdir(parents=True)
+    outside.write_bytes(b"x")
+    (inside / "mine.jpg").write_bytes(b"x")
+    (inside / "below" / "again.jpg").symlink_to(inside / "mine.jpg")
+    (inside / "away.jpg").symlink_to(outside)
+    found = list(find_photos([inside]))
+    assert {each.path.name for each in found if isinstance(each, FileState)} == {"mine.jpg", "again.jpg"}
+    [refused] = [each for each in found if isinstance(each, PhotoError)]
+    assert refused.path == str(inside / "away.jpg")
+
+
+def test_date_and_camera_are_read(tmp_path: Path) -> None:
+    photo(tmp_path / "a.jpg", 1, taken="2024:06:01 12:30:00", camera="Canon EOS 5D")
+    assert read_exif(tmp_path / "a.jpg") == ExifInfo(1717245000, "Canon EOS 5D", None)
+
+
+@pytest.mark.parametrize("ending", ["png", "webp", "heic"])
+def test_exif_is_read_from_other_formats(ending: str, tmp_path: Path) -> None:
+    pillow_heif.register_heif_opener()
+    photo(tmp_path / f"a.{ending}", 1, taken="2024:06:01 12:30:00", camera="Canon EOS 5D")
+    assert read_exif(tmp_path / f"a.{ending}") == ExifInfo(1717245000, "Canon EOS 5D", None)
+
+
+def test_exif_is_read_from_tiff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(Image.OPEN, "HEIF", raising=False)  # as if no photo had been opened yet
+    photo(tmp_path / "a.tif", 1, camera="Canon EOS 5D")  # Pillow does not write the date into a TIFF
+    assert read_exif(tmp_path / "a.tif").camera == "Canon EOS 5D"
+
+
+def test_the_maker_is_not_repeated_in_the_camera_name(tmp_path: Path) -> None:
+    photo(tmp_path / "a.jpg", 1, camera="Canon Canon EOS 5D")
+    assert read_exif(tmp_path / "a.jpg").camera == "Canon EOS 5D"
+
+
+def test_orientation_is_read(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg", exif=exif)
+    assert read_exif(tmp_path / "a.jpg").orientation == 6
+
+
+@pytest.mark.parametrize("date", ["0000:00:00 00:00:00", "yesterday", "2024-06-01", "\x00\x00", "2024:13:01 00:00:00"])
+def test_invalid_dates_are_ignored(date: str, tmp_path: Path) -> None:
+    photo(tmp_path / "a.jpg", 1, taken=date)
+    assert read_exif(tmp_path / "a.jpg").taken is None
+
+
+def test_unprintable_characters_are_removed(tmp_path: Path) -> None:
+    photo(tmp_path / "a.jpg", 1, camera="Evil \x1b[31mCam\n\x00")
+    assert read_exif(tmp_path / "a.jpg").camera == "Evil [31mCam"
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+@pytest.mark.parametrize("content", [b"", b"no photo", b"\xff\xd8\xff\xe1\x00\x10Exif\x00\x00MM\x00*\xff\xff\xff\xff"])
+def test_a_file_that_is_no_photo_has_no_exif(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(content)
+    assert read_exif(tmp_path / "a.jpg") == ExifInfo()
+
+
+def test_thumbnails_have_a_maximum_size() -> None:
+    assert Image.open(io.BytesIO(make_thumbnail(Image.new("RGB", (1000, 500)), 100))).size == (100, 50)
+    assert Image.open(io.BytesIO(make_thumbnail(Image.new("RGB", (10, 20)), 100))).size == (10, 20)
+
+
+def test_thumbnails_have_no_metadata_and_leave_the_photo_unchanged() -> None:
+    exif = Image.Exif()
+    exif[0x010E] = "secret place"
+    original = io.BytesIO()
+    Image.new("RGB", (400, 400)).save(original, "JPEG", exif=exif, comment=b"secret place")
+    photo = Image.open(original)
+    small = make_thumbnail(photo, 100)
+    assert photo.size == (400, 400)
+    assert b"secret place" in original.getvalue()
+    assert b"secret place" not in small

@@ -1,0 +1,292 @@
+"""Searching an index: exact, filtered, grouped, from threads, and errors."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deixis.errors import DeixisError, PhotoError
+from deixis.search.index import Grouping, PhotoFilter, PhotoIndex, PhotoVectors, combine_vectors, update_index
+from deixis.search.index.base import IndexPath
+from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, vector
+
+
+@pytest.fixture
+def index(tmp_path: Path, index_path: IndexPath) -> PhotoIndex:
+    photos(tmp_path / "photos", 30)
+    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+    return PhotoIndex(index_path)
+
+
+def random_query(seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
+
+
+def photo_vectors(index: PhotoIndex, count: int = 30) -> np.ndarray:
+    return np.stack([index.vector_of(number) for number in range(1, count + 1)])
+
+
+def test_the_best_photos_come_first_with_their_dot_products(index: PhotoIndex) -> None:
+    query = random_query()
+    scores = photo_vectors(index) @ query
+    matches = index.search(query, 7)
+    assert [match.id - 1 for match in matches] == np.argsort(-scores)[:7].tolist()
+    assert [match.score for match in matches] == pytest.approx(np.sort(scores)[::-1][:7].tolist(), abs=1e-6)
+    assert [match.rank for match in matches] == list(range(1, 8))
+    assert (matches[0].width, matches[0].height, matches[0].box) == (16, 12, None)
+
+
+def test_a_photo_finds_itself(index: PhotoIndex, tmp_path: Path) -> None:
+    query = vector(Image.open(tmp_path / "photos" / "017.png"))
+    assert index.search(query, 1)[0].path == tmp_path / "photos" / "017.png"
+
+
+def test_the_best_regions_are_found_with_their_boxes(index: PhotoIndex) -> None:
+    for seed in range(10):
+        query = random_query(seed)
+        exact = {number: index.regions_of(number)[1] @ query for number in range(1, 31)}
+        expected = sorted(exact, key=lambda number: -exact[number].max())[:5]
+        matches = index.search_regions(query, 5)
+        assert [match.id for match in matches] == expected
+        for match in matches:
+            boxes, _ = index.regions_of(match.id)
+            assert match.box == tuple(boxes[exact[match.id].argmax()].tolist())
+            assert match.score == pytest.approx(exact[match.id].max(), abs=1e-5)
+
+
+def test_a_shortlist_is_never_shorter_than_the_result(index: PhotoIndex) -> None:
+    assert len(index.search_regions(random_query(), 12, shortlist=1)) == 12
+
+
+def test_vectors_are_combined_with_weights(index: PhotoIndex) -> None:
+    plus, minus = index.vector_of(3), index.vector_of(4)
+    query = combine_vectors([plus, minus], [1, -0.5])
+    expected = plus - 0.5 * minus
+    assert np.allclose(query, expected / np.linalg.norm(expected), atol=1e-6)
+    ranks = {match.id: match.rank for match in index.search(query, 30)}
+    assert ranks[3] == 1
+    assert ranks[4] > 15
+    assert np.allclose(combine_vectors(plus), plus, atol=1e-6)
+
+
+@pytest.fixture
+def dated(tmp_path: Path, index_path: IndexPath) -> PhotoIndex:
+    photo(tmp_path / "p" / "Holiday 2023" / "a.jpg", 1, taken="2023:07:01 10:00:00", camera="Canon EOS 5D")
+    photo(tmp_path / "p" / "Holiday 2023" / "sea" / "b.jpg", 2, taken="2024:06:01 00:00:00", camera="NIKON D750")
+    photo(tmp_path / "p" / "work" / "c.jpg", 3, taken="2024:07:15 12:00:00", camera="Canon EOS R")
+    photo(tmp_path / "p" / "work" / "d.jpg", 4)
+    update_index(index_path, [tmp_path / "p"], ColourEncoder())
+    return PhotoIndex(index_path)
+
+
+@pytest.mark.parametrize(
+    ("photo_filter", "names"),
+    [
+        (PhotoFilter(after="2024"), "bc"),
+        (PhotoFilter(after="2024-06"), "bc"),
+        (PhotoFilter(after="2024-06-02"), "c"),
+        (PhotoFilter(before="2024-06"), "a"),
+        (PhotoFilter(after="2023", before="2024-07"), "ab"),
+        (PhotoFilter(folder="holiday"), "ab"),
+        (PhotoFilter(folder="work"), "cd"),
+        (PhotoFilter(camera="canon"), "ac"),
+        (PhotoFilter(camera="canon", folder="work"), "c"),
+        (PhotoFilter(folder="nowhere"), ""),
+        (PhotoFilter(), "abcd"),
+    ],
+)
+def test_only_photos_that_pass_the_filter_are_searched(
+    dated: PhotoIndex, photo_filter: PhotoFilter, names: str
+) -> None:
+    for matches in (
+        dated.search(random_query(), 10, photo_filter=photo_filter),
+        dated.search_regions(random_query(), 10, photo_filter=photo_filter),
+    ):
+        assert "".join(sorted(match.path.stem for match in matches)) == names
+
+
+def test_filters_come_before_ranking(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+    photo(tmp_path / "other" / "far.png", 500)
+    update_index(index_path, [tmp_path / "other"], ColourEncoder())
+    query = -index.vector_of(31)  # the photo asked for is the worst of all
+    assert [match.id for match in index.search(query, 1, photo_filter=PhotoFilter(folder="other"))] == [31]
+
+
+def test_copies_and_near_duplicates_are_one_match(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+    shutil.copy(tmp_path / "photos" / "004.png", tmp_path / "photos" / "copy.png")
+    Image.open(tmp_path / "photos" / "004.png").resize((32, 24)).save(tmp_path / "photos" / "large.png")
+    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+    query = index.vector_of(5)
+    plain = index.search(query, 4)
+    grouped = index.search(query, 4, grouping=Grouping(near=0.95))
+    assert {match.path.name for match in plain[:3]} == {"004.png", "copy.png", "large.png"}
+    assert len(grouped) == 4
+    assert {match.path.name for match in (grouped[0], *grouped[0].others)} == {"004.png", "copy.png", "large.png"}
+    assert {match.rank for match in grouped[0].others} == {1}
+    assert grouped[1].id == plain[3].id
+
+
+def test_enough_photos_are_read_for_all_groups(tmp_path: Path, index_path: IndexPath) -> None:
+    photo(tmp_path / "photos" / "a.png", 1)
+    for number in range(40):
+        shutil.copy(tmp_path / "photos" / "a.png", tmp_path / "photos" / f"copy{number}.png")
+    photo(tmp_path / "photos" / "z.png", 2)
+    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+    with PhotoIndex(index_path) as index:
+        matches = index.search(index.vector_of(1), 2, grouping=Grouping())
+    assert [1 + len(match.others) for match in matches] == [41, 1]
+
+
+def test_removed_photos_are_not_found(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+    query = index.vector_of(9)
+    best = index.search(query, 1)[0].path
+    best.unlink()
+    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+    assert len(index) == 29
+    assert best not in {match.path for match in index.search(query, 30)}
+    assert best not in {match.path for match in index.search_regions(query, 30)}
+    with pytest.raises(DeixisError, match="number 9"):
+        index.vector_of(9)
+    with pytest.raises(DeixisError, match="number 9"):
+        index.photo(9)
+
+
+def test_many_threads_search_at_once(index: PhotoIndex) -> None:
+    queries = [random_query(seed) for seed in range(40)]
+    expected = [[match.id for match in index.search(query, 5)] for query in queries]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda query: [match.id for match in index.search(query, 5)], queries * 5))
+        regions = list(pool.map(lambda query: len(index.search_regions(query, 5)), queries))
+    assert found == expected * 5
+    assert regions == [5] * 40
+
+
+def test_an_empty_index_finds_nothing(tmp_path: Path, index_path: IndexPath) -> None:
+    (tmp_path / "photos").mkdir()
+    assert update_index(index_path, [tmp_path / "photos"], ColourEncoder()).photos == 0
+    with PhotoIndex(index_path) as index:
+        assert (len(index), index.search(random_query()), index.search_regions(random_query())) == (0, [], [])
+        assert index.search(random_query(), photo_filter=PhotoFilter(folder="x"), grouping=Grouping()) == []
+
+
+def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, index_path: IndexPath) -> None:
+    class Whole(ColourEncoder):
+        def encode_photos(self, paths):  # type: ignore[no-untyped-def]
+            from deixis.search.index import PhotoVectors
+
+            for path, seen in super().encode_photos(paths):
+                yield path, PhotoVectors(seen.whole, seen.width, seen.height)
+
+    photos(tmp_path / "photos", 3)
+    update_index(index_path, [tmp_path / "photos"], Whole())
+    photo(tmp_path / "photos" / "new.png", 9)
+    with PhotoIndex(index_path) as index:
+        assert index.search_regions(random_query()) == []
+        assert index.regions_of(1)[1].shape == (0, DIMENSION)
+        assert index.thumbnail(1) is None
+        update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+        assert [match.path.name for match in index.search_regions(random_query())] == ["new.png"]
+
+
+def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: PhotoIndex) -> None:
+    with pytest.raises(DeixisError, match=r"48 numbers.*\(3,\)"):
+        index.search(np.ones(3))
+    with pytest.raises(DeixisError, match="not finite"):
+        index.search_regions(np.full(DIMENSION, np.nan))
+
+
+def test_a_maximum_of_zero_finds_nothing(index: PhotoIndex) -> None:
+    assert index.search(random_query(), 0) == []
+    assert index.search_regions(random_query(), 0) == []
+
+
+def test_a_path_without_index_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="nowhere: not a photo index"):
+        PhotoIndex(tmp_path / "nowhere")
+    with pytest.raises(DeixisError, match="not a photo index.*deixis index"):
+        PhotoIndex(tmp_path)
+
+
+def test_an_index_of_another_model_is_an_error(index: PhotoIndex, index_path: IndexPath) -> None:
+    with pytest.raises(DeixisError, match="colours-1, not other.*--rebuild"):
+        PhotoIndex(index_path, fingerprint="other")
+
+
+class ShortRegions(ColourEncoder):
+    """Its regions have shorter vectors than whole photos, of which only the first numbers count."""
+
+    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+        for path, seen in super().encode_photos(paths):
+            assert isinstance(seen, PhotoVectors)
+            yield path, replace(seen, region_vectors=seen.region_vectors[:, : self.region_dimension])
+
+
+def test_region_vectors_can_have_another_length(tmp_path: Path, index_path: IndexPath) -> None:
+    photos(tmp_path / "photos", 30)
+    update_index(index_path, [tmp_path / "photos"], ShortRegions(region_dimension=7))
+    with PhotoIndex(index_path) as index:
+        assert (index.info.dimension, index.info.region_dimension) == (DIMENSION, 7)
+        query = random_query()[:7]
+        exact = {number: (index.regions_of(number)[1] @ query).max() for number in range(1, 31)}
+        expected = sorted(exact, key=lambda number: -exact[number])
+        assert [match.id for match in index.search_regions(query, 5)] == expected[:5]
+        with index.snapshot() as snapshot:
+            assert snapshot.nearest_by_regions(query)[:5].tolist() == expected[:5]
+        assert len(index.search(random_query(), 5)) == 5
+        with pytest.raises(DeixisError, match="7 numbers"):
+            index.search_regions(random_query())
+
+
+def test_nearest_photos_are_those_of_a_search(index: PhotoIndex) -> None:
+    query = random_query()
+    with index.snapshot() as snapshot:
+        assert snapshot.nearest(query, 7).tolist() == [match.id for match in index.search(query, 7)]
+        assert snapshot.numbers().tolist() == list(range(1, 31))
+        vectors = np.stack([index.vector_of(4), index.vector_of(2)])
+        assert np.array_equal(snapshot.vectors_of(np.array([4, 2])), vectors)
+        assert set(snapshot.regions_of_all([3, 99])) == {3}
+
+
+def test_photos_are_ranked_by_given_scores(index: PhotoIndex) -> None:
+    with index.snapshot() as snapshot:
+        found = snapshot.rank(np.array([9, 4, 777, 2]), np.array([0.5, 0.9, 1.0, 0.7], dtype=np.float32), 2)
+    assert [(match.id, match.rank) for match in found] == [(4, 1), (2, 2)]
+    assert found[0].score == pytest.approx(0.9)
+
+
+def test_removed_photos_are_not_ranked(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+    (tmp_path / "photos" / "003.png").unlink()
+    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+    with index.snapshot() as snapshot:
+        found = snapshot.rank(np.array([3, 4, 5]), np.array([0.1, 0.9, 0.5], dtype=np.float32), 2)
+    assert [match.id for match in found] == [5, 3]
+
+
+def test_newest_photos_are_paged(index: PhotoIndex) -> None:
+    assert [photo.id for photo in index.newest(3)] == [30, 29, 28]
+    assert [photo.id for photo in index.newest(3, begin=28)] == [2, 1]
+
+
+def test_a_closed_index_is_reported_as_closed(index: PhotoIndex) -> None:
+    index.close()
+    with pytest.raises(DeixisError, match="closed"):
+        index.search(np.ones(DIMENSION, dtype=np.float32), 1)
+
+
+def test_a_snapshot_does_not_see_later_photos(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
+    query = random_query()
+    with index.snapshot() as snapshot:
+        before = [match.id for match in snapshot.search(query, 50)]
+        photo(tmp_path / "photos" / "new.png", 600)
+        update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+        assert (snapshot.count(), snapshot.numbers().tolist()) == (30, list(range(1, 31)))
+        assert [match.id for match in snapshot.search(query, 50)] == before
+        assert len(snapshot.search_regions(query, 50)) == 30
+    assert len(index) == 31

@@ -1,0 +1,152 @@
+"""The database file of an index: creation, damage and settings."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.search.index import IndexInfo, PhotoIndex, update_index
+from deixis.search.index import sqlite as database
+from deixis.search.index.sqlite import connect_writer, create_database, open_for_reading
+from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
+
+MODEL = IndexInfo("", "f", 4, 4)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    photos(tmp_path / "photos", 20)
+    update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
+    with closing(sqlite3.connect(tmp_path / "index" / "index.sqlite")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return tmp_path / "index"
+
+
+def overwrite_header(path: Path) -> None:
+    path.write_bytes(b"this is no database" * 1000)
+
+
+def overwrite_the_middle(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[2 * 16384 :] = b"\xa5" * (len(content) - 2 * 16384)
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:20000])
+
+
+def shorten_a_vector(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE vectors SET whole = x'00' WHERE photo = 3")
+
+
+def say_another_version(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE about SET value = '99' WHERE key = 'version'")
+
+
+HARMS = [overwrite_header, overwrite_the_middle, cut, shorten_a_vector, say_another_version]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_damage_is_an_error_and_a_rebuild_repairs_it(harm: Callable[[Path], None], index: Path, tmp_path: Path) -> None:
+    for path in (index / "cache").iterdir():
+        path.unlink()
+    harm(index / "index.sqlite")
+    with pytest.raises(DeixisError, match="--rebuild") as raised, PhotoIndex(index) as opened:
+        opened.search(np.ones(DIMENSION))
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).startswith(str(index / "index.sqlite"))
+    report = update_index(index, [tmp_path / "photos"], ColourEncoder(), rebuild=True)
+    assert report.photos == 20
+    with PhotoIndex(index) as opened:
+        assert len(opened.search(np.ones(DIMENSION), 50)) == 20
+
+
+@pytest.mark.parametrize("harm", [overwrite_header, overwrite_the_middle, cut, say_another_version])
+def test_a_writer_reports_damage_and_removes_nothing(harm: Callable[[Path], None], index: Path, tmp_path: Path) -> None:
+    harm(index / "index.sqlite")
+    before = (index / "index.sqlite").read_bytes()
+    with pytest.raises(DeixisError, match="--rebuild"):
+        update_index(index, [tmp_path / "photos"], ColourEncoder())
+    assert (index / "index.sqlite").read_bytes() == before
+
+
+def test_another_database_is_an_error(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE about (key, value)")
+    with pytest.raises(DeixisError, match="index.sqlite: damaged"):
+        open_for_reading(tmp_path)
+
+
+def test_a_rebuild_does_not_replace_other_databases(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 1)
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "index.sqlite").write_bytes(b"somebody's own" * 100)
+    with pytest.raises(DeixisError, match="index.sqlite: not replaced"):
+        update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder(), rebuild=True)
+    assert (tmp_path / "index" / "index.sqlite").read_bytes() == b"somebody's own" * 100
+
+
+def test_an_interrupted_creation_leaves_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(database, "_write_info", stop)
+    with pytest.raises(KeyboardInterrupt):
+        create_database(tmp_path / "index", MODEL)
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [".deixis-index"]
+
+
+def test_writers_use_durable_settings(index: Path) -> None:
+    with closing(connect_writer(index)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_a_reader_cannot_write(index: Path) -> None:
+    with closing(open_for_reading(index)) as connection, pytest.raises(sqlite3.OperationalError):
+        connection.execute("DELETE FROM photos")
+
+
+def test_folder_names_with_special_characters_work(tmp_path: Path) -> None:
+    folder = tmp_path / "50% of? my #photos ü"
+    create_database(folder, MODEL)
+    open_for_reading(folder).close()
+
+
+def test_an_index_on_a_read_only_disk_can_be_searched(index: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("a file system can be mounted by root only")
+    try:
+        shutil.copytree(index, disk / "index")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        with PhotoIndex(disk / "index") as opened:
+            assert len(opened.search(np.ones(DIMENSION), 50)) == 20
+        with pytest.raises(DeixisError, match=r"index.*: (the file system is read-only|Read-only file system)$"):
+            update_index(disk / "index", [tmp_path / "photos"], ColourEncoder())
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_numbers_of_removed_photos_are_not_reused(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "photos" / "019.png").unlink()
+    update_index(index, [tmp_path / "photos"], ColourEncoder())
+    photos(tmp_path / "photos" / "again", 21)
+    update_index(index, [tmp_path / "photos"], ColourEncoder())
+    with closing(open_for_reading(index)) as connection:
+        numbers = [number for (number,) in connection.execute("SELECT id FROM photos")]
+    assert 20 not in numbers
+    assert max(numbers) > 20

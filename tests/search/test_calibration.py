@@ -1,0 +1,105 @@
+"""From scores to probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.search.calibration import FEATURES, SHIPPED_FILE, Calibration, Evidence, Threshold, WordPrior, features
+from deixis.search.encoder import EncodedPhrase, EncodedSentence, WordStatistics
+
+WORDS = WordStatistics(2, -9.0, -6.0, 0.5)
+
+
+def sentence() -> EncodedSentence:
+    phrases = (
+        EncodedPhrase("a", (0, 1), np.array([1, 0], np.float32), np.array([1, 0, 0], np.float32)),
+        EncodedPhrase("b", (2, 3), np.array([0, 1], np.float32), np.array([0, 1, 0], np.float32)),
+    )
+    return EncodedSentence("a b", ("a", "b"), (), WORDS, np.array([0, 0, 1], np.float32), phrases)
+
+
+def test_evidence_is_the_best_region_of_each_phrase() -> None:
+    photos = np.arange(6, dtype=np.float32).reshape(2, 3)
+    regions = [np.array([[1, 2], [3, 0]], np.float32), np.array([[5, 4]], np.float32)]
+    evidence = Evidence.collect(sentence(), photos, regions)
+    assert evidence.whole.tolist() == [2, 5]
+    assert evidence.phrases.tolist() == [[0, 1], [3, 4]]
+    assert evidence.regions.tolist() == [[3, 2], [5, 4]]
+    assert evidence.select([1]).regions.tolist() == [[5, 4]]
+
+
+def test_a_photo_without_regions_gets_the_lowest_scores() -> None:
+    evidence = Evidence.collect(sentence(), np.zeros((2, 3), np.float32), [None, np.array([[5, 4]], np.float32)])
+    assert evidence.regions.tolist() == [[4, 4], [5, 4]]
+    assert Evidence.collect(sentence(), np.zeros((1, 3), np.float32), [None]).regions.tolist() == [[0, 0]]
+
+
+def test_there_are_as_many_features_as_weights() -> None:
+    evidence = Evidence.collect(sentence(), np.ones((3, 3), np.float32), [None] * 3)
+    assert features(evidence, 100, WordPrior(0, 1)).shape == (3, FEATURES)
+
+
+def test_the_prior_of_rare_words_falls_with_the_size_of_the_index() -> None:
+    prior = WordPrior(0.0, 1.0)
+    rare, usual = WordStatistics(1, -14.0, -9.0, 1.0), WordStatistics(1, -1.0, -1.0, 0.0)
+    assert prior.log_prior(rare, 10_000) == pytest.approx(prior.log_prior(rare, 100) - np.log(100), abs=0.01)
+    assert prior.log_prior(usual, 10_000) == pytest.approx(prior.log_prior(usual, 100))
+    assert prior.log_prior(rare, 0) == pytest.approx(0.0, abs=0.01)
+
+
+def some_calibration() -> Calibration:
+    threshold, similarity_threshold = Threshold((10, 100), (0.0, -1.0)), Threshold((9,), (-1.0,))
+    return Calibration(
+        "7f", tuple(range(FEATURES)), WordPrior(-1.0, 0.2), threshold, (-3.0, 8.0, -0.5), similarity_threshold
+    )
+
+
+def test_thresholds_are_interpolated() -> None:
+    threshold = some_calibration().threshold
+    assert [threshold.at(photos) for photos in (0, 10, 100, 10_000)] == [0.0, 0.0, -1.0, -1.0]
+    assert -1 < threshold.at(50) < 0
+
+
+def test_hits_are_probable_and_not_far_below_the_best() -> None:
+    calibration = some_calibration()  # with 100 photos, what is below 27 % is not shown
+    chances = np.array([0.9, 0.31, 0.29, 0.1])
+    logits = np.log(chances / (1 - chances)).astype(np.float32)
+    assert calibration.is_hit(logits, 100).tolist() == [True, True, False, False]
+    assert calibration.is_hit(logits[1:], 100).tolist() == [True, True, False]
+    assert calibration.is_hit(logits[:0], 100).tolist() == []
+
+
+def test_a_saved_calibration_can_be_loaded(tmp_path: Path) -> None:
+    some_calibration().save(tmp_path / "calibration.json")
+    assert Calibration.load(tmp_path / "calibration.json") == some_calibration()
+
+
+def test_a_calibration_of_other_models_is_not_used(tmp_path: Path) -> None:
+    some_calibration().save(tmp_path / "calibration.json")
+    assert Calibration.for_models("7f", tmp_path / "calibration.json") == some_calibration()
+    assert Calibration.for_models("another", tmp_path / "calibration.json") is None
+    assert Calibration.for_models("7f", tmp_path / "nowhere.json") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"fingerprint": 1}'])
+def test_a_damaged_file_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "calibration.json").write_text(text)
+    with pytest.raises(DeixisError, match="calibration.json"):
+        Calibration.load(tmp_path / "calibration.json")
+
+
+def test_a_wrong_number_of_weights_is_an_error(tmp_path: Path) -> None:
+    replace(some_calibration(), weights=(1.0,)).save(tmp_path / "calibration.json")
+    with pytest.raises(DeixisError, match="calibration.json"):
+        Calibration.load(tmp_path / "calibration.json")
+
+
+def test_the_shipped_calibration_fits_the_shipped_models() -> None:
+    from deixis.search.collection import default_encoder
+
+    assert Calibration.load(SHIPPED_FILE).fingerprint == default_encoder().fingerprint

@@ -1,0 +1,268 @@
+"""Searching the sample photos from Python, in a folder and in PostgreSQL."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import deixis
+from deixis.data.samples import SAMPLES
+from deixis.errors import DeixisError
+from deixis.search import collection as collection_module
+from deixis.search import encoder as encoder_module
+from deixis.search.calibration import Calibration
+from deixis.search.collection import PhotoCollection, default_encoder, index_photos
+from deixis.search.index import PhotoIndex, update_index
+from deixis.search.index.sqlite import connect_writer
+from deixis.search.results import Hit
+
+CAT = SAMPLES / "images" / "cat.jpg"
+
+
+@pytest.fixture(scope="module", params=["sample_index", "sample_database"])
+def photos(request: pytest.FixtureRequest) -> Iterator[PhotoCollection]:
+    with deixis.open_index(request.getfixturevalue(request.param)) as opened:
+        yield opened
+
+
+def names(hits: list[Hit]) -> list[str]:
+    return [hit.path.stem for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [("a cat", "cat"), ("two dogs", "dogs"), ("a man with a camera", "photographer"), ("a cup of coffee", "coffee")],
+)
+def test_photos_are_found_by_what_they_show(photos: PhotoCollection, sentence: str, name: str) -> None:
+    assert name in names(photos.search(sentence, top=3, everything=True))
+
+
+def test_hits_are_ordered_by_probability(photos: PhotoCollection) -> None:
+    hits = photos.search("a cat", top=14, everything=True)
+    reported = [hit.probability for hit in hits]
+    assert len(hits) == len(photos) == 14
+    assert all(one is not None and 0 <= one <= 1 for one in reported)
+    assert reported == sorted(reported, reverse=True)
+
+
+def test_improbable_photos_are_shown_on_request_only(photos: PhotoCollection) -> None:
+    likely, everything = photos.search("a cat", top=14), photos.search("a cat", top=14, everything=True)
+    assert 0 < len(likely) < len(everything)
+    assert names(everything)[: len(likely)] == names(likely)
+
+
+def test_phrases_have_boxes_inside_the_photo_and_spans_of_the_query(photos: PhotoCollection) -> None:
+    typed = "in:images  a cat +eyes"
+    hit = photos.search(typed, top=1, explain=True, everything=True)[0]
+    assert [typed[slice(*phrase.span)] for phrase in hit.phrases] == ["a cat", "eyes"]
+    width, height = hit.photo.size
+    for phrase in hit.phrases:
+        left, top, right, bottom = phrase.box
+        assert 0 <= left < right <= width
+        assert 0 <= top < bottom <= height
+        assert 0 <= phrase.presence <= 1
+    assert photos.explain(hit.photo_id, typed) == hit.phrases
+
+
+def test_excluded_words_lower_the_probability(photos: PhotoCollection) -> None:
+    plain = {hit.path.stem: hit.probability or 0 for hit in photos.search("an animal", top=14, everything=True)}
+    without = {hit.path.stem: hit.probability or 0 for hit in photos.search("an animal -cat", top=14, everything=True)}
+    assert without["cat"] < plain["cat"]
+    assert without["cat"] / plain["cat"] < without["pagoda"] / plain["pagoda"]
+    assert all(without[name] <= plain[name] + 1e-6 for name in plain)
+
+
+def test_the_score_of_required_words_is_their_minimum(photos: PhotoCollection) -> None:
+    cat = {hit.path.stem: hit.score for hit in photos.search("cat", top=14, everything=True)}
+    coffee = {hit.path.stem: hit.score for hit in photos.search("coffee", top=14, everything=True)}
+    both = {hit.path.stem: hit.score for hit in photos.search("cat +coffee", top=14, everything=True)}
+    assert both == pytest.approx({name: min(cat[name], coffee[name]) for name in cat}, abs=1e-4)
+
+
+def test_a_photo_is_most_similar_to_itself(photos: PhotoCollection) -> None:
+    known = photos.photo(photos.like(CAT, top=1)[0].photo_id)
+    assert known.path == CAT
+    assert photos.like(known, top=1)[0].path == CAT
+    assert photos.like(Image.open(CAT), top=1)[0].path == CAT
+
+
+def test_the_photo_itself_has_probability_one(photos: PhotoCollection, tmp_path: Path) -> None:
+    Image.open(CAT).resize((700, 466)).save(tmp_path / "smaller.jpg", quality=80)
+    known = next(photo for photo in photos.newest() if photo.path == CAT)
+    for same in (CAT, str(CAT), known, Image.open(CAT), tmp_path / "smaller.jpg"):
+        first, *others = photos.like(same, everything=True)
+        assert (first.path, round(first.probability or 0, 4)) == (CAT, 1.0)
+        assert all((other.probability or 0) < 0.9 for other in others)
+
+
+def test_a_changed_photo_is_encoded_again(tmp_path: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    (tmp_path / "mine").mkdir()
+    mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
+    update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+    shutil.copy(SAMPLES / "images" / "dogs.jpg", mine)
+    with deixis.open_index(tmp_path / "index") as photos:
+        assert photos.like(mine, top=1)[0].path.stem == "dogs"
+
+
+def test_only_the_right_opaque_id_gives_a_photo(photos: PhotoCollection) -> None:
+    known = photos.newest(1)[0]
+    assert photos.photo(known.photo_id) == known
+    assert Image.open(io.BytesIO(photos.thumbnail(known.photo_id) or b"")).format == "JPEG"
+    assert len(photos.regions(known.photo_id)) == 20
+    number = known.photo_id.partition("-")[0]
+    for wrong in (number, f"{number}-0000000000000000", "", "..", "zz", "-", "9" * 40, str(CAT)):
+        with pytest.raises(DeixisError, match="no photo of this index"):
+            photos.photo(wrong)
+
+
+def test_pages_contain_every_photo_once(photos: PhotoCollection) -> None:
+    pages = [photo.photo_id for begin in range(0, 20, 5) for photo in photos.newest(5, begin)]
+    assert len(set(pages)) == len(pages) == 14
+
+
+def test_nothing_is_found_for_unknown_words(photos: PhotoCollection) -> None:
+    assert photos.search("a qwertyuiop") == []
+    assert photos.search("a cat +qwertyuiop") == []
+    assert len(photos.search("a qwertyuiop", top=14, everything=True)) == 14
+
+
+def test_unknown_words_find_nothing_whatever_the_probabilities(
+    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Calibration, "is_hit", lambda _, logits, photos: np.ones(len(logits), dtype=bool))
+    assert len(photos.search("a cat", top=14)) == 14
+    assert photos.search("a qwertyuiop") == []
+    assert photos.search("a cat +qwertyuiop") == []
+
+
+def test_photos_that_pass_the_filters_are_counted(photos: PhotoCollection) -> None:
+    counts = {text: photos.search(text).searched for text in ("cat", "cat in:images", "cat in:nowhere")}
+    assert counts == {"cat": 14, "cat in:images": 14, "cat in:nowhere": 0}
+    assert photos.like(CAT, after="2100").searched == 0
+    assert photos.search("cat in:nowhere").photos == 14
+
+
+def test_unknown_words_are_reported(photos: PhotoCollection) -> None:
+    assert photos.search("a cat -qwertyuiop +asdfgh +zxcvb").unknown_words == ("asdfgh", "zxcvb", "qwertyuiop")
+    assert photos.search("ein Hund im Schnee").unknown_words == ("ein", "hund", "im", "schnee")
+
+
+def test_contradictory_queries_are_errors(photos: PhotoCollection) -> None:
+    with pytest.raises(DeixisError, match="'cat'"):
+        photos.search("a cat -cat")
+
+
+@pytest.mark.parametrize("top", [0, -1, 1001])
+def test_invalid_numbers_of_results_are_errors(photos: PhotoCollection, top: int) -> None:
+    with pytest.raises(DeixisError, match="top"):
+        photos.search("a cat", top=top)
+
+
+def test_candidates_of_a_large_index_give_the_same_results(
+    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = names(photos.search("two dogs in the snow", top=3, everything=True))
+    monkeypatch.setattr(collection_module, "_SMALL_INDEX", 0)
+    monkeypatch.setattr(collection_module, "_CANDIDATES", 5)
+    assert names(photos.search("two dogs in the snow", top=3, everything=True)) == whole
+
+
+def test_many_threads_can_search_at_once(photos: PhotoCollection) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: names(photos.search("a cat", everything=True)), range(16)))
+    assert all(one == found[0] for one in found)
+
+
+def test_copies_are_grouped_and_new_photos_and_filters_count(tmp_path: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    holiday = tmp_path / "holiday"
+    holiday.mkdir()
+    with deixis.open_index(tmp_path / "index") as photos:
+        before = len(photos)
+        shutil.copy(CAT, holiday / "copy.jpg")
+        update_index(tmp_path / "index", [holiday], default_encoder())
+        assert len(photos) == before + 1
+        hit = photos.search("a cat", top=1)[0]
+        assert {hit.path.stem, *(other.path.stem for other in hit.duplicates)} == {"cat", "copy"}
+        assert names(photos.search("a cat in:holiday", everything=True)) == ["copy"]
+        assert len(photos.search("a cat", everything=True, grouped=False, top=20)) == before + 1
+        assert photos.search("a cat camera:nosuch") == []
+
+
+def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    update_index(tmp_path / "index", [tmp_path / "none"], default_encoder())
+    with deixis.open_index(tmp_path / "index") as photos:
+        assert (len(photos), photos.search("a cat", everything=True), photos.like(CAT), photos.newest()) == (
+            0,
+            [],
+            [],
+            [],
+        )
+
+
+def test_an_index_of_other_models_is_an_error_that_says_how_to_rebuild_it(tmp_path: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    connection = connect_writer(tmp_path / "index")
+    connection.execute("UPDATE about SET value = 'other' WHERE key = 'fingerprint'")
+    connection.close()
+    with pytest.raises(DeixisError, match="index.*--rebuild"):
+        deixis.open_index(tmp_path / "index")
+
+
+def test_without_calibration_hits_have_no_probabilities(sample_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with deixis.open_index(sample_index) as photos:
+        monkeypatch.setattr(photos, "calibration", None)
+        hits = photos.search("a cat", top=14)
+        assert [hit.probability for hit in hits] == [None] * 14
+        assert hits[0].path.stem == "cat"
+        assert photos.search("an animal -cat", top=14)[0].path.stem != "cat"
+        assert len(photos.like(CAT, top=14)) == 14
+
+
+def test_and_not_is_the_product_of_probabilities() -> None:
+    said, other = np.array([0.9, 0.2, 0.999999]), np.array([0.5, 0.9, 1e-6])
+    found = collection_module._and_not(np.log(said / (1 - said)).astype(np.float32), np.log(other / (1 - other)))
+    assert np.allclose(1 / (1 + np.exp(-found)), said * (1 - other), atol=1e-4)
+
+
+def test_photos_are_indexed_and_opened_at_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "Pictures").mkdir()
+    shutil.copy(CAT, tmp_path / "Pictures")
+    assert index_photos("~/Pictures").added == 1
+    assert index_photos([tmp_path / "Pictures" / "cat.jpg"], tmp_path / "photos.deixis").unchanged == 1
+    with deixis.open_index() as photos:
+        assert names(photos.search("a cat")) == ["cat"]
+
+
+def test_a_search_parses_the_query_and_takes_a_snapshot_once(
+    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def count(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(collection_module, "parse_query")
+    count(encoder_module, "Sentence")
+    count(PhotoIndex, "snapshot")
+    photos.search("two dogs", explain=True)
+    assert calls == {"parse_query": 1, "Sentence": 1, "snapshot": 1}

@@ -1,0 +1,85 @@
+"""Encoding of photos and sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from deixis.data.samples import SAMPLES
+from deixis.errors import DeixisError, PhotoError
+from deixis.models.pipeline import SHIPPED
+from deixis.search.collection import default_encoder
+from deixis.search.encoder import MAX_REGIONS, SearchEncoder
+from deixis.search.index.base import PhotoVectors
+
+CAT = SAMPLES / "images" / "cat.jpg"
+
+
+def test_photos_get_valid_vectors_and_a_thumbnail(tmp_path: Path) -> None:
+    encoder = default_encoder()
+    (tmp_path / "bad.jpg").write_bytes(b"no photo")
+    seen = dict(encoder.encode_photos([CAT, tmp_path / "bad.jpg"]))
+    cat = seen[CAT]
+    assert isinstance(seen[tmp_path / "bad.jpg"], PhotoError)
+    assert isinstance(cat, PhotoVectors)
+    assert cat.problem(encoder.dimension, encoder.region_dimension) is None
+    assert (cat.width, cat.height, len(cat.region_boxes)) == (451, 300, MAX_REGIONS)
+    assert (cat.thumbnail or b"").startswith(b"\xff\xd8")
+
+
+def test_vectors_are_those_of_the_models() -> None:
+    encoder = default_encoder()
+    seen = next(iter(encoder.encode_photos([CAT])))[1]
+    assert isinstance(seen, PhotoVectors)
+    assert np.allclose(seen.whole, encoder.encode_photo(CAT), atol=0.02)
+    encoded = encoder.encode_sentence("a cat")
+    assert np.allclose(encoded.vector, encoder.photo_model.encode_sentences(["a cat"])[0], atol=1e-5)
+    box = encoder.region_model.ground(CAT, "a cat").phrases[0].box
+    best = seen.region_boxes[(seen.region_vectors @ encoded.phrases[0].vector).argmax()]
+    assert np.abs(np.array(box) - best).max() < 60  # the pointer looks at more regions, and moves the best one
+
+
+def test_a_sentence_without_noun_phrases_is_one_phrase() -> None:
+    encoded = default_encoder().encode_sentence("running quickly")
+    assert [(phrase.text, phrase.span) for phrase in encoded.phrases] == [("running quickly", (0, 15))]
+
+
+def test_encoding_many_sentences_equals_encoding_each() -> None:
+    encoder = default_encoder()
+    texts = ["a dog", "two dogs in the snow", "a dog"]
+    for text, encoded in zip(texts, encoder.encode_sentences(texts), strict=True):
+        alone = encoder.encode_sentence(text)
+        assert (encoded.text, encoded.statistics) == (text, alone.statistics)
+        assert np.allclose(encoded.vector, alone.vector, atol=1e-5)
+        for phrase, other in zip(encoded.phrases, alone.phrases, strict=True):
+            assert np.allclose(phrase.vector, other.vector, atol=1e-4)
+
+
+def test_rare_and_unknown_words_are_counted() -> None:
+    encoder = default_encoder()
+    usual, rare = encoder.encode_sentence("a dog"), encoder.encode_sentence("a dog qwertyuiop")
+    assert (usual.unknown_words, rare.unknown_words) == ((), ("qwertyuiop",))
+    assert (usual.statistics.count, rare.statistics.count) == (1, 2)
+    assert (usual.statistics.unknown_share, rare.statistics.unknown_share) == (0.0, 0.5)
+    assert rare.statistics.rarest < usual.statistics.rarest < 0
+    assert rare.statistics.log_frequency < usual.statistics.log_frequency
+
+
+def test_the_fingerprint_depends_on_model_files_but_not_on_the_card(tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "two-branch"
+    shutil.copytree(SHIPPED / "two-branch", copy)
+    (copy / "README.md").write_text("another card")
+    assert SearchEncoder(photo_model=copy).fingerprint == default_encoder().fingerprint
+    weights = load_file(copy / "weights.safetensors")
+    save_file(weights | {name: 2 * array for name, array in list(weights.items())[:1]}, copy / "weights.safetensors")
+    assert SearchEncoder(photo_model=copy).fingerprint != default_encoder().fingerprint
+
+
+def test_a_region_model_without_region_vectors_is_an_error() -> None:
+    with pytest.raises(DeixisError, match="two-branch"):
+        list(SearchEncoder(region_model="two-branch").encode_photos([CAT]))

@@ -1,0 +1,82 @@
+"""Parsing of queries."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deixis.errors import DeixisError
+from deixis.language.sentence import Sentence
+from deixis.search.index.records import PhotoFilter
+from deixis.search.query import MAX_LENGTH, check_contradiction, parse_query
+
+
+def test_parts_keep_their_offsets_in_the_query() -> None:
+    typed = 'in:holiday a dog +"red ball" on a t-shirt -snow after:2024-06'
+    query = parse_query(typed)
+    assert [words.text for words in query.required] == ["a dog             on a t-shirt", "red ball"]
+    assert [words.text for words in query.excluded] == ["snow"]
+    for words in query.required[1:] + query.excluded:
+        assert typed[words.start : words.start + len(words.text)] == words.text
+    assert typed[query.required[0].start :].startswith("a dog")
+    assert query.photo_filter == PhotoFilter(after="2024-06", folder="holiday")
+
+
+def test_filters_can_be_quoted_and_override_arguments() -> None:
+    query = parse_query('dog IN:"summer 2023" camera:canon', PhotoFilter(folder="work", before="2024"))
+    assert query.photo_filter == PhotoFilter(before="2024", folder="summer 2023", camera="canon")
+
+
+@pytest.mark.parametrize("typed", ["a man in: the sea", "a - b", "1 + 2", "rock'n'roll", "3-4 dogs", "x+y"])
+def test_signs_alone_or_inside_words_are_part_of_the_sentence(typed: str) -> None:
+    query = parse_query(typed)
+    assert (query.required[0].text, query.excluded, bool(query.photo_filter)) == (typed, (), False)
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "-snow", "in:holiday", '+""', "?!", "- +"])
+def test_a_query_without_words_is_an_error(typed: str) -> None:
+    with pytest.raises(DeixisError, match="nothing to search for"):
+        parse_query(typed)
+
+
+def test_a_very_long_query_is_an_error() -> None:
+    with pytest.raises(DeixisError, match="2,000"):
+        parse_query("dog " * MAX_LENGTH)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_parsed_or_a_deixis_error(typed: str) -> None:
+    try:
+        query = parse_query(typed)
+    except DeixisError:
+        return
+    for words in query.required + query.excluded:
+        assert typed[words.start : words.start + 1] == words.text[:1]
+
+
+def check(text: str) -> None:
+    query = parse_query(text)
+    phrases = [phrase.text for part in query.required for phrase in Sentence(part.text).phrases]
+    check_contradiction([part.text for part in query.required] + phrases, [part.text for part in query.excluded])
+
+
+@pytest.mark.parametrize(
+    ("text", "thing"),
+    [
+        ("dog -dog", "dog"),
+        ("a dog in the snow -dog", "dog"),
+        ("two dogs -dog", "dog"),
+        ("a Dog -dogs", "dogs"),
+        ("snow +ball -ball", "ball"),
+        ('a man with a red hat -"the red hat"', "the red hat"),
+    ],
+)
+def test_a_contradiction_is_an_error_that_names_the_phrase(text: str, thing: str) -> None:
+    with pytest.raises(DeixisError, match=f"'{thing}'"):
+        check(text)
+
+
+@pytest.mark.parametrize("text", ["dog -snow", "hot dog -dog", "a red car -red", "dog -the", 'dog -"red dog"', "dog"])
+def test_different_phrases_are_no_contradiction(text: str) -> None:
+    check(text)

@@ -1,0 +1,43 @@
+"""Safe file names and file hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from deixis.storage.files import hash_file, is_file_name, is_relative_path
+
+
+@pytest.mark.parametrize("name", ["1", "a b", "a.b", "Bildschirmfoto\u202f3", "写真", "12:30", "...", "-x"])
+def test_portable_file_names_are_accepted(name: str) -> None:
+    assert is_file_name(name)
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", "..", "a/b", "a\\b", "C:x", "a\0b", "a\nb", "\x7f"])
+def test_paths_and_control_characters_are_no_file_names(name: str) -> None:
+    assert not is_file_name(name)
+
+
+@pytest.mark.parametrize("path", ["a.jpg", "a/b.jpg", "a\\b.jpg", "..a/b..jpg"])
+def test_paths_inside_a_folder_are_accepted(path: str) -> None:
+    assert is_relative_path(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "\\a", "C:\\a", "C:a", "../a", "a/../../b", "a\\..\\..\\b", "\\\\host\\x\\a", "a\0"]
+)
+def test_paths_that_leave_a_folder_are_refused(path: str) -> None:
+    assert not is_relative_path(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"dog", b"\x00" * 300_000])
+def test_the_hash_is_the_sha256_of_the_bytes(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    assert hash_file(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+def test_hashing_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        hash_file(tmp_path / "nowhere")

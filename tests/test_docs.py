@@ -1,0 +1,70 @@
+"""The documentation: links lead somewhere, and the site can be built."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page
+    for found in (ROOT.glob("*.md"), *((ROOT / folder).rglob("*.md") for folder in ("docs", "benchmarks", "src")))
+    for page in found
+)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_GENERATED = {ROOT / "docs" / "reference" / "commands.md"}
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+\s+(.*)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if target in _GENERATED:
+            continue
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="sphinx is not installed: no site to build")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(ROOT / "docs"), str(tmp_path / "site")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "reference" / "commands.html").is_file()
+
+
+def test_every_part_of_the_papers_names_modules_and_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([ETMH]\d+) \|(.*)\|$", page, re.MULTILINE)
+    counts = {"E": 14, "T": 13, "M": 9, "H": 11}
+    expected = [f"{paper}{number}" for paper, count in counts.items() for number in range(1, count + 1)]
+    assert [part for part, _ in rows] == expected
+
+    missing = []
+    for part, row in rows:
+        _, modules, commands, tests = (re.findall(r"`([^`]+)`", cell) for cell in re.split(r"(?<!\\)\|", row))
+        assert all([modules, commands, tests]), part
+        paths = [Path("src", "deixis", *module.split(".")) for module in modules]
+        missing += [f"{part}: {path}" for path in paths if not any(map(Path.is_file, _sources(path)))]
+        missing += [f"{part}: {test}" for test in tests if not (ROOT / test).exists()]
+    assert missing == []
+
+
+def _sources(module: Path) -> list[Path]:
+    return [ROOT / module.with_suffix(".py"), ROOT / module / "__init__.py"]

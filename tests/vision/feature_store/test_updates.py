@@ -1,0 +1,482 @@
+"""Updating a feature store: only missing features, kills, full disks, concurrent processes and bad photos."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deixis.data import images
+from deixis.data.dataset import Dataset
+from deixis.data.images import open_photo
+from deixis.errors import DeixisError, PhotoError
+from deixis.storage.atomic import exclusive_lock
+from deixis.vision import extraction as reading
+from deixis.vision.encoder import ImageEncoder, InputSize
+from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, is_up_to_date, update_store, updates
+from deixis.vision.feature_store.shards import FileStamp
+from tests.vision.feature_store.small import (
+    Corners,
+    colour_encoder,
+    colours,
+    draw,
+    everything,
+    flip_last_byte,
+    make_data,
+)
+
+ROOT = Path(__file__).parents[3]
+FOUR = ShardLimits(photos=4)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return make_data(tmp_path, 20)
+
+
+@pytest.fixture
+def unbroken(dataset: Dataset, tmp_path: Path) -> dict[str, tuple]:
+    """What a run holds that nothing disturbs."""
+    update_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
+    return everything(FeatureStore(tmp_path / "unbroken"))
+
+
+def test_a_second_run_computes_nothing_and_reads_no_photo(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (first.photos, first.new, first.kept) == (20, 20, 0)
+
+    def never(photo: object) -> None:
+        raise AssertionError("a photo was read or encoded again")
+
+    monkeypatch.setattr(updates, "read_stamp", never)
+    again = update_store(tmp_path / "store", dataset, colour_encoder(network=never))
+    assert (again.photos, again.new, again.kept) == (20, 0, 20)
+
+
+def test_one_split_first_and_the_rest_later(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
+    report = update_store(tmp_path / "store", dataset, colour_encoder(), photos=dataset.split("dev"))
+    assert (report.photos, report.dropped) == (5, 0)
+    report = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.new, report.kept) == (20, 15, 5)
+    assert everything(FeatureStore(tmp_path / "store")) == unbroken
+
+
+def test_a_changed_photo_is_done_again_and_a_touched_one_is_not(dataset: Dataset, tmp_path: Path) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    before = everything(FeatureStore(tmp_path / "store"))
+    draw(tmp_path / "images" / "0003.png", 999)
+    os.utime(tmp_path / "images" / "0005.png")
+    report = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.new, report.redone, report.kept) == (20, 0, 1, 19)
+    after = everything(FeatureStore(tmp_path / "store"))
+    assert [name for name in before if before[name] != after[name]] == ["0003"]
+
+
+def test_a_changed_photo_of_the_same_length_is_noticed(dataset: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "images" / "0003.png"
+    Image.new("RGB", (20, 20), "red").save(path, format="BMP")
+    update_store(tmp_path / "store", dataset, colour_encoder())
+    before = path.stat()
+    Image.new("RGB", (20, 20), "green").save(path, format="BMP")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert path.stat().st_size == before.st_size
+    assert update_store(tmp_path / "store", dataset, colour_encoder()).redone == 1
+
+
+def test_photos_removed_from_the_data_set_are_removed_from_the_store(dataset: Dataset, tmp_path: Path) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    smaller = make_data(tmp_path, 10, begin=4, replace=True)
+    report = update_store(tmp_path / "store", smaller, colour_encoder())
+    assert (report.photos, report.dropped, report.kept) == (10, 10, 10)
+    store = FeatureStore(tmp_path / "store")
+    assert store.ids == [photo.id for photo in smaller.photos]
+    assert len(store.manifest.shards) == 3  # those of which nothing is left are gone too
+    update_store(tmp_path / "store", smaller, colour_encoder())
+    assert len(list((tmp_path / "store").glob("*.safetensors"))) == 3
+
+
+def test_old_features_of_a_changed_and_removed_photo_do_not_return(dataset: Dataset, tmp_path: Path) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    draw(tmp_path / "images" / "0003.png", 999)
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    update_store(tmp_path / "store", make_data(tmp_path, 10, begin=4, replace=True), colour_encoder(), limits=FOUR)
+    assert "0003" not in FeatureStore(tmp_path / "store")
+
+
+def test_a_bad_photo_is_reported_and_skipped_and_tried_again(dataset: Dataset, tmp_path: Path) -> None:
+    bad, missing = tmp_path / "images" / "0004.png", tmp_path / "images" / "0007.png"
+    good = bad.read_bytes()
+    bad.write_bytes(b"no photo")
+    missing.unlink()
+    report = update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    assert [(error.path, error.reason) for error in report.skipped] == [
+        (str(bad), "not a photo in a known format"),
+        (str(missing), "no such file"),
+    ]
+    assert report.new == 18
+    bad.write_bytes(good)
+    report = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.new, len(report.skipped)) == (1, 1)
+
+
+def test_a_photo_that_went_bad_loses_its_old_features_but_one_that_is_away_keeps_them(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    (tmp_path / "images" / "0004.png").write_bytes(b"no photo")
+    (tmp_path / "images" / "0007.png").unlink()
+    report = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.dropped, len(report.skipped)) == (19, 1, 2)
+    store = FeatureStore(tmp_path / "store")
+    assert "0004" not in store
+    assert "0007" in store
+
+
+def test_a_photo_that_cannot_be_read_for_a_moment_keeps_its_features(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    before = everything(FeatureStore(tmp_path / "store"))
+    locked = tmp_path / "images" / "0004.png"
+    os.utime(locked)
+    read_stamp = updates.read_stamp
+
+    def refuse(path: Path) -> FileStamp:
+        if path == locked:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read_stamp(path)
+
+    monkeypatch.setattr(updates, "read_stamp", refuse)
+    report = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
+    assert everything(FeatureStore(tmp_path / "store")) == before
+
+
+def test_a_photo_of_the_same_bytes_keeps_its_features_though_it_could_not_be_decoded(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    locked = tmp_path / "images" / "0004.png"
+    monkeypatch.setattr(updates, "_has_changed", lambda photo, there: photo.path == locked)
+
+    def fail(path: Path, min_side: int | None = None) -> Image.Image:
+        raise PhotoError(path, "cannot be read (Input/output error)")
+
+    monkeypatch.setattr(reading, "open_photo", fail)
+    report = update_store(tmp_path / "store", dataset, colour_encoder())
+    assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
+
+
+def test_a_temporarily_unreadable_shard_raises_and_nothing_is_computed(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, tuple]
+) -> None:
+    manifest, opens = tmp_path / "unbroken" / "manifest.json", Path.open
+    before = manifest.read_bytes()
+
+    def refuse(self: Path, *args: object, **settings: object) -> object:
+        if self.suffix == ".safetensors":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return opens(self, *args, **settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        with pytest.raises(DeixisError, match=r"safetensors: cannot be read \(Permission denied\)"):
+            update_store(tmp_path / "unbroken", dataset, colour_encoder())
+    assert manifest.read_bytes() == before
+    assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
+
+
+def test_other_files_in_the_store_are_never_removed(dataset: Dataset, tmp_path: Path) -> None:
+    update_store(tmp_path / "store", dataset, colour_encoder())
+    ours = ["000077-0123abcd.safetensors", ".000077-0123abcd.partial-x.safetensors", ".manifest.partial-x.json"]
+    others = ["mine.safetensors", ".mine.partial-x"]
+    for name in ours + others:
+        (tmp_path / "store" / name).write_bytes(b"years of work")
+    update_store(tmp_path / "store", dataset, colour_encoder())
+    assert [(tmp_path / "store" / name).exists() for name in ours + others] == [False] * 3 + [True] * 2
+
+
+def test_is_up_to_date_works_while_another_process_writes(dataset: Dataset, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert not is_up_to_date(store, dataset, colour_encoder())
+    update_store(store, dataset, colour_encoder(), photos=dataset.photos[:10])
+    assert not is_up_to_date(store, dataset, colour_encoder())
+    assert is_up_to_date(store, dataset, colour_encoder(), photos=dataset.photos[:10])
+    update_store(store, dataset, colour_encoder())
+    with exclusive_lock(store):
+        assert is_up_to_date(store, dataset, colour_encoder())
+    shard = next(store.glob("*.safetensors"))
+    before = shard.read_bytes()
+    shard.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    assert not is_up_to_date(store, dataset, colour_encoder())
+    shard.write_bytes(before)
+    draw(tmp_path / "images" / "0003.png", 999)
+    assert not is_up_to_date(store, dataset, colour_encoder())
+
+
+def test_features_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path: Path) -> None:
+    def bursting(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cells, whole = colours(pixels)
+        cells[pixels.reshape(len(pixels), -1)[:, 0] > 128] *= 1e6
+        return cells, whole
+
+    report = update_store(tmp_path / "store", dataset, colour_encoder(network=bursting))
+    assert report.new + len(report.skipped) == 20
+    assert 0 < len(report.skipped) < 20
+    assert all("not finite" in error.reason for error in report.skipped)
+
+
+def test_crops_that_are_not_finite_cost_one_photo_and_name_it(dataset: Dataset, tmp_path: Path) -> None:
+    seen = iter(range(100))
+
+    def third_photo_has_no_crops(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cells, whole = colours(pixels)
+        is_crops = len(pixels) == 10
+        return cells, whole * np.nan if is_crops and next(seen) == 2 else whole
+
+    encoder = colour_encoder(network=third_photo_has_no_crops)
+    report = update_store(tmp_path / "store", dataset, encoder, options=FeatureOptions(crops=10))
+    assert (report.new, len(report.skipped)) == (19, 1)
+    assert "not finite" in report.skipped[0].reason
+
+
+def test_features_of_another_encoder_are_refused(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
+    with pytest.raises(
+        DeixisError,
+        match=r"unbroken: .*colours-1.*colours-2",
+    ):
+        update_store(tmp_path / "unbroken", dataset, colour_encoder("colours-2"))
+    with pytest.raises(DeixisError, match="crops 0, not 10"):
+        update_store(tmp_path / "unbroken", dataset, colour_encoder(), options=FeatureOptions(crops=10))
+    with pytest.raises(DeixisError, match="proposer None, not corners"):
+        update_store(
+            tmp_path / "unbroken", dataset, colour_encoder(), options=FeatureOptions(proposer=Corners(), top=2)
+        )
+    assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
+
+
+def test_boxes_of_another_proposer_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    some, others = (FeatureOptions(proposer=Corners(fingerprint), top=2) for fingerprint in ("corners-1", "corners-2"))
+    update_store(tmp_path / "store", dataset, colour_encoder(), photos=dataset.split("dev"), options=some)
+    with pytest.raises(
+        DeixisError,
+        match=r"store: .*corners-1.*corners-2",
+    ):
+        update_store(tmp_path / "store", dataset, colour_encoder(), options=others)
+    assert update_store(tmp_path / "store", dataset, colour_encoder(), options=some).photos == 20
+
+
+@pytest.mark.parametrize(
+    "extras",
+    [FeatureOptions(), FeatureOptions(crops=10), FeatureOptions(10, Corners(), 2)],
+    ids=["map", "crops", "all"],
+)
+def test_a_photo_is_decoded_once_and_encoded_once(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extras: FeatureOptions
+) -> None:
+    decoded: list[Path] = []
+    encoded: list[int] = []
+
+    def counted(path: Path, min_side: int | None = None) -> Image.Image:
+        decoded.append(path)
+        return open_photo(path, min_side)
+
+    def watched(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        encoded.append(len(pixels))
+        return colours(pixels)
+
+    for module in (images, reading):
+        monkeypatch.setattr(module, "open_photo", counted)
+    update_store(tmp_path / "store", dataset, colour_encoder(network=watched), options=extras)
+    assert sorted(decoded) == sorted(dataset.path_of(photo) for photo in dataset.photos)
+    assert sum(encoded) == 20 * (11 if extras.crops else 1)
+
+
+def test_a_folder_that_is_no_store_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="exists already.*--out"):
+        update_store(tmp_path / "images", dataset, colour_encoder())
+    assert not (tmp_path / "images" / "manifest.json").exists()
+
+
+def test_missing_photo_folders_are_named(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path, 2)
+    with pytest.raises(DeixisError, match="elsewhere: .*--images DIR"):
+        update_store(tmp_path / "store", Dataset(dataset.path, images=tmp_path / "elsewhere"), colour_encoder())
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("harm", ["flip", "truncate", "remove"])
+def test_a_damaged_shard_is_named_and_computed_again(
+    dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple], harm: str
+) -> None:
+    shard = tmp_path / "unbroken" / FeatureStore(tmp_path / "unbroken").manifest.shards[2].file
+    if harm == "flip":
+        flip_last_byte(shard)
+    elif harm == "truncate":
+        shard.write_bytes(shard.read_bytes()[:100])
+    else:
+        shard.unlink()
+    report = update_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
+    assert report.damaged == [shard.name]
+    assert (report.new, report.kept) == (4, 16)
+    store = FeatureStore(tmp_path / "unbroken")
+    assert store.damaged() == []
+    assert everything(store) == unbroken
+
+
+@pytest.mark.parametrize("fails_at", [1, 3])
+def test_a_full_disk_raises_and_loses_nothing(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, tuple], fails_at: int
+) -> None:
+    write, calls = Path.write_bytes, 0
+
+    def full(self: Path, data: bytes) -> int:
+        nonlocal calls
+        calls += 1
+        if calls >= fails_at:
+            write(self, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DeixisError, match="the disk is full"):
+        update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    monkeypatch.undo()
+    store = FeatureStore(tmp_path / "store")
+    assert len(store) == 4 * (fails_at - 1)
+    assert not list(store.path.glob(".*partial*"))
+    update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
+    assert everything(FeatureStore(tmp_path / "store")) == unbroken
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_failure_at_any_write_loses_no_listed_shard(
+    dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]
+) -> None:
+    store = tmp_path / "store"
+    deaths = 0
+    while not run_and_die(store, dataset, at_write=2 + deaths % 5):
+        deaths += 1
+        if (store / "manifest.json").exists():
+            there = everything(FeatureStore(store))
+            assert all(unbroken[name] == features for name, features in there.items())
+        assert deaths < 40
+    assert deaths >= 3
+    assert everything(FeatureStore(store)) == unbroken
+    assert not list(store.glob(".*partial*"))
+
+
+def run_and_die(store: Path, dataset: Dataset, at_write: int) -> bool:
+    """Fill in a child that vanishes just before its n-th write reaches the disk; whether it came to the end."""
+    child = os.fork()
+    if child == 0:
+        sync, calls = os.fsync, 0
+
+        def die(handle: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == at_write:
+                os.kill(os.getpid(), signal.SIGKILL)
+            sync(handle)
+
+        os.fsync = die
+        try:
+            update_store(store, dataset, colour_encoder(), limits=FOUR)
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+SLOW_RUN = """
+import sys, time
+from pathlib import Path
+from deixis.data.dataset import Dataset
+from deixis.vision.feature_store import ShardLimits, update_store
+from tests.vision.feature_store.small import colour_encoder, colours
+def slow(pixels):
+    print("begun", flush=True)
+    time.sleep(0.01 * len(pixels))
+    return colours(pixels)
+update_store(Path(sys.argv[2]), Dataset(sys.argv[1]), colour_encoder(network=slow), limits=ShardLimits(photos=3))
+"""
+
+
+def slow_run(dataset: Dataset, store: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SLOW_RUN, str(dataset.path), str(store)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n", process.communicate()
+    return process
+
+
+def test_killed_and_resumed_runs_give_the_same_store(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path, 120)
+    update_store(tmp_path / "unbroken", dataset, colour_encoder())
+    unbroken = everything(FeatureStore(tmp_path / "unbroken"))
+    moments, acknowledged = random.Random(8), set()
+    store = tmp_path / "store"
+    for _ in range(4):
+        process = slow_run(dataset, store)
+        time.sleep(moments.uniform(0.0, 0.4))
+        seen = set(FeatureStore(store).ids)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert acknowledged <= seen <= set(FeatureStore(store).ids)
+        acknowledged = seen
+    assert 0 < len(acknowledged) < 120
+    last = slow_run(dataset, store)
+    last.communicate(timeout=60)
+    assert last.returncode == 0
+    assert everything(FeatureStore(store)) == unbroken
+
+
+def test_a_second_process_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
+    dataset = make_data(tmp_path, 100)
+    store = tmp_path / "store"
+    process = slow_run(dataset, store)
+    try:
+        with pytest.raises(DeixisError, match="store: another process"):
+            update_store(store, dataset, colour_encoder())
+        assert len(FeatureStore(store)) < 100
+    finally:
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(FeatureStore(store)) == 100
+
+
+def test_ctrl_c_saves_computed_features(dataset: Dataset, tmp_path: Path) -> None:
+    def stop(doing: str, done: int, total: int | None) -> None:
+        if doing == "encoding" and done == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        update_store(tmp_path / "store", dataset, colour_encoder(), on_progress=stop)
+    assert len(FeatureStore(tmp_path / "store")) == 7
+
+
+def test_memory_does_not_grow_with_the_photos(tmp_path: Path) -> None:
+    def large(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones((len(pixels), 64, 16, 16), np.float32), np.ones((len(pixels), 64), np.float32)
+
+    encoder = ImageEncoder("large", large, InputSize(8), channels=64, dimension=64, fingerprint="large")
+    peaks = []
+    for count in (64, 256):
+        dataset = make_data(tmp_path / str(count), count)
+        tracemalloc.start()
+        update_store(tmp_path / str(count) / "store", dataset, encoder, limits=ShardLimits(photos=16))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

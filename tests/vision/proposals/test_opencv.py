@@ -1,0 +1,106 @@
+"""Edge Boxes and selective search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from deixis import geometry
+from deixis.vision.proposals.opencv import (
+    SelectiveSearch,
+    SelectiveSearchSettings,
+    contours,
+    shorter_sides,
+    thin_contours,
+)
+
+cv2 = pytest.importorskip("cv2", reason="needs the extra 'proposals'")
+
+
+def step_across(
+    angle: float, dark: tuple[int, ...] = (0, 0, 0), light: tuple[int, ...] = (255, 255, 255)
+) -> NDArray[np.uint8]:
+    """Two colours that meet in a straight line through the middle; `angle` points from the one to the other."""
+    y, x = np.indices((61, 61)) - 30.0
+    pixels: NDArray[np.uint8] = np.where(
+        (x * np.cos(angle) + y * np.sin(angle) > 1e-9)[..., None], np.array(light), np.array(dark)
+    ).astype(np.uint8)
+    return pixels
+
+
+@pytest.mark.parametrize("degrees", [0, 30, 45, 90, 120, 170])
+def test_a_contour_is_strongest_where_colours_meet_and_knows_the_angle_across(degrees: int) -> None:
+    strength, across = contours(cv2, step_across(np.radians(degrees)), blur=2.0)
+    assert strength[30, 30] > 0.9
+    beside = np.rint(30 + 15 * np.array([np.sin(np.radians(degrees)), np.cos(np.radians(degrees))])).astype(int)
+    assert strength[tuple(beside)] < 0.01
+    apart = (np.degrees(across[30, 30]) - degrees + 90) % 180 - 90
+    assert abs(apart) < 3
+
+
+def test_strength_and_angle_stay_within_their_bounds() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+    strength, across = contours(cv2, pixels, blur=1.0)
+    assert strength.dtype == across.dtype == np.float32
+    assert strength.min() >= 0
+    assert strength.max() == 1
+    assert across.min() >= 0
+    assert across.max() <= np.float32(np.pi)
+
+
+def test_colours_of_equal_lightness_have_a_contour() -> None:
+    strength, _ = contours(cv2, step_across(0, dark=(0xC0, 0, 0), light=(0, 0x6E, 0)), blur=2.0)
+    assert strength[30, 30] > 0.9
+
+
+def test_invisible_noise_is_no_contour() -> None:
+    strength, _ = contours(cv2, step_across(0, dark=(100, 100, 100), light=(101, 101, 101)), blur=2.0)
+    assert strength.max() < 0.1
+
+
+@pytest.mark.parametrize("degrees", [0, 90])
+def test_thinning_leaves_a_line(degrees: int) -> None:
+    strength, across = contours(cv2, step_across(np.radians(degrees)), blur=2.0)
+    lines = thin_contours(cv2, strength, across)
+    width = (lines > 0).sum(axis=1 - degrees // 90)[10:50]
+    assert (strength > 0.1).sum() > 4 * (lines > 0.1).sum()
+    assert width.min() >= 1
+    assert (lines[30, 26:36] if degrees == 0 else lines[26:36, 30]).astype(bool).sum() <= 2
+
+
+def test_the_border_of_the_photo_is_no_contour() -> None:
+    lines = thin_contours(cv2, np.ones((5, 7), np.float32), np.zeros((5, 7), np.float32))
+    assert lines[1:-1, 1:-1].all()
+    assert not lines[[0, -1]].any()
+    assert not lines[:, [0, -1]].any()
+
+
+pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
+
+
+@pytest.fixture(scope="module")
+def photo() -> Image.Image:
+    pixels = np.random.default_rng(3).integers(0, 256, (6, 9, 3), dtype=np.uint8)
+    return Image.fromarray(pixels).resize((180, 120), Image.Resampling.NEAREST)
+
+
+def test_scores_are_shorter_sides_and_kept_boxes_are_apart(photo: Image.Image) -> None:
+    found = SelectiveSearch(SelectiveSearchSettings(side=90, overlap=0.4)).propose(photo, None, 100)
+    assert len(found.boxes) > 10
+    assert np.allclose(found.scores, shorter_sides(found.boxes, photo.size))
+    assert (np.triu(geometry.iou(found.boxes, found.boxes), 1) < 0.4).all()
+
+
+def test_quality_finds_more_than_fast(photo: Image.Image) -> None:
+    fast, quality = (
+        SelectiveSearch(SelectiveSearchSettings(side=60, mode=mode, overlap=1.0)).propose(photo, None, 100_000)
+        for mode in ("fast", "quality")
+    )
+    assert len(quality.boxes) > len(fast.boxes)
+
+
+def test_a_long_thin_box_scores_below_a_smaller_square_one() -> None:
+    long, square = shorter_sides(np.array([[0.0, 0, 100, 5], [0, 0, 20, 10]]), size=(100, 50)).tolist()
+    assert (long, square) == (0.1, 0.2)

@@ -1,0 +1,173 @@
+"""Photo files through an encoder: order, bounded memory, invalid files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from deixis.data.images import open_photo
+from deixis.errors import PhotoError
+from deixis.vision import extraction as reading
+from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder, Pixels
+from deixis.vision.extraction import EncodedPhoto, encode_full_size, encode_photos
+from deixis.vision.feature_map import FeatureMap
+
+
+def colours(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    cells = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2).astype(np.float32))
+    return cells, cells.mean(axis=(2, 3))
+
+
+ENCODER = ImageEncoder("colours", colours, InputSize(16), channels=3, dimension=3, fingerprint="1")
+
+
+def save(path: Path, width: int, height: int, level: int, orientation: int = 1) -> Path:
+    """A photo that is dark at its left and bright at its right."""
+    ramp = np.linspace(level, level + 100, width).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(np.broadcast_to(ramp[None, :, None], (height, width, 3)).copy()).save(path, quality=95, exif=exif)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Path]:
+    return [save(tmp_path / f"{n}.jpg", 30 + n, 20, 10 * n) for n in range(11)]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 11, 50])
+@pytest.mark.parametrize("readers", [1, 4])
+def test_photos_come_back_in_order_with_their_features(photos: list[Path], batch: int, readers: int) -> None:
+    found = list(encode_photos(ENCODER, photos, batch, readers))
+    assert [path for path, _ in found] == photos
+    for path, features in found:
+        assert isinstance(features, FeatureMap)
+        [expected] = ENCODER.encode([open_photo(path)])
+        np.testing.assert_allclose(features.cells, expected.cells, rtol=1e-5)
+        assert features.size == expected.size
+
+
+def test_a_bad_file_never_stops_a_run(photos: list[Path], tmp_path: Path) -> None:
+    photos[2].write_bytes(b"no photo")
+    photos[5].write_bytes(photos[5].read_bytes()[:300])
+    photos[10] = tmp_path / "gone.jpg"
+    found = dict(encode_photos(ENCODER, photos, batch=4))
+    bad = [photos.index(path) for path, features in found.items() if isinstance(features, PhotoError)]
+    assert bad == [2, 5, 10]
+    assert str(found[photos[2]]) == f"{photos[2]}: not a photo in a known format"
+    assert str(found[photos[10]]) == f"{photos[10]}: no such file"
+    [(_, after)] = encode_photos(ENCODER, photos[3:4])
+    assert isinstance(after, FeatureMap)
+    np.testing.assert_allclose(found[photos[3]].cells, after.cells, rtol=1e-5)  # type: ignore[union-attr]
+
+
+def test_a_run_of_bad_files_only_is_a_run(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{n}.jpg" for n in range(5)]
+    assert all(isinstance(features, PhotoError) for _, features in encode_photos(ENCODER, paths, batch=2))
+    assert list(encode_photos(ENCODER, [])) == []
+
+
+def test_only_a_few_photos_are_read_ahead(photos: list[Path]) -> None:
+    taken = 0
+
+    def endless() -> Iterator[Path]:
+        nonlocal taken
+        for number in count():
+            taken += 1
+            yield photos[number % len(photos)]
+
+    found = encode_photos(ENCODER, endless(), batch=4)
+    for given in range(1, 40):
+        next(found)
+        assert taken - given < 3 * 4
+    found.close()
+
+
+def test_an_abandoned_iterator_leaves_no_threads(photos: list[Path]) -> None:
+    found = encode_photos(ENCODER, photos, batch=2)
+    next(found)
+    found.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]
+
+
+def test_progress_is_reported_for_each_photo(photos: list[Path]) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    list(encode_photos(ENCODER, photos, batch=4, on_progress=lambda *what: told.append(what)))
+    assert told == [("encoding photos", done, 11) for done in range(1, 12)]
+
+
+def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The sizes at which photos are decoded from now on."""
+    sizes: list[tuple[int, int]] = []
+
+    def watched(path: Path, min_side: int | None = None) -> Image.Image:
+        photo = open_photo(path, min_side)
+        sizes.append(photo.size)
+        return photo
+
+    monkeypatch.setattr(reading, "open_photo", watched)
+    return sizes
+
+
+@pytest.mark.parametrize(("orientation", "size"), [(1, (803, 401)), (3, (803, 401)), (6, (401, 803)), (8, (401, 803))])
+def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int, size: tuple[int, int]
+) -> None:
+    path = save(tmp_path / "a.jpg", 803, 401, 50, orientation)
+    sizes = decoded_sizes(monkeypatch)
+    [(_, features)] = encode_photos(ENCODER, [path])
+    assert 32 <= min(sizes[0]) < 101
+    assert isinstance(features, FeatureMap)
+    assert features.size == size
+    [expected] = ENCODER.encode([open_photo(path)])
+    np.testing.assert_allclose(features.cells, expected.cells, atol=4)
+
+
+def test_photos_of_similar_size_keep_their_full_size_when_decoded_at_a_reduced_scale(tmp_path: Path) -> None:
+    [(_, features)] = encode_photos(ENCODER, [save(tmp_path / "a.jpg", 399, 400, 50, orientation=6)])
+    assert isinstance(features, FeatureMap)
+    assert features.size == (400, 399)
+
+
+def test_a_small_photo_is_not_decoded_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.jpg", 60, 40, 50)
+    sizes = decoded_sizes(monkeypatch)
+    list(encode_photos(ENCODER, [path]))
+    assert sizes == [(60, 40)]
+
+
+def test_the_largest_part_of_joined_encoders_decides_how_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = ImageEncoder("wide", colours, InputSize(128), channels=3, dimension=3, fingerprint="2")
+    path = save(tmp_path / "a.jpg", 1600, 1200, 50)
+    sizes = decoded_sizes(monkeypatch)
+    list(encode_photos(JoinedEncoder([ENCODER, wide]), [path]))
+    assert 256 <= min(sizes[0]) < 512
+
+
+def test_photos_at_full_size_are_decoded_once_and_returned_with_their_maps(
+    photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = save(tmp_path / "large.jpg", 803, 401, 50, orientation=6)
+    sizes = decoded_sizes(monkeypatch)
+    found = list(encode_full_size(ENCODER, [*photos, large], batch=3))
+    assert len(sizes) == 12
+    for path, seen in found:
+        assert isinstance(seen, EncodedPhoto)
+        expected = open_photo(path)
+        assert seen.photo.size == expected.size == seen.features.size
+        assert seen.photo.tobytes() == expected.tobytes()
+        np.testing.assert_allclose(seen.features.cells, ENCODER.encode([expected])[0].cells, rtol=1e-5)
+
+
+def test_a_bad_file_yields_its_error_at_full_size(photos: list[Path]) -> None:
+    photos[3].write_bytes(b"no photo")
+    found = dict(encode_full_size(ENCODER, photos))
+    assert [photos.index(path) for path, seen in found.items() if isinstance(seen, PhotoError)] == [3]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]

@@ -1,0 +1,173 @@
+"""A photo collection and an inference service without models, for tests of the server."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from deixis.data.images import open_photo, photo_size
+from deixis.errors import DeixisError
+from deixis.models.grounding import ABSENT
+from deixis.search.collection import PhotoCollection
+from deixis.search.index.photo_files import make_thumbnail
+from deixis.search.index.snapshot import Box
+from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
+from deixis.web.inference import InferenceService, PhotoInput
+from deixis.web.responses import Captions, Description, Grounding
+
+
+class FakeCollection(PhotoCollection):
+    """Finds the photos whose file names contain a word of the query."""
+
+    def __init__(self, paths: Sequence[Path] = (), folder: Path = Path("/index")) -> None:  # no index is opened
+        self.folder = folder
+        self.known = {_id_of(path): _known(path) for path in paths}
+        self.alike: tuple[Hit, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def search(
+        self,
+        sentence: str,
+        top: int = 10,
+        *,
+        explain: bool = False,
+        after: str | None = None,
+        before: str | None = None,
+        folder: str | None = None,
+        everything: bool = False,
+        **_: Any,
+    ) -> SearchResults:
+        if after and not after[:4].isdecimal():
+            raise DeixisError(f"{after!r}: not a date; write one like 2024, 2024-06 or 2024-06-01")
+        words = sentence.casefold().split()
+        unknown = [word for word in words if word.startswith("xyzzy")]
+        if "in:nowhere" in words or folder == "nowhere":
+            return SearchResults([], photos=len(self), searched=0, unknown_words=unknown)
+        likely = {photo.photo_id: any(word in photo.path.stem for word in words) for photo in self.known.values()}
+        hits = [
+            Hit(
+                photo,
+                score=1.0 if likely[photo.photo_id] else 0.1,
+                probability=0.9 if likely[photo.photo_id] else 0.01,
+                phrases=_phrases(sentence, photo) if explain else (),
+                duplicates=self.alike,
+            )
+            for photo in self.known.values()
+            if likely[photo.photo_id] or everything
+        ]
+        hits = sorted(hits, key=lambda hit: -hit.score)[:top]
+        return SearchResults(hits, photos=len(self), searched=len(self), unknown_words=unknown)
+
+    def like(
+        self,
+        photo: object,
+        top: int = 10,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        folder: str | None = None,
+        everything: bool = False,
+        **_: Any,
+    ) -> SearchResults:
+        hits = [Hit(each, score=1.0, probability=0.5) for each in self.known.values()][:top]
+        return SearchResults(hits, photos=len(self), searched=len(self))
+
+    def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
+        return list(self.known.values())[begin : begin + count]
+
+    def photo(self, photo_id: str) -> PhotoRecord:
+        if photo_id not in self.known:
+            raise DeixisError(f"{self.folder}: there is no photo {photo_id}")
+        return self.known[photo_id]
+
+    def thumbnail(self, photo_id: str) -> bytes | None:
+        return make_thumbnail(open_photo(self.known[photo_id].path))
+
+    def regions(self, photo_id: str) -> list[Box]:
+        width, height = self.known[photo_id].size
+        return [(0, 0, width / 2, height / 2), (width / 4, height / 4, width, height)]
+
+
+class FakeInference(InferenceService):
+    """Grounds the first word in the left half and the last word in the right half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.presence_of_last = 0.9
+
+    def ground(self, photo: PhotoInput, sentence: str) -> Grounding:
+        width, height = _size_of(photo)
+        first, last = sentence.split()[0], sentence.split()[-1]
+        begin = len(sentence.rstrip()) - len(last)
+        return Grounding.model_validate(
+            {
+                "photo": photo.id,
+                "size": (width, height),
+                "unknown_words": [word for word in sentence.split() if word.startswith("xyzzy")],
+                "phrases": [
+                    {
+                        "text": first,
+                        "span": (0, len(first)),
+                        "type": "other",
+                        "boxes": [{"box": (0, 0, width / 2, height), "score": 0.6}],
+                        "presence": 0.9,
+                    },
+                    {
+                        "text": last,
+                        "span": (begin, begin + len(last)),
+                        "type": "other",
+                        "boxes": [{"box": (width / 2, 0, width, height), "score": 0.4}],
+                        "presence": self.presence_of_last,
+                        "absent": self.presence_of_last < ABSENT,
+                    },
+                ],
+            }
+        )
+
+    def caption(self, photo: PhotoInput) -> Captions:
+        return Captions.model_validate(
+            {"photo": photo.id, "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}]}
+        )
+
+    def describe(self, photo: PhotoInput, region: Box | None, top: int) -> Description:
+        width, height = _size_of(photo)
+        boxes = {"a brown thing": (0, 0, width / 2, height), "a corner": (0, 0, width / 4, height / 4)}
+        regions = [{"box": box, "phrases": [{"text": text, "score": 0.7}]} for text, box in boxes.items()]
+        if region is not None:
+            regions = [{"box": region, "phrases": [{"text": "a part", "score": 0.5}]}]
+        return Description.model_validate({"photo": photo.id, "size": (width, height), "regions": regions})
+
+    def warm_up(self) -> None:
+        pass
+
+
+def photo_bytes(size: tuple[int, int] = (64, 48), form: str = "JPEG", colour: str = "teal") -> bytes:
+    written = io.BytesIO()
+    Image.new("RGB", size, colour).save(written, form)
+    return written.getvalue()
+
+
+def _id_of(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:20]
+
+
+def _size_of(photo: PhotoInput) -> tuple[int, int]:
+    return photo.photo.size if isinstance(photo.photo, Image.Image) else photo_size(Path(photo.photo))
+
+
+def _known(path: Path) -> PhotoRecord:
+    return PhotoRecord(_id_of(path), path, photo_size(path), "2024-06-01T12:30:00", "Camera 1")
+
+
+def _phrases(sentence: str, photo: PhotoRecord) -> tuple[HitPhrase, ...]:
+    word = sentence.split()[0]
+    begin = sentence.index(word)
+    width, height = photo.size
+    return (HitPhrase(word, (begin, begin + len(word)), (width / 4, height / 4, width / 2, height / 2), 0.8),)

@@ -1,0 +1,374 @@
+"""Every route of the API and its errors."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from deixis.errors import DeixisError
+from deixis.web.security import ServerLimits
+from tests.web.conftest import Visit
+from tests.web.fakes import FakeCollection, photo_bytes
+
+
+def id_of(client: TestClient, name: str) -> str:
+    return next(each["id"] for each in client.get("/api/photos").json()["photos"] if each["name"] == name)
+
+
+def upload(content: bytes, name: str = "mine.jpg") -> dict[str, tuple[str, bytes, str]]:
+    return {"photo": (name, content, "image/jpeg")}
+
+
+def error_of(response: object) -> str:
+    result = response.json()  # type: ignore[attr-defined]
+    assert set(result) == {"error"}
+    assert "\n" not in result["error"]
+    return str(result["error"])
+
+
+def test_a_search_gives_hits_with_probabilities_and_sizes(client: TestClient) -> None:
+    found = client.get("/api/search", params={"q": "a dog"}).json()
+    assert found["query"] == "a dog"
+    assert [(hit["name"], hit["probability"], hit["width"], hit["height"]) for hit in found["hits"]] == [
+        ("boat.jpg", 0.9, 64, 48),  # its name holds an a
+        ("cat.jpg", 0.9, 64, 48),
+        ("dog.jpg", 0.9, 64, 48),
+    ]
+    assert client.get("/api/search", params={"q": "dog"}).json()["hits"][0]["name"] == "dog.jpg"
+
+
+def test_a_search_without_matches_is_empty_unless_all_are_requested(client: TestClient) -> None:
+    assert client.get("/api/search", params={"q": "zebra"}).json()["hits"] == []
+    everything = client.get("/api/search", params={"q": "zebra", "all": "true", "top": 2}).json()
+    assert [hit["probability"] for hit in everything["hits"]] == [0.01, 0.01]
+
+
+def test_explained_hits_have_boxes(client: TestClient) -> None:
+    plain, explained = (
+        client.get("/api/search", params={"q": "dog", "explain": explain}).json()["hits"][0] for explain in (0, 1)
+    )
+    assert plain["phrases"] == []
+    assert explained["phrases"] == [
+        {"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8, "absent": False}
+    ]
+
+
+def test_unknown_words_are_reported(client: TestClient) -> None:
+    assert client.get("/api/search", params={"q": "xyzzy dog"}).json()["unknown_words"] == ["xyzzy"]
+
+
+@pytest.mark.parametrize("asked", [{"q": "dog in:nowhere"}, {"q": "dog", "in": "nowhere"}])
+def test_the_number_of_searched_photos_is_reported(client: TestClient, asked: dict[str, str]) -> None:
+    nowhere = client.get("/api/search", params=asked).json()
+    assert (nowhere["photos"], nowhere["searched"], nowhere["hits"]) == (3, 0, [])
+    assert client.get("/api/search", params={"q": "zebra"}).json()["searched"] == 3
+
+
+def test_search_by_a_photo_of_the_index(client: TestClient) -> None:
+    found = client.get("/api/search", params={"like": id_of(client, "cat.jpg"), "top": 2}).json()
+    assert found["query"] is None
+    assert len(found["hits"]) == 2
+
+
+def test_search_by_an_uploaded_photo(client: TestClient) -> None:
+    assert len(client.post("/api/search/like?top=3", files=upload(photo_bytes())).json()["hits"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "words"),
+    [
+        ({}, 400, "q, a sentence"),
+        ({"q": "dog", "like": "abc"}, 400, "q, a sentence"),
+        ({"q": "   "}, 422, "q: "),
+        ({"q": "x" * 501}, 422, "at most 500"),
+        ({"q": "dog", "top": 0}, 422, "top"),
+        ({"q": "dog", "top": 100_000}, 422, "top"),
+        ({"q": "dog", "after": "soon"}, 400, "'soon': not a date"),
+        ({"like": "0-0"}, 404, "not found"),
+        ({"like": "../../etc/passwd"}, 422, "like"),
+    ],
+)
+def test_invalid_searches_are_errors(client: TestClient, asked: dict[str, str], code: int, words: str) -> None:
+    response = client.get("/api/search", params=asked)
+    assert response.status_code == code
+    assert words in error_of(response)
+
+
+def test_photos_are_paged(client: TestClient) -> None:
+    first, second = (client.get("/api/photos", params={"limit": 2, "offset": begin}).json() for begin in (0, 2))
+    assert first["total"] == second["total"] == 3
+    assert [len(first["photos"]), len(second["photos"])] == [2, 1]
+    assert client.get("/api/photos", params={"limit": 5000}).status_code == 422
+
+
+def test_photo_details_do_not_contain_the_path(client: TestClient, folder: Path) -> None:
+    response = client.get(f"/api/photos/{id_of(client, 'dog.jpg')}")
+    assert response.json() | {"id": ""} == {
+        "id": "",
+        "name": "dog.jpg",
+        "width": 64,
+        "height": 48,
+        "taken": "2024-06-01T12:30:00",
+        "camera": "Camera 1",
+        "regions": [{"box": [0, 0, 32, 24]}, {"box": [16, 12, 64, 48]}],
+    }
+    assert str(folder) not in response.text
+
+
+@pytest.mark.parametrize("kind", ["thumbnail", "image"])
+def test_images_are_new_jpegs_without_metadata(client: TestClient, folder: Path, kind: str) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "SECRET CAMERA"
+    Image.new("RGB", (3000, 2000), "red").save(folder / "dog.jpg", exif=exif, comment=b"SECRET")
+    response = client.get(f"/api/photos/{id_of(client, 'dog.jpg')}/{kind}")
+    assert response.headers["content-type"] == "image/jpeg"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert b"SECRET" not in response.content
+    assert max(Image.open(io.BytesIO(response.content)).size) == {"thumbnail": 320, "image": 1600}[kind]
+
+
+@pytest.mark.parametrize("rest", ["", "/thumbnail", "/image"])
+@pytest.mark.parametrize("photo_id", ["0-0", "1", "deadbeef"])
+def test_unknown_ids_are_not_found(client: TestClient, photo_id: str, rest: str) -> None:
+    response = client.get(f"/api/photos/{photo_id}{rest}")
+    assert response.status_code == 404
+    assert error_of(response) == "photo not found"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/photos/../../../etc/passwd",
+        "/api/photos/..%2f..%2f..%2fetc%2fpasswd/image",
+        "/api/photos/%2e%2e/image",
+        "/assets/../../../../../../../etc/passwd",
+        "/assets/..%2f..%2f..%2f..%2f..%2fetc%2fpasswd",
+        "/assets/%2e%2e/%2e%2e/app.py",
+        "/..%2f..%2fetc/passwd",
+        "/static/index.html",
+        "/app.py",
+    ],
+)
+def test_no_path_leads_to_a_file(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code in (404, 422)
+    assert "root:" not in response.text
+    error_of(response)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a photo", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\xff\xd8\xff"]
+)
+def test_the_error_of_a_broken_photo_does_not_contain_its_path(
+    client: TestClient, folder: Path, content: bytes
+) -> None:
+    broken = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").write_bytes(content)
+    response = client.get(f"/api/photos/{broken}/image")
+    assert response.status_code == 422
+    assert str(folder) not in error_of(response)
+
+
+def test_the_error_of_a_missing_photo_does_not_contain_its_path(client: TestClient, folder: Path) -> None:
+    gone = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").unlink()
+    response = client.get(f"/api/photos/{gone}/image")
+    assert response.status_code == 422
+    assert error_of(response).endswith("no such file")
+
+
+def test_links_to_files_outside_the_folder_are_not_followed(
+    client: TestClient, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "private.jpg"
+    elsewhere.write_bytes(photo_bytes())
+    photo = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").unlink()
+    (folder / "cat.jpg").symlink_to(elsewhere)
+    for response in (
+        client.get(f"/api/photos/{photo}/image"),
+        client.post("/api/caption", json={"photo": photo}),
+        client.post("/api/ground", json={"photo": photo, "sentence": "dog"}),
+    ):
+        assert response.status_code == 422
+        assert "outside its folder" in error_of(response)
+
+
+def test_a_folder_instead_of_a_photo_is_an_error_without_its_path(client: TestClient, folder: Path) -> None:
+    photo = id_of(client, "cat.jpg")
+    (folder / "cat.jpg").unlink()
+    (folder / "cat.jpg").mkdir()
+    response = client.get(f"/api/photos/{photo}/image")
+    assert response.status_code == 422
+    assert str(folder) not in error_of(response)
+
+
+def test_index_errors_do_not_contain_paths(visit: Visit, collection: FakeCollection, folder: Path) -> None:
+    def broken(*_: object, **__: object) -> list[object]:
+        raise DeixisError(f"{folder / 'my photos.deixis' / 'index.sqlite'}: damaged; rebuild it")
+
+    collection.search = broken  # type: ignore[method-assign,assignment]
+    response = visit().get("/api/search", params={"q": "dog"})
+    assert response.status_code == 400
+    assert error_of(response) == "…: damaged; rebuild it"
+
+
+def test_sentences_are_grounded_in_indexed_and_uploaded_photos(client: TestClient) -> None:
+    photo = id_of(client, "dog.jpg")
+    here = client.post("/api/ground", json={"photo": photo, "sentence": "dog in snow"}).json()
+    sent = client.post("/api/ground", files=upload(photo_bytes((80, 60))), data={"sentence": "dog in snow"}).json()
+    assert here["photo"] == photo
+    assert sent["photo"] is None
+    assert (here["size"], sent["size"]) == ([64, 48], [80, 60])
+    assert [phrase["text"] for phrase in sent["phrases"]] == ["dog", "snow"]
+    assert sent["phrases"][0]["boxes"] == [{"box": [0, 0, 40, 60], "score": 0.6}]
+
+
+@pytest.mark.parametrize("verb", ["ground", "caption", "describe"])
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b"{}", 422),
+        (b'{"photo": 5, "sentence": "dog"}', 422),
+        (b'{"photo": "0-0", "sentence": "dog", "more": 1}', 422),
+        (b'{"photo": "0-0", "sentence": "\\ud800"}', 422),
+        (b'{"photo": "../x", "sentence": "dog"}', 422),
+        (b"[" * 50_000, 422),
+        (b" " * 70_000, 413),
+        (b"\xff\xfe", 422),
+    ],
+)
+def test_invalid_bodies_are_errors(client: TestClient, verb: str, body: bytes, code: int) -> None:
+    response = client.post(f"/api/{verb}", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == code
+    error_of(response)
+
+
+def test_a_form_without_a_photo_is_an_error(client: TestClient) -> None:
+    for response in (
+        client.post("/api/caption", data={"sentence": "dog"}),
+        client.post("/api/caption", content=b"x", headers={"content-type": "text/plain"}),
+        client.post("/api/caption", content=b"x", headers={"content-type": "multipart/form-data"}),
+        client.post("/api/search/like", content=b"x", headers={"content-type": "multipart/form-data; boundary=b"}),
+        client.post("/api/search/like"),
+    ):
+        assert response.status_code in (400, 422)
+        error_of(response)
+
+
+def test_photos_are_captioned(client: TestClient) -> None:
+    response = client.post("/api/caption", files=upload(photo_bytes())).json()
+    assert response == {
+        "photo": None,
+        "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}],
+    }
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"GIF89a", b"<svg onload=alert(1)>", photo_bytes()[:200]])
+@pytest.mark.parametrize("address", ["/api/search/like", "/api/caption"])
+def test_uploads_must_be_photos(client: TestClient, address: str, content: bytes) -> None:
+    response = client.post(address, files=upload(content))
+    assert response.status_code == 422
+    assert "/tmp" not in error_of(response)
+
+
+def png_bomb(side: int) -> bytes:
+    """A file of a few kB that says that it has very many pixels."""
+    written = io.BytesIO()
+    Image.new("1", (side, side)).save(written, "PNG", optimize=True)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("side", [8_000, 20_000])
+def test_image_bombs_are_rejected_before_decoding(
+    client: TestClient, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(*_: object) -> None:
+        raise AssertionError("a bomb was decoded")
+
+    bomb = png_bomb(side)
+    assert len(bomb) < 2**18
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
+    response = client.post("/api/search/like", files=upload(bomb, "bomb.png"))
+    assert response.status_code == 422
+    assert error_of(response).endswith("pixels are too many")
+
+
+def test_large_bodies_are_rejected_whatever_their_header_says(visit: Visit) -> None:
+    client = visit(limits=ServerLimits(upload_bytes=100_000))
+    honest = client.post("/api/search/like", files=upload(b"x" * 200_000))
+
+    def in_pieces() -> object:
+        yield b'--b\r\nContent-Disposition: form-data; name="photo"; filename="a.jpg"\r\n\r\n'
+        for _ in range(100):
+            yield b"x" * 10_000
+
+    streamed = client.post(
+        "/api/search/like",
+        content=in_pieces(),  # type: ignore[arg-type]
+        headers={"content-type": "multipart/form-data; boundary=b"},
+    )
+    for response in (honest, streamed):
+        assert response.status_code == 413
+        assert "too large" in error_of(response)
+
+
+def test_status_reports_limits(client: TestClient) -> None:
+    status = client.get("/api/status").json()
+    assert status["photos"] == 3
+    assert status["upload"]["bytes"] == ServerLimits().upload_bytes
+
+
+def test_an_empty_index_has_no_photos_and_finds_nothing(visit: Visit) -> None:
+    client = visit(photos=FakeCollection())
+    assert client.get("/api/photos").json() == {"total": 0, "photos": []}
+    assert client.get("/api/search", params={"q": "dog", "all": 1}).json()["hits"] == []
+
+
+def test_unknown_routes_and_methods_are_errors(client: TestClient) -> None:
+    assert client.delete("/api/photos").status_code == 405
+    assert error_of(client.get("/api/nothing")) == "not found"
+    assert error_of(client.get("/docs")) == "not found"
+
+
+def test_internal_errors_do_not_reveal_details(visit: Visit, collection: FakeCollection, folder: Path) -> None:
+    def broken(*_: object, **__: object) -> list[object]:
+        raise RuntimeError(f"{folder} is on fire")
+
+    collection.search = broken  # type: ignore[method-assign,assignment]
+    response = visit().get("/api/search", params={"q": "dog"})
+    assert response.status_code == 500
+    assert error_of(response) == "internal error (RuntimeError)"
+    assert "content-security-policy" in response.headers
+
+
+@pytest.mark.parametrize("address", ["/", "/favicon.ico"])
+def test_head_requests_are_answered(client: TestClient, address: str) -> None:
+    asked = client.head(address)
+    assert asked.status_code == client.get(address).status_code
+    assert asked.content == b""
+
+
+def test_the_api_has_an_openapi_description(client: TestClient) -> None:
+    described = client.get("/api/openapi.json").json()
+    assert set(described["paths"]) == {
+        "/api/caption",
+        "/api/describe",
+        "/api/ground",
+        "/api/photos",
+        "/api/photos/{photo_id}",
+        "/api/photos/{photo_id}/image",
+        "/api/photos/{photo_id}/thumbnail",
+        "/api/search",
+        "/api/search/like",
+        "/api/status",
+    }
+    assert "multipart/form-data" in json.dumps(described["paths"]["/api/ground"])

@@ -1,0 +1,127 @@
+"""Tokens, origins and security headers."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from deixis.web.security import COOKIE, AccessPolicy, is_loopback
+from tests.web.conftest import Visit
+
+TOKEN = "correct-horse-battery"
+ELSEWHERE = "192.168.1.5:7860"
+
+
+@pytest.fixture
+def guarded(visit: Visit) -> TestClient:
+    return visit(policy=AccessPolicy("0.0.0.0", TOKEN), host=ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("127.0.0.1:7860", True),
+        ("localhost", True),
+        ("[::1]:7860", True),
+        ("evil.example:7860", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example", False),
+        ("192.168.1.5", False),
+        ("", False),
+        ("[::1", False),
+    ],
+)
+def test_other_host_names_are_rejected(client: TestClient, host: str, is_known: bool) -> None:
+    response = client.get("/api/status", headers={"host": host})
+    assert response.status_code == (200 if is_known else 421)
+
+
+def test_public_servers_accept_addresses_but_no_other_names() -> None:
+    policy = AccessPolicy("0.0.0.0", TOKEN)
+    assert policy.allows_host(ELSEWHERE)
+    assert policy.allows_host("localhost:7860")
+    assert not policy.allows_host("evil.example:7860")
+    assert AccessPolicy("photos.example", TOKEN).allows_host("photos.example:7860")
+
+
+@pytest.mark.parametrize("path", ["/", "/api/status", "/api/openapi.json", "/api/nothing", "/assets/x.js"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": f"Bearer {TOKEN}x"},
+        {"cookie": f"{COOKIE}=wrong"},
+        {"cookie": f"other={TOKEN}"},
+        {"cookie": "\x7f=="},
+    ],
+)
+def test_requests_without_token_are_rejected(guarded: TestClient, path: str, headers: dict[str, str]) -> None:
+    response = guarded.get(path, headers=headers)
+    assert response.status_code == 401
+    assert "token" in response.json()["error"]
+
+
+def test_the_token_is_accepted_in_header_url_and_cookie(guarded: TestClient) -> None:
+    assert guarded.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    entered = guarded.get("/", params={"token": TOKEN, "q": "dog"}, follow_redirects=False)
+    assert entered.status_code == 303
+    assert entered.headers["location"] == "/?q=dog"
+    assert "HttpOnly" in entered.headers["set-cookie"]
+    assert "samesite=lax" in entered.headers["set-cookie"].casefold()
+    assert guarded.get("/api/status").status_code == 200  # by its cookie now
+
+
+def test_the_token_in_the_url_works_for_the_page_only(guarded: TestClient) -> None:
+    assert guarded.get("/api/status", params={"token": TOKEN}).status_code == 401
+    assert guarded.post("/", params={"token": TOKEN}).status_code == 401
+    assert guarded.get("/", params={"token": "wrong"}, follow_redirects=False).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://[::1"},
+    ],
+)
+def test_cross_site_requests_are_rejected(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.get("/api/status", headers=headers).status_code == 403
+    assert client.post("/api/caption", headers=headers).status_code == 403
+
+
+def test_links_from_other_sites_work_but_forms_do_not(client: TestClient) -> None:
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert client.get("/", headers=followed).status_code in (200, 503)  # 503 where the page was not built
+    assert client.post("/api/caption", headers=followed).status_code == 403
+    own = {"origin": "http://127.0.0.1:7860", "sec-fetch-site": "same-origin"}
+    assert client.get("/api/status", headers=own).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/api/status", "/api/nothing", "/assets/nothing.js"])
+def test_every_response_has_security_headers(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_token_is_not_in_the_repr() -> None:
+    assert TOKEN not in repr(AccessPolicy("0.0.0.0", TOKEN))
+
+
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
+)
+def test_only_this_machine_reaches_loopback(host: str, is_own: bool) -> None:
+    assert is_loopback(host) is is_own

@@ -1,0 +1,77 @@
+// The workbench inside a frame of an external workforce's site.
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api";
+import { Said } from "./app";
+import { WorkPage } from "./work_page";
+
+const GIVEN = ["key", "assignmentId", "hitId", "workerId", "turkSubmitTo"];
+
+export function ExternalPage() {
+  const [failure, setFailure] = useState("");
+  const [entered, setEntered] = useState<api.ExternalSession | null>(null);
+  const [session, setSession] = useState<api.Session | null>(null);
+  const [guidelines, setGuidelines] = useState<api.Guidelines | null>(null);
+  const [external, setExternal] = useState<api.ExternalProgress | null>(null);
+
+  useEffect(() => {
+    const said = new URLSearchParams(location.search);
+    const enter = async () => {
+      const found = await api.enterExternal(Object.fromEntries(GIVEN.map((name) => [name, said.get(name) ?? ""])));
+      setExternal(found.preview ? null : found);
+      setSession(await api.session());
+      setEntered(found);
+      if (!found.preview) setGuidelines(await api.guidelines());
+    };
+    enter().catch((error) => setFailure(api.errorMessage(error)));
+  }, []);
+
+  if (failure) return <Said title="This cannot be shown." line={failure} />;
+  if (!entered || !session) return null;
+  if (entered.preview)
+    return (
+      <main class="page is-narrow">
+        <h1>Questions about photos</h1>
+        <p class="lead">
+          You will be shown photos with captions and asked one small question at a time: whether two phrases mean the
+          same, where something is, whether a box is good. This is a preview: accept the task first, then the questions
+          come here.
+        </p>
+      </main>
+    );
+  if (external?.submit) return <Submit submit={external.submit} />;
+  return (
+    <>
+      <header class="bar">
+        <span class="name">
+          de<span>i</span>xis
+        </span>
+        <span class="who">
+          {external?.done ?? 0} of {external?.items ?? 0}
+        </span>
+      </header>
+      <WorkPage
+        session={session}
+        worker={session.user?.id ?? "external"}
+        guidelines={guidelines}
+        onSignedOut={() => setFailure("The session is over. Load the page again.")}
+        onExternal={setExternal}
+      />
+    </>
+  );
+}
+
+function Submit({ submit }: { submit: NonNullable<api.ExternalProgress["submit"]> }) {
+  return (
+    <main class="notice">
+      <h1>That was the last one. Thank you!</h1>
+      <form method="POST" action={submit.url}>
+        {Object.entries(submit.fields).map(([name, value]) => (
+          <input key={name} type="hidden" name={name} value={value} />
+        ))}
+        <button class="main" type="submit">
+          Submit
+        </button>
+      </form>
+    </main>
+  );
+}

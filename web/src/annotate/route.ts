@@ -1,0 +1,20 @@
+// The current route, in the part of the address after #, which is not sent to the server.
+import { useEffect, useState } from "preact/hooks";
+
+export function useRoute(): [string[], (to: string, how?: "push" | "replace") => void] {
+  const [place, setPlace] = useState(placeNow);
+  useEffect(() => {
+    const follow = () => setPlace(placeNow());
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  const go = (to: string, how: "push" | "replace" = "push") => {
+    const address = `${location.pathname}${location.search}#/${to}`;
+    if (how === "push") history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+    setPlace(placeNow());
+  };
+  return [place, go];
+}
+
+const placeNow = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);

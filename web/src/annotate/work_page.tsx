@@ -1,0 +1,170 @@
+// The page of a worker: the current question, notices, and what is shown without a question.
+import { useEffect, useRef, useState } from "preact/hooks";
+import * as api from "./api";
+import { WorkQueue } from "./work_queue";
+import { Levels } from "./own_work";
+import { TASK_TEXTS, describeLevelChange } from "./tasks";
+import { Work } from "./work";
+
+const GUIDE_KEY = "deixis-guide";
+const LOOK_AGAIN_MS = 60_000;
+
+interface Props {
+  session: api.Session;
+  worker: string;
+  guidelines: api.Guidelines | null;
+  onSignedOut: () => void;
+  onExternal?: (external: api.ExternalProgress) => void;
+}
+
+export function WorkPage({ session, worker, guidelines, onSignedOut, onExternal }: Props) {
+  const [, redraw] = useState(0);
+  const [me, setMe] = useState<api.Me | null>(null);
+  const [isGuideOpen, setGuideOpen] = useState(isGuideWanted);
+  const queue = useRef<WorkQueue | null>(null);
+  const standings = useRef<readonly api.Qualification[]>([]);
+
+  const stand = (found: readonly api.Qualification[]) => {
+    const told = found
+      .map(({ task, level }) => describeLevelChange(task, levelIn(standings.current, task), level))
+      .filter(Boolean);
+    const others = standings.current.filter(({ task }) => !found.some((each) => each.task === task));
+    standings.current = [...others, ...found];
+    if (told.length)
+      queue.current?.tell({ line: told.join(" "), kind: told[0]!.includes("Thank you") ? "good" : "plain" });
+  };
+  const lookAtMe = async () => {
+    const found = await api.me().catch(() => null);
+    if (!found) return;
+    stand(found.tasks);
+    setMe({ ...found, judged: found.judged - (queue.current?.answered ?? 0) });
+  };
+
+  useEffect(() => {
+    const made = new WorkQueue(session.project, worker, {
+      change: () => redraw((count) => count + 1),
+      standing: (standing) => stand([standing]),
+    });
+    queue.current = made;
+    void lookAtMe();
+    const again = setInterval(() => document.hidden || void lookAtMe(), LOOK_AGAIN_MS);
+    return () => {
+      made.close();
+      clearInterval(again);
+    };
+  }, [worker]);
+
+  const now = queue.current;
+  useEffect(() => {
+    if (now?.isSignedOut) onSignedOut();
+  }, [now?.isSignedOut]);
+  useEffect(() => {
+    if (now?.external) onExternal?.(now.external);
+  }, [now?.external]);
+
+  const guide = (isOpen: boolean) => {
+    setGuideOpen(isOpen);
+    keepGuide(isOpen);
+  };
+  if (!now) return null;
+  const { current } = now;
+  return (
+    <div class="workplace">
+      <p class="status" role="status">
+        {now.isOffline ? (
+          <span class="status-line is-trouble">
+            The server cannot be reached.{" "}
+            {now.unsent
+              ? `Your answers are kept (${now.unsent}) and will be sent as soon as it is there again.`
+              : "This page tries again by itself."}
+          </span>
+        ) : (
+          now.notice && <span class={`status-line is-${now.notice.kind}`}>{now.notice.line}</span>
+        )}
+      </p>
+      <p class="unseen" aria-live="polite">
+        {current && spoken(current)}
+      </p>
+      {current ? (
+        <Work
+          key={current.token}
+          queue={now}
+          question={current}
+          hasPicture={session.photos}
+          guideline={guidelines?.[current.task] ?? null}
+          testOf={standings.current.find(({ task }) => task === current.task)?.test ?? null}
+          isGuideOpen={isGuideOpen}
+          onGuide={guide}
+        />
+      ) : (
+        <Nothing why={now.why} standings={standings.current} />
+      )}
+      <Progress me={me} answered={now.answered} unsent={now.unsent} />
+    </div>
+  );
+}
+
+function Nothing({ why, standings }: { why: string | null; standings: readonly api.Qualification[] }) {
+  if (why === null) return <main class="notice">One moment …</main>;
+  return (
+    <main class="notice">
+      <h1>No question for you right now.</h1>
+      <p>{sentence(why)}</p>
+      <p>You can leave this page open: it looks again every 15 seconds.</p>
+      <Levels standings={standings} />
+    </main>
+  );
+}
+
+function Progress({ me, answered, unsent }: { me: api.Me | null; answered: number; unsent: number }) {
+  if (!me) return null;
+  const { photos, finished } = me.project;
+  return (
+    <footer class="progress">
+      <span>
+        {count(me.judged + answered, "answer")} by you
+        {unsent > 0 && ` · ${unsent} on the way`}
+      </span>
+      <span class="progress-share">
+        <span class="meter" aria-hidden="true">
+          <span style={{ width: `${photos ? (100 * finished) / photos : 0}%` }} />
+        </span>
+        {finished.toLocaleString("en")} of {count(photos, "photo")} finished
+      </span>
+    </footer>
+  );
+}
+
+const levelIn = (standings: readonly api.Qualification[], task: api.Task) =>
+  standings.find((each) => each.task === task)?.level;
+
+const count = (number: number, what: string) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+
+const sentence = (line: string) =>
+  line ? `${line[0]!.toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}` : "";
+
+/** A question as it is read aloud. */
+function spoken(question: api.Question): string {
+  const phrases = question.mentions.map(({ text }) => `“${text}”`).join(", ");
+  const seen = question.boxes.length ? ` Boxes drawn so far: ${question.boxes.length}.` : "";
+  return `${TASK_TEXTS[question.task].question(question)} ${phrases}.${seen}`;
+}
+
+/** Open at first where there is room for it; then as somebody left it. */
+function isGuideWanted(): boolean {
+  try {
+    const kept = localStorage.getItem(GUIDE_KEY);
+    if (kept) return kept === "open";
+  } catch {
+    // Nothing is kept here.
+  }
+  return matchMedia("(min-width: 1200px)").matches;
+}
+
+function keepGuide(isOpen: boolean) {
+  try {
+    localStorage.setItem(GUIDE_KEY, isOpen ? "open" : "closed");
+  } catch {
+    // Nothing is kept here.
+  }
+}

@@ -1,0 +1,259 @@
+// The worker's questions: the current one, one loaded in advance, and answers that are being sent. Requests are sent one
+// at a time, so they stay in order; the page never waits for them.
+import * as api from "./api";
+import { Outbox, type PendingRequest } from "./outbox";
+import { loadPicture } from "./pictures";
+
+const AHEAD = 1;
+const ASK_AGAIN_MS = 15_000;
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+const SOON_OVER_S = 5;
+
+// Status codes of an answer: the question is not this worker's any more, or the answer is invalid.
+const GONE = [404, 409, 410];
+const WRONG = [400, 413, 422];
+
+export interface Notice {
+  line: string;
+  kind: "good" | "plain" | "trouble";
+}
+
+export class WorkQueue {
+  current: api.Question | null = null;
+  why: string | null = null; // there is no question
+  notice: Notice | null = null;
+  isOffline = false;
+  isSignedOut = false;
+  answered = 0; // since the page was opened
+  external: api.ExternalProgress | null = null;
+
+  #ahead: api.Question[] = [];
+  #outbox: Outbox;
+  #done: { event: number; isAnswer: boolean }[] = []; // what can be taken back, the newest last
+  #undoWanted = false;
+  #isBusy = false;
+  #failures = 0;
+  #timer = 0;
+  #shownAt = 0;
+  #hiddenAt = 0;
+  #isClosed = false;
+  #changed: () => void;
+  #standing: (standing: api.Qualification) => void;
+
+  constructor(project: string, worker: string, on: { change: () => void; standing: (standing: api.Qualification) => void }) {
+    this.#outbox = new Outbox(project, worker);
+    this.#changed = on.change;
+    this.#standing = on.standing;
+    addEventListener("online", this.wake);
+    document.addEventListener("visibilitychange", this.#seen);
+    void this.#pump();
+  }
+
+  close() {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    removeEventListener("online", this.wake);
+    document.removeEventListener("visibilitychange", this.#seen);
+  }
+
+  get unsent(): number {
+    return this.#outbox.waiting.length;
+  }
+
+  get canUndo(): boolean {
+    return this.#done.length > 0 || this.unsent > 0;
+  }
+
+  // A key may come between an answer and the moment when the next question is painted: it was meant for the first.
+  answer(question: api.Question, said: { answer: string; box: api.Answer["box"]; remark: string }) {
+    if (question !== this.current) return;
+    this.#send(question, { kind: "answer", token: question.token, seconds: this.#seconds(), ...said });
+  }
+
+  skip(question: api.Question, said: { bad_phrase: string | null; remark: string }) {
+    if (question !== this.current) return;
+    this.#send(question, { kind: "skip", token: question.token, seconds: this.#seconds(), ...said });
+  }
+
+  undo() {
+    if (!this.canUndo) return;
+    this.#undoWanted = true;
+    if (this.isOffline) this.#say("It will be taken back as soon as the server is there again.", "plain");
+    this.wake();
+  }
+
+  tell(notice: Notice | null) {
+    this.notice = notice;
+    this.#changed();
+  }
+
+  /** Try now what waits. */
+  wake = () => {
+    clearTimeout(this.#timer);
+    void this.#pump();
+  };
+
+  /** A page that nobody looks at need not ask for questions; it will when it is looked at. */
+  #rouse = () => {
+    if (!document.hidden || this.unsent) this.wake();
+  };
+
+  #seen = () => {
+    if (document.hidden) this.#hiddenAt = performance.now();
+    else {
+      if (this.#hiddenAt) this.#shownAt += performance.now() - this.#hiddenAt; // that time is not work
+      this.#hiddenAt = 0;
+      this.wake();
+    }
+  };
+
+  #seconds(): number {
+    return Math.round((performance.now() - this.#shownAt) / 10) / 100;
+  }
+
+  #say(line: string, kind: Notice["kind"]) {
+    this.notice = { line, kind };
+  }
+
+  #send(question: api.Question, said: PendingRequest["said"]) {
+    this.#outbox.add({ said, question });
+    if (said.kind === "answer") this.answered += 1;
+    this.notice = null;
+    this.why = null; // until the server has said so again
+    this.#show(this.#takeAhead());
+    this.wake();
+  }
+
+  #takeAhead(): api.Question | null {
+    while (this.#ahead.length) {
+      const question = this.#ahead.shift()!;
+      if (question.until - api.serverNow() > SOON_OVER_S) return question;
+    }
+    return null;
+  }
+
+  #show(question: api.Question | null) {
+    this.current = question;
+    this.#shownAt = performance.now();
+    this.#hiddenAt = document.hidden ? this.#shownAt : 0;
+    this.#changed();
+  }
+
+  get #held(): string[] {
+    return [...(this.current ? [this.current.token] : []), ...this.#ahead.map(({ token }) => token)];
+  }
+
+  get #wants(): boolean {
+    return !this.external?.submit && this.#held.length < 1 + AHEAD;
+  }
+
+  async #pump() {
+    if (this.#isBusy || this.#isClosed || this.isSignedOut) return;
+    this.#isBusy = true;
+    let wait = 0;
+    try {
+      while (!this.#isClosed && (await this.#step())) this.#worked();
+      this.#worked();
+      if (!this.current || !this.#ahead.length) wait = ASK_AGAIN_MS;
+    } catch (error) {
+      wait = this.#failed(error);
+    }
+    this.#isBusy = false;
+    if (wait && !this.#isClosed) this.#timer = window.setTimeout(this.#rouse, wait);
+    this.#changed();
+  }
+
+  /** Do one thing with the server; whether there may be more to do. */
+  async #step(): Promise<boolean> {
+    const first = this.#outbox.waiting[0];
+    if (first) {
+      await this.#deliver(first);
+      return true;
+    }
+    if (this.#undoWanted) {
+      await this.#takeBack();
+      return true;
+    }
+    if (!this.#wants) return false;
+    const { question, why } = await api.next(this.#held);
+    this.#receive(question, why);
+    return Boolean(question);
+  }
+
+  async #deliver(sent: PendingRequest) {
+    const { kind, ...said } = sent.said;
+    const besides = this.#wants ? [...this.#held, ...this.#outbox.tokens.slice(1)] : null;
+    try {
+      const kept =
+        kind === "answer" ? await api.answer(said as api.Answer, besides) : await api.skip(said as api.Skip, besides);
+      this.#outbox.remove(said.token);
+      this.#done.push({ event: kept.event, isAnswer: kind === "answer" });
+      if (kept.external) this.external = kept.external;
+      if (besides) this.#receive(kept.next, kept.why);
+      if (kept.standing) this.#standing(kept.standing);
+    } catch (error) {
+      const status = error instanceof api.RequestError ? error.status : 0;
+      if (!GONE.includes(status) && !WRONG.includes(status)) throw error;
+      this.#outbox.remove(said.token);
+      if (kind === "answer") this.answered -= 1;
+      if (WRONG.includes(status)) this.#again(sent.question, `The answer was not accepted: ${api.errorMessage(error)}`);
+      else this.#say("That question was not open any more, so your answer was not needed.", "plain");
+    }
+  }
+
+  async #takeBack() {
+    const last = this.#done.at(-1);
+    if (last) {
+      try {
+        const { question } = await api.undo(last.event);
+        if (last.isAnswer) this.answered -= 1;
+        if (question) this.#again(question, "Taken back. Here it is again.", "good");
+        else this.#say("Taken back.", "good");
+      } catch (error) {
+        if (!(error instanceof api.RequestError) || !isFinal(error)) throw error;
+        this.#say(error.message, "trouble");
+      }
+      this.#done.pop();
+    }
+    this.#undoWanted = false;
+  }
+
+  #again(question: api.Question, line: string, kind: Notice["kind"] = "trouble") {
+    if (this.current && this.current.token !== question.token) this.#ahead.unshift(this.current);
+    this.#say(line, kind);
+    this.#show(question);
+  }
+
+  #receive(question: api.Question | null, why: string | null) {
+    this.why = why;
+    if (!question || this.#held.includes(question.token)) return;
+    loadPicture(question.photo.url).catch(() => undefined);
+    if (this.current) this.#ahead.push(question);
+    else this.#show(question);
+  }
+
+  #worked() {
+    this.#failures = 0;
+    this.isOffline = false;
+    this.#changed();
+  }
+
+  /** What a failure means; how long to wait before the same is tried again. */
+  #failed(error: unknown): number {
+    if (error instanceof api.RequestError && error.status === 401) {
+      this.isSignedOut = true;
+      return 0;
+    }
+    if (error instanceof api.RequestError && isFinal(error)) {
+      this.#say(error.message, "trouble");
+      return ASK_AGAIN_MS;
+    }
+    this.isOffline = !(error instanceof api.RequestError) || error.status >= 500;
+    const wait = RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)]!;
+    this.#failures += 1;
+    return Math.max(wait, error instanceof api.RequestError ? error.retryAfterMs : 0);
+  }
+}
+
+/** Whether asking the same again would bring the same answer. */
+const isFinal = ({ status }: api.RequestError) => status < 500 && status !== 429 && status !== 401;
