@@ -36,7 +36,9 @@ FLAGS = (
 Site = Callable[..., str]
 
 
-@pytest.fixture(scope="session")
+# One browser per module: while Playwright runs, its event loop occupies the main thread, and a test outside
+# this folder that the same worker runs next could not start a loop of its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:

@@ -196,7 +196,7 @@ def test_words_are_lower_case_without_punctuation() -> None:
 
 
 def test_the_box_of_a_relation_is_the_union_of_the_boxes_of_its_mentions() -> None:
-    """The example of Flickr30k Entities, as whoever makes a training set would write it."""
+    """The example of Flickr30k Entities, as the author of a training set would write it."""
     mentions = Mention(0, 5, "dog"), Mention(9, 16, "field"), Mention(28, 33, "cat")
     photo = Photo("1", boxes=(Box((10, 20, 30, 40), ("dog",)), Box((60, 5, 80, 15), ("cat",))))
     boxed = [mention for mention in mentions if mention.chain and photo.boxes_of(mention.chain)]

@@ -233,7 +233,7 @@ def evaluate_retrieval(
     on, systems, split
         The data, the system to evaluate and the one to compare it with.
     shortlist
-        For a model: each photo ranks only the sentences of so many photos nearest to it; 0 for all.
+        For a model: each photo ranks only the sentences of this many nearest photos; 0 for all.
     out
         For a model: save its matrix of scores in this ``.npy`` file.
     """

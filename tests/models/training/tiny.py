@@ -1,7 +1,7 @@
 """A tiny thing to train: two branches with dropout and batch norm, on made-up pairs. Also a program, to be killed.
 
 ``python tiny.py OUT [--resume] [key=value…]``; in the environment, SLEEP makes steps slow enough to be killed between,
-STOP kills the program itself after so many steps, and DROPOUT is the networks'.
+STOP makes the program kill itself after this many steps, and DROPOUT is the networks'.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def branch(inputs: int, dropout: float) -> nn.Module:
 
 
 class Rows:
-    """Rows of a made-up data set in an order drawn anew each epoch; the last batch is smaller."""
+    """Rows of a made-up data set in an order drawn again each epoch; the last batch is smaller."""
 
     def __init__(self, batch_size: int) -> None:
         self.batch_size = batch_size

@@ -411,7 +411,7 @@ def patient_child(index_path: IndexPath, folder: Path) -> Iterator[int]:
 
 
 def wait_for(index_path: IndexPath, count: int) -> None:
-    """Until an index holds so many photos."""
+    """Wait until an index holds this many photos."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         if len(paths_in_what_there_is(index_path)) >= count:

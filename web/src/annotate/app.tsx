@@ -55,7 +55,7 @@ function Inside() {
     document.title = `${!user ? "Welcome" : place[0] === "me" ? "You" : (tab?.name ?? "")} – deixis annotate`;
   }, [user, place[0]]);
 
-  // Whoever goes to another page is at its beginning, with the keys too.
+  // Another page starts at its top, with the keyboard focus there too.
   useEffect(() => {
     if (user) document.querySelector<HTMLElement>("main[tabindex]")?.focus();
   }, [place[0]]);

@@ -20,7 +20,7 @@ export interface DrawingControl {
   /** Put a box there, in place of the one that is. */
   put: (box: Box) => void;
   remove: () => void;
-  /** Move the box, or only its right and lower sides, by so many pixels; whether there is one. */
+  /** Move the box, or only its right and lower sides, by a number of pixels; whether there is one. */
   nudge: (right: number, down: number, isResize: boolean) => boolean;
 }
 

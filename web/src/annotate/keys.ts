@@ -1,9 +1,10 @@
 // Keyboard shortcuts: one listener for the part of the page that is shown.
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
-/** Call back for keys that nobody is typing with. Whoever handles a key says so by returning true. */
+/** Call `handle` for keys pressed outside of text fields. It returns whether it handled the key. */
 export function useKeys(handle: (key: string, event: KeyboardEvent) => boolean) {
-  useEffect(() => {
+  // A layout effect: no key may come between a drawing of the page and the handler that belongs to it.
+  useLayoutEffect(() => {
     const keyed = (event: KeyboardEvent) => {
       if (event.defaultPrevented || isTyping(event.target) || document.querySelector("dialog[open]")) return;
       const isOnButton = event.target instanceof Element && event.target.closest("button, a, summary, select");
