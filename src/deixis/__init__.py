@@ -11,8 +11,9 @@ Examples
 0
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
     from deixis import data as data
@@ -24,50 +25,27 @@ if TYPE_CHECKING:
     from deixis.models.pipeline import describe as describe
     from deixis.models.pipeline import ground as ground
     from deixis.models.pipeline import load as load
-    from deixis.models.pipeline import shipped_models as models
+    from deixis.models.pipeline import shipped_models
     from deixis.models.training.runner import train as train
     from deixis.search.collection import index_photos as index_photos
     from deixis.search.collection import open_index as open_index
 
+    models = shipped_models
+
 __version__ = "0.1.0"
 
-__all__ = [
-    "Dataset",
-    "DeixisError",
-    "caption",
-    "data",
-    "describe",
-    "evaluate",
-    "evaluation",
-    "ground",
-    "index_photos",
-    "load",
-    "models",
-    "open_index",
-    "train",
-]
-
-_MODULES = {
-    "Dataset": "deixis.data.dataset",
-    "DeixisError": "deixis.errors",
-    "caption": "deixis.models.pipeline",
-    "describe": "deixis.models.pipeline",
-    "evaluate": "deixis.models.evaluation",
-    "ground": "deixis.models.pipeline",
-    "index_photos": "deixis.search.collection",
-    "load": "deixis.models.pipeline",
-    "open_index": "deixis.search.collection",
-    "train": "deixis.models.training.runner",
-}
-"""Where public names are defined. They are imported on first use, because what they need takes long to import."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    if name in __all__:
-        return import_module(f"deixis.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+__all__, __getattr__, _ = lazy_exports(
+    __name__,
+    {
+        "": "data evaluation models",
+        "data.dataset": "Dataset",
+        "errors": "DeixisError",
+        "models.evaluation": "evaluate",
+        "models.pipeline": "caption describe ground load",
+        "models.training.runner": "train",
+        "search.collection": "index_photos open_index",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -10,55 +10,36 @@ Examples
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from deixis.data.checks import check_dataset
-    from deixis.data.creation import make_dataset
-    from deixis.data.dataset import Dataset, Photos
-    from deixis.data.imports import CaptionFile, ImportReport, import_dataset
-    from deixis.data.records import ENTITY_TYPES, Box, Caption, Chain, Mention, Photo
-    from deixis.data.statistics import compute_statistics
-    from deixis.data.writers import convert_dataset
+    from deixis.data.checks import check_dataset as check_dataset
+    from deixis.data.creation import make_dataset as make_dataset
+    from deixis.data.dataset import Dataset as Dataset
+    from deixis.data.dataset import Photos as Photos
+    from deixis.data.imports import CaptionFile as CaptionFile
+    from deixis.data.imports import ImportReport as ImportReport
+    from deixis.data.imports import import_dataset as import_dataset
+    from deixis.data.records import ENTITY_TYPES as ENTITY_TYPES
+    from deixis.data.records import Box as Box
+    from deixis.data.records import Caption as Caption
+    from deixis.data.records import Chain as Chain
+    from deixis.data.records import Mention as Mention
+    from deixis.data.records import Photo as Photo
+    from deixis.data.statistics import compute_statistics as compute_statistics
+    from deixis.data.writers import convert_dataset as convert_dataset
 
-__all__ = [
-    "ENTITY_TYPES",
-    "Box",
-    "Caption",
-    "CaptionFile",
-    "Chain",
-    "Dataset",
-    "ImportReport",
-    "Mention",
-    "Photo",
-    "Photos",
-    "check_dataset",
-    "compute_statistics",
-    "convert_dataset",
-    "import_dataset",
-    "make_dataset",
-]
-
-_MODULES = {
-    "Dataset": "dataset",
-    "Photos": "dataset",
-    "CaptionFile": "imports",
-    "ImportReport": "imports",
-    "import_dataset": "imports",
-    "make_dataset": "creation",
-    "convert_dataset": "writers",
-    "check_dataset": "checks",
-    "compute_statistics": "statistics",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import public names on first use: pyarrow is slow to import."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'records')}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "checks": "check_dataset",
+        "creation": "make_dataset",
+        "dataset": "Dataset Photos",
+        "imports": "CaptionFile ImportReport import_dataset",
+        "records": "ENTITY_TYPES Box Caption Chain Mention Photo",
+        "statistics": "compute_statistics",
+        "writers": "convert_dataset",
+    },
+)

@@ -12,75 +12,40 @@ Examples
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from deixis.evaluation.agreement import (
-        box_agreement,
-        chain_agreement,
-        cohen_kappa,
-        fleiss_kappa,
-        krippendorff_alpha,
-    )
-    from deixis.evaluation.baselines import best_fixed_boxes
-    from deixis.evaluation.captions import caption_scores, compare_captions, perplexity_scores
-    from deixis.evaluation.items import localization_items
-    from deixis.evaluation.phrase_localization import compare_localization, localization
-    from deixis.evaluation.predictions import Prediction, read_predictions, write_predictions
-    from deixis.evaluation.retrieval import compare_retrieval, recall_at_k, region_retrieval, sentence_retrieval
+    from deixis.evaluation.agreement import box_agreement as box_agreement
+    from deixis.evaluation.agreement import chain_agreement as chain_agreement
+    from deixis.evaluation.agreement import cohen_kappa as cohen_kappa
+    from deixis.evaluation.agreement import fleiss_kappa as fleiss_kappa
+    from deixis.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
+    from deixis.evaluation.baselines import best_fixed_boxes as best_fixed_boxes
+    from deixis.evaluation.captions import caption_scores as caption_scores
+    from deixis.evaluation.captions import compare_captions as compare_captions
+    from deixis.evaluation.captions import perplexity_scores as perplexity_scores
+    from deixis.evaluation.items import localization_items as localization_items
+    from deixis.evaluation.phrase_localization import compare_localization as compare_localization
+    from deixis.evaluation.phrase_localization import localization as localization
+    from deixis.evaluation.predictions import Prediction as Prediction
+    from deixis.evaluation.predictions import read_predictions as read_predictions
+    from deixis.evaluation.predictions import write_predictions as write_predictions
+    from deixis.evaluation.retrieval import compare_retrieval as compare_retrieval
+    from deixis.evaluation.retrieval import recall_at_k as recall_at_k
+    from deixis.evaluation.retrieval import region_retrieval as region_retrieval
+    from deixis.evaluation.retrieval import sentence_retrieval as sentence_retrieval
 
-_MODULES = {
-    "Prediction": "predictions",
-    "best_fixed_boxes": "baselines",
-    "box_agreement": "agreement",
-    "caption_scores": "captions",
-    "chain_agreement": "agreement",
-    "cohen_kappa": "agreement",
-    "compare_captions": "captions",
-    "compare_localization": "phrase_localization",
-    "compare_retrieval": "retrieval",
-    "fleiss_kappa": "agreement",
-    "krippendorff_alpha": "agreement",
-    "localization": "phrase_localization",
-    "localization_items": "items",
-    "perplexity_scores": "captions",
-    "read_predictions": "predictions",
-    "recall_at_k": "retrieval",
-    "region_retrieval": "retrieval",
-    "sentence_retrieval": "retrieval",
-    "write_predictions": "predictions",
-}
-
-__all__ = [
-    "Prediction",
-    "best_fixed_boxes",
-    "box_agreement",
-    "caption_scores",
-    "chain_agreement",
-    "cohen_kappa",
-    "compare_captions",
-    "compare_localization",
-    "compare_retrieval",
-    "fleiss_kappa",
-    "krippendorff_alpha",
-    "localization",
-    "localization_items",
-    "perplexity_scores",
-    "read_predictions",
-    "recall_at_k",
-    "region_retrieval",
-    "sentence_retrieval",
-    "write_predictions",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a score on first use, because each needs different tables and libraries."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "agreement": "box_agreement chain_agreement cohen_kappa fleiss_kappa krippendorff_alpha",
+        "baselines": "best_fixed_boxes",
+        "captions": "caption_scores compare_captions perplexity_scores",
+        "items": "localization_items",
+        "phrase_localization": "compare_localization localization",
+        "predictions": "Prediction read_predictions write_predictions",
+        "retrieval": "compare_retrieval recall_at_k region_retrieval sentence_retrieval",
+    },
+)

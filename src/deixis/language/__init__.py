@@ -11,68 +11,40 @@ Examples
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from deixis.language.features import FisherVectors, MeanVector, TextFeatures, TfIdf, load_features
-    from deixis.language.parser import parse
-    from deixis.language.relations import Relation
-    from deixis.language.sentence import Phrase, Sentence, find_mentions, parse_sentences
-    from deixis.language.tagger import tag
-    from deixis.language.trees import Tree, read_tree
-    from deixis.language.vectors import WordVectors, installed_vectors, read_vectors
-    from deixis.language.vocabulary import Vocabulary
+    from deixis.language.features import FisherVectors as FisherVectors
+    from deixis.language.features import MeanVector as MeanVector
+    from deixis.language.features import TextFeatures as TextFeatures
+    from deixis.language.features import TfIdf as TfIdf
+    from deixis.language.features import load_features as load_features
+    from deixis.language.parser import parse as parse
+    from deixis.language.relations import Relation as Relation
+    from deixis.language.sentence import Phrase as Phrase
+    from deixis.language.sentence import Sentence as Sentence
+    from deixis.language.sentence import find_mentions as find_mentions
+    from deixis.language.sentence import parse_sentences as parse_sentences
+    from deixis.language.tagger import tag as tag
+    from deixis.language.trees import Tree as Tree
+    from deixis.language.trees import read_tree as read_tree
+    from deixis.language.vectors import WordVectors as WordVectors
+    from deixis.language.vectors import installed_vectors as installed_vectors
+    from deixis.language.vectors import read_vectors as read_vectors
+    from deixis.language.vocabulary import Vocabulary as Vocabulary
 
-_MODULES = {
-    "FisherVectors": "features",
-    "MeanVector": "features",
-    "Phrase": "sentence",
-    "Relation": "relations",
-    "Sentence": "sentence",
-    "TextFeatures": "features",
-    "TfIdf": "features",
-    "Tree": "trees",
-    "Vocabulary": "vocabulary",
-    "WordVectors": "vectors",
-    "find_mentions": "sentence",
-    "installed_vectors": "vectors",
-    "load_features": "features",
-    "parse": "parser",
-    "parse_sentences": "sentence",
-    "read_tree": "trees",
-    "read_vectors": "vectors",
-    "tag": "tagger",
-}
-
-__all__ = [
-    "FisherVectors",
-    "MeanVector",
-    "Phrase",
-    "Relation",
-    "Sentence",
-    "TextFeatures",
-    "TfIdf",
-    "Tree",
-    "Vocabulary",
-    "WordVectors",
-    "find_mentions",
-    "installed_vectors",
-    "load_features",
-    "parse",
-    "parse_sentences",
-    "read_tree",
-    "read_vectors",
-    "tag",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name on first use: models and scipy take time to load."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "features": "FisherVectors MeanVector TextFeatures TfIdf load_features",
+        "parser": "parse",
+        "relations": "Relation",
+        "sentence": "Phrase Sentence find_mentions parse_sentences",
+        "tagger": "tag",
+        "trees": "Tree read_tree",
+        "vectors": "WordVectors installed_vectors read_vectors",
+        "vocabulary": "Vocabulary",
+    },
+)

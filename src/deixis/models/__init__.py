@@ -15,77 +15,51 @@ Examples
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from deixis.models.base import Embedder, Scorer
-    from deixis.models.cca.combined import Combined, CombinedSettings, WithParts
-    from deixis.models.cca.model import CCA, CCASettings, Stacked
-    from deixis.models.grounder.model import Grounder, GroundingOutput
-    from deixis.models.grounder.spec import GrounderSettings
-    from deixis.models.hm_lstm.model import HMLSTM
-    from deixis.models.hm_lstm.spec import HMLSTMSettings
-    from deixis.models.m_rnn.model import MRNN
-    from deixis.models.m_rnn.spec import MRNNSettings
-    from deixis.models.matching.similarity import Similarity, SimilaritySettings
-    from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
-    from deixis.models.photo_features import RegionInputs
+    from deixis.models.base import Embedder as Embedder
+    from deixis.models.base import Scorer as Scorer
+    from deixis.models.cca.combined import Combined as Combined
+    from deixis.models.cca.combined import CombinedSettings as CombinedSettings
+    from deixis.models.cca.combined import WithParts as WithParts
+    from deixis.models.cca.model import CCA as CCA
+    from deixis.models.cca.model import CCASettings as CCASettings
+    from deixis.models.cca.model import Stacked as Stacked
+    from deixis.models.grounder.model import Grounder as Grounder
+    from deixis.models.grounder.model import GroundingOutput as GroundingOutput
+    from deixis.models.grounder.spec import GrounderSettings as GrounderSettings
+    from deixis.models.hm_lstm.model import HMLSTM as HMLSTM
+    from deixis.models.hm_lstm.spec import HMLSTMSettings as HMLSTMSettings
+    from deixis.models.m_rnn.model import MRNN as MRNN
+    from deixis.models.m_rnn.spec import MRNNSettings as MRNNSettings
+    from deixis.models.matching.similarity import Similarity as Similarity
+    from deixis.models.matching.similarity import SimilaritySettings as SimilaritySettings
+    from deixis.models.matching.two_branch import TwoBranch as TwoBranch
+    from deixis.models.matching.two_branch import TwoBranchSettings as TwoBranchSettings
+    from deixis.models.photo_features import RegionInputs as RegionInputs
     from deixis.models.pipeline import InstalledModel
 
-__all__ = [
-    "CCA",
-    "HMLSTM",
-    "MRNN",
-    "CCASettings",
-    "Combined",
-    "CombinedSettings",
-    "Embedder",
-    "Grounder",
-    "GrounderSettings",
-    "GroundingOutput",
-    "HMLSTMSettings",
-    "MRNNSettings",
-    "RegionInputs",
-    "Scorer",
-    "Similarity",
-    "SimilaritySettings",
-    "Stacked",
-    "TwoBranch",
-    "TwoBranchSettings",
-    "WithParts",
-]
-
-_MODULES = {
-    "CCA": "models.cca.model",
-    "CCASettings": "models.cca.model",
-    "Combined": "models.cca.combined",
-    "CombinedSettings": "models.cca.combined",
-    "Embedder": "models.base",
-    "Grounder": "models.grounder.model",
-    "GrounderSettings": "models.grounder.spec",
-    "HMLSTM": "models.hm_lstm.model",
-    "HMLSTMSettings": "models.hm_lstm.spec",
-    "MRNN": "models.m_rnn.model",
-    "MRNNSettings": "models.m_rnn.spec",
-    "GroundingOutput": "models.grounder.model",
-    "RegionInputs": "models.photo_features",
-    "Scorer": "models.base",
-    "Similarity": "models.matching.similarity",
-    "SimilaritySettings": "models.matching.similarity",
-    "Stacked": "models.cca.model",
-    "TwoBranch": "models.matching.two_branch",
-    "TwoBranchSettings": "models.matching.two_branch",
-    "WithParts": "models.cca.combined",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a model on first use: some need torch, and nobody needs all."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"deixis.{_MODULES[name]}"), name)
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "base": "Embedder Scorer",
+        "cca.combined": "Combined CombinedSettings WithParts",
+        "cca.model": "CCA CCASettings Stacked",
+        "grounder.model": "Grounder GroundingOutput",
+        "grounder.spec": "GrounderSettings",
+        "hm_lstm.model": "HMLSTM",
+        "hm_lstm.spec": "HMLSTMSettings",
+        "m_rnn.model": "MRNN",
+        "m_rnn.spec": "MRNNSettings",
+        "matching.similarity": "Similarity SimilaritySettings",
+        "matching.two_branch": "TwoBranch TwoBranchSettings",
+        "photo_features": "RegionInputs",
+    },
+)
 
 
 class _CallableModule(ModuleType):

@@ -5,51 +5,31 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from deixis.search.collection import PhotoCollection, index_photos, open_index
-    from deixis.search.index import IndexReport, PhotoFilter, copy_index
-    from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
-
-__all__ = [
-    "DEFAULT_INDEX",
-    "Hit",
-    "HitPhrase",
-    "IndexReport",
-    "PhotoCollection",
-    "PhotoFilter",
-    "PhotoRecord",
-    "SearchResults",
-    "copy_index",
-    "index_photos",
-    "open_index",
-]
+    from deixis.search.collection import PhotoCollection as PhotoCollection
+    from deixis.search.collection import index_photos as index_photos
+    from deixis.search.collection import open_index as open_index
+    from deixis.search.index import IndexReport as IndexReport
+    from deixis.search.index import PhotoFilter as PhotoFilter
+    from deixis.search.index import copy_index as copy_index
+    from deixis.search.results import Hit as Hit
+    from deixis.search.results import HitPhrase as HitPhrase
+    from deixis.search.results import PhotoRecord as PhotoRecord
+    from deixis.search.results import SearchResults as SearchResults
 
 DEFAULT_INDEX = "photos.deixis"
 """The folder of the index, in the current directory, unless another one is named."""
 
-_MODULES = {
-    "Hit": "results",
-    "HitPhrase": "results",
-    "PhotoCollection": "collection",
-    "PhotoFilter": "index",
-    "PhotoRecord": "results",
-    "SearchResults": "results",
-    "IndexReport": "index",
-    "copy_index": "index",
-    "index_photos": "collection",
-    "open_index": "collection",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: the models take seconds to import."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "collection": "PhotoCollection index_photos open_index",
+        "index": "IndexReport PhotoFilter copy_index",
+        "results": "Hit HitPhrase PhotoRecord SearchResults",
+    },
+    "DEFAULT_INDEX",
+)
