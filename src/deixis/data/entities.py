@@ -29,16 +29,7 @@ _END = re.compile(r"(\\*)\]")
 
 
 def parse_sentence(line: str, source: str = "sentence") -> Caption:
-    """Parse one line of a ``Sentences`` file. Errors name `source`.
-
-    Examples
-    --------
-    >>> caption = parse_sentence("[/EN#18/people A child] in [/EN#0/notvisual front] .")
-    >>> caption.text
-    'A child in front .'
-    >>> caption.mentions[0]
-    Mention(start=0, end=7, chain='18', types=('people',))
-    """
+    """Parse one line of a ``Sentences`` file. Errors name `source`."""
     pieces: list[str] = []
     mentions: list[Mention] = []
     length = position = 0
@@ -82,13 +73,7 @@ def _read_mention(line: str, start: int, source: str) -> tuple[str, int]:
 
 
 def format_sentence(caption: Caption, chain_names: dict[str, str] | None = None) -> str:
-    r"""Format one line of a ``Sentences`` file. `chain_names` optionally renames chains.
-
-    Examples
-    --------
-    >>> format_sentence(Caption.from_text("A [big] dog", (Mention(0, 11, "7", ("animals",)),)))
-    '[/EN#7/animals A [big\\] dog]'
-    """
+    """Format one line of a ``Sentences`` file. `chain_names` optionally renames chains."""
     line, position = "", 0
     for mention in caption.mentions:
         line += _escape_outside(caption.text[position : mention.start])
@@ -120,14 +105,7 @@ class Annotation:
 
 
 def parse_annotation(data: bytes, file: str, photo_id: str) -> Annotation:
-    """Parse one ``Annotations`` file. Errors name `file`.
-
-    Examples
-    --------
-    >>> xml = b"<annotation><filename>1.jpg</filename><object><name>7</name><scene>1</scene></object></annotation>"
-    >>> parse_annotation(xml, "1.xml", "1").chains
-    (Chain(id='7', scene=True, no_box=False, annotated=True),)
-    """
+    """Parse one ``Annotations`` file. Errors name `file`."""
     try:
         root: Element = SafeElementTree.fromstring(data, forbid_dtd=True)
     except DefusedXmlException:

@@ -65,32 +65,13 @@ def _find_remote(folder: RemotePath) -> Iterator[Path]:
 
 
 def inspect_photo(path: Path) -> PhotoFile:
-    """Return the size and hash of a photo file, without decoding it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("RGB", (40, 30)).save(Path(folder) / "a.png")
-    ...     found = inspect_photo(Path(folder) / "a.png")
-    >>> found.width, found.height
-    (40, 30)
-    """
+    """Return the size and hash of a photo file, without decoding it."""
     width, height = photo_size(path)
     return PhotoFile(width, height, hash_file(path))
 
 
 def photo_size(path: Path) -> tuple[int, int]:
-    """Return width and height of a photo after EXIF rotation, without decoding it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("RGB", (40, 30)).save(Path(folder) / "a.png")
-    ...     photo_size(Path(folder) / "a.png")
-    (40, 30)
-    """
+    """Return width and height of a photo after EXIF rotation, without decoding it."""
     with _open_checked(path) as image:
         width, height = image.size
         # Pillow rotates TIFF files, and pi-heif HEIF files, when it opens them.
@@ -102,23 +83,8 @@ def photo_size(path: Path) -> tuple[int, int]:
 def open_photo(path: Path, min_side: int | None = None, max_pixels: int | None = None) -> Image.Image:
     """Decode a photo to RGB, with EXIF rotation. Takes the first frame and puts transparency on white.
 
-    Parameters
-    ----------
-    path
-        The file.
-    min_side
-        Required length of both sides in pixels. A colour JPEG is decoded at a half, a quarter or an eighth of its size
-        if that is enough, which is much faster. By default, and in other formats, photos are decoded at full size.
-    max_pixels
-        Larger photos are refused; `MAX_PIXELS` by default.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Image.new("LA", (40, 30)).save(Path(folder) / "a.png")
-    ...     open_photo(Path(folder) / "a.png").mode
-    'RGB'
+    A colour JPEG is decoded at a half, a quarter or an eighth of its size if both sides are still at least `min_side`,
+    which is much faster.
     """
     with _open_checked(path, max_pixels) as image:
         if min_side is not None and image.mode == "RGB":

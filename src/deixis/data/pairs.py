@@ -37,14 +37,7 @@ class MentionPhrase(Protocol):
 
 @dataclass(frozen=True)
 class RaggedArray:
-    """Rows of different lengths in one array.
-
-    Examples
-    --------
-    >>> rows = RaggedArray(np.array([0, 2, 2, 3]), np.array([7, 8, 9]))
-    >>> rows[0].tolist(), rows[1].tolist(), rows.counts.tolist()
-    ([7, 8], [], [2, 0, 1])
-    """
+    """Rows of different lengths in one array."""
 
     starts: Integers
     values: npt.NDArray[np.integer]
@@ -71,13 +64,7 @@ class RaggedArray:
         return np.repeat(np.arange(len(self)), self.counts)
 
     def gather(self, rows: Integers) -> tuple[Integers, Integers]:
-        """Concatenate some rows. Return the position in `rows` of each value, and the values.
-
-        Examples
-        --------
-        >>> RaggedArray(np.array([0, 2, 2, 3]), np.array([7, 8, 9])).gather(np.array([2, 0]))
-        (array([0, 1, 1]), array([9, 7, 8]))
-        """
+        """Concatenate some rows. Return the position in `rows` of each value, and the values."""
         counts = self.counts[rows]
         positions = np.repeat(np.arange(len(rows)), counts)
         within = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -112,17 +99,6 @@ class RegionPhrasePairs:
         For each chain, the proposals that overlap its box.
     ious : array of float32
         IoU of each value of `overlaps`.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box
-    >>> caption = Caption.from_text("A dog chases a ball.", (Mention(0, 5, "1"), Mention(13, 19, "2")))
-    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)), Box((60, 0, 70, 10), ("2",))))
-    >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
-    >>> [pairs.phrases[phrase] for phrase in pairs.phrase]
-    ['a dog', 'a ball']
-    >>> pairs.positives(0.7)[0].tolist(), pairs.negatives(0.3)[0].tolist()
-    ([0, 2], [3])
     """
 
     photos: tuple[str, ...]
@@ -147,21 +123,11 @@ class RegionPhrasePairs:
         more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None = None,
         region_phrases: bool = False,
     ) -> RegionPhrasePairs:
-        """Collect the pairs of photos, such as those of ``Dataset.split("train")``.
+        """Collect the pairs of photos. `proposals` returns the boxes (k, 4) of a photo id.
 
-        Parameters
-        ----------
-        photos
-            Photos without pairs are skipped, and so are captions about another photo, mentions without a chain and
-            chains without a box.
-        proposals
-            Returns the region proposals of a photo id: (k, 4), in pixels; k may be 0.
-        more_phrases
-            Returns additional phrases for a caption and its mentions that have boxes.
-            ``lambda caption, mentions: Sentence.from_caption(caption).relations(mentions)`` gives the relation phrases
-            of Flickr30k Entities.
-        region_phrases
-            Also include captions that describe a single region.
+        Captions about another photo, mentions without a chain, chains without a box and photos without pairs are
+        skipped. `more_phrases` returns additional phrases, such as relations, for a caption and its mentions with
+        boxes. `region_phrases` also includes captions that describe a single region.
         """
         builder = _Builder(more_phrases, region_phrases)
         for photo in photos:
@@ -215,15 +181,6 @@ class RegionPhrasePairs:
 
         Flickr30k Entities trains on sets with 1 and 10 regions, so that common phrases do not dominate. Regions and
         phrases keep their numbers.
-
-        Examples
-        --------
-        >>> from deixis.data.records import Box
-        >>> caption = Caption.from_text("a dog, a dog", (Mention(0, 5, "1"), Mention(7, 12, "2")))
-        >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 4, 3), ("1",)), Box((6, 0, 7, 10), ("2",))))
-        >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.zeros((0, 4)))
-        >>> len(pairs.resample(1)), len(pairs.resample(10))
-        (1, 2)
         """
         if max_regions < 1:
             raise DatasetError(f"resampling: {max_regions} regions per phrase; at least 1 is required")
@@ -242,16 +199,7 @@ class RegionPhrasePairs:
 
 
 def training_set_sizes(chunks: RegionPhrasePairs, augmented: RegionPhrasePairs | None = None) -> list[tuple[str, int]]:
-    """Return the sizes of the training sets, as in Table 2 of Flickr30k Entities.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box
-    >>> caption = Caption.from_text("a dog, a dog", (Mention(0, 5, "1"), Mention(7, 12, "2")))
-    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 4, 3), ("1",)), Box((6, 0, 7, 10), ("2",))))
-    >>> training_set_sizes(RegionPhrasePairs.from_photos([photo], lambda photo_id: np.zeros((0, 4))))
-    [('All NP chunks', 2), ('Resampled, N = 1', 1), ('Resampled, N = 10', 2)]
-    """
+    """Return the sizes of the training sets, as in Table 2 of Flickr30k Entities."""
     rows = []
     for name, pairs in (("All NP chunks", chunks), ("All augmented phrases", augmented)):
         if pairs is not None:

@@ -79,15 +79,6 @@ def describe_objects(
     """Write captions that mention all objects of a scene, each from a different template (of eight).
 
     Chains are numbered from 1 in the order of `objects`; the background is the last.
-
-    Examples
-    --------
-    >>> star = SceneObject("green", "star", "small", "left", pair=True)
-    >>> caption = describe_objects([star], "grey", np.random.default_rng(3))[0]
-    >>> caption.text
-    'On the left are two green stars .'
-    >>> caption.mentions
-    (Mention(start=16, end=31, chain='1', types=('other',)),)
     """
     chosen = rng.permutation(len(_TEMPLATES))[:number]
     return tuple(_caption(_TEMPLATES[index](_Describer(objects, background, rng))) for index in chosen)
@@ -321,26 +312,8 @@ class Scene:
 def make_scenes(count: int, *, seed: int = 0, size: int = 96, objects: tuple[int, int] = (2, 3)) -> Iterator[Scene]:
     """Generate scenes, no two with the same objects at the same locations.
 
-    Boxes enclose the pixels that a shape covers by half or more. They never overlap.
-
-    Parameters
-    ----------
-    count
-        Number of scenes. A longer run with the same seed starts with the same scenes.
-    seed
-        Random seed. The same seed gives the same pixels.
-    size
-        Width and height in pixels, at least 48.
-    objects
-        Minimum and maximum number of objects per scene, 1 to 4. A pair counts as one.
-
-    Examples
-    --------
-    >>> scene = next(make_scenes(1, seed=1))
-    >>> scene.pixels.shape
-    (96, 96, 3)
-    >>> scene.photo.captions[0].text
-    'A large green boat and a small pink square are on a grey background .'
+    Boxes enclose the pixels that a shape covers by half or more. They never overlap. The same seed gives the same
+    pixels; a longer run starts with the same scenes. `objects` is the minimum and maximum number per scene.
     """
     if size < _MIN_SIZE:
         raise DeixisError(f"scenes of {size} pixels are too small; use a size of at least {_MIN_SIZE}")
@@ -366,25 +339,7 @@ def write_scenes(
 ) -> None:
     """Write scenes as a data set: ``images/ID.png`` and ``photos.jsonl``.
 
-    Parameters
-    ----------
-    folder
-        Created if missing.
-    count, seed, size
-        As for `make_scenes`.
-    splits
-        Fraction of the scenes in each split; by default 0.8 train, 0.1 dev, 0.1 test. Remaining scenes are in no
-        split.
-    on_progress
-        Progress callback.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     write_scenes(Path(parent), 10)
-    ...     sorted(path.name for path in Path(parent).iterdir())
-    ['images', 'photos.jsonl']
+    `splits` gives the fraction of each split; by default 0.8 train, 0.1 dev, 0.1 test. Other scenes are in no split.
     """
     names = _split_names(count, {"train": 0.8, "dev": 0.1, "test": 0.1} if splits is None else splits)
     with explain_os_errors(folder):

@@ -188,15 +188,10 @@ def _validate_caption(caption: Caption, name: str) -> None:
 
 
 def open_tables(folder: Path, hashes: Mapping[str, str] | None = None) -> dict[str, pa.Table]:
-    """Memory-map all tables of a data set directory.
+    """Memory-map all tables of a data set directory, after checking their hashes.
 
-    Parameters
-    ----------
-    folder
-        The directory.
-    hashes
-        Expected SHA-256 of each table file. Arrow trusts the offsets in a file, so a damaged one can crash the
-        process. Hashing takes a tenth of a second for Flickr30k Entities.
+    Arrow trusts the offsets in a file, so a damaged one can crash the process. Hashing takes a tenth of a second for
+    Flickr30k Entities.
     """
     tables = {}
     for name, schema in SCHEMAS.items():

@@ -56,13 +56,7 @@ CHUNK_TEMPLATES: tuple[Template, ...] = (
 
 
 class ChunkFeatures:
-    """Feature rows of the chunker, from words and their tags.
-
-    Examples
-    --------
-    >>> ChunkFeatures(Tagger.shipped(), bits=20)(["A", "dog"]).shape == (2, len(CHUNK_TEMPLATES))
-    True
-    """
+    """Feature rows of the chunker, from words and their tags."""
 
     def __init__(self, tagger: Tagger, bits: int) -> None:
         self._tagger = tagger
@@ -78,13 +72,7 @@ class ChunkFeatures:
 
 
 class Chunker:
-    """Finds noun phrase chunks with a trained model.
-
-    Examples
-    --------
-    >>> Chunker.shipped().chunks(["A", "man", "in", "an", "orange", "hat", "."])
-    [(0, 2), (3, 6)]
-    """
+    """Finds noun phrase chunks with a trained model."""
 
     def __init__(self, model: SequenceModel, tagger: Tagger) -> None:
         self.model = model
@@ -109,13 +97,7 @@ def _shipped() -> Chunker:
 
 
 def spans_from_labels(labels: Sequence[str]) -> list[Span]:
-    """Convert labels to spans. A chunk may start with "I", since the model does not exclude that.
-
-    Examples
-    --------
-    >>> spans_from_labels(["B", "I", "O", "B", "B", "O", "I"])
-    [(0, 2), (3, 4), (4, 5), (6, 7)]
-    """
+    """Convert labels to spans. A chunk may start with "I", since the model does not exclude that."""
     spans = []
     start: int | None = None
     for index, label in enumerate([*labels, "O"]):
@@ -128,13 +110,7 @@ def spans_from_labels(labels: Sequence[str]) -> list[Span]:
 
 
 def labels_from_spans(spans: Iterable[Span], token_count: int) -> list[str]:
-    """Convert spans to labels, the inverse of `spans_from_labels`.
-
-    Examples
-    --------
-    >>> labels_from_spans([(0, 2), (3, 4)], 5)
-    ['B', 'I', 'O', 'B', 'O']
-    """
+    """Convert spans to labels, the inverse of `spans_from_labels`."""
     labels = ["O"] * token_count
     for begin, end in spans:
         labels[begin:end] = ["B", *["I"] * (end - begin - 1)]

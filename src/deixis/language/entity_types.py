@@ -70,19 +70,7 @@ _MIN_PAIR_COUNT = 2
 class EntityTypes(Storable):
     """A dictionary from heads and from pairs of last words to entity types.
 
-    Attributes
-    ----------
-    heads
-        Types by the last word of a phrase, in lower case.
-    pairs
-        Types by the last two words, if they differ from those of the last word.
-    about
-        The data that the dictionary was counted from.
-
-    Examples
-    --------
-    >>> EntityTypes({"star": ("other",)}, {("rock", "star"): ("people",)}, {}).types_of(["a", "rock", "star"])
-    ('people',)
+    Pairs are listed only if their types differ from those of the last word.
     """
 
     KIND: ClassVar[str] = "entity-types"
@@ -98,14 +86,7 @@ class EntityTypes(Storable):
 
     @classmethod
     def from_phrases(cls, phrases: Iterable[tuple[Sequence[str], Types]], about: Mapping[str, Any]) -> EntityTypes:
-        """Build a dictionary from phrases (words, types) with the most frequent types of each ending.
-
-        Examples
-        --------
-        >>> types = EntityTypes.from_phrases([(["a", "Dog"], ("animals",))], about={})
-        >>> types.heads
-        {'dog': ('animals',)}
-        """
+        """Build a dictionary from phrases (words, types) with the most frequent types of each ending."""
         by_head: dict[str, Counter[Types]] = {}
         by_pair: dict[tuple[str, str], Counter[Types]] = {}
         for words, types in phrases:
@@ -124,25 +105,7 @@ class EntityTypes(Storable):
         return cls(heads, pairs, about)
 
     def types_of(self, words: Sequence[str]) -> Types:
-        """Return the types of a phrase; empty for a non-visual phrase.
-
-        Parameters
-        ----------
-        words : sequence of str
-            The tokens of a chunk, in any case.
-
-        Returns
-        -------
-        tuple of str
-            From `deixis.data.records.ENTITY_TYPES`; more than one if the phrase is ambiguous ("the bus" is a vehicle
-            and a scene).
-
-        Examples
-        --------
-        >>> types = EntityTypes.shipped()
-        >>> types.types_of(["a", "young", "man"]), types.types_of(["dark", "blue"]), types.types_of(["them"])
-        (('people',), ('clothing',), ())
-        """
+        """Return the types of a phrase; empty for a non-visual phrase."""
         lower = [word.lower() for word in words]
         if not lower or not is_visual(lower):
             return ()
@@ -181,24 +144,12 @@ class EntityTypes(Storable):
 
 
 def is_visual(words: Sequence[str]) -> bool:
-    """Return whether a lower-case phrase can name something visible.
-
-    Examples
-    --------
-    >>> is_visual(["the", "background"]), is_visual(["the", "camera"]), is_visual(["a", "camera"])
-    (False, False, True)
-    """
+    """Return whether a lower-case phrase can name something visible."""
     return not (words[-1] in PRONOUNS or words[-1] in NON_VISUAL_HEADS or tuple(words) in NON_VISUAL_PHRASES)
 
 
 def is_colour(words: Sequence[str]) -> bool:
-    """Return whether a lower-case phrase is only a colour, which then stands for clothing ("a man in dark blue").
-
-    Examples
-    --------
-    >>> is_colour(["black", "and", "white"]), is_colour(["an", "orange"]), is_colour(["blue", "jeans"])
-    (True, False, False)
-    """
+    """Return whether a lower-case phrase is only a colour, which then stands for clothing ("a man in dark blue")."""
     return words[-1] in COLOURS and all(word in COLOURS or word in _BESIDE_COLOURS for word in words)
 
 

@@ -34,13 +34,7 @@ _RUNS = ((re.compile(r"[A-Z]+"), "X"), (re.compile(r"[a-z]+"), "x"), (re.compile
 
 
 class WordRows:
-    """The rows of the embedding table whose sum is the vector of a token.
-
-    Examples
-    --------
-    >>> WordRows(["dog"])(["A", "dog"]).shape
-    (4, 5)
-    """
+    """The rows of the embedding table whose sum is the vector of a token."""
 
     before, after, unknown, first_word = range(4)
     per_token = 5
@@ -103,27 +97,13 @@ class _Layer:
 
 
 def all_spans(count: int) -> tuple[Numbers, Numbers]:
-    """Return the starts and ends of all spans of a number of tokens, in the order of `SpanScores`.
-
-    Examples
-    --------
-    >>> list(zip(*(bounds.tolist() for bounds in all_spans(2))))
-    [(0, 1), (0, 2), (1, 2)]
-    """
+    """Return the starts and ends of all spans of a number of tokens, in the order of `SpanScores`."""
     starts, ends = np.triu_indices(count + 1, 1)
     return starts, ends
 
 
 class SpanScores:
-    """The neural network of the parser.
-
-    Attributes
-    ----------
-    labels, tags
-        Labels of spans and tags of tokens; the first label means that a span is not a phrase.
-    about
-        Training data and settings.
-    """
+    """The neural network of the parser. The first of its `labels` means that a span is not a phrase."""
 
     KIND: ClassVar[str] = "parser"
 
@@ -145,16 +125,7 @@ class SpanScores:
     def __call__(self, sentences: Sequence[Sequence[str]]) -> tuple[Array, Array]:
         """Compute the label probabilities of each span and the tag scores of each word.
 
-        Parameters
-        ----------
-        sentences
-            The words of b sentences, all of the same length n.
-
-        Returns
-        -------
-        spans : array (b, n (n + 1) / 2, labels)
-            Probabilities of the spans in the order of `all_spans`.
-        tags : array (b, n, tags)
+        The b sentences must have the same length n. Spans are in the order of `all_spans`: (b, n (n + 1) / 2, labels).
         """
         weights = self._weights
         states: Array = weights["vectors"][np.stack([self._rows(words) for words in sentences])].sum(axis=2)
@@ -212,13 +183,7 @@ class _Piece(NamedTuple):
 
 
 class Parser:
-    """Parses sentences with a trained model.
-
-    Examples
-    --------
-    >>> print(Parser.shipped().parse("A dog runs."))
-    (S (NP (DT A) (NN dog)) (VP (VBZ runs)) (. .))
-    """
+    """Parses sentences with a trained model."""
 
     def __init__(self, scores: SpanScores) -> None:
         self.scores = scores
@@ -234,13 +199,7 @@ class Parser:
         return self.parse_all([sentence])[0]
 
     def parse_all(self, sentences: Sequence[SentenceInput], on_progress: OnProgress = no_progress) -> list[Tree]:
-        """Parse many sentences in batches of equal length, about three times as fast as one by one.
-
-        Examples
-        --------
-        >>> [tree.label for tree in Parser.shipped().parse_all(["A dog runs.", "A dog", "A cat sleeps."])]
-        ['S', 'NP', 'S']
-        """
+        """Parse many sentences in batches of equal length, about three times as fast as one by one."""
         texts = [_tokens(sentence) for sentence in sentences]
         pieces = [
             _Piece(number, begin, tokens[begin:end])
@@ -366,23 +325,5 @@ def _shipped() -> Parser:
 
 
 def parse(sentence: SentenceInput) -> Tree:
-    """Return the constituency tree of an English sentence.
-
-    Parameters
-    ----------
-    sentence
-        Text, which is tokenized; or tokens; or words, with offsets as if joined by spaces.
-
-    Returns
-    -------
-    Tree
-        With Penn Treebank labels. Any input has a tree: without tokens it has no children, and more than 200 tokens
-        are parsed in pieces under one FRAG.
-
-    Examples
-    --------
-    >>> tree = parse("a dog in a field barking at a cat")
-    >>> [node.text for node in tree.phrases() if node.label == "NP"][-2:]
-    ['a field', 'a cat']
-    """
+    """Return the constituency tree of an English sentence."""
     return _shipped().parse(sentence)

@@ -29,17 +29,7 @@ _LOCATION_NOUNS = frozenset(["front", "top", "back", "side", "middle", "midst", 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Tokens of the sentence that name a thing or a relation.
-
-    Attributes
-    ----------
-    tokens
-        In order; those of a relation need not be adjacent (*holds* … *in*).
-    start, end
-        Token span from the first to the last token, end exclusive.
-    mentions
-        The mentions inside it, if mentions were passed.
-    """
+    """Tokens of the sentence that name a thing or a relation; they need not be adjacent (*holds* … *in*)."""
 
     tokens: tuple[Token, ...]
     start: int
@@ -84,22 +74,8 @@ class Relation:
 def relations(tree: Tree, mentions: Sequence[Mention] | None = None) -> list[Relation]:
     """Find the relations of a tree, in the order of the sentence.
 
-    Parameters
-    ----------
-    tree
-        Tree of the sentence that contains the mentions.
-    mentions
-        If passed, entities are the mentions inside the noun phrases, and relations without mentions are left out. For
-        training data, pass the mentions that have a box.
-
-    Examples
-    --------
-    >>> from deixis.language.trees import read_tree
-    >>> tree = read_tree('''
-    ... (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (DT a) (NN field)))
-    ...     (VP (VBG barking) (PP (IN at) (NP (DT a) (NN cat)))))''')
-    >>> [relation.text for relation in relations(tree)]
-    ['a dog in a field', 'a dog barking', 'a dog barking at a cat']
+    With `mentions`, entities are the mentions inside the noun phrases, and relations without mentions are left out. For
+    training data, pass the mentions that have a box.
     """
     parents = {id(child): node for node in tree.nodes() for child in node.children}
     by_words = None if mentions is None else _Mentions(mentions, tree)

@@ -42,24 +42,12 @@ EDGE = crc32(b"<edge>")
 
 
 def fact(kind: str, value: str) -> int:
-    """Return the 32-bit hash of a property of a token, the same on every machine.
-
-    Examples
-    --------
-    >>> fact("word", "dog") == fact("word", "dog") != fact("suffix", "dog")
-    True
-    """
+    """Return the 32-bit hash of a property of a token, the same on every machine."""
     return crc32(f"{kind}={value}".encode("utf-8", "surrogatepass"))
 
 
 def shape_of(word: str) -> str:
-    """Return the shape of a word: its kinds of characters and its capitalization.
-
-    Examples
-    --------
-    >>> [shape_of(word) for word in ("dog", "Dog", "BMX", "T-shirt", "12", ".")]
-    ['lower', 'title', 'upper', 'title-', 'digit', 'sign']
-    """
+    """Return the shape of a word: its kinds of characters and its capitalization."""
     hyphen = "-" if "-" in word[1:] else ""
     if any(character.isdigit() for character in word):
         return "digit" + hyphen
@@ -73,14 +61,7 @@ def shape_of(word: str) -> str:
 
 
 class WordFacts:
-    """The facts of words, cached by word.
-
-    Examples
-    --------
-    >>> facts = WordFacts()
-    >>> facts(["A", "dog"]).shape == (2, len(WordFacts.NAMES))
-    True
-    """
+    """The facts of words, cached by word."""
 
     NAMES = ("word", "suffix1", "suffix2", "suffix3", "suffix4", "prefix3", "shape")
 
@@ -109,18 +90,7 @@ class WordFacts:
 class FeatureRows:
     """Converts the facts of a sentence to rows of a weight table of size ``2 ** bits``.
 
-    Parameters
-    ----------
-    templates : sequence of Template
-        Each with one to three parts at most three tokens away.
-    bits : int
-        Binary logarithm of the table size.
-
-    Examples
-    --------
-    >>> rows = FeatureRows([((0, 0),), ((-1, 0), (0, 0))], bits=10)
-    >>> rows(WordFacts()(["A", "dog"])).shape
-    (2, 2)
+    Templates have one to three parts, at most three tokens away.
     """
 
     def __init__(self, templates: Sequence[Template], bits: int) -> None:
@@ -222,25 +192,10 @@ class SequenceModel(Storable):
 
 
 def best_path(scores: npt.NDArray[Any], steps: Sequence[Sequence[float]], margin: float) -> list[int]:
-    """Find the label sequence with the highest sum of scores and transitions (Viterbi).
+    """Find the label sequence with the highest sum of scores (tokens, labels) and transitions (Viterbi).
 
-    Parameters
-    ----------
-    scores : array, (tokens, labels)
-    steps : lists, (labels + 1, labels)
-        Score of a transition from one label to the next; the last row is the start.
-    margin : float
-        Labels that score this much less than the best label of the token are skipped. With twice the range of the
-        transitions or more the search is exact.
-
-    Returns
-    -------
-    list of int
-
-    Examples
-    --------
-    >>> best_path(np.array([[1, 0], [0, 0]]), [[0, 5], [0, 0], [0, 0]], margin=10)
-    [0, 1]
+    The last row of `steps` (labels + 1, labels) is the start. Labels that score `margin` less than the best label of
+    the token are skipped; with twice the range of the transitions or more the search is exact.
     """
     if not len(scores):
         return []

@@ -39,13 +39,7 @@ TAGGER_TEMPLATES: tuple[Template, ...] = (
 
 
 class Tagger:
-    """Tags tokens with a trained model.
-
-    Examples
-    --------
-    >>> Tagger.shipped().tag(["A", "dog", "runs", "."])
-    ['DT', 'NN', 'VBZ', '.']
-    """
+    """Tags tokens with a trained model."""
 
     def __init__(self, model: SequenceModel) -> None:
         self.model = model
@@ -68,21 +62,5 @@ def _shipped() -> Tagger:
 
 
 def tag(tokens: Sequence[str]) -> list[str]:
-    """Tag the tokens of an English sentence with the tagger of the package.
-
-    Parameters
-    ----------
-    tokens : sequence of str
-        Token texts, as ``[token.text for token in deixis.tokens.tokenize(sentence)]``.
-
-    Returns
-    -------
-    list of str
-        Penn Treebank tags, one per token.
-
-    Examples
-    --------
-    >>> tag(["Two", "young", "men", "are", "playing", "football"])
-    ['CD', 'JJ', 'NNS', 'VBP', 'VBG', 'NN']
-    """
+    """Tag the tokens of an English sentence with the tagger of the package."""
     return _shipped().tag(tokens)

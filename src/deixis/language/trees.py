@@ -41,12 +41,6 @@ class Tree:
         Child nodes in order; empty for a leaf.
     word
         The word of a leaf; None for a phrase.
-
-    Examples
-    --------
-    >>> tree = read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")
-    >>> [(node.label, node.start, node.end, node.text) for node in tree.phrases()]
-    [('S', 0, 3, 'A dog runs'), ('NP', 0, 2, 'A dog'), ('VP', 2, 3, 'runs')]
     """
 
     label: str
@@ -88,28 +82,14 @@ class Tree:
         return [node.word for node in self.nodes() if node.word is not None]
 
     def spanning(self, start: int, end: int) -> Tree | None:
-        """Return the highest node that spans exactly these tokens, or None.
-
-        Examples
-        --------
-        >>> tree = read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")
-        >>> tree.spanning(2, 3), tree.spanning(1, 3)
-        (<Tree (VP (VBZ runs))>, None)
-        """
+        """Return the highest node that spans exactly these tokens, or None."""
         node: Tree | None = self
         while node is not None and (node.start, node.end) != (start, end):
             node = next((child for child in node.children if child.start <= start and end <= child.end), None)
         return node
 
     def covering(self, start: int, end: int, label: str | None = None) -> Tree | None:
-        """Return the smallest phrase (with this label, if passed) that covers these tokens, or None.
-
-        Examples
-        --------
-        >>> tree = read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")
-        >>> tree.covering(1, 2).text, tree.covering(1, 2, "S").text
-        ('A dog', 'A dog runs')
-        """
+        """Return the smallest phrase (with this label, if passed) that covers these tokens, or None."""
         found = None
         node: Tree | None = self
         while node is not None and not node.is_leaf and node.start <= start and end <= node.end:
@@ -157,24 +137,12 @@ def _own(node: Tree) -> tuple[object, ...]:
 
 
 def leaf(label: str, token: Token, position: int) -> Tree:
-    """Create the leaf of a token at an index of the sentence.
-
-    Examples
-    --------
-    >>> leaf("NN", Token("dog", 2, 5), 1)
-    <Tree (NN dog)>
-    """
+    """Create the leaf of a token at an index of the sentence."""
     return Tree(label, position, position + 1, token.start, token.end, (), token.text)
 
 
 def phrase(label: str, children: Sequence[Tree]) -> Tree:
-    """Create a node with adjacent child nodes.
-
-    Examples
-    --------
-    >>> phrase("NP", [leaf("DT", Token("A", 0, 1), 0), leaf("NN", Token("dog", 2, 5), 1)])
-    <Tree (NP (DT A) (NN dog))>
-    """
+    """Create a node with adjacent child nodes."""
     if not children:
         return Tree(label, 0, 0, 0, 0)
     for left, right in pairwise(children):
@@ -185,27 +153,9 @@ def phrase(label: str, children: Sequence[Tree]) -> Tree:
 
 
 def read_tree(text: str, tokens: Sequence[Token] | None = None, *, plain: bool = False, name: str = "tree") -> Tree:
-    """Read a text with exactly one tree.
+    """Read a text with exactly one tree; `plain` and `name` as for `read_trees`.
 
-    Parameters
-    ----------
-    text
-        A bracketed tree.
-    tokens
-        The tokens of the sentence, for character offsets. By default the sentence is the words joined by spaces.
-    plain, name
-        As for `read_trees`.
-
-    Raises
-    ------
-    DatasetError
-        If the text is not one tree, or its words are not the tokens.
-
-    Examples
-    --------
-    >>> tree = read_tree("( (NP-SBJ (NP (-NONE- *T*-1)) (DT A) (NN dog)))", plain=True)
-    >>> tree, tree.char_start, tree.char_end
-    (<Tree (NP (DT A) (NN dog))>, 0, 5)
+    `tokens` gives the character offsets. By default the sentence is the words joined by spaces.
     """
     found = _Reader(text, plain, name, tokens).read()
     if len(found) != 1:
@@ -214,27 +164,10 @@ def read_tree(text: str, tokens: Sequence[Token] | None = None, *, plain: bool =
 
 
 def read_trees(text: str, *, plain: bool = False, name: str = "trees") -> list[Tree]:
-    """Read all trees of a text, such as a ``.mrg`` file of the Penn Treebank.
+    """Read all trees of a text, such as a ``.mrg`` file of the Penn Treebank. Errors start with `name`.
 
-    Parameters
-    ----------
-    text
-        Bracketed trees on any number of lines.
-    plain
-        Keep only words and categories: leave out traces (``-NONE-``), phrases that are empty without them, suffixes of
-        categories (``NP-SBJ-1`` becomes ``NP``) and unlabelled brackets around a sentence.
-    name
-        Name of the text in errors, such as its file.
-
-    Raises
-    ------
-    DatasetError
-        If a bracket is missing or misplaced, with line and column.
-
-    Examples
-    --------
-    >>> [tree.text for tree in read_trees("(NP (DT A) (NN dog)) (NP (DT a) (NN cat))")]
-    ['A dog', 'a cat']
+    With `plain`, keep only words and categories: leave out traces (``-NONE-``), phrases that are empty without them,
+    suffixes of categories (``NP-SBJ-1`` becomes ``NP``) and unlabelled brackets around a sentence.
     """
     return _Reader(text, plain, name, None).read()
 

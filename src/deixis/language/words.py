@@ -24,25 +24,13 @@ _ENDINGS = (
 
 @cache
 def function_words() -> frozenset[str]:
-    """Return Meteor's list of the 93 commonest English words.
-
-    Examples
-    --------
-    >>> "the" in function_words(), "dog" in function_words()
-    (True, False)
-    """
+    """Return Meteor's list of the 93 commonest English words."""
     return frozenset((DATA_DIR / "meteor-function-words-en.txt").read_text(encoding="utf-8").split())
 
 
 @cache
 def stem(word: str) -> str:
-    """Return Snowball's English stem of a word.
-
-    Examples
-    --------
-    >>> stem("running"), stem("dogs")
-    ('run', 'dog')
-    """
+    """Return Snowball's English stem of a word."""
     return str(_stemmer().stemWord(word))
 
 
@@ -51,13 +39,6 @@ def senses(word: str) -> frozenset[int | str]:
     """Return the WordNet senses of a word and of its base forms; two words that share one are synonyms.
 
     A sense that several words share is a number. A sense that only one word has is represented by that base form.
-
-    Examples
-    --------
-    >>> bool(senses("bikes") & senses("bicycle")), bool(senses("children") & senses("child"))
-    (True, True)
-    >>> bool(senses("dog") & senses("cat"))
-    False
     """
     senses_by_word, base_forms_by_word = _wordnet()
     irregular = base_forms_by_word.get(word)

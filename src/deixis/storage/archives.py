@@ -115,17 +115,7 @@ class Zip:
 
 @contextmanager
 def open_tree(path: Path) -> Iterator[Tree]:
-    """Open a folder or a zip for reading.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "a.txt").write_text("hello")
-    ...     with open_tree(Path(folder)) as tree:
-    ...         [(name, tree.read(name)) for name in tree.names()]
-    [('a.txt', b'hello')]
-    """
+    """Open a folder or a zip for reading."""
     if path.is_dir():
         yield Folder(path)
         return

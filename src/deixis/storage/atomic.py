@@ -74,24 +74,8 @@ def new_directory(
 ) -> Iterator[Path]:
     """Yield an empty directory that becomes `path` if the block succeeds and is removed if it fails.
 
-    Parameters
-    ----------
-    path
-        Must not exist, or must be empty, unless `replace` is true.
-    replace
-        Replace an existing directory once the new one is complete. Only directories written by this function are
-        replaced.
-    inputs
-        Paths that the block reads. A directory that contains one of them is not replaced.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     with new_directory(Path(parent) / "made") as folder:
-    ...         _ = (folder / "a.txt").write_text("a")
-    ...     sorted(p.name for p in Path(parent).iterdir())
-    ['made']
+    With `replace`, a directory that this function wrote earlier is replaced once the new one is complete, unless it
+    contains one of the `inputs` of the block.
     """
     # `absolute`, not `resolve`: a symbolic link is itself replaced, not its target.
     target = Path(path).absolute()
@@ -115,17 +99,7 @@ def new_directory(
 
 @contextmanager
 def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path that becomes `path` if the block succeeds and is removed if it fails.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     with new_file(Path(parent) / "a.txt") as unfinished:
-    ...         _ = unfinished.write_text("whole")
-    ...     (Path(parent) / "a.txt").read_text()
-    'whole'
-    """
+    """Yield a temporary path that becomes `path` if the block succeeds and is removed if it fails."""
     target = Path(path).absolute()
     if not target.parent.is_dir():
         raise DeixisError(f"{path}: the folder {target.parent} does not exist")
@@ -146,17 +120,7 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def remove_partial_files(*paths: Path) -> None:
-    """Remove temporary files that a killed process left behind. Call this only while holding the lock.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     _ = (Path(parent) / ".a.partial-x7.txt").write_text("ha")
-    ...     remove_partial_files(Path(parent) / "a.txt")
-    ...     list(Path(parent).iterdir())
-    []
-    """
+    """Remove temporary files that a killed process left behind. Call this only while holding the lock."""
     for path in paths:
         for stale in path.parent.glob(f".{glob.escape(path.stem)}.partial-*"):
             if stale.is_file():

@@ -16,15 +16,7 @@ def no_progress(description: str, done: int, total: int | None) -> None:
 
 
 def track(items: Iterable[T], description: str, total: int | None, on_progress: OnProgress) -> Iterator[T]:
-    """Yield items and report progress before each.
-
-    Examples
-    --------
-    >>> list(track("ab", "spelling", 2, lambda description, done, total: print(description, done, "of", total)))
-    spelling 1 of 2
-    spelling 2 of 2
-    ['a', 'b']
-    """
+    """Yield items and report progress before each."""
     for done, item in enumerate(items, start=1):
         on_progress(description, done, total)
         yield item

@@ -33,17 +33,7 @@ _fetched = threading.local()
 
 
 def photo_path(location: str | os.PathLike[str]) -> Path:
-    """Return a `Path` for a local file or folder, or a `RemotePath` for a URL.
-
-    Examples
-    --------
-    >>> photo_path("photos/a.jpg").name, photo_path("file:///photos/a.jpg").as_posix()
-    ('a.jpg', '/photos/a.jpg')
-    >>> str(photo_path("s3://bucket/photos") / "a.jpg")
-    's3://bucket/photos/a.jpg'
-    >>> str(photo_path("zip://photos::/holiday.zip") / "a.jpg")
-    'zip://photos/a.jpg::/holiday.zip'
-    """
+    """Return a `Path` for a local file or folder, or a `RemotePath` for a URL."""
     if isinstance(location, Path):
         return location
     found = _URL.fullmatch(os.fspath(location))

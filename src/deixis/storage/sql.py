@@ -45,24 +45,12 @@ _POSTGRES_REASONS = {
 
 
 def is_postgres(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is the address of a PostgreSQL database.
-
-    Examples
-    --------
-    >>> is_postgres("postgresql://ada@photos.example/family"), is_postgres("photos.deixis")
-    (True, False)
-    """
+    """Return whether a path is the address of a PostgreSQL database."""
     return os.fspath(path).startswith(_SCHEMES)
 
 
 def hide_password(path: str | os.PathLike[str]) -> str:
-    """Return a path or an address without anything that could be part of a password.
-
-    Examples
-    --------
-    >>> hide_password("postgresql://ada:secret@photos.example/family")
-    'postgresql://ada@photos.example/family'
-    """
+    """Return a path or an address without anything that could be part of a password."""
     text = os.fspath(path)
     address = _POSTGRES.fullmatch(text)
     if address is None:
@@ -100,16 +88,7 @@ def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def explain_sql_error(error: BaseException) -> str | None:
-    """Say what a database error means and what to do about it; None where the database itself may be damaged.
-
-    Examples
-    --------
-    >>> try:
-    ...     sqlite3.connect("file:/nowhere/at-all?mode=ro", uri=True)
-    ... except sqlite3.Error as error:
-    ...     explain_sql_error(error)
-    'cannot be opened (unable to open database file); check that the file and its folder exist and are writable'
-    """
+    """Say what a database error means and what to do about it; None where the database itself may be damaged."""
     if not isinstance(error, sqlite3.Error):
         return _postgres_reason(error)
     if isinstance(error, sqlite3.ProgrammingError):

@@ -21,18 +21,10 @@ __all__ = ["Source", "read_captions"]
 
 
 class Format(Protocol):
-    """Interface of a reader module.
+    """Interface of a reader module."""
 
-    Attributes
-    ----------
-    KIND
-        Name of the format in the manifest.
-    FORM
-        Name of the format in messages.
-    """
-
-    KIND: str
-    FORM: str
+    KIND: str  # name in the manifest
+    FORM: str  # name in messages
 
     def recognizes(self, content: Content) -> bool:
         """Return whether the content has this format."""
@@ -48,34 +40,9 @@ FORMATS: tuple[Format, ...] = (iapr, flickr, karpathy, coco, regions, jsonlines,
 
 
 def read_captions(path: Path, *, instances: Path | None = None) -> Source:
-    r"""Read photos and their captions from a file, or from a folder or zip of files.
+    """Read photos and their captions from a file, or from a folder or zip of files.
 
-    Parameters
-    ----------
-    path
-        A file of any format of `FORMATS`; IAPR TC-12 is a folder or a zip.
-    instances
-        COCO file of boxes for COCO captions.
-
-    Returns
-    -------
-    Source
-        Photos without `Photo.file`; `Photo.annotated` has the file name in the captions.
-
-    Raises
-    ------
-    DatasetError
-        Immediately, or while iterating over `Source.photos`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "captions.txt"
-    ...     _ = file.write_text("image,caption\n1.jpg,A dog runs .\n")
-    ...     source = read_captions(file)
-    >>> source.kind, source.total, next(source.photos).captions[0].text
-    ('table', 1, 'A dog runs .')
+    `instances` is a COCO file of boxes for COCO captions. Errors are raised at once or while iterating over the photos.
     """
     content = Content(path, instances)
     try:

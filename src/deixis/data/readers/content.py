@@ -12,13 +12,7 @@ from deixis.storage.archives import open_tree
 
 
 def decode(data: bytes, name: str | Path) -> str:
-    r"""Decode UTF-8, with or without a byte order mark. The error names the line of the first invalid byte.
-
-    Examples
-    --------
-    >>> decode(b"caf\xc3\xa9", "a.txt")
-    'café'
-    """
+    """Decode UTF-8, with or without a byte order mark. The error names the line of the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -41,15 +35,7 @@ _FIRST_LINE = re.compile(r"\S[^\n]*")
 
 
 class Content:
-    """A captions file, or a folder or zip.
-
-    Attributes
-    ----------
-    path
-        The file or folder.
-    instances
-        COCO file of boxes, if any.
-    """
+    """A captions file, or a folder or zip, optionally with COCO's file of boxes."""
 
     def __init__(self, path: Path, instances: Path | None = None) -> None:
         self.path = path

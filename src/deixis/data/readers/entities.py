@@ -23,13 +23,8 @@ _LAYOUT = (["Sentences"], ["Annotations"])
 def read_entities(path: Path, include: Callable[[str], bool] = lambda photo_id: True) -> Iterator[Source]:
     """Open the release, or the ``annotations.zip`` in its folder. Photos are sorted by id.
 
-    Parameters
-    ----------
-    path
-        A folder or zip. Id lists next to ``Sentences`` (``train.txt``, ``dev.txt``, …) become splits. Captions listed
-        in ``UNRELATED_CAPTIONS``, there or next to the zip, are marked as not related.
-    include
-        Returns whether to read a photo id.
+    Id lists next to ``Sentences`` (``train.txt``, ``dev.txt``, …) become splits. Captions listed in
+    ``UNRELATED_CAPTIONS``, there or next to the zip, are marked as not related.
     """
     inner = path / "annotations.zip"
     with open_tree(inner if inner.is_file() and not (path / "Sentences").is_dir() else path) as tree:

@@ -16,17 +16,7 @@ from deixis.storage.files import is_file_name
 
 @dataclass(frozen=True)
 class Source:
-    """Photos read from a file.
-
-    Attributes
-    ----------
-    kind
-        Name of the format in the manifest.
-    photos
-        Each photo once, with all its captions. Boxes are in pixels of the size in the file.
-    total
-        Number of photos for the progress bar; None if unknown.
-    """
+    """Photos read from a file, each once with all its captions. Boxes are in pixels of the size in the file."""
 
     kind: str
     photos: Iterator[Photo]
@@ -40,25 +30,13 @@ T = TypeVar("T")
 
 
 def photo_stem(name: str) -> str:
-    """Return the name of a photo without folders and without an image suffix.
-
-    Examples
-    --------
-    >>> photo_stem("Images/1000268201_693b08cb0e.jpg"), photo_stem("img.v2"), photo_stem("25")
-    ('1000268201_693b08cb0e', 'img.v2', '25')
-    """
+    """Return the name of a photo without folders and without an image suffix."""
     path = PurePosixPath(name.replace("\\", "/"))
     return path.stem if _SUFFIX.fullmatch(path.suffix) else path.name
 
 
 def flickr_number(stem: str) -> str | None:
-    """Return the Flickr number in a photo stem, or None.
-
-    Examples
-    --------
-    >>> flickr_number("1000268201_693b08cb0e"), flickr_number("1000268201"), flickr_number("holiday")
-    ('1000268201', '1000268201', None)
-    """
+    """Return the Flickr number in a photo stem, or None."""
     if stem.isdecimal():
         return stem
     found = _FLICKR_NAME.fullmatch(stem)
@@ -66,14 +44,7 @@ def flickr_number(stem: str) -> str | None:
 
 
 class NameIndex(Generic[T]):
-    """Values by photo stem. A name that is no stem is looked up by its Flickr number, if that is unique.
-
-    Examples
-    --------
-    >>> photos = NameIndex({"1000268201_693b08cb0e": "a", "holiday": "b"})
-    >>> photos.find("1000268201"), photos.find("holiday"), photos.find("2")
-    ('a', 'b', None)
-    """
+    """Values by photo stem. A name that is no stem is looked up by its Flickr number, if that is unique."""
 
     def __init__(self, by_stem: Mapping[str, T]) -> None:
         self.by_stem = by_stem
@@ -97,13 +68,7 @@ class NameIndex(Generic[T]):
 
 
 def parse_name_list(lines: Iterable[str]) -> list[str]:
-    """Return the stems in a list of names, one per line. Blank lines and lines that start with # are skipped.
-
-    Examples
-    --------
-    >>> parse_name_list(["a.jpg", "", "# no", "1000268201"])
-    ['a', '1000268201']
-    """
+    """Return the stems in a list of names, one per line. Blank lines and lines that start with # are skipped."""
     return [photo_stem(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
 
 
@@ -112,28 +77,12 @@ MakeError = Callable[[str], DatasetError]
 
 
 def quote_text(text: str) -> str:
-    r"""Quote and shorten a text from a file for a message.
-
-    Examples
-    --------
-    >>> quote_text("two\nlines")
-    "'two\\nlines'"
-    """
+    """Quote and shorten a text from a file for a message."""
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
 
 
 class PhotoIds:
-    """Assigns an id to each photo name of a file, so that no two photos have the same id.
-
-    Examples
-    --------
-    >>> ids = PhotoIds()
-    >>> ids.get("a/1.jpg", DatasetError)
-    '1'
-    >>> ids.get("b/1.jpg", DatasetError)
-    Traceback (most recent call last):
-    deixis.errors.DatasetError: 'a/1.jpg' and 'b/1.jpg' have the same photo id '1'
-    """
+    """Assigns an id to each photo name of a file, so that no two photos have the same id."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
@@ -160,13 +109,7 @@ class PhotoIds:
 
 
 def error_at_line(file: Path, number: int) -> MakeError:
-    """Return a function that creates errors about a line.
-
-    Examples
-    --------
-    >>> error_at_line(Path("captions.csv"), 3)("the caption is empty")
-    DatasetError('captions.csv: line 3: the caption is empty')
-    """
+    """Return a function that creates errors about a line."""
     return lambda message: DatasetError(f"{file}: line {number}: {message}")
 
 
@@ -185,17 +128,7 @@ class _Entry:
 
 
 class CaptionCollector:
-    """Collects captions by photo. Photos keep the order of their first captions.
-
-    Examples
-    --------
-    >>> collector = CaptionCollector()
-    >>> collector.add("1.jpg", "A dog .", DatasetError)
-    >>> collector.add("2.jpg", "A cat .", DatasetError)
-    >>> collector.add("1.jpg", "It runs .", DatasetError)
-    >>> [(photo.id, len(photo.captions)) for photo in collector.source("example").photos]
-    [('1', 2), ('2', 1)]
-    """
+    """Collects captions by photo. Photos keep the order of their first captions."""
 
     def __init__(self) -> None:
         self._names = PhotoIds()

@@ -20,15 +20,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Value:
-    """A value inside a JSON document, with its path.
-
-    Examples
-    --------
-    >>> document = Value({"images": [{"file_name": 7}]}, "captions.json")
-    >>> document["images"].items()[0]["file_name"].text()
-    Traceback (most recent call last):
-    deixis.errors.DatasetError: captions.json: images[0].file_name: expected a text, found a number
-    """
+    """A value inside a JSON document, with its path."""
 
     __slots__ = ("_key", "_parent", "value")
 
@@ -167,13 +159,7 @@ def _in_words(value: object) -> str:
 
 
 def first_json(text: str, file: Path) -> tuple[object, bool]:
-    """Return the first JSON value of a text, and whether it is the only one.
-
-    Examples
-    --------
-    >>> first_json('{"a": 1} {"a": 2}', Path("a.jsonl"))
-    ({'a': 1}, False)
-    """
+    """Return the first JSON value of a text, and whether it is the only one."""
     start = len(text) - len(text.lstrip())
     value, end = _decode(text, start, file)
     return value, _BLANK_TO_END.match(text, end) is not None
@@ -217,11 +203,6 @@ def xywh_to_corners(boxes_xywh: Sequence[Sequence[float]], values: Sequence[Valu
     """Convert ``x, y, width, height`` to corners. Errors name the corresponding item of `values`.
 
     Empty boxes and boxes outside the photo are kept: COCO and Visual Genome have both.
-
-    Examples
-    --------
-    >>> xywh_to_corners([[2, 3, 10, 20]], [Value(None, "a.json")])
-    [(2.0, 3.0, 12.0, 23.0)]
     """
     for (x, y, width, height), value in zip(boxes_xywh, values, strict=True):
         if width < 0 or height < 0:

@@ -30,27 +30,10 @@ FORMATS: Mapping[str, str] = {
 
 
 def write_as(photos: Iterable[Photo], format_name: str, folder: Path, *, images: Path | None = None) -> None:
-    """Write photos in a format.
+    """Write photos, one at a time, into an existing empty folder.
 
-    Parameters
-    ----------
-    photos
-        Records, read once and one at a time.
-    format_name
-        One of `FORMATS`.
-    folder
-        Existing empty folder.
-    images
-        Photo folder, to include the photo files: inside the files of ``parquet``, as copies in ``folder/images`` for
-        all other formats.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_as([Photo("1", width=4, height=3)], "jsonl", Path(folder))
-    ...     print((Path(folder) / "photos.jsonl").read_text(), end="")
-    {"id":"1","width":4,"height":3}
+    If `images` is given, the photo files are included: inside the files of ``parquet``, as copies in ``folder/images``
+    for all other formats.
     """
     if format_name not in FORMATS:
         raise DeixisError(f"unknown format {format_name!r}; choose one of {', '.join(FORMATS)}")

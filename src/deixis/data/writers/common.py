@@ -25,13 +25,7 @@ OTHER_TYPE = "other"
 
 
 def splits_of(photo: Photo) -> tuple[str, ...]:
-    """Return the distinct splits of a photo, or `NO_SPLIT`.
-
-    Examples
-    --------
-    >>> splits_of(Photo("1", splits=("train", "train"))), splits_of(Photo("2"))
-    (('train',), ('rest',))
-    """
+    """Return the distinct splits of a photo, or `NO_SPLIT`."""
     for split in photo.splits:
         if not is_file_name(split):
             raise DatasetError(f"photo {photo.id!r}: split {split!r} cannot be used in a file name")
@@ -39,28 +33,14 @@ def splits_of(photo: Photo) -> tuple[str, ...]:
 
 
 def file_name(photo: Photo) -> str:
-    """Return the path of the photo file below the photo folder, or its likely name.
-
-    Examples
-    --------
-    >>> file_name(Photo("1", file="a/1.png")), file_name(Photo("1"))
-    ('a/1.png', '1.jpg')
-    """
+    """Return the path of the photo file below the photo folder, or its likely name."""
     if photo.file is not None:
         return photo.file
     return photo.annotated.file if photo.annotated else f"{photo.id}.jpg"
 
 
 def sentences_of(photo: Photo) -> list[str]:
-    """Return the captions of a photo, without region phrases and blank captions.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Caption
-    >>> dog, red = Caption.from_text("A dog."), Caption.from_text("red hat", region_phrase=True)
-    >>> sentences_of(Photo("1", (dog, red, Caption.from_text(" "))))
-    ['A dog.']
-    """
+    """Return the captions of a photo, without region phrases and blank captions."""
     return [caption.text for caption in photo.captions if caption.text.strip() and not caption.region_phrase]
 
 
@@ -86,16 +66,7 @@ def copy_photos(photos: Iterable[Photo], folder: Path, images: Path | None) -> I
 
 
 def categories_of_boxes(photo: Photo) -> list[str]:
-    """Return the category of each box: its label, or the first entity type of its chains.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box, Caption, Chain, Mention
-    >>> dog = Caption.from_text("A dog.", (Mention(0, 5, "7", ("animals",)),))
-    >>> boxes = (Box((0, 0, 1, 1), ("7",)), Box((0, 0, 1, 1), label="cat"), Box((0, 0, 1, 1)))
-    >>> categories_of_boxes(Photo("1", (dog,), (Chain("7"),), boxes))
-    ['animals', 'cat', 'other']
-    """
+    """Return the category of each box: its label, or the first entity type of its chains."""
     types: dict[str, str] = {}
     for caption in photo.captions:
         for mention in caption.mentions:
@@ -107,24 +78,12 @@ def categories_of_boxes(photo: Photo) -> list[str]:
 
 
 def boxes_array(photo: Photo) -> geometry.Boxes:
-    """Return the boxes of a photo as an array (n, 4).
-
-    Examples
-    --------
-    >>> boxes_array(Photo("1")).shape
-    (0, 4)
-    """
+    """Return the boxes of a photo as an array (n, 4)."""
     return np.array([box.xyxy for box in photo.boxes], dtype=np.float64).reshape(-1, 4)
 
 
 def compact_number(value: float) -> float:
-    """Return an integer if the value is one, for shorter JSON.
-
-    Examples
-    --------
-    >>> compact_number(5.0), compact_number(5.5)
-    (5, 5.5)
-    """
+    """Return an integer if the value is one, for shorter JSON."""
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -134,13 +93,7 @@ def to_json(value: object) -> str:
 
 
 def json_list(items: Iterable[object]) -> Iterator[str]:
-    r"""Yield the pieces of a JSON list, one item per line.
-
-    Examples
-    --------
-    >>> "".join(json_list(iter([1, 2])))
-    '[\n1,\n2\n]'
-    """
+    """Yield the pieces of a JSON list, one item per line."""
     yield "["
     for index, item in enumerate(items):
         yield (",\n" if index else "\n") + to_json(item)
@@ -148,13 +101,7 @@ def json_list(items: Iterable[object]) -> Iterator[str]:
 
 
 def json_document(fields: Mapping[str, object]) -> Iterator[str]:
-    r"""Yield the pieces of a JSON object. Iterators in it are written as lists, item by item.
-
-    Examples
-    --------
-    >>> "".join(json_document({"name": "deixis", "images": iter([1])}))
-    '{"name":"deixis",\n"images":[\n1\n]}\n'
-    """
+    """Yield the pieces of a JSON object. Iterators in it are written as lists, item by item."""
     for index, (name, value) in enumerate(fields.items()):
         yield (",\n" if index else "{") + to_json(name) + ":"
         yield from json_list(value) if isinstance(value, Iterator) else [to_json(value)]

@@ -52,13 +52,7 @@ def _file_fields(photo: Photo) -> dict[str, str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Split a sentence as in the published files: lower case, split at hyphens, without punctuation.
-
-    Examples
-    --------
-    >>> tokens("A chef's knife, cloud-wreathed.")
-    ['a', 'chefs', 'knife', 'cloud', 'wreathed']
-    """
+    """Split a sentence as in the published files: lower case, split at hyphens, without punctuation."""
     bare = _JOINS_WORDS.sub(" ", text.lower()).translate(_ASCII_PUNCTUATION)
     if not bare.isascii():
         bare = "".join(sign for sign in bare if not unicodedata.category(sign).startswith("P"))

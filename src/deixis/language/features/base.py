@@ -69,14 +69,7 @@ class TextFeatures(Protocol):
 
 
 def words_of(text: Text) -> list[str]:
-    """Return the words of a sentence or phrase.
-
-    Examples
-    --------
-    >>> from deixis.language.sentence import Sentence
-    >>> words_of("A dog."), words_of(["A", "dog"]), words_of(Sentence("A dog.").whole)
-    (['a', 'dog'], ['A', 'dog'], ['a', 'dog'])
-    """
+    """Return the words of a sentence or phrase."""
     if isinstance(text, str):
         return words(text)
     return list(text if isinstance(text, Sequence) else text.words)
@@ -126,20 +119,7 @@ def word_shares(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, 
 
 
 class MeanVector(Storable):
-    """The mean of the vectors of the known words; zeros if no word is known.
-
-    Parameters
-    ----------
-    vectors
-        Word vectors.
-
-    Examples
-    --------
-    >>> vectors = WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"])
-    >>> MeanVector(vectors).fit([]).transform(["A dog and a cat.", "nothing"])
-    array([[0.5, 0.5],
-           [0. , 0. ]], dtype=float32)
-    """
+    """The mean of the vectors of the known words; zeros if no word is known."""
 
     KIND = "mean-vector"
 
@@ -178,22 +158,6 @@ class TfIdf(Storable):
 
     A word that occurs c times in a sentence and in s of n sentences has c · (ln((1 + n) / (1 + s)) + 1). Unknown words
     are ignored; a sentence without known words is all zeros.
-
-    Parameters
-    ----------
-    minimum
-        Minimum number of sentences with a word.
-
-    Attributes
-    ----------
-    words_ : list of str
-        The words of the columns, sorted.
-    idf_ : array of float32
-
-    Examples
-    --------
-    >>> TfIdf(minimum=1).fit(["a dog", "a cat"]).transform(["dog"])
-    array([[0., 0., 1.]], dtype=float32)
     """
 
     KIND = "tf-idf"

@@ -41,20 +41,10 @@ KINDS = ("mean", "tfidf", "fisher", "hglmm")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Configuration of text features.
-
-    Attributes
-    ----------
-    kind
-        Name of the text features.
-    vectors
-        Hash of the word vectors; empty if none are used.
-    make
-        Creates unfitted text features.
-    """
+    """Configuration of text features."""
 
     kind: str
-    vectors: str
+    vectors: str  # hash of the word vectors; empty if none are used
     make: Callable[[], TextFeatures]
 
 
@@ -92,31 +82,12 @@ class CaptionReport:
 
 
 def default_folder(data: Path, kind: str) -> Path:
-    """Return the default folder of the text features of a data set.
-
-    Examples
-    --------
-    >>> default_folder(Path("flickr8k.data"), "hglmm").as_posix()
-    'flickr8k.data/features/text-hglmm'
-    """
+    """Return the default folder of the text features of a data set."""
     return data / FEATURES / f"text-{kind}"
 
 
 def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
-    """Return the recipe of a kind of text features.
-
-    Parameters
-    ----------
-    kind
-        One of `KINDS`.
-    vectors
-        Word vectors: a path or the name of a package; by default the first known package.
-
-    Examples
-    --------
-    >>> type(recipe_of("tfidf").make()).__name__
-    'TfIdf'
-    """
+    """Return the recipe of one of `KINDS`; `vectors` as of `word_vectors`."""
     if kind not in KINDS:
         raise DeixisError(f"text features {kind!r} do not exist; choose {', '.join(KINDS)}")
     if kind == "tfidf":
@@ -142,18 +113,7 @@ def build_caption_features(
 ) -> CaptionReport:
     """Fit text features to the training split and store a vector for every caption.
 
-    Parameters
-    ----------
-    path
-        Folder of the cache. Valid results are not computed again; a folder with other contents is an error.
-    dataset
-        Data set with captions.
-    recipe
-        Configuration of the text features.
-    train
-        Split to fit to; no other captions are used for fitting.
-    on_progress
-        Progress callback.
+    Valid results in the folder `path` are not computed again; a folder with other contents is an error.
     """
     texts = _training_texts(dataset, train)
     learned = _hash([recipe.kind, recipe.vectors, CODE_VERSION, TOKENIZER_VERSION, *texts])
@@ -260,14 +220,7 @@ def _remove_old(path: Path, old: CaptionManifest | None, new: CaptionManifest) -
 
 
 def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
-    """Open the memory-mapped vectors of all captions, in the order of the captions table.
-
-    Examples
-    --------
-    >>> vectors = caption_vectors("flickr8k.data/features/text-hglmm", dataset)  # doctest: +SKIP
-    >>> vectors.shape  # doctest: +SKIP
-    (35455, 6000)
-    """
+    """Open the memory-mapped vectors of all captions, in the order of the captions table."""
     path = Path(path)
     manifest = _read(path)
     again = f"run deixis features {dataset.path} --text {manifest.kind} again"

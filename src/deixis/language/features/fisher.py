@@ -33,32 +33,7 @@ _ROWS_PER_BATCH = 8192
 
 
 class ICA:
-    """Symmetric FastICA with the contrast log cosh (Hyvärinen, 1999).
-
-    Parameters
-    ----------
-    iterations
-        Maximum number of iterations.
-    tolerance
-        Stop when the direction of every component changes by less than this, as 1 − abs(cosine).
-    seed
-        Random seed of the initial rotation.
-
-    Attributes
-    ----------
-    mean_, unmixing_ : arrays of float32
-        The components of x are ``unmixing_ @ (x − mean_)``; they have mean 0, variance 1 and no correlation.
-    iterations_ : int
-        Number of iterations.
-
-    Examples
-    --------
-    >>> sources = np.random.default_rng(0).laplace(size=(2000, 2)).astype(np.float32)
-    >>> mixed = sources @ np.array([[1, 0.5], [0.3, 1]], dtype=np.float32)
-    >>> found = ICA().fit(mixed).transform(mixed)
-    >>> bool(np.abs(np.corrcoef(found.T, sources.T)[:2, 2:]).max(axis=1).min() > 0.99)
-    True
-    """
+    """Symmetric FastICA with the contrast log cosh (Hyvärinen, 1999)."""
 
     def __init__(self, iterations: int = 200, tolerance: float = 1e-4, seed: int = 0) -> None:
         self.iterations = iterations
@@ -162,19 +137,6 @@ class FisherVectors(Storable):
         Apply signed square root and normalize to unit length.
     seed
         Random seed of ICA and the mixture.
-
-    Attributes
-    ----------
-    ica_ : ICA or None
-    mixture_ : Mixture
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> vectors = WordVectors(rng.normal(size=(5, 3)).astype(np.float32), ["a", "dog", "cat", "runs", "sits"])
-    >>> features = FisherVectors(vectors, components=2, ica=False).fit(["a dog runs", "a cat sits"])
-    >>> features.transform(["a dog sits"]).shape
-    (1, 12)
     """
 
     KIND = "fisher-vectors"

@@ -23,15 +23,7 @@ _KMEANS_STEPS = 20
 
 
 def cluster(vectors: Floats, shares: Doubles, clusters: int, seed: int) -> NDArray[np.intp]:
-    """Assign vectors to clusters by weighted k-means; no cluster is empty if the vectors differ.
-
-    Examples
-    --------
-    >>> points = np.array([[0.0], [9.0], [0.1], [9.1]], dtype=np.float32)
-    >>> found = cluster(points, np.full(4, 0.25), 2, seed=0)
-    >>> bool(found[0] == found[2] != found[1] == found[3])
-    True
-    """
+    """Assign vectors to clusters by weighted k-means; no cluster is empty if the vectors differ."""
     centres = _initial_centres(vectors, shares, clusters, np.random.default_rng(seed))
     nearest = _nearest(vectors, centres)
     for _ in range(_KMEANS_STEPS):
@@ -117,32 +109,8 @@ class Components:
 class Mixture:
     """A mixture of products of one-dimensional Gaussians and Laplacians.
 
-    Parameters
-    ----------
-    components
-        Number of components.
-    family
-        ``gaussian``, ``laplacian`` or ``hybrid``.
-    iterations, tolerance
-        EM stops after this many steps, or when the mean log-likelihood rises by less than the tolerance.
-    smallest_scale
-        Minimum scale as a fraction of the deviation of the dimension over all data, so that no component collapses.
-    seed
-        Random seed of the initial centres.
-
-    Attributes
-    ----------
-    components_ : Components
-    log_likelihoods_ : list of float
-        Mean log-likelihood before each step and after the last one, never decreasing.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> data = np.concatenate([rng.normal(-5, 1, (200, 1)), rng.laplace(5, 1, (200, 1))]).astype(np.float32)
-    >>> mixture = Mixture(components=2).fit(data)
-    >>> mixture.components_.laplacian[np.argsort(mixture.components_.locations[:, 0]), 0]
-    array([False,  True])
+    EM stops after `iterations` steps, or when the mean log-likelihood rises by less than `tolerance`. No scale is below
+    `smallest_scale` times the deviation of the dimension over all data, so that no component collapses.
     """
 
     def __init__(
@@ -264,13 +232,7 @@ def _expect(components: Components, vectors: Floats) -> tuple[Doubles, Doubles]:
 
 
 def weighted_medians(vectors: Doubles, shares: Doubles) -> Doubles:
-    """Return the lower weighted median of each column: the first value at which half the weight is reached.
-
-    Examples
-    --------
-    >>> weighted_medians(np.array([[1.0], [2.0], [9.0]]), np.array([0.2, 0.2, 0.6]))
-    array([9.])
-    """
+    """Return the lower weighted median of each column: the first value at which half the weight is reached."""
     order = np.argsort(vectors, axis=0, kind="stable")
     reached = np.cumsum(shares[order], axis=0)
     middle = np.argmax(reached >= reached[-1] / 2, axis=0)

@@ -31,32 +31,8 @@ MAX_EXACT_DIMENSION = 4000
 class PCA:
     """Principal component analysis of data that comes in chunks.
 
-    Parameters
-    ----------
-    dimension
-        Number of components.
-    steps
-        Number of power iterations of the randomized method; more are more accurate.
-    exact
-        Use the exact method; None decides by the number of dimensions.
-    seed
-        Random seed of the randomized method.
-
-    Attributes
-    ----------
-    mean_ : array of float32, (d,)
-    components_ : array of float32, (dimension, d)
-        Orthonormal rows, sorted by descending variance.
-    variances_ : array of float32, (dimension,)
-        Variance of the data along each component.
-    total_variance_ : float
-        Total variance of the data.
-
-    Examples
-    --------
-    >>> line = np.arange(6, dtype=np.float32)[:, None] * np.array([[3, 4]], dtype=np.float32)
-    >>> PCA(1).fit([line[:3], line[3:]]).components_.round(3)
-    array([[0.6, 0.8]], dtype=float32)
+    High dimensions use a randomized method with `steps` power iterations; `exact` overrides the choice. Components are
+    orthonormal rows, sorted by descending variance.
     """
 
     def __init__(self, dimension: int, *, steps: int = 2, exact: bool | None = None, seed: int = 0) -> None:
@@ -185,27 +161,7 @@ def _fix_signs(components: Floats) -> Floats:
 
 
 class Reduced(Storable):
-    """Other text features, reduced by PCA.
-
-    Parameters
-    ----------
-    features
-        Text features, fitted together with PCA.
-    dimension
-        Dimension after PCA.
-    seed
-        Random seed of PCA.
-
-    Attributes
-    ----------
-    pca_ : PCA
-
-    Examples
-    --------
-    >>> features = Reduced(TfIdf(minimum=1), 1).fit(["a dog", "a cat", "two cats"])
-    >>> features.transform(["a dog"]).shape
-    (1, 1)
-    """
+    """Other text features, fitted together with PCA and reduced by it."""
 
     KIND = "reduced"
 
@@ -256,16 +212,7 @@ _FROM_ARTIFACT: dict[str, Callable[[Artifact], TextFeatures]] = {
 
 
 def load_features(folder: str | PathLike[str]) -> TextFeatures:
-    """Read saved text features of any kind.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     TfIdf(minimum=1).fit(["a dog"]).save(f"{parent}/saved")
-    ...     type(load_features(f"{parent}/saved")).__name__
-    'TfIdf'
-    """
+    """Read saved text features of any kind."""
     artifact = read_artifact(folder, mapped=True)
     with damaged(Path(folder)):
         return features_from_artifact(artifact)
