@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,20 +46,6 @@ def test_the_union_is_the_smallest_box_that_contains_all(rows: list[tuple[int, .
     assert (x2 - 1, y2 - 1) == (max(x for x, _ in inside), max(y for _, y in inside))
 
 
-@given(st.lists(st.tuples(right_way_round, st.integers(0, 3)), max_size=8), st.sampled_from([0.3, 0.5, 1.0]))
-def test_nms_keeps_what_a_plain_loop_keeps(rows: list[tuple[tuple[int, ...], int]], threshold: float) -> None:
-    order = sorted(range(len(rows)), key=lambda i: (-rows[i][1], i))
-    kept: list[int] = []
-    for i in order:
-        overlaps = [
-            len(pixels(rows[i][0]) & pixels(rows[k][0])) / len(pixels(rows[i][0]) | pixels(rows[k][0])) for k in kept
-        ]
-        if all(overlap < threshold for overlap in overlaps):
-            kept.append(i)
-    found = geometry.nms([row[0] for row in rows], [row[1] for row in rows], threshold)
-    assert found.tolist() == kept
-
-
 def suppressed_one_by_one(rows: np.ndarray, scores: np.ndarray, threshold: float) -> list[int]:
     kept: list[int] = []
     for row in sorted(range(len(rows)), key=lambda row: (-scores[row], row)):
@@ -85,32 +74,24 @@ def test_nms_in_blocks_equals_the_plain_loop_with_ties_and_duplicates(
     assert found.tolist() == suppressed_one_by_one(rows, scores, threshold)[:most]
 
 
-def test_nms_of_more_boxes_than_one_block_is_the_plain_loop() -> None:
-    drawn = np.random.default_rng(0)
-    corners = drawn.random((600, 2)) * 100
-    rows = np.concatenate([corners, corners + 5 + drawn.random((600, 2)) * 30], axis=1)
-    scores = drawn.random(600)
-    expected = suppressed_one_by_one(rows, scores, 0.5)
-    assert geometry.nms(rows, scores, 0.5).tolist() == expected
-    assert geometry.nms(rows, scores, 0.5, max_boxes=7).tolist() == expected[:7]
-
-
-@given(box)
-def test_entities_corners_round_trip(one: tuple[int, ...]) -> None:
-    assert geometry.to_entities(geometry.from_entities(one)).tolist() == list(one)
-
-
-def test_an_entities_box_of_one_pixel_has_one_pixel_here() -> None:
-    assert geometry.area(geometry.from_entities([5, 5, 5, 5])) == 1
-
-
-@given(box)
-def test_xywh_round_trips(one: tuple[int, ...]) -> None:
-    assert geometry.to_xywh(geometry.from_xywh(one)).tolist() == list(one)
+@pytest.mark.parametrize(
+    ("convert", "back", "theirs", "ours"),
+    [
+        (geometry.from_entities, geometry.to_entities, [1, 1, 10, 20], [0, 0, 10, 20]),
+        (geometry.from_xywh, geometry.to_xywh, [2, 3, 10, 20], [2, 3, 12, 23]),
+    ],
+)
+@given(one=box)
+def test_other_conventions_are_converted_both_ways(
+    convert: Callable[..., Any], back: Callable[..., Any], theirs: list[int], ours: list[int], one: tuple[int, ...]
+) -> None:
+    assert convert(theirs).tolist() == ours
+    assert back(convert(one)).tolist() == list(one)
 
 
 @given(right_way_round, st.integers(1, 900), st.integers(1, 900))
 def test_rescaled_corners_come_back_to_the_same_whole_pixel(one: tuple[int, ...], width: int, height: int) -> None:
+    assert geometry.rescale([0, 0, 100, 50], size=(200, 100), to=(100, 100)).tolist() == [0, 0, 50, 50]
     there = geometry.rescale(one, (500, 333), (width, height))
     back = geometry.rescale(there, (width, height), (500, 333))
     assert np.rint(back).tolist() == list(one)

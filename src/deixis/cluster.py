@@ -287,17 +287,7 @@ CaptionedPhoto = tuple[Path, CaptionResult | PhotoError]
 
 @dataclass(frozen=True)
 class CaptionJob:
-    """Captions of photos.
-
-    Attributes
-    ----------
-    model, fingerprint
-        The name or directory of the model, and the hash of its files on this machine.
-    decoding, start
-        The decoding settings, and the words that captions begin with.
-    rerank, neighbours
-        The similarity by which captions are reranked, if any, and the directory of neighbour photos.
-    """
+    """Captions of photos."""
 
     model: str
     fingerprint: str
@@ -338,17 +328,7 @@ def caption_photos(
 
 @dataclass(frozen=True)
 class FeaturesJob:
-    """Features of photos.
-
-    Attributes
-    ----------
-    encoder, device
-        Arguments of `open_encoder`; without a device, each worker uses a GPU if it has one.
-    fingerprint
-        Of the encoder on this machine.
-    crops, proposer, top
-        As in `FeatureOptions`, the proposer by its name.
-    """
+    """Features of photos."""
 
     encoder: str
     fingerprint: str

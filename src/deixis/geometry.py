@@ -14,71 +14,35 @@ _FIRST_PIXEL = np.array([1.0, 1.0, 0.0, 0.0])
 
 
 def from_entities(boxes: npt.ArrayLike) -> Boxes:
-    """Convert 1-based inclusive ``xmin, ymin, xmax, ymax`` of Flickr30k Entities to boxes.
-
-    Examples
-    --------
-    >>> from_entities([1, 1, 10, 20]).tolist()
-    [0.0, 0.0, 10.0, 20.0]
-    """
+    """Convert 1-based inclusive ``xmin, ymin, xmax, ymax`` of Flickr30k Entities to boxes."""
     return np.asarray(np.asarray(boxes, dtype=np.float64) - _FIRST_PIXEL)
 
 
 def to_entities(boxes: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Convert boxes to the 1-based inclusive whole pixels of Flickr30k Entities.
-
-    Examples
-    --------
-    >>> to_entities([0, 0, 10, 20]).tolist()
-    [1, 1, 10, 20]
-    """
+    """Convert boxes to the 1-based inclusive whole pixels of Flickr30k Entities."""
     return np.asarray(np.rint(np.asarray(boxes, dtype=np.float64) + _FIRST_PIXEL), dtype=np.int64)
 
 
 def from_xywh(boxes: npt.ArrayLike) -> Boxes:
-    """Convert COCO ``x, y, width, height`` to boxes.
-
-    Examples
-    --------
-    >>> from_xywh([2, 3, 10, 20]).tolist()
-    [2.0, 3.0, 12.0, 23.0]
-    """
+    """Convert COCO ``x, y, width, height`` to boxes."""
     xywh = np.asarray(boxes, dtype=np.float64)
     return np.concatenate([xywh[..., :2], xywh[..., :2] + xywh[..., 2:]], axis=-1)
 
 
 def to_xywh(boxes: npt.ArrayLike) -> Boxes:
-    """Convert boxes to COCO ``x, y, width, height``.
-
-    Examples
-    --------
-    >>> to_xywh([2, 3, 12, 23]).tolist()
-    [2.0, 3.0, 10.0, 20.0]
-    """
+    """Convert boxes to COCO ``x, y, width, height``."""
     xyxy = np.asarray(boxes, dtype=np.float64)
     return np.concatenate([xyxy[..., :2], xyxy[..., 2:] - xyxy[..., :2]], axis=-1)
 
 
 def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) -> Boxes:
-    """Rescale boxes from a photo of one (width, height) to a copy of another.
-
-    Examples
-    --------
-    >>> rescale([0, 0, 100, 50], size=(200, 100), to=(100, 100)).tolist()
-    [0.0, 0.0, 50.0, 50.0]
-    """
+    """Rescale boxes from a photo of one (width, height) to a copy of another."""
     factor = np.array([to[0] / size[0], to[1] / size[1]] * 2)
     return np.asarray(np.asarray(boxes, dtype=np.float64) * factor)
 
 
 def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the area of each box in pixels; 0 for an inverted box.
-
-    Examples
-    --------
-    >>> area([[0, 0, 10, 20], [5, 5, 4, 9]]).tolist()
-    [200.0, 0.0]
-    """
+    """Return the area of each box in pixels; 0 for an inverted box."""
     x1, y1, x2, y2 = np.moveaxis(np.asarray(boxes, dtype=np.float64), -1, 0)
     return _area(x1, y1, x2, y2)
 
@@ -91,11 +55,6 @@ def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Intersection over union of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m).
 
     The IoU of two empty boxes is 0.
-
-    Examples
-    --------
-    >>> iou([[0, 0, 10, 10]], [[0, 0, 10, 5], [20, 20, 30, 30]]).tolist()
-    [[0.5, 0.0]]
     """
     a_sides = np.asarray(a, dtype=np.float64).reshape(-1, 4).T
     b_sides = np.asarray(b, dtype=np.float64).reshape(-1, 4).T
@@ -106,11 +65,6 @@ def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
     """IoU of boxes given as four planes ``x1, y1, x2, y2`` along the first axis; the other axes broadcast.
 
     Several times faster than `iou` for loops that keep boxes in this layout.
-
-    Examples
-    --------
-    >>> iou_of_sides(np.array([0.0, 0, 10, 10]), np.array([0.0, 0, 10, 5])).item()
-    0.5
     """
     shared = _area(np.maximum(a[0], b[0]), np.maximum(a[1], b[1]), np.minimum(a[2], b[2]), np.minimum(a[3], b[3]))
     total = _area(*a) + _area(*b) - shared
@@ -118,25 +72,13 @@ def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
 
 
 def union(boxes: npt.ArrayLike) -> Boxes:
-    """Return the smallest box (4,) that contains all `boxes` (n, 4), n ≥ 1.
-
-    Examples
-    --------
-    >>> union([[0, 0, 10, 10], [5, 5, 20, 8]]).tolist()
-    [0.0, 0.0, 20.0, 10.0]
-    """
+    """Return the smallest box (4,) that contains all `boxes` (n, 4), n ≥ 1."""
     xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     return np.concatenate([xyxy[:, :2].min(axis=0), xyxy[:, 2:].max(axis=0)])
 
 
 def clip(boxes: npt.ArrayLike, width: float, height: float) -> Boxes:
-    """Clip boxes to the border of a photo.
-
-    Examples
-    --------
-    >>> clip([-5, 2, 300, 40], width=200, height=100).tolist()
-    [0.0, 2.0, 200.0, 40.0]
-    """
+    """Clip boxes to the border of a photo."""
     limit = np.array([width, height, width, height], dtype=np.float64)
     return np.asarray(np.clip(np.asarray(boxes, dtype=np.float64), 0, limit))
 
@@ -152,11 +94,6 @@ def nms(
 
     A box is dropped if its IoU with a better box is at least `threshold`. Ties go to the earlier row. At most
     `max_boxes` rows are returned.
-
-    Examples
-    --------
-    >>> nms([[0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10]], [0.5, 0.9, 0.1]).tolist()
-    [1, 2]
     """
     xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")

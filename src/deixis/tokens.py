@@ -40,13 +40,7 @@ TOKENIZER_VERSION: int = 1
 
 
 class Token(NamedTuple):
-    """A token and its offsets: ``sentence[token.start:token.end] == token.text``.
-
-    Examples
-    --------
-    >>> Token("dog", 2, 5).end
-    5
-    """
+    """A token and its offsets: ``sentence[token.start:token.end] == token.text``."""
 
     text: str
     start: int

@@ -12,42 +12,21 @@ T = TypeVar("T")
 
 
 def check_text(value: object, name: str) -> str:
-    """Check that a value is a text.
-
-    Examples
-    --------
-    >>> check_text(b"two dogs", "sentence")
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: sentence: give a text, not bytes
-    """
+    """Check that a value is a text."""
     if not isinstance(value, str):
         raise DeixisError(f"{name}: give a text, not {type_name(value)}")
     return value
 
 
 def check_list(values: Iterable[T], name: str) -> Sequence[T]:
-    """Check that an argument is a list: a string is a sequence of letters, which is never meant.
-
-    Examples
-    --------
-    >>> check_list("dog.jpg", "photos")
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: photos: give a list of them, not one str
-    """
+    """Check that an argument is a list: a string is a sequence of letters, which is never meant."""
     if isinstance(values, str | bytes | PathLike) or not isinstance(values, Iterable):
         raise DeixisError(f"{name}: give a list of them, not one {type_name(values)}")
     return values if isinstance(values, Sequence) else list(values)
 
 
 def check_count(value: object, name: str, maximum: int | None = None) -> int:
-    """Check that a value is a whole number of at least 1, and at most `maximum`.
-
-    Examples
-    --------
-    >>> check_count(0, "top", 1000)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: top=0: give a whole number from 1 to 1,000
-    """
+    """Check that a value is a whole number of at least 1, and at most `maximum`."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= (maximum or value):
         expected = "of 1 or more" if maximum is None else f"from 1 to {maximum:,}"
         raise DeixisError(f"{name}={value!r}: give a whole number {expected}")
@@ -55,14 +34,7 @@ def check_count(value: object, name: str, maximum: int | None = None) -> int:
 
 
 def check_path(value: str | PathLike[str], name: str) -> str:
-    """Check that a value is a path or a name, and return it as a string.
-
-    Examples
-    --------
-    >>> check_path(None, "model")
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: model: give a path, not None
-    """
+    """Check that a value is a path or a name, and return it as a string."""
     try:
         path = fspath(value)
     except TypeError:

@@ -51,17 +51,7 @@ _PRECISIONS = ("ap", "ap_nms", "macro_ap", "macro_ap_nms")
 
 @dataclass(frozen=True)
 class EvaluationData:
-    """Data that models are evaluated on.
-
-    Attributes
-    ----------
-    dataset, photos
-        The data set, and which of its photos.
-    stores
-        Feature stores outside the data set.
-    on_progress
-        Progress callback.
-    """
+    """The photos that models are evaluated on; `stores` are feature stores outside the data set."""
 
     dataset: Dataset
     photos: Photos
@@ -109,30 +99,16 @@ class System:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a system.
-
-    Attributes
-    ----------
-    task, model, data, split
-        What was evaluated on what.
-    scores
-        All scores with their intervals, as JSON.
-    comparison
-        Differences from another system, by score.
-    rankings
-        Ranks of the correct results, for recall curves.
-    notes
-        What users should know besides.
-    """
+    """Scores of a system."""
 
     task: str
     model: str
     data: str | None
     split: str | None
-    scores: Mapping[str, Any]
-    comparison: Mapping[str, Comparison] = field(default_factory=dict)
-    rankings: Mapping[str, Ranking] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    scores: Mapping[str, Any]  # with their intervals, as JSON
+    comparison: Mapping[str, Comparison] = field(default_factory=dict)  # differences from another system, by score
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)  # ranks of the correct results, for recall curves
+    notes: tuple[str, ...] = ()  # for the user
 
     def as_json(self) -> dict[str, Any]:
         """What ``deixis evaluate --json`` prints."""
@@ -228,14 +204,8 @@ def evaluate_retrieval(
 ) -> Evaluation:
     """Image–sentence retrieval in both directions.
 
-    Parameters
-    ----------
-    on, systems, split
-        The data, the system to evaluate and the one to compare it with.
-    shortlist
-        For a model: each photo ranks only the sentences of this many nearest photos; 0 for all.
-    out
-        For a model: save its matrix of scores in this ``.npy`` file.
+    With `shortlist`, each photo ranks only the sentences of this many nearest photos. `out` is a ``.npy`` file for the
+    scores of a model.
     """
     gold = sentences_of(on.photos)
     _check_matrix_file(out)
@@ -354,22 +324,11 @@ def evaluate_grounding(
     all_photos: bool = False,
     out: Name | None = None,
 ) -> Evaluation:
-    """Phrase localization, beside the best fixed box of each entity type.
+    """Phrase localization, beside the best fixed box of each entity type, which are fitted on `blind_split`.
 
-    Parameters
-    ----------
-    on, systems, split
-        The data, the system to evaluate and the one to compare it with.
-    protocol
-        union: the gold is the union of the boxes of a chain, as in the papers; any: any of them.
-    blind_split
-        Where the fixed boxes are fitted; by default train, if the data set has it.
-    missing_as_wrong
-        Count phrases without a prediction as wrong, instead of refusing the predictions.
-    all_photos
-        For a model: rank each phrase over the regions of all photos, too.
-    out
-        For a model: save its predictions in this JSON Lines file.
+    In the protocol union, as in the papers, the gold is the union of the boxes of a chain; in any, each of them.
+    `missing_as_wrong` counts phrases without a prediction as wrong instead of refusing them; `all_photos` also ranks
+    each phrase over the regions of all photos; `out` is a JSON Lines file for the predictions of a model.
     """
     items = localization_items(on.photos)
     splits = on.dataset.manifest.splits
@@ -410,16 +369,7 @@ def _predictions(
 def with_all_photos(
     result: Mapping[str, Any], precision: Mapping[str, Any], presence: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Scores of localization, with average precisions of rankings over all photos, and with presence.
-
-    Examples
-    --------
-    >>> plain = {"r1": 60.0, "ap": 30.0, "interval": {"r1": [58, 62], "ap": [28, 32]}, "by_type": {}, "by_phrase": {}}
-    >>> wide = {"ap": 3.0, "photos": 1000, "interval": {"ap": [2, 4]}, "by_type": {}, "by_phrase": {}}
-    >>> found = with_all_photos(plain, wide, {"roc": 85.0})
-    >>> found["r1"], found["ap"], found["interval"]["ap"], found["ranked_photos"], found["presence"]["roc"]
-    (60.0, 3.0, [2, 4], 1000.0, 85.0)
-    """
+    """Scores of localization, with average precisions of rankings over all photos, and with presence."""
     groups = {
         heading: {name: _with_precisions(scores, precision[heading][name]) for name, scores in result[heading].items()}
         for heading in ("by_type", "by_phrase")
@@ -438,17 +388,7 @@ def _with_precisions(scores: Mapping[str, Any], precision: Mapping[str, Any]) ->
 
 @dataclass(frozen=True)
 class CaptionOptions:
-    """How a model writes captions, and where they are shown.
-
-    Attributes
-    ----------
-    beam, length_power
-        Options of the beam search.
-    rerank, neighbours
-        How captions are reranked, and by which training photos.
-    page
-        HTML file that shows photos with their captions and scores.
-    """
+    """How a model writes captions; `page` is an HTML file that shows them."""
 
     beam: int | None = None
     length_power: float = 0.0
@@ -471,14 +411,7 @@ def evaluate_captions(
 ) -> Evaluation:
     """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity; for a model also perplexity.
 
-    Parameters
-    ----------
-    on, systems, split
-        The data, the system to evaluate and the one to compare it with.
-    train_split
-        Split whose captions are not novel; by default train, if the data set has it.
-    beam, length_power, rerank, neighbours, page
-        As of `CaptionOptions`.
+    Captions of `train_split` are not novel; the other options are those of `CaptionOptions`.
     """
     from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results

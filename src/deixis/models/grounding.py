@@ -158,21 +158,11 @@ class PhotoProposals:
 
 @dataclass(frozen=True)
 class PhraseScores:
-    """Scores of the regions of a photo for phrases.
+    """Scores of the regions of a photo for phrases."""
 
-    Attributes
-    ----------
-    scores : array, (phrases, regions)
-        Logits: their softmax over the regions is the probability of each region.
-    boxes : array, (phrases, regions, 4)
-        Boxes in pixels; a model may refine proposals for each phrase.
-    presence : array, (phrases,), optional
-        Probability that the photo shows each phrase at all.
-    """
-
-    scores: Floats
-    boxes: Floats
-    presence: Floats | None = None
+    scores: Floats  # (phrases, regions): logits, whose softmax over the regions is the probability of each
+    boxes: Floats  # (phrases, regions, 4) in pixels; a model may refine proposals for each phrase
+    presence: Floats | None = None  # (phrases,): probability that the photo shows each phrase at all
 
 
 class RegionPipeline(Pipeline):
@@ -322,12 +312,6 @@ class RegionPipeline(Pipeline):
 
         Phrases are read without their sentences, and proposals are not refined. The vectors of all photos are held in
         memory, 100 MB for 100,000 of size 256.
-
-        Examples
-        --------
-        >>> found = pipeline.search_phrases(features, localization_items(features.photos))  # doctest: +SKIP
-        >>> found.precision.ap, found.presence.pooled_roc  # doctest: +SKIP
-        (3.1, 84.8)
         """
         ids = features.photos.ids
         regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
@@ -440,18 +424,10 @@ def make_region_inputs(regions: PhotoProposals, *, cells: bool = False) -> Regio
 
 @dataclass(frozen=True)
 class PhraseSearch:
-    """How well phrases are found among the regions of all photos, whether these mention them or not.
+    """How well phrases are found among the regions of all photos, whether these mention them or not."""
 
-    Attributes
-    ----------
-    precision
-        Each phrase ranks the regions of all photos.
-    presence
-        Each phrase ranks the photos, by their best regions.
-    """
-
-    precision: PhrasePrecision
-    presence: PresenceResult
+    precision: PhrasePrecision  # each phrase ranks the regions of all photos
+    presence: PresenceResult  # each phrase ranks the photos, by their best regions
 
 
 def load_grounding_model(model: str | PathLike[str] = DEFAULT) -> RegionPipeline:

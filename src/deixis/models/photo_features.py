@@ -32,26 +32,14 @@ LOCATION_SIZE = 7
 
 
 def box_locations(boxes: npt.ArrayLike, size: tuple[int, int]) -> Floats:
-    """Location features of boxes (n, 4) in pixels, divided by the width and height of the photo.
-
-    Examples
-    --------
-    >>> box_locations([[0, 20, 50, 40]], size=(100, 80)).tolist()
-    [[0.0, 0.25, 0.5, 0.5, 0.5, 0.25, 0.125]]
-    """
+    """Location features of boxes (n, 4) in pixels, divided by the width and height of the photo."""
     shares = np.asarray(boxes, dtype=np.float64).reshape(-1, 4) / np.array([*size, *size])
     sides = shares[:, 2:] - shares[:, :2]
     return np.hstack([shares, sides, sides.prod(axis=1, keepdims=True)]).astype(np.float32)
 
 
 def append_locations(vectors: Floats, boxes: npt.ArrayLike, size: tuple[int, int], weight: float) -> Floats:
-    """Append location features, times `weight`, to the vectors of regions; weight 0 leaves them out.
-
-    Examples
-    --------
-    >>> append_locations(np.ones((1, 2), np.float32), [[0, 0, 9, 9]], (9, 9), weight=2.0).tolist()
-    [[1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0, 2.0]]
-    """
+    """Append location features, times `weight`, to the vectors of regions; weight 0 leaves them out."""
     return np.hstack([vectors, np.float32(weight) * box_locations(boxes, size)]) if weight else vectors
 
 
@@ -64,19 +52,11 @@ def append_whole_location(vectors: Floats, weight: float) -> Floats:
 
 @dataclass(frozen=True)
 class ProposalSource:
-    """The region proposals that a model uses.
-
-    Attributes
-    ----------
-    name, max_proposals
-        The proposer, and the maximum number of regions per photo.
-    fingerprint
-        Hash that changes whenever the proposals do; empty to accept any version.
-    """
+    """The region proposals that a model uses."""
 
     name: str
     max_proposals: int
-    fingerprint: str = ""
+    fingerprint: str = ""  # changes whenever the proposals do; empty accepts any version
 
 
 @dataclass(frozen=True)
@@ -121,29 +101,13 @@ class RegionInputs:
 
 @dataclass(frozen=True)
 class PhotoFeatures:
-    """Photos of a data set with their features.
-
-    Attributes
-    ----------
-    store
-        The feature store.
-    photos
-        The requested photos that have features, in the order of the data set.
-    left_out
-        Why the other photos have none, one line each.
-    crops
-        10 if the vector of a photo is the mean over ten crops.
-    max_proposals
-        Maximum number of regions per photo; the store may hold more.
-    location_weight
-        Weight of the location in the features of a region.
-    """
+    """Photos of a data set with their features."""
 
     store: FeatureStore
-    photos: Photos
-    left_out: tuple[str, ...] = ()
-    crops: int = 0
-    max_proposals: int = 0
+    photos: Photos  # the requested photos that have features, in the order of the data set
+    left_out: tuple[str, ...] = ()  # why the other photos have none, one line each
+    crops: int = 0  # 10 if the vector of a photo is the mean over ten crops
+    max_proposals: int = 0  # the store may hold more
     location_weight: float = 0.0
 
     def vectors(self, begin: int = 0, end: int | None = None) -> Floats:
@@ -345,21 +309,11 @@ def _select(
 
 @dataclass(frozen=True)
 class SentenceVectors:
-    """Sentences of photos with their text features.
+    """Sentences of photos with their text features."""
 
-    Attributes
-    ----------
-    vectors
-        Text features of all captions of the data set, memory-mapped.
-    rows, owner
-        For each sentence its row in `vectors`, and the index of its photo.
-    features
-        The fitted text features.
-    """
-
-    vectors: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    owner: NDArray[np.int64]
+    vectors: NDArray[np.float32]  # of all captions of the data set, memory-mapped
+    rows: NDArray[np.int64]  # for each sentence its row in `vectors`
+    owner: NDArray[np.int64]  # for each sentence the index of its photo
     features: TextFeatures
 
 

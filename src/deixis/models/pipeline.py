@@ -703,13 +703,7 @@ def _with_phrases(pipeline: Pipeline, bank: str) -> Describer:
 
 
 def model_folder(model: str | PathLike[str]) -> Path:
-    """The directory of a model: a saved model or run of this path, else the shipped model of this name.
-
-    Examples
-    --------
-    >>> model_folder("two-branch").name
-    'two-branch'
-    """
+    """The directory of a model: a saved model or run of this path, else the shipped model of this name."""
     name = check_path(model, "model")
     for folder in (Path(name), Path(name) / "model"):
         if (folder / CONFIG).is_file():
@@ -805,13 +799,7 @@ def shipped_models() -> list[InstalledModel]:
 
 
 def shared_parts() -> list[InstalledModel]:
-    """Parts that models share, such as the encoder and the tagger; they are not for `deixis.load`.
-
-    Examples
-    --------
-    >>> [part.name for part in shared_parts()]
-    ['encoder', 'head', 'chunker', 'parser', 'tagger']
-    """
+    """Parts that models share, such as the encoder and the tagger; they are not for `deixis.load`."""
     packages = Path(vision.__file__).parent, Path(language.__file__).parent
     return [part for package in packages for part in parts_in(package / "models")]
 

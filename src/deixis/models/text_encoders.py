@@ -28,30 +28,14 @@ Kind = Literal["lstm", "gru", "transformer"]
 
 @dataclass(frozen=True)
 class TextEncoderShape:
-    """Shape of a text encoder.
+    """Shape of a text encoder."""
 
-    Attributes
-    ----------
-    kind
-        lstm (its last state), gru (bidirectional, maximum over the words) or transformer (mean over the words).
-    vocabulary_size
-        Number of known words.
-    word_dim
-        Dimension of word embeddings.
-    hidden_size
-        Hidden size; of a gru, in each direction.
-    num_layers
-        Number of layers.
-    dropout
-        Dropout of word embeddings, and within a transformer.
-    """
-
-    kind: Kind
+    kind: Kind  # lstm: its last state; gru: maximum over the words; transformer: mean over the words
     vocabulary_size: int
     word_dim: int = 256
-    hidden_size: int = 512
+    hidden_size: int = 512  # of a gru, in each direction
     num_layers: int = 1
-    dropout: float = 0.0
+    dropout: float = 0.0  # of word embeddings, and within a transformer
 
 
 class TextEncoder(nn.Module, ABC):
@@ -146,14 +130,7 @@ def _positions(count: int, size: int) -> Tensor:
 
 
 def make_text_encoder(shape: TextEncoderShape) -> TextEncoder:
-    """Make an untrained text encoder.
-
-    Examples
-    --------
-    >>> encoder = make_text_encoder(TextEncoderShape("lstm", vocabulary_size=2))
-    >>> encoder(*word_ids(["a dog", "a"], Vocabulary(("a", "dog"), (2, 1)))).shape
-    torch.Size([2, 512])
-    """
+    """Make an untrained text encoder."""
     kinds: dict[str, type[LSTMEncoder] | type[GRUEncoder] | type[TransformerEncoder]] = {
         "lstm": LSTMEncoder,
         "gru": GRUEncoder,

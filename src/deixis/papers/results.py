@@ -38,25 +38,12 @@ def score_caption_texts(captions: Captions, training: Iterable[str] | None = Non
 
 @dataclass(frozen=True, eq=False)
 class ModelScores:
-    """The scores of one model.
+    """The scores of one model. Those that follow from rankings or captions have an interval."""
 
-    Attributes
-    ----------
-    scores
-        By their names in ``deixis evaluate``; the score of a type or phrase has its name as a prefix: people_r1.
-    rankings
-        For each direction, type or phrase, the rank of the best correct answer of each query. Scores that follow from
-        ranks have an interval.
-    about
-        Encoder, text features and proposals of the model.
-    captions
-        Generated and reference captions by photo. Caption scores have intervals too.
-    """
-
-    scores: Mapping[str, float]
-    rankings: Mapping[str, Ranking] = field(default_factory=dict)
-    about: Mapping[str, str] = field(default_factory=dict)
-    captions: Captions = field(default_factory=dict)
+    scores: Mapping[str, float]  # as in ``deixis evaluate``; those of a type or phrase have a prefix: people_r1
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)  # by direction, type or phrase
+    about: Mapping[str, str] = field(default_factory=dict)  # encoder, text features and proposals
+    captions: Captions = field(default_factory=dict)  # generated and reference captions by photo
 
     @cached_property
     def statistics(self) -> dict[str, Statistic]:
@@ -168,14 +155,7 @@ class RowResult:
 
 
 def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
-    """Return the mean of statistics over the same bootstrap samples.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.intervals import mean_of
-    >>> mean_statistic([mean_of([1.0, 3.0]), mean_of([3.0, 5.0])])(np.array([[1.0, 1.0]])).tolist()
-    [3.0]
-    """
+    """Return the mean of statistics over the same bootstrap samples."""
 
     def statistic(counts: Counts) -> Counts:
         return np.asarray(np.mean([each(counts) for each in statistics], axis=0))

@@ -35,24 +35,12 @@ Verdict = Literal["holds", "does not hold", "cannot tell"]
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """The test of a claim.
-
-    Attributes
-    ----------
-    claim
-        The paper's claim.
-    difference
-        Score of the better row minus that of the worse, with a paired interval over photos.
-    by_seed
-        The same difference for each seed.
-    verdict
-        "holds", "does not hold" (the difference has the other sign) or "cannot tell".
-    """
+    """The test of a claim."""
 
     claim: Claim
-    difference: Comparison
-    by_seed: tuple[float, ...]
-    verdict: Verdict
+    difference: Comparison  # better row minus worse, with a paired interval over photos
+    by_seed: tuple[float, ...]  # the same difference for each seed
+    verdict: Verdict  # "does not hold": the difference has the other sign
 
 
 def check_claim(claim: Claim, better: RowResult, worse: RowResult, *, rounds: int = 10_000) -> ClaimTest | None:
@@ -72,15 +60,7 @@ def check_claim(claim: Claim, better: RowResult, worse: RowResult, *, rounds: in
 
 
 def decide(found: Comparison, by_seed: tuple[float, ...]) -> Verdict:
-    """Decide only if the interval excludes 0 and all seeds agree in sign.
-
-    Examples
-    --------
-    >>> decide(Comparison(1.2, 0.3, 2.0, p=0.01), (1.0, 1.4))
-    'holds'
-    >>> decide(Comparison(1.2, 0.3, 2.0, p=0.01), (-0.2, 2.6))
-    'cannot tell'
-    """
+    """Decide only if the interval excludes 0 and all seeds agree in sign."""
     if found.low > 0 and all(difference > 0 for difference in by_seed):
         return "holds"
     if found.high < 0 and all(difference < 0 for difference in by_seed):
@@ -100,48 +80,20 @@ COMMON_PHRASES = "common in this data, not among the paper's"
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table with our figures beside the published ones.
+    """A table with our figures beside the published ones."""
 
-    Attributes
-    ----------
-    table
-        The published table with the requested rows.
-    ours
-        Our results by row key.
-    claims
-        Tests of the claims whose two rows were both computed.
-    split, split_hash
-        The split that was scored and a hash of its photos; empty for tables without models.
-    seeds
-        Number of models per recipe.
-    about
-        Encoder, text features and proposals of the models; several values where rows differ.
-    """
-
-    table: Table
-    ours: Mapping[str, RowResult]
-    claims: tuple[ClaimTest, ...] = ()
-    split: str = ""
-    split_hash: str = ""
-    seeds: int = 0
-    about: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    table: Table  # the published table with the requested rows
+    ours: Mapping[str, RowResult]  # by row key
+    claims: tuple[ClaimTest, ...] = ()  # those whose two rows were both computed
+    split: str = ""  # empty for tables without models
+    split_hash: str = ""  # of its photos
+    seeds: int = 0  # number of models per recipe
+    about: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # several values where rows differ
 
 
 @dataclass(frozen=True)
 class TableRunner:
-    """Computes tables.
-
-    Attributes
-    ----------
-    models
-        Trains and stores the models.
-    split
-        The split that is scored.
-    seeds
-        Number of models per recipe, unless it is deterministic.
-    show_progress
-        Returns a context manager with a progress callback for one model.
-    """
+    """Computes tables: scores `split`, with `seeds` models per recipe unless it is deterministic."""
 
     models: TableModels
     split: str

@@ -124,15 +124,7 @@ def score_regions(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
 
 
 def scores_from_captions(captions: Captions, training: Iterable[str], perplexity: float | None = None) -> ModelScores:
-    """Score generated captions, one per photo. `perplexity` is that of the reference captions.
-
-    Examples
-    --------
-    >>> captions = {"1": ("A dog runs.", ("A dog runs.",)), "2": ("A cat.", ("A dog.",))}
-    >>> made = scores_from_captions(captions, ["A cat."], 20.5)
-    >>> round(made.scores["bleu1"], 2), made.scores["novel"], made.scores["perplexity"]
-    (80.0, 50.0, 20.5)
-    """
+    """Score generated captions, one per photo. `perplexity` is that of the reference captions."""
     found = score_caption_texts(captions, training)
     once = np.ones((1, found.n))
     scores = {name: float(statistic(once)[0]) for name, statistic in found.statistics.items()}

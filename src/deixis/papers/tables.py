@@ -28,128 +28,58 @@ _PAPERS = ("entities", "two-branch", "m-rnn", "hm-lstm")
 
 @dataclass(frozen=True)
 class Column:
-    """One score of a table.
+    """One score of a table."""
 
-    Attributes
-    ----------
-    name
-        The score's name in ``deixis evaluate``.
-    heading
-        The heading that is printed.
-    decimals
-        Number of decimals that are printed.
-    factor
-        Factor from the paper's unit to ours: 100 where the paper prints a fraction and we print percent.
-    """
-
-    name: str
+    name: str  # in ``deixis evaluate``
     heading: str
     decimals: int = 1
-    factor: float = 1.0
+    factor: float = 1.0  # to our unit: 100 where the paper prints a fraction and we print percent
 
 
 @dataclass(frozen=True)
 class Training:
-    """A model to train, as ``deixis train`` takes it.
-
-    Attributes
-    ----------
-    model
-        Name in the model registry.
-    settings
-        Name of a preset; empty for the defaults.
-    changes
-        Settings on top of it, each as ``key=value``.
-    repeated
-        Whether different seeds give different models. CCA has a closed-form solution, so one run is enough.
-    auxiliary
-        A region–phrase model that is trained first, on whose output this one is trained.
-    """
+    """A model to train, as ``deixis train`` takes it."""
 
     model: str
-    settings: str = ""
-    changes: tuple[str, ...] = ()
-    repeated: bool = True
-    auxiliary: Training | None = None
+    settings: str = ""  # a preset; empty for the defaults
+    changes: tuple[str, ...] = ()  # on top of it, each as ``key=value``
+    repeated: bool = True  # whether seeds differ; CCA has a closed form
+    auxiliary: Training | None = None  # a region–phrase model on whose output this one is trained
 
 
 @dataclass(frozen=True)
 class CaptionOptions:
-    """How captions are generated.
+    """How captions are generated."""
 
-    Attributes
-    ----------
-    beam
-        Beam width; 1 is greedy.
-    rerank
-        Consensus reranking by BLEU or CIDEr. The oracles compare with the photo's own captions.
-    feature
-        Image features that choose the nearest training photos: refined by the model, or the encoder's.
-    """
-
-    beam: int = 1
+    beam: int = 1  # 1 is greedy
     rerank: Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"] = "none"
-    feature: Literal["refined", "photo"] = "refined"
+    feature: Literal["refined", "photo"] = "refined"  # chooses the nearest training photos
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the figures of a row are made on a data set.
-
-    Attributes
-    ----------
-    task
-        What is scored.
-    model
-        The model that is trained for it; None for figures that need no model.
-    parts, weights
-        A region–phrase model whose distances are added to those of `model`, and how.
-    group
-        The type or phrase of the row, if one model scores all rows of a table.
-    caption_options
-        How captions are generated, for the task captions.
-    """
+    """How the figures of a row are made on a data set."""
 
     task: Task
     model: Training | None = None
-    parts: Training | None = None
-    weights: Weights = "entities"
-    group: str = ""
+    parts: Training | None = None  # a region–phrase model whose distances are added to those of `model`
+    weights: Weights = "entities"  # how they are added
+    group: str = ""  # the type or phrase of the row, if one model scores all rows
     caption_options: CaptionOptions = CaptionOptions()
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes
-    ----------
-    key
-        Unique name for ``--rows`` and claims.
-    label
-        The label that is printed.
-    part
-        The part of the table that the row belongs to.
-    figures
-        Published figures in our units, one per column; None where the paper has none.
-    lost
-        Columns whose published figure is missing from our copy of the paper's text.
-    recipe
-        How our figures are made.
-    why_not
-        Why there is no recipe.
-    data
-        The data set of the published figures, where a table has several.
-    """
-
-    key: str
+    key: str  # for ``--rows`` and claims
     label: str
-    figures: tuple[float | None, ...]
-    part: str = ""
-    lost: tuple[str, ...] = ()
+    figures: tuple[float | None, ...]  # in our units, one per column; None where the paper has none
+    part: str = ""  # the part of the table that the row belongs to
+    lost: tuple[str, ...] = ()  # columns whose figure is missing from our copy of the paper's text
     recipe: Recipe | None = None
-    why_not: str = ""
-    data: str = ""
+    why_not: str = ""  # why there is no recipe
+    data: str = ""  # the data set of the figures, where a table has several
 
 
 @dataclass(frozen=True)
@@ -164,35 +94,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper.
-
-    Attributes
-    ----------
-    name, title, paper
-        The name that users type, what the table shows, and where it was published.
-    data
-        Data sets of the published figures.
-    columns, rows
-        Columns and rows.
-    needs
-        What a data set must have to compute the table.
-    any_data
-        Whether the table is meaningful on other data sets than the paper's: true for comparisons of variants, false
-        for benchmarks of one data set.
-    claims
-        Conclusions of the paper.
-    notes
-        Notes on the figures.
-    """
+    """A table of a paper."""
 
     name: str
     title: str
-    paper: str
-    data: tuple[str, ...]
+    paper: str  # where it was published
+    data: tuple[str, ...]  # data sets of the published figures
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    needs: tuple[Requirement, ...] = ()
-    any_data: bool = True
+    needs: tuple[Requirement, ...] = ()  # what a data set must have
+    any_data: bool = True  # False for benchmarks of one data set, True for comparisons of variants
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -212,16 +123,7 @@ def published_tables() -> Mapping[str, Table]:
 
 
 def find_table(name: str) -> Table:
-    """Return a table by its name, or the only table of a TOML file, or ``FILE.toml:NAME``.
-
-    Examples
-    --------
-    >>> find_table("entities-2").title
-    'Sizes of the region–phrase training sets'
-    >>> find_table("entity-2")
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: no table is called 'entity-2'; did you mean 'entities-2'?
-    """
+    """Return a table by its name, or the only table of a TOML file, or ``FILE.toml:NAME``."""
     file, ending, wanted = name.partition(".toml")
     if ending:
         tables: Mapping[str, Table] = read_tables(Path(file + ending))

@@ -30,13 +30,7 @@ _DIGITS = 12
 
 
 def hash_settings(about: Mapping[str, Any]) -> str:
-    """Return a hash of everything that affects a result.
-
-    Examples
-    --------
-    >>> hash_settings({"seed": 1, "data": "x"}) == hash_settings({"data": "x", "seed": 1})
-    True
-    """
+    """Return a hash of everything that affects a result."""
     text = json.dumps(about, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
@@ -77,19 +71,7 @@ DONE = "done"
 
 @dataclass(frozen=True)
 class TableModels:
-    """Trains and stores the models of tables.
-
-    Attributes
-    ----------
-    dataset
-        Data to train on.
-    runs
-        Directory of the models.
-    changes
-        Settings to change, as key=value; each applies to the models that have such a setting.
-    on_progress
-        Progress callback.
-    """
+    """Trains and stores the models of tables; a change, as key=value, applies to the models that have the setting."""
 
     dataset: Dataset
     runs: ExperimentFolder

@@ -30,21 +30,11 @@ WEIGHTS, AVERAGE, OPTIMIZER = "weights/", "average/", "optimizer/"
 
 @dataclass(frozen=True)
 class Best:
-    """The best evaluation so far.
-
-    Attributes
-    ----------
-    step, epoch
-        When it took place; epochs are counted from 1.
-    monitor
-        The score that chose it; empty without a validation split.
-    scores
-        All scores by name.
-    """
+    """The best evaluation so far."""
 
     step: int
-    epoch: int
-    monitor: str
+    epoch: int  # counted from 1
+    monitor: str  # the score that chose it; empty without a validation split
     scores: Mapping[str, float]
 
     @property
@@ -55,34 +45,16 @@ class Best:
 
 @dataclass(frozen=True)
 class Position:
-    """Position of a run.
-
-    Attributes
-    ----------
-    step
-        Number of optimizer steps.
-    epoch, batches
-        The current epoch, counted from 0, and the number of its batches that have been used.
-    best
-        The best evaluation so far.
-    evaluations_since_best
-        Number of evaluations since then.
-    stopped
-        Whether early stopping ended the run.
-    seconds
-        Duration so far.
-    log_bytes
-        Size of the log: what an interrupted run wrote later is removed.
-    """
+    """Position of a run."""
 
     step: int = 0
-    epoch: int = 0
-    batches: int = 0
+    epoch: int = 0  # counted from 0
+    batches: int = 0  # of this epoch, already used
     best: Best | None = None
     evaluations_since_best: int = 0
-    stopped: bool = False
+    stopped: bool = False  # by early stopping
     seconds: float = 0.0
-    log_bytes: int = 0
+    log_bytes: int = 0  # what an interrupted run wrote later is removed
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], position: Position) -> None:
@@ -95,17 +67,7 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], position: Positi
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Position]:
-    """Read a checkpoint.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_checkpoint(Path(folder) / "last.safetensors", {"weights/a": torch.ones(2)}, Position(step=7))
-    ...     tensors, position = read_checkpoint(Path(folder) / "last.safetensors")
-    >>> tensors["weights/a"], position.step
-    (tensor([1., 1.]), 7)
-    """
+    """Read a checkpoint."""
     if not path.is_file():
         raise DeixisError(f"{path}: missing")
     with damaged(path):

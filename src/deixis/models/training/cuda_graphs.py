@@ -80,14 +80,7 @@ class GraphRunner(Generic[Batch]):
 
 
 def shape_of(batch: object) -> tuple[object, ...]:
-    """Return what batches of one graph have in common: the shapes of tensors, and all other values.
-
-    Examples
-    --------
-    >>> from deixis.models.matching.samplers import LabelledPairs
-    >>> shape_of(LabelledPairs(*torch.ones(4, 3)))
-    (torch.Size([3]), torch.Size([3]), torch.Size([3]), torch.Size([3]))
-    """
+    """Return what batches of one graph have in common: the shapes of tensors, and all other values."""
     if not is_dataclass(batch):
         raise TypeError(f"expected a dataclass of tensors, not a {type(batch).__name__}")
     values = (getattr(batch, field.name) for field in fields(batch))

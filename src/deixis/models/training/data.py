@@ -59,12 +59,6 @@ class RegionDataSettings(PhotoDataSettings):
         Method of region proposals.
     max_proposals
         Maximum number of region proposals per photo.
-
-    Examples
-    --------
-    >>> RegionDataSettings(max_proposals=0)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: max_proposals=0: must be 1 or more
     """
 
     proposals: str = "head"
@@ -103,14 +97,6 @@ class MatchingDataSettings(RegionDataSettings):
         Features of sentences and phrases, where the model has no text encoder.
     word_vectors
         Word vectors for all text features but tfidf: a path or an installed package.
-
-    Examples
-    --------
-    >>> MatchingDataSettings(crops=5)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: crops=5: must be 0 or 10
-    >>> MatchingDataSettings(train_on="phrases").uses_regions, MatchingDataSettings().uses_regions
-    (True, False)
     """
 
     train_on: TrainOn = "sentences"
@@ -154,15 +140,7 @@ class MatchingDataSettings(RegionDataSettings):
 
 @dataclass(frozen=True)
 class FeatureSource:
-    """Which features of photos and regions a model is trained on.
-
-    Attributes
-    ----------
-    encoder, features_dir, crops, location_weight
-        As in `MatchingDataSettings`.
-    proposal_source
-        The region proposals; None where no regions are used.
-    """
+    """Which features of photos and regions a model is trained on; without `proposal_source`, no regions."""
 
     encoder: str
     features_dir: str = ""

@@ -23,13 +23,7 @@ from deixis.errors import DeixisError
 
 
 def chosen_device(name: str) -> torch.device:
-    """Return the device of this name; ``auto`` is a GPU if there is one.
-
-    Examples
-    --------
-    >>> chosen_device("cpu")
-    device(type='cpu')
-    """
+    """Return the device of this name; ``auto`` is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -53,14 +47,7 @@ def process_number() -> int:
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
-    """Join the processes that ``torchrun`` started, and yield the device of this one. Does nothing without torchrun.
-
-    Examples
-    --------
-    >>> with processes(torch.device("cpu")) as device:
-    ...     process_count(), device.type
-    (1, 'cpu')
-    """
+    """Join the processes that ``torchrun`` started, and yield the device of this one. Does nothing without torchrun."""
     if "LOCAL_RANK" not in os.environ or dist.is_initialized():
         yield device
         return
@@ -94,13 +81,7 @@ def leave(code: int = 0) -> NoReturn:
 
 
 def own_share(rows: int) -> slice:
-    """Return the rows of a batch that this process computes: contiguous, in the order of the processes.
-
-    Examples
-    --------
-    >>> own_share(10)
-    slice(0, 10, None)
-    """
+    """Return the rows of a batch that this process computes: contiguous, in the order of the processes."""
     return _shares(rows)[process_number()]
 
 
@@ -113,11 +94,6 @@ def by_shares(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
     """Compute all rows, each process its share of them.
 
     `compute` gives a row for each row of its arguments, which are the same in all processes.
-
-    Examples
-    --------
-    >>> by_shares(lambda a, b: a + b, torch.ones(3, 2), torch.ones(3, 2)).shape
-    torch.Size([3, 2])
     """
     share = own_share(len(rows[0]))
     return gather_with_gradient(compute(*(tensor[share] for tensor in rows)), len(rows[0]))
@@ -196,13 +172,7 @@ def average_gradients(network: nn.Module) -> None:
 
 
 def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which numbers are summed.
-
-    Examples
-    --------
-    >>> at_least_float32(torch.bfloat16), at_least_float32(torch.float64)
-    (torch.float32, torch.float64)
-    """
+    """Return the type in which numbers are summed."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -278,14 +248,7 @@ class SharedBatchNorm(_BatchNorm):
 
 
 def share_batch_norm(module: nn.Module) -> nn.Module:
-    """Replace each batch norm of a network by a `SharedBatchNorm` with the same weights.
-
-    Examples
-    --------
-    >>> network = share_batch_norm(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
-    >>> [type(part).__name__ for part in network.children()]
-    ['Linear', 'SharedBatchNorm']
-    """
+    """Replace each batch norm of a network by a `SharedBatchNorm` with the same weights."""
     if isinstance(module, _BatchNorm) and not isinstance(module, SharedBatchNorm):
         return _shared(module)
     for name, child in module._modules.items():  # `named_children` passes over a part that has two names
@@ -305,13 +268,7 @@ def _shared(module: _BatchNorm) -> SharedBatchNorm:
 
 
 def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
-    """Return the generator of an epoch, the same in all processes.
-
-    Examples
-    --------
-    >>> bool(epoch_generator(0, 3).random() == epoch_generator(0, 3).random())
-    True
-    """
+    """Return the generator of an epoch, the same in all processes."""
     return np.random.default_rng([seed, epoch])
 
 
@@ -327,16 +284,7 @@ def seed_step(seed: int, step: int, device: torch.device) -> None:
 
 @contextmanager
 def beginning(seed: int) -> Iterator[None]:
-    """Seed the initial weights; the state of torch is restored afterwards.
-
-    Examples
-    --------
-    >>> def first() -> float:
-    ...     with beginning(7):
-    ...         return torch.rand(()).item()
-    >>> first() == first()
-    True
-    """
+    """Seed the initial weights; the state of torch is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

@@ -34,18 +34,10 @@ class Sampler(Protocol[Batch_co]):
 
 @dataclass(frozen=True)
 class LossValue:
-    """The loss of one batch.
+    """The loss of one batch."""
 
-    Attributes
-    ----------
-    total
-        The scalar to minimize, with its gradient.
-    terms
-        Its terms by name, for the log; without gradients.
-    """
-
-    total: Tensor
-    terms: Mapping[str, Tensor] = field(default_factory=dict)
+    total: Tensor  # the scalar to minimize, with its gradient
+    terms: Mapping[str, Tensor] = field(default_factory=dict)  # by name, for the log; without gradients
 
 
 class Loss(Protocol[Batch_contra]):
@@ -67,38 +59,20 @@ class Loss(Protocol[Batch_contra]):
 
 @dataclass(frozen=True)
 class Stage:
-    """One training of a network: batches and loss.
-
-    Attributes
-    ----------
-    network, sampler, loss
-        What is trained, on what, to minimize what.
-    name
-        Of a model that is trained in stages: the folder of the stage within the run directory.
-    settings
-        Training settings of the stage, where they are not those of the run.
-    """
+    """One training of a network: batches and loss."""
 
     network: nn.Module
     sampler: Sampler[Any]
     loss: Loss[Any]
-    name: str = ""
-    settings: TrainSettings | None = None
+    name: str = ""  # of a model that is trained in stages: the folder within the run directory
+    settings: TrainSettings | None = None  # where they are not those of the run
 
 
 @dataclass(frozen=True)
 class DevScores:
-    """Scores on the validation split.
+    """Scores on the validation split."""
 
-    Attributes
-    ----------
-    monitor
-        The score that chooses the best epoch; higher is better. Empty where nothing is chosen.
-    scores
-        All scores by name.
-    """
-
-    monitor: str
+    monitor: str  # chooses the best epoch, higher is better; empty where nothing is chosen
     scores: Mapping[str, float]
 
     @property

@@ -33,15 +33,7 @@ _PHOTOS_AT_ONCE = 200
 
 
 class Relations:
-    """Relations in captions, whose sentences are parsed in batches, which is several times faster.
-
-    Examples
-    --------
-    >>> related = Relations()
-    >>> [photo] = related.parsed([Photo("7", (Caption.from_text("A dog chases a ball."),))])
-    >>> related(photo.captions[0], ())
-    []
-    """
+    """Relations in captions, whose sentences are parsed in batches, which is several times faster."""
 
     def __init__(self) -> None:
         self._sentences: dict[int, Sentence] = {}
@@ -66,15 +58,7 @@ HalfFloats = NDArray[np.float16]
 
 @dataclass(frozen=True)
 class RegionSet:
-    """Region–phrase pairs, and the features of all regions of their photos.
-
-    Attributes
-    ----------
-    pairs
-        The pairs.
-    vectors : array of float16, (regions, size)
-        Row r is region r of `pairs`.
-    """
+    """Region–phrase pairs, and the features of all regions of their photos: row r is region r of `pairs`."""
 
     pairs: RegionPhrasePairs
     vectors: HalfFloats

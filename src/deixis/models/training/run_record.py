@@ -30,19 +30,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class DataDescription:
-    """The data of a run.
-
-    Attributes
-    ----------
-    name
-        Name of the data set.
-    hash
-        Hash of the whole data set.
-    splits
-        Hash of the photos of each split that is used.
-    licence
-        Licence of the data.
-    """
+    """The data of a run: hashes of the whole data set, and of the photos of each split that is used."""
 
     name: str
     hash: str
@@ -52,27 +40,13 @@ class DataDescription:
 
 @dataclass(frozen=True)
 class RunDescription:
-    """Description of a run.
-
-    Attributes
-    ----------
-    model
-        Name of the model in the registry.
-    model_settings
-        Settings of data and model, as JSON values.
-    data
-        The data.
-    command
-        The command that repeats the run.
-    features
-        What else the model is made from, by name: encoder, proposals, word vectors.
-    """
+    """Description of a run."""
 
     model: str
-    model_settings: Mapping[str, Any]
+    model_settings: Mapping[str, Any]  # of data and model, as JSON values
     data: DataDescription
-    command: str = ""
-    features: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""  # repeats the run
+    features: Mapping[str, str] = field(default_factory=dict)  # encoder, proposals, word vectors
 
 
 def describe_data(dataset: Dataset, *splits: str) -> DataDescription:
@@ -156,17 +130,7 @@ def _short(value: Any) -> str:
 
 
 class Log:
-    """A log of JSON lines.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log = Log(Path(folder) / "log.jsonl")
-    ...     log.append({"step": 1, "loss": 0.5})
-    ...     read_log(log.path)
-    [{'step': 1, 'loss': 0.5}]
-    """
+    """A log of JSON lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -206,13 +170,6 @@ class Pace:
     """Measures the speed of a run.
 
     `step` and `seconds` are those at which the run starts or is resumed.
-
-    Examples
-    --------
-    >>> times = iter([0.0, 10.0, 10.0])
-    >>> pace = Pace(step=50, steps=100, seconds=60.0, clock=lambda: next(times))
-    >>> pace.steps_per_s(60), pace.seconds, pace.left
-    (1.0, 70.0, 40.0)
     """
 
     def __init__(self, step: int, steps: int, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -246,13 +203,7 @@ class Pace:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration.
-
-    Examples
-    --------
-    >>> format_duration(42), format_duration(90), format_duration(2 * 3600 + 600)
-    ('42 s', '1 min 30 s', '2 h 10 min')
-    """
+    """Format a duration."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"
@@ -265,14 +216,6 @@ def model_card(about: RunDescription, settings: TrainSettings | None, best: Best
     """Return the card of a model in Markdown.
 
     `settings` is None for a model with a closed form.
-
-    Examples
-    --------
-    >>> data = DataDescription("flickr8k", "0a1b", {"train": "2c3d"}, "research only")
-    >>> about = RunDescription("two-branch", {"margin": 0.05}, data)
-    >>> card = model_card(about, TrainSettings(), Best(10, 1, "", {}), 3.0)
-    >>> card.splitlines()[0]
-    '# two-branch, trained on flickr8k'
     """
     sections = [
         f"# {about.model}, trained on {about.data.name}",

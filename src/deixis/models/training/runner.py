@@ -54,22 +54,12 @@ DEV_SPLITS = ("dev", "val")
 
 @dataclass(frozen=True)
 class DevResult:
-    """Scores of a model on the validation split.
-
-    Attributes
-    ----------
-    split, photos
-        The split, and how many of its photos were used.
-    scores
-        By the names that ``deixis evaluate`` gives them.
-    left_out
-        Why other photos of the split were left out, one line each.
-    """
+    """Scores of a model on the validation split, by the names that ``deixis evaluate`` gives them."""
 
     split: str
-    photos: int
+    photos: int  # how many were used
     scores: Mapping[str, float]
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # why the others were not, one line each
 
 
 @dataclass(frozen=True)
@@ -120,49 +110,19 @@ class TrainResult:
 
 @dataclass
 class TrainingData:
-    """What the runner must know of the data of a model. Models extend it with what they train on.
-
-    Attributes
-    ----------
-    train
-        The training photos.
-    dev
-        The validation photos; None where the model cannot be measured on them.
-    sentences, phrases
-        Numbers of training examples.
-    texts
-        These numbers on the model card, such as "320 sentences".
-    sources
-        What else the model is made from, by name, for the model card.
-    """
+    """What the runner must know of the data of a model. Models extend it with what they train on."""
 
     train: PhotoFeatures
-    dev: PhotoFeatures | None
+    dev: PhotoFeatures | None  # None where the model cannot be measured on them
     sentences: int = 0
     phrases: int = 0
-    texts: str = ""
-    sources: dict[str, str] = field(default_factory=dict)
+    texts: str = ""  # the numbers of examples on the model card, such as "320 sentences"
+    sources: dict[str, str] = field(default_factory=dict)  # what else the model is made from, for the model card
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run, as each of its processes sees it.
-
-    Attributes
-    ----------
-    spec, settings
-        The model, and all settings.
-    dataset
-        What it is trained on.
-    out
-        The run directory.
-    resume
-        Whether to continue the run in the directory.
-    device
-        Device of this process.
-    on_progress
-        Progress callback; does nothing in all processes but the first.
-    """
+    """One training run, as each of its processes sees it; `on_progress` does nothing in all but the first."""
 
     spec: ModelSpec
     settings: Settings

@@ -73,11 +73,6 @@ class TrainSettings:
         cpu, cuda, …; auto uses a GPU if there is one.
     threads
         CPU threads; 0 leaves the choice to torch. Results depend on it in the last bits.
-
-    Examples
-    --------
-    >>> TrainSettings(epochs=3).batch_size
-    128
     """
 
     epochs: int = 30
@@ -123,17 +118,7 @@ def require(settings: Any, valid: Mapping[str, bool], rule: str) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of one run: the dataclasses of data, model and training.
-
-    Examples
-    --------
-    >>> settings = Settings((TrainSettings(),)).with_assignments(["epochs=3", "betas=0.9,0.99"])
-    >>> settings[TrainSettings].betas
-    (0.9, 0.99)
-    >>> settings.with_assignments(["epoch=3"])
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: --set epoch=3: no setting is called 'epoch'; did you mean 'epochs'?
-    """
+    """All settings of one run: the dataclasses of data, model and training."""
 
     parts: tuple[Any, ...]
 
@@ -199,13 +184,7 @@ class Settings:
 
 
 def settings_to_json(settings: Any) -> dict[str, Any]:
-    """Return one settings dataclass as JSON values: tuples become lists.
-
-    Examples
-    --------
-    >>> settings_to_json(TrainSettings())["betas"]
-    [0.9, 0.999]
-    """
+    """Return one settings dataclass as JSON values: tuples become lists."""
     document: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return document
 
@@ -240,13 +219,7 @@ class SettingDescription:
 
 
 def describe_settings(settings: Settings) -> list[SettingDescription]:
-    """Describe all settings, in the order of their dataclasses.
-
-    Examples
-    --------
-    >>> describe_settings(Settings((TrainSettings(),)))[0]
-    SettingDescription(name='epochs', default='30', choices=(), meaning='Maximum number of passes over the sampler.')
-    """
+    """Describe all settings, in the order of their dataclasses."""
     found = []
     for part in settings.parts:
         meanings, hints = describe_fields(type(part)), get_type_hints(type(part))
@@ -287,13 +260,7 @@ def train_command(model: str, data: Path, settings: Settings, defaults: Settings
 
 
 def format_value(value: Any) -> str:
-    """Return a value as ``--set`` accepts it.
-
-    Examples
-    --------
-    >>> format_value(None), format_value(True), format_value([0.9, 0.99]), format_value("tfidf")
-    ('none', 'true', '0.9,0.99', 'tfidf')
-    """
+    """Return a value as ``--set`` accepts it."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -61,14 +61,7 @@ from deixis.storage.progress import OnProgress, no_progress
 
 
 def learning_rate_at(step: int, settings: TrainSettings, steps_per_epoch: int) -> float:
-    """Return the learning rate of a step, counted from 0.
-
-    Examples
-    --------
-    >>> settings = TrainSettings(epochs=10, learning_rate=1.0, lr_schedule="cosine", warmup_steps=10)
-    >>> [round(learning_rate_at(step, settings, 10), 2) for step in (0, 9, 10, 55, 99)]
-    [0.1, 1.0, 1.0, 0.5, 0.0]
-    """
+    """Return the learning rate of a step, counted from 0."""
     if step < settings.warmup_steps:
         return settings.learning_rate * (step + 1) / settings.warmup_steps
     if settings.lr_schedule == "cosine":
@@ -85,16 +78,6 @@ class MovingAverage:
     """Exponential moving average of the weights and running statistics of a network.
 
     `decay` is the fraction of the average that is kept at each step.
-
-    Examples
-    --------
-    >>> network = nn.Linear(1, 1, bias=False)
-    >>> _ = nn.init.zeros_(network.weight)
-    >>> average = MovingAverage(network, decay=0.75)
-    >>> _ = nn.init.ones_(network.weight)
-    >>> average.update(network)
-    >>> average.weights["weight"].item()
-    0.25
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -131,24 +114,7 @@ _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 class Stepper(Generic[Batch]):
-    """Takes optimizer steps, and collects their losses.
-
-    Parameters
-    ----------
-    network, loss
-        The network to train, and its loss.
-    settings
-        Training settings.
-    device
-        Device of the network.
-    steps_per_epoch
-        For the learning rate schedule.
-
-    Attributes
-    ----------
-    optimizer, average
-        State to save besides the weights.
-    """
+    """Takes optimizer steps, and collects their losses. `optimizer` and `average` are state to save."""
 
     def __init__(
         self,
@@ -243,70 +209,20 @@ RUN, LOG, LAST, BEST, MODEL, CARD = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """How a run ended."""
 
-    Attributes
-    ----------
-    model
-        Directory of the best model and its card.
-    best
-        The evaluation that chose it; with all scores only in the first process.
-    steps
-        Total number of steps.
-    stopped_early
-        Whether early stopping ended the run.
-    seconds
-        Duration, including that of interrupted runs that were resumed.
-    """
-
-    model: Path
-    best: Best
+    model: Path  # directory of the best model and its card
+    best: Best  # with all scores only in the first process
     steps: int
     stopped_early: bool
-    seconds: float
+    seconds: float  # including interrupted runs that were resumed
 
 
 class Trainer(Generic[Batch]):
-    """Trains a network and writes a run directory.
+    """Trains a network and writes the run directory `out`.
 
-    Parameters
-    ----------
-    network
-        The network to train. After training it has the best weights.
-    sampler, loss
-        Batches and loss, see `deixis.models.training.objective`.
-    settings
-        Training settings.
-    out
-        The run directory.
-    about
-        Description of the run, for the model card; only the same run can be resumed.
-    keep
-        Saves the model into an empty folder.
-    evaluate
-        Measures the model on the validation split; without it, the last weights are the best.
-    on_progress
-        Progress callback.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from deixis.models.training.run_record import DataDescription
-    >>> from deixis.models.training.objective import LossValue
-    >>> class Numbers:
-    ...     def __len__(self):
-    ...         return 10
-    ...     def epoch(self, number, generator):
-    ...         return (torch.from_numpy(generator.normal(size=(8, 1))).float() for _ in range(10))
-    >>> def doubled(network, batch):
-    ...     return LossValue((network(batch) - 2 * batch).square().mean())
-    >>> about = RunDescription("line", {}, DataDescription("numbers", "", {}, "free for all"))
-    >>> network, settings = nn.Linear(1, 1), TrainSettings(epochs=20, learning_rate=0.1, device="cpu")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = f"{folder}/run"
-    ...     outcome = Trainer(network, Numbers(), doubled, settings, run, about=about, keep=lambda folder: None).train()
-    >>> outcome.steps, round(network.weight.item(), 1)
-    (200, 2.0)
+    After training the network has the best weights. Only a run with the same description and settings can be resumed.
+    `keep` saves the model into an empty folder; without `evaluate`, the last weights are the best.
     """
 
     def __init__(
