@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scripts_path  # noqa: F401
+from fixed_boxes import fit, save
 from numpy.typing import NDArray
 
 from deixis import geometry
@@ -31,7 +33,7 @@ from deixis.evaluation.items import Item, localization_items, types_in_order
 from deixis.evaluation.ranked_boxes import correct_boxes, first_correct, rank_boxes
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import PROPOSERS, Proposals, Proposer, open_proposer
-from deixis.vision.proposals.fixed import FixedProposer, fit
+from deixis.vision.proposals.fixed import FixedProposer
 
 AT = (1, 19, 100, 200)
 PUBLISHED = {100: 77.05, 200: 84.58}
@@ -158,7 +160,7 @@ def main() -> None:
     items = localization_items(photos)
     blind = blind_boxes(dataset.split("train"), AT[-1])
     if args.save_blind is not None:
-        blind.save(args.save_blind)
+        save(blind, args.save_blind)
     use_one_core()
     rows = []
     for proposer in (blind, *map(open_proposer, args.methods)):

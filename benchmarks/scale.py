@@ -36,10 +36,9 @@ from deixis.models.m_rnn.decoding import Decoding
 from deixis.search.collection import default_encoder
 from deixis.search.index import update_index
 from deixis.vision.encoders import open_encoder
-from deixis.vision.feature_store.manifest import Contents
-from deixis.vision.feature_store.shards import FeatureRecord
+from deixis.vision.feature_store.files import Contents, FeatureRecord
+from deixis.vision.feature_store.store import open_writer
 from deixis.vision.feature_store.updates import FeatureOptions, PhotoSource, compute_features
-from deixis.vision.feature_store.writer import open_writer
 
 ENCODER = "deixis"
 BILLION = 10**9

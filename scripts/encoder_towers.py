@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.vit import VisionTransformer
-from deixis.vision.feature_map import pool_batch
+from deixis.vision.encoders.deixis_vit import VisionTransformer
+from deixis.vision.feature_map import OFFSETS
 from deixis.vision.proposals.head import ProposalHead
 
 
@@ -70,3 +70,22 @@ class PhotoTower(nn.Module):
         sides = boxes[..., 2:] - boxes[..., :2]
         place = torch.cat([boxes, sides.prod(dim=-1, keepdim=True)], dim=-1)
         return functional.normalize(self.region(pool_batch(cells, boxes)) + self.place(place), dim=-1)
+
+
+def pool_batch(cells: Tensor, boxes: Tensor) -> Tensor:
+    """Differentiable `deixis.vision.feature_map.pool_regions` for a batch: (b, n, channels).
+
+    Maps are (b, channels, rows, columns), boxes (b, n, 4) as fractions.
+    """
+    along_x = _weights(boxes[..., 0], boxes[..., 2], cells.shape[3])
+    along_y = _weights(boxes[..., 1], boxes[..., 3], cells.shape[2])
+    by_row = torch.einsum("bcrk,bnk->bncr", cells, along_x.to(cells.dtype))
+    return torch.einsum("bncr,bnr->bnc", by_row, along_y.to(cells.dtype))
+
+
+def _weights(start: Tensor, end: Tensor, cells: int) -> Tensor:
+    offsets = torch.tensor(OFFSETS, device=start.device)
+    points = start[..., None] + (end - start)[..., None] * offsets
+    centres = (points * cells - 0.5).clamp(0, cells - 1)
+    hats = (1 - (centres[..., None] - torch.arange(cells, device=start.device)).abs()).clamp(min=0)
+    return hats.mean(dim=-2)

@@ -33,9 +33,8 @@ from torch.nn import functional
 from deixis.storage.artifacts import Artifact, write_artifact
 from deixis.storage.networks import weights_of
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import save_network
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.encoders.focus import load_focus
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes, decode_boxes, save_head
 
 STORED_SIDE = 308  # photos are kept on the GPU as squares of this side

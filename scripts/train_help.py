@@ -33,7 +33,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.agreement import chain_agreement
 from deixis.models.grounding import PhotoProposals, load_grounding_model
 from deixis.vision.feature_store import FeatureStore
-from deixis.vision.proposals.base import Proposals
+from deixis.vision.proposals import Proposals
 
 JOIN_THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6)
 

@@ -16,8 +16,7 @@ import torch
 from deixis.cli.main import _run
 from deixis.vision import encoders
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import save_network
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.feature_store import FeatureStore
 from tests.vision.feature_store.small import colour_encoder, everything, make_data
 

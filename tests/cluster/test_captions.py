@@ -14,8 +14,7 @@ from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.spec import CaptionDataSettings
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import save_network
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
 

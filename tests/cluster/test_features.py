@@ -16,8 +16,7 @@ from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import save_network
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, update_store
 from deixis.vision.proposals import open_proposer
 from tests.cluster.conftest import processes_of, scheduler_process, worker_process

@@ -212,14 +212,11 @@ class Exporting:
         acknowledge("export")
 
     def inspect(self, folder: Path) -> Any:
-        path = folder / "out" / "export"
-        if not path.exists():
+        export = folder / "out" / "export"
+        if not export.exists():
             return None
-        return {
-            path.relative_to(path).as_posix(): _digest(path.read_text())
-            for path in sorted(path.rglob("*"))
-            if path.is_file()
-        }
+        files = sorted(path for path in export.rglob("*") if path.is_file())
+        return {path.relative_to(export).as_posix(): _digest(path.read_text()) for path in files}
 
 
 class BackingUp(Exporting):

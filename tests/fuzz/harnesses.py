@@ -48,8 +48,7 @@ from deixis.search.query import parse_query
 from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
 from deixis.tokens import tokenize, words
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import load_network, save_network
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, load_network, save_network
 from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
 from deixis.vision.feature_store.imports import open_table
 from tests.vision.feature_store.small import colour_encoder, make_data
@@ -80,6 +79,14 @@ def harness(seeds: Seeds, prepare: Callable[[Path], None] = lambda folder: None)
 
 def lines(*texts: str) -> Seeds:
     return lambda folder: [text.encode() for text in texts]
+
+
+def file_made_by(make: Callable[[Path], None], path: str) -> Seeds:
+    def seeds(folder: Path) -> list[bytes]:
+        make(folder)
+        return [(folder / path).read_bytes()]
+
+    return seeds
 
 
 CAPTION_FILES = (
@@ -183,26 +190,12 @@ def write_dataset(folder: Path) -> None:
     make_dataset(folder / "data", [photo, Photo("2", (Caption.from_text("A cat."),))])
 
 
-def dataset_file_seed(name: str) -> Seeds:
-    def seeds(folder: Path) -> list[bytes]:
-        write_dataset(folder)
-        return [(folder / "data" / name).read_bytes()]
-
-    return seeds
-
-
 def read_dataset(folder: Path) -> None:
     dataset = Dataset(folder / "data")
     for photo in dataset.photos:
         repr(photo)
     for split in dataset.manifest.splits:
         assert len(dataset.split(split)) <= len(dataset.photos)
-
-
-@harness(dataset_file_seed("manifest.json"), write_dataset)
-def data_manifest(data: bytes, folder: Path) -> None:
-    (folder / "data" / "manifest.json").write_bytes(data)
-    read_dataset(folder)
 
 
 def _read_with_table(data: bytes, folder: Path, name: str) -> None:
@@ -214,12 +207,12 @@ def _read_with_table(data: bytes, folder: Path, name: str) -> None:
     read_dataset(folder)
 
 
-@harness(dataset_file_seed("captions.arrow"), write_dataset)
+@harness(file_made_by(write_dataset, "data/captions.arrow"), write_dataset)
 def data_captions_table(data: bytes, folder: Path) -> None:
     _read_with_table(data, folder, "captions.arrow")
 
 
-@harness(dataset_file_seed("boxes.arrow"), write_dataset)
+@harness(file_made_by(write_dataset, "data/boxes.arrow"), write_dataset)
 def data_boxes_table(data: bytes, folder: Path) -> None:
     _read_with_table(data, folder, "boxes.arrow")
 
@@ -228,22 +221,11 @@ def write_store(folder: Path) -> None:
     update_store(folder / "store", make_data(folder, 4), colour_encoder(), limits=ShardLimits(photos=4))
 
 
-def store_manifest_seed(folder: Path) -> list[bytes]:
-    write_store(folder)
-    return [(folder / "store" / "manifest.json").read_bytes()]
-
-
 def read_store(folder: Path) -> None:
     store = FeatureStore(folder / "store")
     store.whole()
     for name in store.ids:
         store.map(name)
-
-
-@harness(store_manifest_seed, write_store)
-def store_manifest(data: bytes, folder: Path) -> None:
-    (folder / "store" / "manifest.json").write_bytes(data)
-    read_store(folder)
 
 
 def shard_seed(folder: Path) -> list[bytes]:
@@ -284,75 +266,14 @@ def write_model(folder: Path) -> None:
     MatchingPipeline(model, Provenance(EncoderInfo("deixis", "a"))).save_pretrained(folder / "model")
 
 
-def file_made_by(make: Callable[[Path], None], path: str) -> Seeds:
-    def seeds(folder: Path) -> list[bytes]:
-        make(folder)
-        return [(folder / path).read_bytes()]
-
-    return seeds
-
-
-@harness(file_made_by(write_model, "model/config.json"), write_model)
-def model_config(data: bytes, folder: Path) -> None:
-    (folder / "model" / "config.json").write_bytes(data)
-    load(folder / "model")
-
-
-@harness(file_made_by(write_model, "model/weights.safetensors"), write_model)
-def model_weights(data: bytes, folder: Path) -> None:
-    (folder / "model" / "weights.safetensors").write_bytes(data)
-    load(folder / "model")
-
-
-def checkpoint_seed(folder: Path) -> list[bytes]:
-    write_checkpoint(folder / "a.safetensors", {"weights/a": torch.ones(3), "optimizer/b": torch.zeros(2)}, Position(7))
-    return [(folder / "a.safetensors").read_bytes()]
-
-
-@harness(checkpoint_seed)
-def checkpoint(data: bytes, folder: Path) -> None:
-    (folder / "last.safetensors").write_bytes(data)
-    read_checkpoint(folder / "last.safetensors")
-
-
-def encoder_seed(folder: Path) -> None:
+def write_encoder(folder: Path) -> None:
     network = VisionTransformer(ViTShape(width=4, heads=1, blocks=1, patch=2, grid=2))
     save_network(folder / "encoder", network, 4, IMAGENET)
 
 
-@harness(file_made_by(encoder_seed, "encoder/config.json"), encoder_seed)
-def encoder_config(data: bytes, folder: Path) -> None:
-    (folder / "encoder" / "config.json").write_bytes(data)
-    load_network(folder / "encoder")
-
-
-@harness(file_made_by(encoder_seed, "encoder/weights.safetensors"), encoder_seed)
-def encoder_weights(data: bytes, folder: Path) -> None:
-    (folder / "encoder" / "weights.safetensors").write_bytes(data)
-    load_network(folder / "encoder")
-
-
-def a_tagger(folder: Path) -> None:
+def write_tagger(folder: Path) -> None:
     weights, transitions = np.array([[1, 0], [0, -2]], np.int8), np.zeros((3, 2), np.int32)
     SequenceModel(("A", "B"), weights, transitions, {}).save(folder / "tagger")
-
-
-@harness(file_made_by(a_tagger, "tagger/config.json"), a_tagger)
-def tagger_config(data: bytes, folder: Path) -> None:
-    (folder / "tagger" / "config.json").write_bytes(data)
-    SequenceModel.load(folder / "tagger")
-
-
-@harness(file_made_by(a_tagger, "tagger/weights.safetensors"), a_tagger)
-def tagger_weights(data: bytes, folder: Path) -> None:
-    (folder / "tagger" / "weights.safetensors").write_bytes(data)
-    SequenceModel.load(folder / "tagger")
-
-
-@harness(lines('{"epochs": 3, "learning_rate": 0.1, "betas": [0.9, 0.99], "device": "cpu"}'))
-def training_settings(data: bytes, folder: Path) -> None:
-    (folder / "settings.json").write_bytes(data)
-    RunSettings((TrainSettings(),)).with_file(folder / "settings.json")
 
 
 @harness(lines("epochs=3", "betas=0.9,0.99", "learning_rate=1e-3"))
@@ -360,83 +281,14 @@ def training_assignment(data: bytes, folder: Path) -> None:
     RunSettings((TrainSettings(),)).with_assignments([data.decode(errors="surrogateescape")])
 
 
-def annotate_settings_seed(folder: Path) -> list[bytes]:
-    write_settings(Settings(), folder / "settings.json")
-    return [(folder / "settings.json").read_bytes()]
-
-
-@harness(annotate_settings_seed)
-def annotation_settings(data: bytes, folder: Path) -> None:
-    (folder / "settings.json").write_bytes(data)
-    read_settings(folder / "settings.json")
-
-
 def write_estimator(folder: Path) -> None:
     inner = Artifact("inner", {"seed": 3}, {"numbers": np.arange(3)})
     write_artifact(folder / "saved", Artifact("example", {"words": ["a"]}, {"numbers": np.eye(2)}, {"part": inner}))
 
 
-def estimator_seed(name: str) -> Seeds:
-    def seeds(folder: Path) -> list[bytes]:
-        write_estimator(folder)
-        return [(folder / "saved" / name).read_bytes()]
-
-    return seeds
-
-
-@harness(estimator_seed("config.json"), write_estimator)
-def estimator_document(data: bytes, folder: Path) -> None:
-    (folder / "saved" / "config.json").write_bytes(data)
-    read_artifact(folder / "saved")
-
-
-@harness(estimator_seed("weights.safetensors"), write_estimator)
-def estimator_array(data: bytes, folder: Path) -> None:
-    (folder / "saved" / "weights.safetensors").write_bytes(data)
-    read_artifact(folder / "saved", mapped=True)
-
-
-VECTOR_FILES = [b"2 2\ndog 0.5 1\ncat 1 2\n", b"2 2\ndog " + bytes(8) + b"\ncat " + bytes(8), b"dog 1 2\ncat 2 1\n"]
-
-
-@harness(lambda folder: VECTOR_FILES)
-def word_vectors(data: bytes, folder: Path) -> None:
-    (folder / "vectors").write_bytes(data)
-    read_vector_file(folder / "vectors", limit=50)
-
-
-def vocabulary_seed(folder: Path) -> list[bytes]:
-    Vocabulary.fit([["a", "dog"], ["a", "cat"]]).save(folder / "words")
-    return [(folder / "words").read_bytes()]
-
-
-@harness(vocabulary_seed)
-def vocabulary(data: bytes, folder: Path) -> None:
-    (folder / "words").write_bytes(data)
-    Vocabulary.load(folder / "words")
-
-
-@harness(lines("A red bus\t12\n\nour dog Rex\n"))
-def phrase_bank(data: bytes, folder: Path) -> None:
-    (folder / "bank").write_bytes(data)
-    PhraseBank.read(folder / "bank")
-
-
 @harness(lines("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))", "(TOP (NP (NN x)))\n(S)"))
 def trees(data: bytes, folder: Path) -> None:
     read_trees(data.decode(errors="surrogateescape"))
-
-
-@harness(lines('{"photo": "1", "caption": 0, "span": [0, 15], "boxes": [[10, 20, 110, 220]], "scores": [0.9]}\n'))
-def predictions(data: bytes, folder: Path) -> None:
-    (folder / "p.jsonl").write_bytes(data)
-    read_predictions(folder / "p.jsonl")
-
-
-@harness(lines('[{"image_id": 1, "caption": "a dog"}]', '{"image": "1.jpg", "caption": "a dog"}\n'))
-def caption_results(data: bytes, folder: Path) -> None:
-    (folder / "r.json").write_bytes(data)
-    read_results(folder / "r.json")
 
 
 @harness(lines('dog in the snow +ball -"red collar" in:holiday camera:canon after:2024-06 before:2025', "+a -b"))
@@ -463,3 +315,80 @@ def sentence(data: bytes, folder: Path) -> None:
     parsed = Sentence(text)
     for phrase in parsed.phrases:
         assert text[slice(*phrase.span)] == phrase.text
+
+
+def write_run_files(folder: Path) -> None:
+    write_settings(Settings(), folder / "settings.json")
+    Vocabulary.fit([["a", "dog"], ["a", "cat"]]).save(folder / "words")
+    write_checkpoint(folder / "a.safetensors", {"weights/a": torch.ones(3), "optimizer/b": torch.zeros(2)}, Position(7))
+
+
+# One damaged file of those that a function writes: the function, the file, and the reader of the folder.
+MADE_FILES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], object]]] = {
+    "annotation-settings": (write_run_files, "settings.json", lambda folder: read_settings(folder / "settings.json")),
+    "checkpoint": (write_run_files, "a.safetensors", lambda folder: read_checkpoint(folder / "a.safetensors")),
+    "data-manifest": (write_dataset, "data/manifest.json", read_dataset),
+    "encoder-config": (write_encoder, "encoder/config.json", lambda folder: load_network(folder / "encoder")),
+    "encoder-weights": (write_encoder, "encoder/weights.safetensors", lambda folder: load_network(folder / "encoder")),
+    "estimator-array": (
+        write_estimator,
+        "saved/weights.safetensors",
+        lambda folder: read_artifact(folder / "saved", mapped=True),
+    ),
+    "estimator-document": (write_estimator, "saved/config.json", lambda folder: read_artifact(folder / "saved")),
+    "model-config": (write_model, "model/config.json", lambda folder: load(folder / "model")),
+    "model-weights": (write_model, "model/weights.safetensors", lambda folder: load(folder / "model")),
+    "store-manifest": (write_store, "store/manifest.json", read_store),
+    "tagger-config": (write_tagger, "tagger/config.json", lambda folder: SequenceModel.load(folder / "tagger")),
+    "tagger-weights": (
+        write_tagger,
+        "tagger/weights.safetensors",
+        lambda folder: SequenceModel.load(folder / "tagger"),
+    ),
+    "vocabulary": (write_run_files, "words", lambda folder: Vocabulary.load(folder / "words")),
+}
+
+# A file on its own: valid contents, and the reader of the file.
+PLAIN_FILES: dict[str, tuple[tuple[bytes, ...], Callable[[Path], object]]] = {
+    "caption-results": (
+        (b'[{"image_id": 1, "caption": "a dog"}]', b'{"image": "1.jpg", "caption": "a dog"}\n'),
+        read_results,
+    ),
+    "phrase-bank": ((b"A red bus\t12\n\nour dog Rex\n",), PhraseBank.read),
+    "predictions": (
+        (b'{"photo": "1", "caption": 0, "span": [0, 15], "boxes": [[10, 20, 110, 220]], "scores": [0.9]}\n',),
+        read_predictions,
+    ),
+    "training-settings": (
+        (b'{"epochs": 3, "learning_rate": 0.1, "betas": [0.9, 0.99], "device": "cpu"}',),
+        lambda file: RunSettings((TrainSettings(),)).with_file(file),
+    ),
+    "word-vectors": (
+        (b"2 2\ndog 0.5 1\ncat 1 2\n", b"2 2\ndog " + bytes(8) + b"\ncat " + bytes(8), b"dog 1 2\ncat 2 1\n"),
+        lambda file: read_vector_file(file, limit=50),
+    ),
+}
+
+
+def _made_file_harness(name: str) -> Harness:
+    make, path, read = MADE_FILES[name]
+
+    def check(data: bytes, folder: Path) -> None:
+        (folder / path).write_bytes(data)
+        read(folder)
+
+    return Harness(name, check, file_made_by(make, path), make)
+
+
+def _plain_file_harness(name: str) -> Harness:
+    contents, read = PLAIN_FILES[name]
+
+    def check(data: bytes, folder: Path) -> None:
+        (folder / "file.json").write_bytes(data)
+        read(folder / "file.json")
+
+    return Harness(name, check, lambda folder: list(contents), lambda folder: None)
+
+
+HARNESSES |= {name: _made_file_harness(name) for name in MADE_FILES}
+HARNESSES |= {name: _plain_file_harness(name) for name in PLAIN_FILES}

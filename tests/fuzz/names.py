@@ -6,6 +6,5 @@ import re
 from pathlib import Path
 
 _SOURCE = Path(__file__).with_name("harnesses.py").read_text(encoding="utf-8")
-NAMES = sorted(
-    name.replace("_", "-") for name in re.findall(r"^def (\w+)\(data: bytes, folder: Path\)", _SOURCE, re.MULTILINE)
-)
+_NAMES = re.findall(r'^def (\w+)\(data: bytes, folder: Path\)|^    "([\w-]+)": \(', _SOURCE, re.MULTILINE)
+NAMES = sorted(function.replace("_", "-") or entry for function, entry in _NAMES)

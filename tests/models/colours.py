@@ -16,7 +16,7 @@ from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.pipeline import EncoderInfo, Provenance
 from deixis.storage.artifacts import Artifact
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals.base import Proposals
+from deixis.vision.proposals import Proposals
 
 DIRECTIONS = {"red": 0, "blue": 1, "green": 2}
 

@@ -25,7 +25,7 @@ SMALL = CoreferenceSettings(
 )
 
 
-def said(name: str, one: str, other: str, same: bool) -> Photo:
+def photo_of_pair(name: str, one: str, other: str, same: bool) -> Photo:
     """Two captions, "A <one>." and "A <other>.", that name the same, or not."""
     captions = tuple(
         Caption.from_text(f"A {word}.", (Mention(0, 2 + len(word), chain, ("people",)),))
@@ -35,7 +35,7 @@ def said(name: str, one: str, other: str, same: bool) -> Photo:
 
 
 PHOTOS = [
-    said(f"{one} {other}", one, other, (one in "man guy") == (other in "man guy"))
+    photo_of_pair(f"{one} {other}", one, other, (one in "man guy") == (other in "man guy"))
     for one, other in product(("man", "guy", "girl", "child"), repeat=2)
 ]
 

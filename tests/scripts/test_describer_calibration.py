@@ -17,9 +17,9 @@ BANK = PhraseBank(("red", "two red", "blue", "green", "a red blue thing"), (1, 1
 def gold(count: int = 40) -> RegionPhrases:
     """Red and blue regions by turns, of which people said as much."""
     visual = np.eye(3, dtype=np.float32)[np.arange(count) % 2]
-    said = tuple(frozenset({0, 1} if n % 2 == 0 else {2}) for n in range(count))
+    phrases = tuple(frozenset({0, 1} if n % 2 == 0 else {2}) for n in range(count))
     named = tuple(frozenset({"red" if n % 2 == 0 else "blue"}) for n in range(count))
-    return RegionPhrases(visual, np.arange(count), said, named)
+    return RegionPhrases(visual, np.arange(count), phrases, named)
 
 
 def test_a_perfect_model_has_full_recall() -> None:
@@ -51,14 +51,14 @@ def test_regions_without_a_phrase_of_the_bank_count_only_for_objects() -> None:
 def test_an_informative_prior_is_chosen() -> None:
     many = tuple(f"{number} red" for number in ("one", "two", "three", "four", "five", "six", "seven"))
     bank = PhraseBank((*many, "blue"), (*[1] * 6, 1000, 1))
-    said = RegionPhrases(
+    regions = RegionPhrases(
         np.eye(3, dtype=np.float32)[np.zeros(20, int)],
         np.arange(20),
         (frozenset({6}),) * 20,
         (frozenset({"red"}),) * 20,
     )
-    assert score_descriptions(describer(bank), said).r5 == 0  # equals that nobody said go first
-    settings, scores = fit_settings(describer(bank), said)
+    assert score_descriptions(describer(bank), regions).r5 == 0  # equals that nobody said go first
+    settings, scores = fit_settings(describer(bank), regions)
     assert settings.prior > 0
     assert scores.r5 == 100
 

@@ -29,7 +29,7 @@ def test_the_same_seed_gives_the_same_model() -> None:
 
 
 def test_progress_is_reported_after_each_epoch() -> None:
-    told: list[tuple[int, float]] = []
+    reports: list[tuple[int, float]] = []
     learn(
         toy_sentences(),
         ["x", "y"],
@@ -37,10 +37,10 @@ def test_progress_is_reported_after_each_epoch() -> None:
         epochs=20,
         seed=0,
         about={},
-        after_epoch=lambda *so_far: told.append(so_far),
+        after_epoch=lambda *so_far: reports.append(so_far),
     )
-    assert [epoch for epoch, _ in told] == list(range(20))
-    assert told[-1][1] == 1.0
+    assert [epoch for epoch, _ in reports] == list(range(20))
+    assert reports[-1][1] == 1.0
 
 
 def test_the_average_is_over_the_weights_after_every_step() -> None:

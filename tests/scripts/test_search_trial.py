@@ -78,11 +78,11 @@ def test_probabilities_of_held_out_queries_are_calibrated(queries: list[TrialQue
         results.append(evaluate_queries(calibration, [query for query in queries if left_out[query.photo]], "all"))
 
     cross_validate(queries, likeness(), "7f", on_fold)
-    said = np.concatenate([each.probabilities for each in results])
+    predicted = np.concatenate([each.probabilities for each in results])
     true = np.concatenate([each.correct for each in results])
     assert len(results) == 5
-    assert calibration_error(said, true) < 0.08
-    assert said.max() > 0.8
+    assert calibration_error(predicted, true) < 0.08
+    assert predicted.max() > 0.8
 
 
 def test_captions_find_more_than_absent_queries(queries: list[TrialQuery]) -> None:
@@ -108,9 +108,9 @@ def test_queries_without_a_known_word_find_nothing(queries: list[TrialQuery]) ->
 
 
 def test_the_calibration_error_is_the_distance_of_probability_and_truth() -> None:
-    said, true = np.array([0.2, 0.2, 0.9, 0.9]), np.array([False, False, True, True])
-    assert calibration_error(said, true, bins=2) == pytest.approx(0.15)
-    assert reliability(said, true, bins=2) == [(0.2, 0.0, 0.5), (0.9, 1.0, 0.5)]
+    predicted, true = np.array([0.2, 0.2, 0.9, 0.9]), np.array([False, False, True, True])
+    assert calibration_error(predicted, true, bins=2) == pytest.approx(0.15)
+    assert reliability(predicted, true, bins=2) == [(0.2, 0.0, 0.5), (0.9, 1.0, 0.5)]
 
 
 def test_folds_are_of_equal_size_and_reproducible() -> None:
@@ -171,36 +171,36 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def seen(dataset: Dataset) -> EncodedSplit:
+def encoded(dataset: Dataset) -> EncodedSplit:
     return encode_split(dataset, "dev", default_encoder())
 
 
-def test_evidence_equals_that_of_an_index(seen: EncodedSplit) -> None:
+def test_evidence_equals_that_of_an_index(encoded: EncodedSplit) -> None:
     encoder = default_encoder()
     reads = encoder.encode_sentences(["a cat with green eyes", "coffee"])
-    regions = np.split(seen.regions, seen.starts[1:])
-    for read, found in zip(reads, seen.evidence(reads), strict=True):
-        expected = Evidence.collect(read, seen.whole, regions)
+    regions = np.split(encoded.regions, encoded.starts[1:])
+    for read, found in zip(reads, encoded.evidence(reads), strict=True):
+        expected = Evidence.collect(read, encoded.whole, regions)
         assert np.allclose(found.whole, expected.whole, atol=1e-5)
         assert np.allclose(found.phrases, expected.phrases, atol=1e-5)
         assert np.allclose(found.regions, expected.regions, atol=1e-3)
 
 
-def test_captions_and_phrases_are_shown_by_their_own_photos(seen: EncodedSplit) -> None:
-    queries = make_queries(seen, Relevance(seen.captions), default_encoder(), every=1)
+def test_captions_and_phrases_are_shown_by_their_own_photos(encoded: EncodedSplit) -> None:
+    queries = make_queries(encoded, Relevance(encoded.captions), default_encoder(), every=1)
     assert {query.kind for query in queries} == {"caption", "phrase"}
     assert all(query.relevant[query.photo] for query in queries)
-    cosines, alike = photo_likeness(seen, queries)
+    cosines, alike = photo_likeness(encoded, queries)
     assert alike.diagonal().all()
     assert np.allclose(cosines.diagonal(), 1, atol=1e-4)
 
 
-def test_absent_queries_are_shown_by_no_photo(dataset: Dataset, seen: EncodedSplit) -> None:
-    relevance = Relevance(seen.captions)
-    queries = make_absent_queries(dataset, "train", seen, relevance, default_encoder(), count=20)
+def test_absent_queries_are_shown_by_no_photo(dataset: Dataset, encoded: EncodedSplit) -> None:
+    relevance = Relevance(encoded.captions)
+    queries = make_absent_queries(dataset, "train", encoded, relevance, default_encoder(), count=20)
     assert len(queries) > 20
     assert not any(query.relevant.any() for query in queries)
-    assert absent_trial_queries(default_encoder().encode_sentences(["an iceberg"]), seen)[0].kind == "absent"
+    assert absent_trial_queries(default_encoder().encode_sentences(["an iceberg"]), encoded)[0].kind == "absent"
 
 
 def test_an_absent_list_must_not_name_objects_in_captions(tmp_path: Path) -> None:

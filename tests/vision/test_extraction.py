@@ -84,9 +84,9 @@ def test_only_a_few_photos_are_read_ahead(photos: list[Path]) -> None:
             yield photos[number % len(photos)]
 
     found = encode_photos(ENCODER, endless(), batch=4)
-    for given in range(1, 40):
+    for number in range(1, 40):
         next(found)
-        assert taken - given < 3 * 4
+        assert taken - number < 3 * 4
     found.close()
 
 
@@ -98,9 +98,9 @@ def test_an_abandoned_iterator_leaves_no_threads(photos: list[Path]) -> None:
 
 
 def test_progress_is_reported_for_each_photo(photos: list[Path]) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    list(encode_photos(ENCODER, photos, batch=4, on_progress=lambda *what: told.append(what)))
-    assert told == [("encoding photos", done, 11) for done in range(1, 12)]
+    reports: list[tuple[str, int, int | None]] = []
+    list(encode_photos(ENCODER, photos, batch=4, on_progress=lambda *what: reports.append(what)))
+    assert reports == [("encoding photos", done, 11) for done in range(1, 12)]
 
 
 def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
@@ -158,16 +158,16 @@ def test_photos_at_full_size_are_decoded_once_and_returned_with_their_maps(
     sizes = decoded_sizes(monkeypatch)
     found = list(encode_full_size(ENCODER, [*photos, large], batch=3))
     assert len(sizes) == 12
-    for path, seen in found:
-        assert isinstance(seen, EncodedPhoto)
+    for path, encoded in found:
+        assert isinstance(encoded, EncodedPhoto)
         expected = open_photo(path)
-        assert seen.photo.size == expected.size == seen.features.size
-        assert seen.photo.tobytes() == expected.tobytes()
-        np.testing.assert_allclose(seen.features.cells, ENCODER.encode([expected])[0].cells, rtol=1e-5)
+        assert encoded.photo.size == expected.size == encoded.features.size
+        assert encoded.photo.tobytes() == expected.tobytes()
+        np.testing.assert_allclose(encoded.features.cells, ENCODER.encode([expected])[0].cells, rtol=1e-5)
 
 
 def test_a_bad_file_yields_its_error_at_full_size(photos: list[Path]) -> None:
     photos[3].write_bytes(b"no photo")
     found = dict(encode_full_size(ENCODER, photos))
-    assert [photos.index(path) for path, seen in found.items() if isinstance(seen, PhotoError)] == [3]
+    assert [photos.index(path) for path, encoded in found.items() if isinstance(encoded, PhotoError)] == [3]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]

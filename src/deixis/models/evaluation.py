@@ -496,7 +496,7 @@ def _reranker(system: System, pipeline: CaptionPipeline, options: CaptionOptions
 
 
 def _check_store(store: Path) -> None:
-    from deixis.vision.feature_store.manifest import read_manifest
+    from deixis.vision.feature_store.files import read_manifest
 
     read_manifest(store)  # a wrong path is an error here, and not ignored
 

@@ -36,8 +36,7 @@ from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals import open_proposer
-from deixis.vision.proposals.base import Proposals, Proposer
+from deixis.vision.proposals import Proposals, Proposer, open_proposer
 
 if TYPE_CHECKING:
     from deixis.models.describer.description import Describer, DescriptionSettings, RegionDescription

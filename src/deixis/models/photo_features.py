@@ -21,8 +21,8 @@ from deixis.language.features import captions as caption_store
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, default_store_path, is_up_to_date, update_store
-from deixis.vision.feature_store.manifest import FILE as MANIFEST
-from deixis.vision.feature_store.manifest import read_manifest
+from deixis.vision.feature_store.files import FILE as MANIFEST
+from deixis.vision.feature_store.files import read_manifest
 
 if TYPE_CHECKING:
     from deixis.models.pipeline import EncoderInfo

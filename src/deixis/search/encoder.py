@@ -29,7 +29,7 @@ from deixis.search.query import content_words
 from deixis.storage.artifacts import fingerprint_artifact
 from deixis.vision.extraction import encode_and_keep
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals.base import Proposer
+from deixis.vision.proposals import Proposer
 
 PHOTO_MODEL, REGION_MODEL = "two-branch", "grounder"
 """The default models."""

@@ -24,23 +24,14 @@ _CROP_POSITIONS = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5))
 class Network(Protocol):
     """Maps pixels to cells (photos, channels, rows, columns) and global vectors (photos, dimension)."""
 
-    def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Encode one batch."""
-        ...
+    def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
 
 
 @dataclass(frozen=True)
 class InputSize:
-    """Input size of a network.
+    """Input size of a network: a square, or with `keep_aspect` about as many pixels in the aspect ratio of the photo.
 
-    Attributes
-    ----------
-    side
-        Side in pixels of the square that photos are resized to.
-    keep_aspect
-        Keep the aspect ratio instead, with about as many pixels as the square.
-    multiple
-        Both sides are rounded to a multiple of this.
+    Both sides are then rounded to multiples of `multiple`.
     """
 
     side: int
@@ -48,13 +39,7 @@ class InputSize:
     multiple: int = 1
 
     def target_size(self, width: int, height: int) -> tuple[int, int]:
-        """Return the width and height to which a photo is resized.
-
-        Examples
-        --------
-        >>> InputSize(224, keep_aspect=True, multiple=14).target_size(600, 400)
-        (280, 182)
-        """
+        """Return the width and height to which a photo is resized."""
         if not self.keep_aspect:
             return self.side, self.side
         # Limit the aspect ratio to 3 : 1, beyond which networks were not trained.
@@ -66,15 +51,7 @@ class InputSize:
 
 @dataclass(frozen=True)
 class PreparedPhoto:
-    """A photo resized for a network.
-
-    Attributes
-    ----------
-    pixels : arrays of uint8, (height, width, 3)
-        One array, or one per part of a joined encoder.
-    size : (width, height)
-        Size of the original photo.
-    """
+    """A photo resized for a network, or for each part of a joined encoder, and the size of the original photo."""
 
     pixels: tuple[NDArray[np.uint8], ...]
     size: tuple[int, int]
@@ -83,15 +60,8 @@ class PreparedPhoto:
 class ImageEncoder:
     """Encodes photos as feature maps.
 
-    Attributes
-    ----------
-    name : str
-        Name for `deixis.vision.encoders.open_encoder`.
-    channels, dimension : int
-        Size of region vectors and of global vectors.
-    fingerprint : str
-        Hash of the weights and of everything else that affects the results. Features of different fingerprints are
-        never mixed.
+    `channels` and `dimension` are the sizes of region vectors and of global vectors. The fingerprint is a hash of the
+    weights and of everything else that affects the results; features of different fingerprints are never mixed.
     """
 
     def __init__(
@@ -111,15 +81,7 @@ class ImageEncoder:
         self.fingerprint = fingerprint
 
     def prepare(self, photo: Image.Image, size: tuple[int, int] | None = None) -> PreparedPhoto:
-        """Resize a decoded photo to the input size of the network.
-
-        Parameters
-        ----------
-        photo
-            Decoded photo, possibly at a reduced scale.
-        size : (width, height)
-            Full size of the photo; by default that of `photo`.
-        """
+        """Resize a decoded photo for the network. `size` is its full size if it was decoded at a reduced scale."""
         size = size or photo.size
         return PreparedPhoto((resize_photo(photo, self.input_size.target_size(*size)),), size)
 
@@ -128,18 +90,7 @@ class ImageEncoder:
         return self.input_size.target_size(*size)
 
     def encode(self, photos: Sequence[Image.Image]) -> list[FeatureMap]:
-        """Encode decoded photos.
-
-        Examples
-        --------
-        >>> def colours(pixels):
-        ...     cells = pixels.transpose(0, 3, 1, 2).astype(np.float32)
-        ...     return cells, cells.mean(axis=(2, 3))
-        >>> encoder = ImageEncoder("colours", colours, InputSize(4), channels=3, dimension=3, fingerprint="1")
-        >>> [red] = encoder.encode([Image.new("RGB", (40, 30), "red")])
-        >>> red.whole.tolist(), red.cells.shape, red.size
-        ([255.0, 0.0, 0.0], (3, 4, 4), (40, 30))
-        """
+        """Encode decoded photos."""
         return self.encode_prepared([self.prepare(photo) for photo in photos])
 
     def encode_prepared(self, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:

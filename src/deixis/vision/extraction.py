@@ -44,25 +44,10 @@ def encode_photos(
     readers: int = READERS,
     on_progress: OnProgress = no_progress,
 ) -> Iterator[tuple[Path, FeatureMap | PhotoError]]:
-    """Encode photo files. A photo that cannot be read yields its error instead of features.
+    """Yield each path with its features, or with the error of a photo that cannot be read, in order.
 
-    Parameters
-    ----------
-    encoder
-        From `open_encoder`.
-    paths
-        May be infinite. Only as many paths are read as photos are decoded ahead.
-    batch
-        Batch size.
-    readers
-        Number of decoding threads. Pillow and torch release the interpreter lock.
-    on_progress
-        Progress callback.
-
-    Yields
-    ------
-    path, features or error
-        In the order of the paths.
+    The paths may be infinite: only as many are read as photos are decoded ahead. `readers` is the number of decoding
+    threads; Pillow and torch release the interpreter lock.
     """
     with closing(
         encode_stream(encoder, paths, lambda path: (read_reduced(encoder, path), None), batch, readers)
@@ -104,7 +89,6 @@ def encode_and_keep(
 
 
 def read_reduced(encoder: ImageEncoder, path: Path) -> PreparedPhoto:
-    """Read and prepare a photo at a reduced scale."""
     return encoder.prepare(*_open_reduced(encoder, path))
 
 
@@ -114,7 +98,6 @@ def _open_reduced(encoder: ImageEncoder, path: Path) -> tuple[Image.Image, tuple
 
 
 def read_full_size(encoder: ImageEncoder, path: Path) -> tuple[PreparedPhoto, Image.Image]:
-    """Read a photo at full size; return it prepared and as it is."""
     photo = open_photo(path)
     return encoder.prepare(photo), photo
 

@@ -15,7 +15,7 @@ from deixis.models.describer.salience import (
     select_diverse,
     select_salient,
 )
-from deixis.vision.proposals.base import Proposals
+from deixis.vision.proposals import Proposals
 
 SIZE = (100, 80)
 

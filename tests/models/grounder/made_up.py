@@ -25,7 +25,7 @@ from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import Settings, TrainSettings, settings_to_json
 from deixis.models.training.trainer import Trainer
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals.base import Proposals
+from deixis.vision.proposals import Proposals
 
 COLOURS = ("red", "green", "blue", "white", "black", "yellow")
 CHANNELS, WHOLE = 8, 5

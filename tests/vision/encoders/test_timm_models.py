@@ -141,9 +141,3 @@ def test_other_input_sizes_are_passed_only_to_networks_that_accept_them() -> Non
 def test_an_error_names_the_encoder(name: str, line: str) -> None:
     with pytest.raises(DeixisError, match=line):
         open_encoder(f"timm:{name}")
-
-
-def test_without_timm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(DeixisError, match=r"timm:a.*pip install 'deixis\[timm\]'"):
-        open_encoder("timm:a")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
 from deixis.vision.feature_store import FeatureStore, import_features
 from deixis.vision.feature_store import imports as tables
-from deixis.vision.feature_store.imports import open_table
+from deixis.vision.feature_store.imports import open_table, read_matlab
 from tests.vision.feature_store.formats import FORMATS, MATRIX, NAMES, PHOTOS, write_matlab_73
 
 
@@ -242,8 +243,22 @@ def test_without_h5py_the_error_says_what_to_install(tmp_path: Path, monkeypatch
         pass
 
 
-def test_a_damaged_hdf5_file_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("h5py", reason="h5py is not installed: no HDF5 to test")
-    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n and so on")
-    with pytest.raises(DeixisError, match=r"a.h5: cannot be read"), open_table(tmp_path / "a.h5"):
-        pass
+@pytest.fixture
+def matlab_file(tmp_path: Path) -> Path:
+    savemat(tmp_path / "a.mat", {"feats": MATRIX, "names": np.array(NAMES, dtype=object), "other": {"a": 1}})
+    return tmp_path / "a.mat"
+
+
+def test_numbers_and_words_come_back_and_the_rest_does_not(matlab_file: Path, tmp_path: Path) -> None:
+    found = read_matlab(matlab_file, tmp_path)
+    assert sorted(found) == ["feats", "names"]
+    assert np.array_equal(found["feats"], MATRIX)
+    assert found["names"].tolist() == NAMES
+
+
+def test_a_crash_of_the_reader_names_the_file(
+    matlab_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(DeixisError, match="a.mat: "):
+        read_matlab(matlab_file, tmp_path)

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -24,7 +19,7 @@ from deixis.storage.atomic import exclusive_lock
 from deixis.vision import extraction as reading
 from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, is_up_to_date, update_store, updates
-from deixis.vision.feature_store.shards import FileStamp
+from deixis.vision.feature_store.files import FileStamp
 from tests.vision.feature_store.small import (
     Corners,
     colour_encoder,
@@ -239,12 +234,12 @@ def test_features_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path:
 
 
 def test_crops_that_are_not_finite_cost_one_photo_and_name_it(dataset: Dataset, tmp_path: Path) -> None:
-    seen = iter(range(100))
+    calls = iter(range(100))
 
     def third_photo_has_no_crops(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cells, whole = colours(pixels)
         is_crops = len(pixels) == 10
-        return cells, whole * np.nan if is_crops and next(seen) == 2 else whole
+        return cells, whole * np.nan if is_crops and next(calls) == 2 else whole
 
     encoder = colour_encoder(network=third_photo_has_no_crops)
     report = update_store(tmp_path / "store", dataset, encoder, options=FeatureOptions(crops=10))
@@ -265,17 +260,6 @@ def test_features_of_another_encoder_are_refused(dataset: Dataset, tmp_path: Pat
             tmp_path / "unbroken", dataset, colour_encoder(), options=FeatureOptions(proposer=Corners(), top=2)
         )
     assert everything(FeatureStore(tmp_path / "unbroken")) == unbroken
-
-
-def test_boxes_of_another_proposer_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    some, others = (FeatureOptions(proposer=Corners(fingerprint), top=2) for fingerprint in ("corners-1", "corners-2"))
-    update_store(tmp_path / "store", dataset, colour_encoder(), photos=dataset.split("dev"), options=some)
-    with pytest.raises(
-        DeixisError,
-        match=r"store: .*corners-1.*corners-2",
-    ):
-        update_store(tmp_path / "store", dataset, colour_encoder(), options=others)
-    assert update_store(tmp_path / "store", dataset, colour_encoder(), options=some).photos == 20
 
 
 @pytest.mark.parametrize(
@@ -359,102 +343,6 @@ def test_a_full_disk_raises_and_loses_nothing(
     assert not list(store.path.glob(".*partial*"))
     update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
     assert everything(FeatureStore(tmp_path / "store")) == unbroken
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_failure_at_any_write_loses_no_listed_shard(
-    dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]
-) -> None:
-    store = tmp_path / "store"
-    deaths = 0
-    while not run_and_die(store, dataset, at_write=2 + deaths % 5):
-        deaths += 1
-        if (store / "manifest.json").exists():
-            there = everything(FeatureStore(store))
-            assert all(unbroken[name] == features for name, features in there.items())
-        assert deaths < 40
-    assert deaths >= 3
-    assert everything(FeatureStore(store)) == unbroken
-    assert not list(store.glob(".*partial*"))
-
-
-def run_and_die(store: Path, dataset: Dataset, at_write: int) -> bool:
-    """Fill in a child that vanishes just before its n-th write reaches the disk; whether it came to the end."""
-    child = os.fork()
-    if child == 0:
-        sync, calls = os.fsync, 0
-
-        def die(handle: int) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == at_write:
-                os.kill(os.getpid(), signal.SIGKILL)
-            sync(handle)
-
-        os.fsync = die
-        try:
-            update_store(store, dataset, colour_encoder(), limits=FOUR)
-        finally:
-            os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
-
-
-SLOW_RUN = """
-import sys, time
-from pathlib import Path
-from deixis.data.dataset import Dataset
-from deixis.vision.feature_store import ShardLimits, update_store
-from tests.vision.feature_store.small import colour_encoder, colours
-def slow(pixels):
-    print("begun", flush=True)
-    time.sleep(0.01 * len(pixels))
-    return colours(pixels)
-update_store(Path(sys.argv[2]), Dataset(sys.argv[1]), colour_encoder(network=slow), limits=ShardLimits(photos=3))
-"""
-
-
-def slow_run(dataset: Dataset, store: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", SLOW_RUN, str(dataset.path), str(store)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout
-    assert process.stdout.readline() == "begun\n", process.communicate()
-    return process
-
-
-def test_killed_and_resumed_runs_give_the_same_store(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path, 120)
-    update_store(tmp_path / "unbroken", dataset, colour_encoder())
-    unbroken = everything(FeatureStore(tmp_path / "unbroken"))
-    moments, acknowledged = random.Random(8), set()
-    store = tmp_path / "store"
-    for _ in range(4):
-        process = slow_run(dataset, store)
-        time.sleep(moments.uniform(0.0, 0.4))
-        seen = set(FeatureStore(store).ids)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        assert acknowledged <= seen <= set(FeatureStore(store).ids)
-        acknowledged = seen
-    assert 0 < len(acknowledged) < 120
-    last = slow_run(dataset, store)
-    last.communicate(timeout=60)
-    assert last.returncode == 0
-    assert everything(FeatureStore(store)) == unbroken
-
-
-def test_a_second_process_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path, 100)
-    store = tmp_path / "store"
-    process = slow_run(dataset, store)
-    try:
-        with pytest.raises(DeixisError, match="store: another process"):
-            update_store(store, dataset, colour_encoder())
-        assert len(FeatureStore(store)) < 100
-    finally:
-        process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert len(FeatureStore(store)) == 100
 
 
 def test_ctrl_c_saves_computed_features(dataset: Dataset, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from deixis import geometry
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
-from deixis.vision.proposals.base import Proposals
+from deixis.vision.proposals import Proposals
 
 
 def select_diverse(

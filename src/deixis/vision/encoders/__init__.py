@@ -27,17 +27,7 @@ CODE_VERSION = 1
 
 @dataclass(frozen=True)
 class Architecture:
-    """An entry of the registry.
-
-    Attributes
-    ----------
-    module
-        Module in this package.
-    argument
-        Placeholder for the argument after the colon; empty if there is none.
-    optional
-        Whether the argument is optional.
-    """
+    """A module of this package, and the placeholder of the argument after the colon if there is one."""
 
     module: str
     argument: str = ""
@@ -63,9 +53,7 @@ class EncoderModule(Protocol):
         """Return the default options. A side of 0 means the input size of the network itself."""
         ...
 
-    def open_network(self, name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
-        """Load the network."""
-        ...
+    def open_network(self, name: EncoderName, options: Options, device: str | None) -> LoadedNetwork: ...
 
 
 def open_encoder(name: str, device: str | None = None) -> ImageEncoder:
@@ -78,12 +66,6 @@ def open_encoder(name: str, device: str | None = None) -> ImageEncoder:
         `torchvision:vgg19`.
     device
         Name of a torch device; by default the GPU if there is one.
-
-    Examples
-    --------
-    >>> open_encoder("focus-vit:9")
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: no encoder focus-vit:9; use focus-vit
     """
     parts = [_open_one(part, device) for part in split_joined(name, ARCHITECTURES)]
     return parts[0] if len(parts) == 1 else JoinedEncoder(parts)

@@ -34,19 +34,7 @@ IMAGENET = PixelScale((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class LoadedNetwork:
-    """A loaded network with its input format.
-
-    Attributes
-    ----------
-    network
-        Maps pixels to cells and global vectors.
-    input_size
-        Input size.
-    scale
-        Normalization of pixels.
-    weights
-        Hash of the weights.
-    """
+    """A loaded network with its input format and the hash of its weights."""
 
     network: Network
     input_size: InputSize
@@ -64,6 +52,11 @@ def require_package(package: str, encoder: str, install: str) -> ModuleType:
         raise DeixisError(f"encoder {encoder} needs a package: {install}{reason}") from None
 
 
+def short_reason(error: Exception) -> str:
+    """Return the message of another library as one short line."""
+    return " ".join(str(error).split())[:200]
+
+
 def weights_in_package(package: str, file: str, sha256: str, encoder: str, install: str) -> Path:
     """Return the path of weights inside a package, without importing it. Their hash must match."""
     spec = importlib.util.find_spec(package)
@@ -79,8 +72,6 @@ def weights_in_package(package: str, file: str, sha256: str, encoder: str, insta
 
 def hash_weights(weights: Mapping[str, Tensor]) -> str:
     """Return the SHA-256 of weights with their names and shapes."""
-    import torch
-
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
@@ -104,13 +95,7 @@ Maps = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
 
 def choose_device(device: str | None) -> torch.device:
-    """Return a torch device; by default the GPU if there is one.
-
-    Examples
-    --------
-    >>> choose_device("cpu")
-    device(type='cpu')
-    """
+    """Return a torch device; by default the GPU if there is one."""
     try:
         chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
@@ -126,16 +111,8 @@ def choose_device(device: str | None) -> torch.device:
 class TorchNetwork:
     """A torch module as a `Network`, without gradients.
 
-    Parameters
-    ----------
-    module
-        Moved to the device and set to evaluation mode.
-    maps
-        Function to call, usually a method of the module.
-    scale
-        Normalization of pixels.
-    channels_last
-        Use the channels-last memory layout, which makes convolutions faster on a CPU.
+    The module is moved to the device and set to evaluation mode; `maps` calls it. The channels-last memory layout makes
+    convolutions faster on a CPU.
     """
 
     def __init__(

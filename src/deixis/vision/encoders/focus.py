@@ -18,8 +18,8 @@ from deixis.vision.encoders.base import (
     require_package,
     weights_in_package,
 )
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.names import EncoderName, Options
-from deixis.vision.encoders.vit import VisionTransformer, ViTShape
 
 _FILE = "models/vit_s_focus.onnx"
 SHA256 = "198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deixis.errors import DeixisError
 from deixis.storage.files import hash_file
 from deixis.vision.encoder import InputSize, Pixels
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, require_package
+from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, require_package, short_reason
 from deixis.vision.encoders.names import EncoderName, Options
 
 SIDE, STRIDE = 224, 32
@@ -42,13 +42,7 @@ def open_network(name: EncoderName, options: Options, device: str | None) -> Loa
 
 
 class OnnxNetwork:
-    """Runs the graph. A missing vector is the mean of the map; a missing map is the vector as one cell.
-
-    Attributes
-    ----------
-    side : int or None
-        Fixed input size of the graph; None if it is variable.
-    """
+    """Runs the graph. A missing vector is the mean of the map; a missing map is the vector as one cell."""
 
     def __init__(self, path: Path, scale: PixelScale, device: str | None) -> None:
         self.path = path
@@ -93,7 +87,7 @@ class OnnxNetwork:
         try:
             return [np.asarray(output) for output in self.session.run(None, {self.input: scaled})]
         except Exception as error:  # the only common base class of onnxruntime errors
-            raise DeixisError(f"{self.path}: cannot be run ({_first_line(error)})") from error
+            raise DeixisError(f"{self.path}: cannot be run ({short_reason(error)})") from error
 
 
 def _open_session(path: Path, device: str | None) -> Any:
@@ -104,13 +98,9 @@ def _open_session(path: Path, device: str | None) -> Any:
     try:
         return runtime.InferenceSession(str(path), providers=providers)
     except Exception as error:  # as above
-        raise DeixisError(f"{path}: not an ONNX network, or damaged ({_first_line(error)})") from error
+        raise DeixisError(f"{path}: not an ONNX network, or damaged ({short_reason(error)})") from error
 
 
 def _fixed(dimension: object) -> int | None:
     """Return a fixed dimension, or None if it is symbolic or open."""
     return dimension if isinstance(dimension, int) and dimension > 0 else None
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -8,7 +8,14 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import LoadedNetwork, PixelScale, TorchNetwork, hash_weights, require_package
+from deixis.vision.encoders.base import (
+    LoadedNetwork,
+    PixelScale,
+    TorchNetwork,
+    hash_weights,
+    require_package,
+    short_reason,
+)
 from deixis.vision.encoders.names import EncoderName, Options
 
 
@@ -39,5 +46,5 @@ def _download(open_clip: Any, model: str, pretrained: str) -> Any:
     try:
         return open_clip.create_model(model, pretrained=pretrained)
     except (RuntimeError, ValueError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = short_reason(error)
         raise DeixisError(f"encoder open_clip:{model}/{pretrained}: OpenCLIP cannot open it ({reason})") from error

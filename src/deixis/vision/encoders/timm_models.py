@@ -15,6 +15,7 @@ from deixis.vision.encoders.base import (
     check_side,
     hash_weights,
     require_package,
+    short_reason,
 )
 from deixis.vision.encoders.names import EncoderName, Options
 
@@ -52,8 +53,7 @@ def _download(timm: Any, model: str, other_size: bool) -> Any:
         except TypeError:
             return timm.create_model(model, pretrained=True, num_classes=0)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DeixisError(f"encoder timm:{model}: timm cannot open it ({reason})") from error
+        raise DeixisError(f"encoder timm:{model}: timm cannot open it ({short_reason(error)})") from error
     except OSError as error:
         raise DeixisError(f"encoder timm:{model}: its weights cannot be downloaded ({error})") from error
 

@@ -7,11 +7,10 @@ a full disk loses at most one shard.
 
 from __future__ import annotations
 
+from deixis.vision.feature_store.files import Contents
 from deixis.vision.feature_store.imports import import_features
-from deixis.vision.feature_store.manifest import Contents
-from deixis.vision.feature_store.reader import FeatureStore, default_store_path
+from deixis.vision.feature_store.store import FeatureStore, ShardLimits, default_store_path
 from deixis.vision.feature_store.updates import FeatureOptions, UpdateReport, is_up_to_date, update_store
-from deixis.vision.feature_store.writer import ShardLimits
 
 __all__ = [
     "Contents",

@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import json
 import math
+import subprocess
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -25,10 +27,9 @@ from deixis.data.readers.names import NameIndex, photo_stem
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.archives import MAX_RATIO
 from deixis.storage.progress import OnProgress, no_progress
-from deixis.vision.feature_store.manifest import Contents
-from deixis.vision.feature_store.shards import FeatureRecord, FileStamp
+from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
+from deixis.vision.feature_store.store import open_writer
 from deixis.vision.feature_store.updates import UpdateReport, drop_missing
-from deixis.vision.feature_store.writer import open_writer
 
 FEATURE_NAMES = ("features", "feats", "whole", "vectors", "data", "x")
 """Accepted names of the matrix in a file with several, in order of preference and in any case."""
@@ -76,43 +77,20 @@ class Arrays:
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """One vector per name.
-
-    Attributes
-    ----------
-    names
-        In the order of the rows.
-    dimension
-        Size of each vector.
-    rows
-        Returns the vectors from a start to an end row: (n, dimension), float32.
-    """
+    """One vector per name, in the order of the names."""
 
     names: list[str]
     dimension: int
     rows: Callable[[int, int], NDArray[np.float32]]
+    """Returns the vectors from a start to an end row: (n, dimension)."""
 
 
 @contextmanager
 def open_table(path: Path, ids: list[str] | None = None) -> Iterator[FeatureTable]:
     """Open a feature file. The format is detected from the first bytes; large files are read on access.
 
-    Parameters
-    ----------
-    path
-        npy, npz, HDF5, MATLAB (up to version 7.3) or safetensors. Either one matrix with a row or column per photo, or
-        one vector per photo under its name.
-    ids
-        Names of the rows, if the file has none.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/a.npy", np.eye(2))
-    ...     with open_table(Path(folder) / "a.npy", ["1.jpg", "2.jpg"]) as table:
-    ...         table.rows(1, 2)
-    array([[0., 1.]], dtype=float32)
+    The file has one matrix with a row or column per photo, or one vector per photo under its name. `ids` are the names
+    of the rows, if the file has none.
     """
     with ExitStack() as stack:
         with _readable(path):
@@ -151,15 +129,42 @@ def _open_arrays(path: Path) -> Iterator[Arrays]:
         with h5py.File(path, "r") as opened:
             yield _from_hdf5(h5py, opened, matlab=head.startswith(b"MATLAB"))
     elif head.startswith(b"MATLAB"):
-        # Imported here, because Python warns if a module that runs with -m is already imported.
-        from deixis.vision.feature_store.matlab import read_matlab
-
         with tempfile.TemporaryDirectory() as scratch:
             yield _separate(read_matlab(path, Path(scratch)))
     elif head[8:9] == b"{":
         yield _from_safetensors(path)
     else:
         raise DatasetError(f"{path}: unknown format; use npy, npz, h5, mat or safetensors")
+
+
+def read_matlab(path: Path, scratch: Path) -> dict[str, NDArray[Any]]:
+    """Return the numeric and text variables of a file up to version 7.2, memory-mapped from an empty scratch folder.
+
+    In a subprocess, because SciPy crashes on some damaged files.
+    """
+    code = f"import sys; from {__name__} import _unpack_matlab; _unpack_matlab(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, str(path), str(scratch)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - runs this module
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()[-1:] or ["the reader crashed"]
+        raise DatasetError(f"{path}: cannot be read ({lines[0][:200]})")
+    names = json.loads(done.stdout)
+    return {name: np.load(scratch / f"{n}.npy", mmap_mode="r", allow_pickle=False) for n, name in enumerate(names)}
+
+
+def _unpack_matlab(path: str, scratch: str) -> None:
+    """Write each numeric or text variable to a file and print the names."""
+    from scipy.io import loadmat
+
+    names: list[str] = []
+    for name, value in loadmat(path, simplify_cells=True).items():
+        array = np.asanyarray(value)
+        if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):
+            array = array.astype(str)
+        if array.dtype.kind in "fiuUS" and not name.startswith("__"):
+            np.save(Path(scratch) / f"{len(names)}.npy", array, allow_pickle=False)
+            names.append(name)
+    print(json.dumps(names))
 
 
 def _check_zip_bomb(path: Path) -> None:

@@ -21,11 +21,9 @@ from deixis.storage.remote import is_remote
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH, encode_stream, read_full_size, read_reduced
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.feature_store.manifest import Contents
-from deixis.vision.feature_store.reader import FeatureStore
-from deixis.vision.feature_store.shards import FeatureRecord, FileStamp
-from deixis.vision.feature_store.writer import ShardLimits, StoreWriter, open_writer
-from deixis.vision.proposals.base import Proposer
+from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
+from deixis.vision.feature_store.store import FeatureStore, ShardLimits, StoreWriter, open_writer
+from deixis.vision.proposals import Proposer
 
 _WORKERS = min(8, os.cpu_count() or 1)
 
@@ -34,12 +32,8 @@ _WORKERS = min(8, os.cpu_count() or 1)
 class FeatureOptions:
     """What is computed of each photo in addition to its feature map.
 
-    Attributes
-    ----------
-    crops
-        10 for the mean vector over ten crops, as in the papers; 0 for none.
-    proposer, top
-        Proposer of regions, whose vectors are stored too, and their maximum number per photo.
+    `crops` is 10 for the mean vector over ten crops, as in the papers, or 0. With a proposer, at most `top` regions per
+    photo are stored with their vectors.
     """
 
     crops: int = 0
@@ -48,7 +42,6 @@ class FeatureOptions:
 
     @property
     def needs_pixels(self) -> bool:
-        """Whether the pixels are needed, and not only the feature map."""
         return bool(self.crops or self.proposer)
 
     @property
@@ -59,8 +52,6 @@ class FeatureOptions:
 
 @dataclass(frozen=True)
 class PhotoSource:
-    """Id and file of a photo to encode."""
-
     id: str
     path: Path
 
@@ -76,7 +67,6 @@ _Work = tuple[PhotoSource, tuple[_Pixels, FeatureMap] | PhotoError]
 
 
 def read_stamp(path: Path) -> FileStamp:
-    """Return hash, size and modification time of a file."""
     # The time first: if the file changes meanwhile, the next run sees another time.
     status = path.stat()
     with path.open("rb") as file:
@@ -86,8 +76,6 @@ def read_stamp(path: Path) -> FileStamp:
 def compute_features(
     todo: Sequence[PhotoSource], encoder: ImageEncoder, options: FeatureOptions
 ) -> Iterator[PhotoResult]:
-    """Yield the features of each photo, or an error, in order."""
-
     def read(path: Path) -> tuple[PreparedPhoto, _Pixels]:
         try:
             stamp = read_stamp(path)
@@ -107,7 +95,6 @@ def compute_features(
 def _finish(
     photo: PhotoSource, encoded: tuple[_Pixels, FeatureMap] | PhotoError, encoder: ImageEncoder, options: FeatureOptions
 ) -> PhotoResult:
-    """Return the record of an encoded photo, or an error."""
     try:
         if isinstance(encoded, PhotoError):
             raise encoded
@@ -167,21 +154,9 @@ def _add_options(
 class UpdateReport:
     """Result of an update or import.
 
-    Attributes
-    ----------
-    photos
-        Number of photos in the store.
-    new, redone, kept
-        Number of requested photos that were computed for the first time, computed again because the file had changed,
-        and unchanged.
-    dropped
-        Number of photos that were removed from the store.
-    damaged
-        Damaged files of the store; their photos were computed again.
-    skipped
-        Photos without features, with the reason.
-    unknown
-        Number of names in an imported file that match no photo.
+    Of the requested photos, `new` were computed for the first time, `redone` because the file had changed, `kept` were
+    unchanged and `skipped` have no features. `photos` are then in the store, and `dropped` were removed from it. The
+    photos of `damaged` files were computed again. `unknown` names in an imported file match no photo.
     """
 
     photos: int = 0

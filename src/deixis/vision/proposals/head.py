@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from deixis.storage.artifacts import WEIGHTS, Artifact, damaged, read_artifact, 
 from deixis.storage.files import hash_file
 from deixis.storage.networks import set_weights, weights_of, without_weights
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals.base import Proposals, best_boxes, compute_fingerprint
+from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
 
 SHIPPED = Path(__file__).parents[1] / "models" / "head"
 KIND = "proposal-head"
@@ -37,17 +36,7 @@ _MAX_LOG_SCALE = 2.0
 
 @dataclass(frozen=True)
 class HeadShape:
-    """Shape of the head.
-
-    Attributes
-    ----------
-    channels
-        Channels of the feature map.
-    width
-        Hidden size.
-    anchors
-        Width and height of each anchor as fractions of the photo.
-    """
+    """Channels of the feature map, hidden size, and width and height of each anchor as fractions of the photo."""
 
     channels: int
     width: int
@@ -58,13 +47,6 @@ class ProposalHead(nn.Module):
     """Maps features (b, channels, rows, columns) to logits (b, n) and boxes (b, n, 4) as fractions.
 
     The names of layers are those in the saved weights.
-
-    Examples
-    --------
-    >>> head = ProposalHead(HeadShape(channels=8, width=16, anchors=((0.5, 0.5), (0.2, 0.4))))
-    >>> logits, boxes = head(torch.zeros(1, 8, 4, 4))
-    >>> boxes.shape
-    torch.Size([1, 32, 4])
     """
 
     def __init__(self, shape: HeadShape) -> None:
@@ -136,25 +118,12 @@ def save_head(
 
 
 def open_head(folder: Path = SHIPPED) -> HeadProposer:
-    """Load a proposal head; by default that of the package.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> network = ProposalHead(HeadShape(channels=8, width=16, anchors=((0.5, 0.5),)))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_head(f"{folder}/head", network)
-    ...     open_head(Path(folder) / "head").network.shape.anchors
-    ((0.5, 0.5),)
-    """
+    """Load a proposal head; by default that of the package."""
     artifact = read_artifact(folder, KIND, mapped=True, keep_half=True)
     with damaged(folder):
+        settings = artifact.settings
+        anchors = tuple((float(width), float(height)) for width, height in settings["anchors"])
         with without_weights():
-            network = ProposalHead(_shape(artifact.settings))
+            network = ProposalHead(HeadShape(int(settings["channels"]), int(settings["width"]), anchors))
         set_weights(network, artifact.arrays)
         return HeadProposer(network, hash_file(folder / WEIGHTS))
-
-
-def _shape(stated: dict[str, Any]) -> HeadShape:
-    anchors = tuple((float(width), float(height)) for width, height in stated["anchors"])
-    return HeadShape(int(stated["channels"]), int(stated["width"]), anchors)

@@ -13,7 +13,7 @@ from deixis import geometry
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize, resize_photo
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals.base import Proposals, best_boxes, compute_fingerprint
+from deixis.vision.proposals import Proposals, best_boxes, compute_fingerprint
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -86,17 +86,7 @@ class EdgeBoxesSettings:
 
 
 class EdgeBoxes:
-    """Edge Boxes (Zitnick and Dollár 2014): boxes that enclose contours.
-
-    Examples
-    --------
-    >>> from PIL import ImageDraw
-    >>> photo = Image.new("RGB", (300, 200), "white")
-    >>> ImageDraw.Draw(photo).rectangle((100, 50, 199, 149), fill="red")
-    >>> found = EdgeBoxes().propose(photo, None, top=20)
-    >>> bool(geometry.iou(found.boxes, [[100, 50, 200, 150]]).max() > 0.8)
-    True
-    """
+    """Edge Boxes (Zitnick and Dollár 2014): boxes that enclose contours."""
 
     name = "edge-boxes"
 
@@ -105,7 +95,6 @@ class EdgeBoxes:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the settings and the version of OpenCV."""
         return fingerprint_settings(self.name, self.settings)
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
@@ -186,17 +175,7 @@ class SelectiveSearchSettings:
 
 
 class SelectiveSearch:
-    """Selective search (Uijlings et al. 2013): boxes around similar segments.
-
-    Examples
-    --------
-    >>> from PIL import ImageDraw
-    >>> photo = Image.new("RGB", (300, 200), "white")
-    >>> ImageDraw.Draw(photo).rectangle((100, 50, 199, 149), fill="red")
-    >>> found = SelectiveSearch().propose(photo, None, top=20)
-    >>> bool(geometry.iou(found.boxes, [[100, 50, 200, 150]]).max() > 0.8)
-    True
-    """
+    """Selective search (Uijlings et al. 2013): boxes around similar segments."""
 
     name = "selective-search"
 
@@ -205,7 +184,6 @@ class SelectiveSearch:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the settings and the version of OpenCV."""
         return fingerprint_settings(self.name, self.settings)
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
@@ -226,11 +204,5 @@ class SelectiveSearch:
 
 
 def shorter_sides(boxes: geometry.Boxes, size: tuple[int, int]) -> NDArray[np.float64]:
-    """Return the shorter side of each box as a fraction of the photo: large boxes first, thin ones last.
-
-    Examples
-    --------
-    >>> shorter_sides(np.array([[0, 0, 100, 10], [0.0, 0, 50, 25]]), size=(100, 50)).tolist()
-    [0.2, 0.5]
-    """
+    """Return the shorter side of each box as a fraction of the photo: large boxes first, thin ones last."""
     return np.asarray(((boxes[:, 2:] - boxes[:, :2]) / np.array(size)).min(axis=1))

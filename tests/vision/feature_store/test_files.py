@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.vision.feature_store.manifest import (
+from deixis.vision.feature_store.files import (
     Contents,
     Shard,
     StoreManifest,

@@ -23,8 +23,7 @@ from deixis.vision.feature_store import (
     shards,
     update_store,
 )
-from deixis.vision.feature_store.manifest import StoreManifest, write_manifest
-from deixis.vision.feature_store.shards import FeatureRecord, FileStamp, write_shard
+from deixis.vision.feature_store.files import FeatureRecord, FileStamp, StoreManifest, write_manifest, write_shard
 from deixis.vision.proposals import Proposals
 from tests.vision.feature_store.small import Corners, colour_encoder, draw, everything, flip_last_byte, make_data
 

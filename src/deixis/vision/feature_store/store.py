@@ -1,0 +1,333 @@
+"""Reader and writer of feature stores. A shard counts once the manifest lists it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from deixis.data.creation import FEATURES
+from deixis.errors import DeixisError
+from deixis.storage.atomic import exclusive_lock, explain_os_errors, make_parents
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.vision.feature_map import FeatureMap
+from deixis.vision.feature_store.files import (
+    FILE,
+    SHARD_FILE,
+    Contents,
+    FeatureRecord,
+    FileStamp,
+    Floats,
+    Shard,
+    ShardReader,
+    StoreManifest,
+    check_contents,
+    is_intact,
+    read_manifest,
+    write_manifest,
+    write_shard,
+)
+from deixis.vision.proposals import Proposals
+
+
+def default_store_path(data: Path, encoder: str, *, crops: int = 0, proposer: str | None = None, top: int = 0) -> Path:
+    """Return the default path of features: ``DATA/features/torchvision-vgg19,crops=10``."""
+    name = encoder + (f",crops={crops}" if crops else "") + (f",{proposer}={top}" if proposer else "")
+    return data / FEATURES / re.sub(r"[^\w.,=@+-]+", "-", name).strip("-.")
+
+
+class FeatureStore:
+    """The features of a data set by one encoder, as written by ``deixis features``.
+
+    Opening reads the ids only; vectors and maps are read on access. The store is a snapshot: later changes by other
+    processes are not visible.
+
+    Parameters
+    ----------
+    path
+        The store's directory.
+    fingerprint
+        Expected fingerprint of the encoder.
+
+    Attributes
+    ----------
+    contents : Contents
+        Encoder, dimensions and what else is stored of each photo.
+
+    Examples
+    --------
+    >>> store = FeatureStore("flickr8k.data/features/efficientnet-lite2")  # doctest: +SKIP
+    >>> store.whole(["1000268201_693b08cb0e"]).shape  # doctest: +SKIP
+    (1, 1280)
+    >>> store.regions("1000268201_693b08cb0e", [[0, 0, 50, 80]]).shape  # doctest: +SKIP
+    (1, 1280)
+    """
+
+    def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
+        self.path = Path(path)
+        self.manifest = read_manifest(self.path)
+        self.contents: Contents = self.manifest.contents
+        if fingerprint is not None and fingerprint != self.contents.fingerprint:
+            raise DeixisError(
+                f"{self.path}: holds features of {self.contents.encoder} ({self.contents.fingerprint[:16]}), not of "
+                f"{fingerprint[:16]}; compute them with: deixis features DATA --encoder NAME --out DIR"
+            )
+        self._shards = [ShardReader(self.path, shard, self.contents) for shard in self.manifest.shards]
+        self._locations = self._find_locations()
+
+    def _find_locations(self) -> dict[str, tuple[int, int]]:
+        locations: dict[str, tuple[int, int]] = {}
+        for number, (shard, opened) in enumerate(zip(self.manifest.shards, self._shards, strict=True)):
+            gone = set(shard.gone)
+            locations.update((name, (number, row)) for row, name in enumerate(opened.ids) if row not in gone)
+        return locations
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Sorted ids of the photos that have features."""
+        return sorted(self._locations)
+
+    def __len__(self) -> int:
+        return len(self._locations)
+
+    def __contains__(self, photo_id: str) -> bool:
+        return photo_id in self._locations
+
+    def whole(self, ids: Sequence[str] | None = None) -> Floats:
+        """Return the global vectors of photos, by default of all: (n, dimension)."""
+        return self._gather("whole", ids)
+
+    def crops(self, ids: Sequence[str] | None = None) -> Floats:
+        """Return mean vectors over ten crops; requires ``--crops 10``."""
+        self._require(self.contents.crops, "no crops", "--crops 10")
+        return self._gather("crops", ids)
+
+    def sizes(self, ids: Sequence[str] | None = None) -> NDArray[np.int32]:
+        """Return width and height of photos in pixels: (n, 2)."""
+        return self._gather("size", ids, columns=2, kind=np.int32)
+
+    def map(self, photo_id: str) -> FeatureMap:
+        """Return the feature map of a photo. It is stored as float16."""
+        self._require(self.contents.channels, "no maps", "--encoder NAME")
+        number, row = self._location(photo_id)
+        return self._shards[number].map(row)
+
+    def regions(self, photo_id: str, boxes: npt.ArrayLike) -> Floats:
+        """Pool one vector for each box, given in pixels of the photo: (n, channels)."""
+        return self.map(photo_id).regions(boxes)
+
+    def proposals(self, photo_id: str) -> Proposals:
+        """Return the region proposals of a photo; requires ``--proposals``."""
+        self._require(self.contents.proposer, "no proposals", "--proposals NAME")
+        number, row = self._location(photo_id)
+        return self._shards[number].proposals(row)
+
+    def proposal_vectors(self, photo_id: str) -> Floats:
+        """Return the vectors of the proposals. They are stored as float16."""
+        self._require(self.contents.proposer, "no proposals", "--proposals NAME")
+        number, row = self._location(photo_id)
+        return self._shards[number].vectors(row)
+
+    def stamps(self) -> dict[str, FileStamp]:
+        """Return the file stamp of each photo."""
+        stamps = [list(opened.stamps()) for opened in self._shards]
+        return {name: stamps[number][row] for name, (number, row) in self._locations.items()}
+
+    def damaged(self, on_progress: OnProgress = no_progress) -> list[str]:
+        """Check the hashes and return the names of damaged files."""
+        found, checked, total = [], 0, sum(shard.photos for shard in self.manifest.shards)
+        for shard in self.manifest.shards:
+            if not is_intact(self.path, shard):
+                found.append(shard.file)
+            checked += shard.photos
+            on_progress("checking stored features", checked, total)
+        return found
+
+    def _gather(
+        self, name: str, ids: Sequence[str] | None, columns: int = 0, kind: npt.DTypeLike = np.float32
+    ) -> NDArray[Any]:
+        """Collect rows of an array from all shards. Each shard is read once."""
+        locations = [self._location(photo_id) for photo_id in (self.ids if ids is None else ids)]
+        gathered = np.empty((len(locations), columns or self.contents.dimension), dtype=kind)
+        numbers, rows = np.array(locations, dtype=np.int64).reshape(-1, 2).T
+        order = np.argsort(numbers, kind="stable")
+        for same_shard in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+            if len(same_shard):
+                gathered[same_shard] = self._shards[numbers[same_shard[0]]].rows(name)[rows[same_shard]]
+        return gathered
+
+    def _location(self, photo_id: str) -> tuple[int, int]:
+        try:
+            return self._locations[photo_id]
+        except KeyError:
+            raise DeixisError(
+                f"{self.path}: no features of photo {photo_id!r}; run the same deixis features command again"
+            ) from None
+
+    def _require(self, present: object, missing: str, option: str) -> None:
+        if not present:
+            raise DeixisError(f"{self.path}: holds {missing}; compute them with: deixis features DATA {option}")
+
+
+_UNFINISHED = re.compile(r"\.(manifest|[0-9]{6,9}-[0-9a-f]+)\.partial-")
+
+
+@dataclass(frozen=True)
+class ShardLimits:
+    """Maximum size of a shard, which is also what a killed process loses.
+
+    There is no time limit, so the same photos give the same shards on every machine.
+    """
+
+    photos: int = 128
+    bytes: int = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class _Location:
+    shard: str
+    row: int
+    stamp: FileStamp
+
+
+class StoreWriter:
+    """Adds photos to a feature store. Created by `open_writer`, which holds the lock.
+
+    `damaged` are the file names of damaged shards, which were removed from the manifest.
+    """
+
+    def __init__(self, path: Path, manifest: StoreManifest, limits: ShardLimits, on_progress: OnProgress) -> None:
+        self.path = path
+        self.damaged: list[str] = []
+        self._limits = limits
+        self._manifest = manifest
+        self._shards = {shard.file: shard for shard in self._intact(manifest.shards, on_progress)}
+        self._locations = self._find_locations()
+        self._pending: list[FeatureRecord] = []
+        self._pending_bytes = 0
+        self._number = 1 + max((int(file.split("-")[0]) for file in self._shards), default=-1)
+        if self.damaged:
+            self._write_manifest()
+
+    def _intact(self, shards: Sequence[Shard], on_progress: OnProgress) -> Iterator[Shard]:
+        checked, total = 0, sum(shard.photos for shard in shards)
+        for shard in shards:
+            if is_intact(self.path, shard):
+                yield shard
+            else:
+                self.damaged.append(shard.file)
+            checked += shard.photos
+            on_progress("checking stored features", checked, total)
+
+    def _find_locations(self) -> dict[str, _Location]:
+        locations = {}
+        for shard in self._shards.values():
+            reader = ShardReader(self.path, shard, self._manifest.contents)
+            deleted = set(shard.gone)
+            for row, (photo_id, stamp) in enumerate(zip(reader.ids, reader.stamps(), strict=True)):
+                if row not in deleted:
+                    locations[photo_id] = _Location(shard.file, row, stamp)
+        return locations
+
+    @property
+    def ids(self) -> Collection[str]:
+        return self._locations.keys()
+
+    def stamp(self, photo_id: str) -> FileStamp | None:
+        """Return the file stamp of a photo, or None if it is not stored."""
+        location = self._locations.get(photo_id)
+        return location.stamp if location else None
+
+    def add(self, photo: FeatureRecord) -> None:
+        """Add a photo. It is written with its shard, at the latest by `flush`."""
+        self._pending.append(photo)
+        self._pending_bytes += photo.nbytes
+        if len(self._pending) >= self._limits.photos or self._pending_bytes >= self._limits.bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write pending photos as a shard and list it in the manifest. They replace older versions."""
+        if not self._pending:
+            return
+        shard = write_shard(self._pending, self.path, self._number)
+        replaced = [photo.id for photo in self._pending if photo.id in self._locations]
+        self._delete(replaced)
+        self._shards[shard.file] = shard
+        self._write_manifest()
+        for row, photo in enumerate(self._pending):
+            self._locations[photo.id] = _Location(shard.file, row, photo.stamp)
+        self._number += 1
+        self._pending, self._pending_bytes = [], 0
+
+    def drop(self, photo_ids: Collection[str]) -> None:
+        """Delete photos from the store."""
+        if photo_ids:
+            self._delete(photo_ids)
+            self._write_manifest()
+
+    def _delete(self, photo_ids: Collection[str]) -> None:
+        for photo_id in photo_ids:
+            location = self._locations.pop(photo_id)
+            shard = self._shards[location.shard]
+            self._shards[location.shard] = replace(shard, gone=(*shard.gone, location.row))
+        self._shards = {file: shard for file, shard in self._shards.items() if len(shard.gone) < shard.photos}
+
+    def _write_manifest(self) -> None:
+        write_manifest(replace(self._manifest, shards=tuple(self._shards.values())), self.path)
+
+
+@contextmanager
+def open_writer(
+    path: Path, contents: Contents, *, limits: ShardLimits | None = None, on_progress: OnProgress = no_progress
+) -> Iterator[StoreWriter]:
+    """Open or create a feature store as its only writer. A store with other contents is refused.
+
+    Pending photos are written at the end of the block, also after Ctrl-C.
+    """
+    path = path.absolute()
+    with explain_os_errors(path), make_parents(path), exclusive_lock(path):
+        manifest = _open_or_create(path, contents)
+        _remove_unlisted(path, manifest)
+        writer = StoreWriter(path, manifest, limits or ShardLimits(), on_progress)
+        try:
+            yield writer
+        except KeyboardInterrupt:
+            writer.flush()
+            raise
+        writer.flush()
+
+
+def _open_or_create(path: Path, contents: Contents) -> StoreManifest:
+    if (path / FILE).exists():
+        manifest = read_manifest(path)
+        check_contents(path, manifest.contents, contents)
+        return manifest
+    if path.is_dir() and any(not child.name.startswith(".") for child in path.iterdir()):
+        raise DeixisError(f"{path}: exists already and is not a feature store; choose another --out")
+    path.mkdir(exist_ok=True)
+    manifest = StoreManifest(contents)
+    write_manifest(manifest, path)
+    return manifest
+
+
+def _remove_unlisted(path: Path, manifest: StoreManifest) -> None:
+    """Remove shards that are not in the manifest: from killed processes, or with deleted photos only.
+
+    Done at the start of a writer and not at its end, so that concurrent readers keep their files.
+    """
+    listed = {shard.file for shard in manifest.shards}
+    # Only files with the names of shards: users may have put others here.
+    shards = (file for file in path.glob("*.safetensors") if SHARD_FILE.fullmatch(file.name))
+    unfinished = (file for file in path.glob(".*.partial-*") if _UNFINISHED.match(file.name))
+    for file in [*shards, *unfinished]:
+        if file.name not in listed:
+            with suppress(OSError):  # Windows cannot remove an open file
+                file.unlink()
