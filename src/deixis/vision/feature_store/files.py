@@ -21,6 +21,7 @@ from deixis import __version__
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
 from deixis.storage.files import hash_file
+from deixis.storage.progress import OnProgress
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals
 
@@ -305,15 +306,22 @@ class ShardReader:
         return np.concatenate([[0], np.cumsum(self.rows("proposed"), dtype=np.int64)])
 
 
-def is_intact(folder: Path, shard: Shard) -> bool:
-    """Return whether the hash of a shard matches. A file without read permission raises instead."""
-    path = folder / shard.file
-    try:
-        return hash_file(path) == shard.sha256
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise _unreadable(path, error) from None
+def damaged_shards(folder: Path, shards: Sequence[Shard], on_progress: OnProgress) -> list[str]:
+    """Return the names of files whose hash does not match. A file without read permission raises instead."""
+    damaged = []
+    checked, total = 0, sum(shard.photos for shard in shards)
+    for shard in shards:
+        path = folder / shard.file
+        try:
+            if hash_file(path) != shard.sha256:
+                damaged.append(shard.file)
+        except FileNotFoundError:
+            damaged.append(shard.file)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        checked += shard.photos
+        on_progress("checking stored features", checked, total)
+    return damaged
 
 
 def _read_ids(text: str) -> list[str]:

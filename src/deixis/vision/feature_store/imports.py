@@ -95,10 +95,13 @@ def open_table(path: Path, ids: list[str] | None = None) -> Iterator[FeatureTabl
     with ExitStack() as stack:
         with _readable(path):
             table = _table(path, stack.enter_context(_open_arrays(path)), ids)
+        if table.dimension == 0:
+            raise DatasetError(f"{path}: its vectors are empty")
 
         def rows(begin: int, end: int) -> NDArray[np.float32]:
-            with _readable(path):
-                return table.rows(begin, end)
+            # Overflow becomes infinite without a warning; callers check for it.
+            with _readable(path), np.errstate(over="ignore"):
+                return np.ascontiguousarray(table.rows(begin, end), dtype=np.float32)
 
         yield replace(table, rows=rows)
 
@@ -288,23 +291,10 @@ def _table_from_matrix(path: Path, matrix: Any, names: list[str], transposed: bo
         raise DatasetError(f"{path}: a {shape[0]:,} × {shape[1]:,} matrix does not match {len(names):,} names")
     in_columns = (shape[0] != len(names)) != transposed
 
-    def rows(begin: int, end: int) -> NDArray[np.float32]:
-        return _as_float32(np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end]))
+    def rows(begin: int, end: int) -> NDArray[Any]:
+        return np.asarray(matrix[:, begin:end]).T if in_columns else np.asarray(matrix[begin:end])
 
-    dimension = shape[1] if shape[0] == len(names) else shape[0]
-    return FeatureTable(names, _check_dimension(path, dimension), rows)
-
-
-def _check_dimension(path: Path, dimension: int) -> int:
-    if dimension == 0:
-        raise DatasetError(f"{path}: its vectors are empty")
-    return dimension
-
-
-def _as_float32(block: NDArray[Any]) -> NDArray[np.float32]:
-    """Convert to float32. Overflow becomes infinite without a warning; callers check for it."""
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(block, dtype=np.float32)
+    return FeatureTable(names, shape[1] if shape[0] == len(names) else shape[0], rows)
 
 
 def _table_by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> FeatureTable:
@@ -315,10 +305,9 @@ def _table_by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> Feature
         raise DatasetError(f"{path}: expected one matrix or one vector per photo, found {found}")
     names = list(arrays.numbers)
 
-    def rows(begin: int, end: int) -> NDArray[np.float32]:
-        return _as_float32(np.stack([arrays.numbers[name][:] for name in names[begin:end]]))
-
-    return FeatureTable(names, _check_dimension(path, shape[0]), rows)
+    return FeatureTable(
+        names, shape[0], lambda begin, end: np.stack([arrays.numbers[name][:] for name in names[begin:end]])
+    )
 
 
 _BLOCK = 1024
@@ -440,7 +429,6 @@ def _features(
 
 
 def _hash_inputs(file: Path, ids: Path | None) -> str:
-    """Return a hash of the file and the list of names."""
     combined = hashlib.sha256()
     for path in (file, *([ids] if ids else [])):
         with path.open("rb") as opened:

@@ -26,16 +26,17 @@ from deixis.vision.feature_store.files import (
     FeatureRecord,
     FileStamp,
     Floats,
-    Shard,
     ShardReader,
     StoreManifest,
     check_contents,
-    is_intact,
+    damaged_shards,
     read_manifest,
     write_manifest,
     write_shard,
 )
 from deixis.vision.proposals import Proposals
+
+_UNFINISHED = re.compile(r"\.(manifest|[0-9]{6,9}-[0-9a-f]+)\.partial-")
 
 
 def default_store_path(data: Path, encoder: str, *, crops: int = 0, proposer: str | None = None, top: int = 0) -> Path:
@@ -137,19 +138,12 @@ class FeatureStore:
         return self._shards[number].vectors(row)
 
     def stamps(self) -> dict[str, FileStamp]:
-        """Return the file stamp of each photo."""
         stamps = [list(opened.stamps()) for opened in self._shards]
         return {name: stamps[number][row] for name, (number, row) in self._locations.items()}
 
     def damaged(self, on_progress: OnProgress = no_progress) -> list[str]:
         """Check the hashes and return the names of damaged files."""
-        found, checked, total = [], 0, sum(shard.photos for shard in self.manifest.shards)
-        for shard in self.manifest.shards:
-            if not is_intact(self.path, shard):
-                found.append(shard.file)
-            checked += shard.photos
-            on_progress("checking stored features", checked, total)
-        return found
+        return damaged_shards(self.path, self.manifest.shards, on_progress)
 
     def _gather(
         self, name: str, ids: Sequence[str] | None, columns: int = 0, kind: npt.DTypeLike = np.float32
@@ -175,9 +169,6 @@ class FeatureStore:
     def _require(self, present: object, missing: str, option: str) -> None:
         if not present:
             raise DeixisError(f"{self.path}: holds {missing}; compute them with: deixis features DATA {option}")
-
-
-_UNFINISHED = re.compile(r"\.(manifest|[0-9]{6,9}-[0-9a-f]+)\.partial-")
 
 
 @dataclass(frozen=True)
@@ -206,26 +197,16 @@ class StoreWriter:
 
     def __init__(self, path: Path, manifest: StoreManifest, limits: ShardLimits, on_progress: OnProgress) -> None:
         self.path = path
-        self.damaged: list[str] = []
+        self.damaged = damaged_shards(path, manifest.shards, on_progress)
         self._limits = limits
         self._manifest = manifest
-        self._shards = {shard.file: shard for shard in self._intact(manifest.shards, on_progress)}
+        self._shards = {shard.file: shard for shard in manifest.shards if shard.file not in self.damaged}
         self._locations = self._find_locations()
         self._pending: list[FeatureRecord] = []
         self._pending_bytes = 0
         self._number = 1 + max((int(file.split("-")[0]) for file in self._shards), default=-1)
         if self.damaged:
             self._write_manifest()
-
-    def _intact(self, shards: Sequence[Shard], on_progress: OnProgress) -> Iterator[Shard]:
-        checked, total = 0, sum(shard.photos for shard in shards)
-        for shard in shards:
-            if is_intact(self.path, shard):
-                yield shard
-            else:
-                self.damaged.append(shard.file)
-            checked += shard.photos
-            on_progress("checking stored features", checked, total)
 
     def _find_locations(self) -> dict[str, _Location]:
         locations = {}
@@ -268,7 +249,6 @@ class StoreWriter:
         self._pending, self._pending_bytes = [], 0
 
     def drop(self, photo_ids: Collection[str]) -> None:
-        """Delete photos from the store."""
         if photo_ids:
             self._delete(photo_ids)
             self._write_manifest()
