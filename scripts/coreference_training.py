@@ -172,9 +172,7 @@ def gold_chains(chain_of: Sequence[str]) -> list[list[int]]:
 
 
 def learn(
-    photos: Sequence[LabelledPhoto],
-    settings: CoreferenceSettings | None = None,
-    on_progress: OnProgress = no_progress,
+    photos: Sequence[LabelledPhoto], settings: CoreferenceSettings | None = None, on_progress: OnProgress = no_progress
 ) -> Coreference:
     """Train a model.
 

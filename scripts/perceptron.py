@@ -105,10 +105,7 @@ def learn(
 
 
 def _quantize(
-    weights: npt.NDArray[np.float64],
-    transitions: npt.NDArray[np.float64],
-    labels: Sequence[str],
-    about: dict[str, Any],
+    weights: npt.NDArray[np.float64], transitions: npt.NDArray[np.float64], labels: Sequence[str], about: dict[str, Any]
 ) -> SequenceModel:
     """Scale to int8, clipping only the very largest weights."""
     sizes = np.abs(weights[weights != 0])

@@ -45,14 +45,7 @@ for _name in (
 Image.init()
 Acknowledge = Callable[[str], None]
 PHOTOS = 24
-ANSWERS = {
-    "link": "no",
-    "verify": "no",
-    "requirement": "box",
-    "drawing": "drawn",
-    "quality": "good",
-    "coverage": "all",
-}
+ANSWERS = {"link": "no", "verify": "no", "requirement": "box", "drawing": "drawn", "quality": "good", "coverage": "all"}
 
 
 class Importing:

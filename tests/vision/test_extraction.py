@@ -9,21 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
 from deixis.data.images import open_photo
 from deixis.errors import PhotoError
 from deixis.vision import extraction as reading
-from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder, Pixels
+from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder
 from deixis.vision.extraction import EncodedPhoto, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
-
-
-def colours(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    cells = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2).astype(np.float32))
-    return cells, cells.mean(axis=(2, 3))
-
+from tests.vision.feature_store.small import colours
 
 ENCODER = ImageEncoder("colours", colours, InputSize(16), channels=3, dimension=3, fingerprint="1")
 
@@ -127,7 +121,7 @@ def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
     assert isinstance(features, FeatureMap)
     assert features.size == size
     [expected] = ENCODER.encode([open_photo(path)])
-    np.testing.assert_allclose(features.cells, expected.cells, atol=4)
+    np.testing.assert_allclose(features.cells, expected.cells, atol=4 / 255)
 
 
 def test_photos_of_similar_size_keep_their_full_size_when_decoded_at_a_reduced_scale(tmp_path: Path) -> None:

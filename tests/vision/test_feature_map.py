@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -62,23 +61,6 @@ def test_region_vectors_are_those_of_a_plain_roi_align(
     np.testing.assert_allclose(pool_regions(cells, np.array(boxes), size), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("side", [1, 2, 7, 9, 16])
-def test_a_flat_map_gives_the_same_vector_everywhere(side: int) -> None:
-    cells = np.full((2, side, side), 3.5, dtype=np.float32)
-    boxes = np.array([[0, 0, 100, 50], [20, 10, 20, 10], [-5, -5, 3, 3], [99, 49, 100, 50]], dtype=np.float64)
-    np.testing.assert_allclose(pool_regions(cells, boxes, (100, 50)), 3.5, rtol=1e-6)
-
-
-def test_no_boxes_give_no_vectors() -> None:
-    assert pool_regions(np.ones((4, 3, 3), np.float32), np.zeros((0, 4)), (10, 10)).shape == (0, 4)
-
-
-def test_the_vector_of_the_full_box_is_the_mean_of_the_map_on_a_grid_of_a_power_of_two() -> None:
-    cells = np.random.default_rng(0).normal(size=(6, 8, 4)).astype(np.float32)
-    [whole] = pool_regions(cells, np.array([[0.0, 0, 30, 20]]), (30, 20))
-    np.testing.assert_allclose(whole, cells.mean(axis=(1, 2)), atol=1e-6)
-
-
 def test_a_resampled_map_holds_the_vectors_of_the_new_cells() -> None:
     cells = np.random.default_rng(0).normal(size=(3, 16, 16)).astype(np.float32)
     resampled = resample_cells(cells, 9, 7)
@@ -98,8 +80,5 @@ def test_regions_are_in_pixels_of_the_photo() -> None:
     assert left == 0
     assert right == 1
     assert all_of_it == 0.5
-
-
-def test_one_box_and_none_are_taken_as_well() -> None:
     assert LEFT_AND_RIGHT.regions([0, 0, 100, 100]).shape == (1, 1)
     assert LEFT_AND_RIGHT.regions([]).shape == (0, 1)

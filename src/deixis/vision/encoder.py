@@ -65,13 +65,7 @@ class ImageEncoder:
     """
 
     def __init__(
-        self,
-        name: str,
-        network: Network,
-        input_size: InputSize,
-        channels: int,
-        dimension: int,
-        fingerprint: str,
+        self, name: str, network: Network, input_size: InputSize, channels: int, dimension: int, fingerprint: str
     ) -> None:
         self.name = name
         self.network = network

@@ -97,13 +97,7 @@ def test_the_fingerprint_of_the_shipped_encoder_is_the_same_wherever_and_wheneve
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"shape": {"width": 32, "colour": 2}},
-        {"shape": 3},
-        {"side": "large"},
-        {"mean": [0.5]},
-        {"deviation": None},
-    ],
+    [{"shape": {"width": 32, "colour": 2}}, {"shape": 3}, {"side": "large"}, {"mean": [0.5]}, {"deviation": None}],
 )
 def test_inconsistent_settings_are_refused(path: Path, change: dict[str, Any]) -> None:
     change_settings(path, change)

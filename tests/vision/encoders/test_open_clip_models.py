@@ -67,10 +67,7 @@ def test_a_tower_gives_its_last_map_and_its_projected_vector(name: str) -> None:
     ("name", "line"),
     [
         ("small", "open_clip:small: .*open_clip:ViT-B-32/laion2b_s34b_b79k"),
-        (
-            "small/nix",
-            r"open_clip:small/nix: .*\(nix\) not found",
-        ),
+        ("small/nix", r"open_clip:small/nix: .*\(nix\) not found"),
         ("odd/openai", "open_clip:odd: "),
         ("small/openai@side=96", "open_clip: .*'side'"),
     ],

@@ -96,10 +96,6 @@ def test_other_networks_give_their_last_map_and_its_mean(name: str, channels: in
     np.testing.assert_allclose(whole, cells.mean(axis=(2, 3)), atol=1e-6)
 
 
-def test_the_papers_square_of_224_is_the_default() -> None:
-    assert open_encoder("torchvision:vgg19").input_size.target_size(500, 375) == (224, 224)
-
-
 @pytest.mark.parametrize(
     ("name", "line"),
     [

@@ -106,10 +106,7 @@ def test_a_folder_that_is_no_store_is_named(tmp_path: Path) -> None:
         (replace(CONTENTS, crops=0), "crops 10, not 0"),
         (replace(CONTENTS, proposer="edges"), "proposer corners, not edges"),
         (replace(CONTENTS, top=8), "top 7, not 8"),
-        (
-            replace(CONTENTS, proposer_fingerprint="corners-2"),
-            r"corners \(corners-1\)",
-        ),
+        (replace(CONTENTS, proposer_fingerprint="corners-2"), r"corners \(corners-1\)"),
     ],
 )
 def test_other_contents_are_refused(other: Contents, words: str) -> None:

@@ -130,19 +130,11 @@ INVALID: dict[str, tuple[Callable[[Path], object], str | None, str]] = {
     ),
     "no columns": (lambda p: np.save(p, MATRIX[:, :0]), "25\nholiday\nx\n", "features: its vectors"),
     "no numbers": (lambda p: save_keyed(p, MATRIX[:, :0]), None, "features: its vectors"),
-    "large by name": (
-        lambda p: save_keyed(p, MATRIX.astype(np.float64) + 1e39),
-        None,
-        "not finite",
-    ),
+    "large by name": (lambda p: save_keyed(p, MATRIX.astype(np.float64) + 1e39), None, "not finite"),
     "a deep list": (lambda p: np.save(p, MATRIX), "[" * 200_000, "ids: "),
     "a number as ids": (lambda p: save_file({"x": MATRIX}, p, {"ids": "5"}), None, "features: ids"),
     "ids in a table": (lambda p: save_file({"x": MATRIX}, p, {"ids": '{"a": 1}'}), None, "features: ids"),
-    "lists as ids": (
-        lambda p: save_file({"x": MATRIX}, p, {"ids": "[[1], 2, 3]"}),
-        None,
-        "features: ids",
-    ),
+    "lists as ids": (lambda p: save_file({"x": MATRIX}, p, {"ids": "[[1], 2, 3]"}), None, "features: ids"),
     "deep ids": (lambda p: save_file({"x": MATRIX}, p, {"ids": "[" * 200_000}), None, "cannot be read"),
     "strangers": (lambda p: np.save(p, MATRIX), "a\nb\nc\n", r"ids: none of its 3 names .*'a'.*data"),
     "three axes": (lambda p: np.save(p, MATRIX.reshape(3, 2, 2)), "a\nb\nc\n", "expected one matrix"),
@@ -236,10 +228,7 @@ def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path: Path, monkey
 def test_without_h5py_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
     (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n and so on")
-    with (
-        pytest.raises(DeixisError, match="a.h5: .*pip install h5py"),
-        open_table(tmp_path / "a.h5"),
-    ):
+    with pytest.raises(DeixisError, match="a.h5: .*pip install h5py"), open_table(tmp_path / "a.h5"):
         pass
 
 

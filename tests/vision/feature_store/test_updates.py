@@ -248,10 +248,7 @@ def test_crops_that_are_not_finite_cost_one_photo_and_name_it(dataset: Dataset, 
 
 
 def test_features_of_another_encoder_are_refused(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
-    with pytest.raises(
-        DeixisError,
-        match=r"unbroken: .*colours-1.*colours-2",
-    ):
+    with pytest.raises(DeixisError, match=r"unbroken: .*colours-1.*colours-2"):
         update_store(tmp_path / "unbroken", dataset, colour_encoder("colours-2"))
     with pytest.raises(DeixisError, match="crops 0, not 10"):
         update_store(tmp_path / "unbroken", dataset, colour_encoder(), options=FeatureOptions(crops=10))

@@ -79,10 +79,7 @@ def _rename(weights: dict[str, Tensor], shape: ViTShape) -> dict[str, Tensor]:
 
 def _rename_block(weights: dict[str, Tensor], layer: str) -> dict[str, Tensor]:
     attention = [f"{layer}attention.attention.{part}" for part in ("query", "key", "value")]
-    state = {
-        "scale_1": weights[f"{layer}layer_scale1.lambda1"],
-        "scale_2": weights[f"{layer}layer_scale2.lambda1"],
-    }
+    state = {"scale_1": weights[f"{layer}layer_scale1.lambda1"], "scale_2": weights[f"{layer}layer_scale2.lambda1"]}
     for kind in ("weight", "bias"):
         state[f"query_key_value.{kind}"] = torch.cat([weights[f"{part}.{kind}"] for part in attention])
         state[f"attended.{kind}"] = weights[f"{layer}attention.output.dense.{kind}"]

@@ -143,11 +143,7 @@ def thin_contours(cv2: Any, strength: Plane, normal: Plane) -> Plane:
     lines = strength.copy()
     for sign in (-1, 1):
         beside = cv2.remap(
-            strength,
-            columns + sign * step_x,
-            rows + sign * step_y,
-            cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_REPLICATE,
+            strength, columns + sign * step_x, rows + sign * step_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
         )
         lines[strength < beside] = 0
     lines[[0, -1], :] = 0
