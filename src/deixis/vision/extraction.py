@@ -27,6 +27,8 @@ FULL_SIZE_BATCH = 4
 _MIN_OVERSAMPLING = 2
 
 Kept = TypeVar("Kept")
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -110,34 +112,32 @@ def encode_stream(
     readers: int,
 ) -> Generator[tuple[Path, tuple[Kept, FeatureMap] | PhotoError]]:
     """Yield the kept value and the features of each photo. Decoding threads call `read`."""
-    with closing(_read_ahead(paths, read, readers, 2 * batch)) as ahead:
+
+    def read_or_error(path: Path) -> tuple[Path, tuple[PreparedPhoto, Kept] | PhotoError]:
+        try:
+            return path, read(path)
+        except PhotoError as error:
+            return path, error
+
+    with closing(map_ahead(read_or_error, paths, readers, 2 * batch, "photos")) as ahead:
         while group := list(islice(ahead, batch)):
             maps = iter(encoder.encode_prepared([each[0] for _, each in group if not isinstance(each, PhotoError)]))
             for path, each in group:
                 yield path, each if isinstance(each, PhotoError) else (each[1], next(maps))
 
 
-def _read_ahead(
-    paths: Iterable[Path], read: Callable[[Path], Kept], readers: int, ahead: int
-) -> Generator[tuple[Path, Kept | PhotoError]]:
-    """Yield results in order, with at most `ahead` of them decoded or waiting."""
-
-    def read_or_error(path: Path) -> Kept | PhotoError:
-        try:
-            return read(path)
-        except PhotoError as error:
-            return error
-
-    waiting: deque[tuple[Path, Future[Kept | PhotoError]]] = deque()
-    pool = ThreadPoolExecutor(readers, thread_name_prefix="photos")
+def map_ahead(
+    work: Callable[[Item], Done], items: Iterable[Item], threads: int, ahead: int, name: str
+) -> Generator[Done]:
+    """Apply `work` in threads; yield results in order, with at most `ahead` of them computed or waiting."""
+    waiting: deque[Future[Done]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
     try:
-        for path in paths:
-            waiting.append((path, pool.submit(read_or_error, path)))
+        for item in items:
+            waiting.append(pool.submit(work, item))
             if len(waiting) == ahead:
-                first, future = waiting.popleft()
-                yield first, future.result()
+                yield waiting.popleft().result()
         while waiting:
-            first, future = waiting.popleft()
-            yield first, future.result()
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from deixis.errors import DatasetError, DeixisError, PhotoError
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.storage.remote import is_remote
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
-from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH, encode_stream, read_full_size, read_reduced
+from deixis.vision.extraction import BATCH, FULL_SIZE_BATCH, encode_stream, map_ahead, read_full_size, read_reduced
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
 from deixis.vision.feature_store.store import FeatureStore, ShardLimits, StoreWriter, open_writer
@@ -63,7 +61,6 @@ ComputeFeatures = Callable[[Sequence[PhotoSource]], Iterator[PhotoResult]]
 """Computes one result per photo, in order."""
 
 _Pixels = tuple[FileStamp | None, Image.Image | None]
-_Work = tuple[PhotoSource, tuple[_Pixels, FeatureMap] | PhotoError]
 
 
 def read_stamp(path: Path) -> FileStamp:
@@ -89,7 +86,8 @@ def compute_features(
     paths = (photo.path for photo in todo)
     encoded = encode_stream(encoder, paths, read, options.batch, readers=_WORKERS)
     work = ((photo, result) for photo, (_, result) in zip(todo, encoded, strict=True))
-    yield from _map_in_threads(lambda each: _finish(*each, encoder, options), work)
+    # In threads, so that proposals are computed while the GPU encodes.
+    yield from map_ahead(lambda each: _finish(*each, encoder, options), work, _WORKERS, _WORKERS + 1, "features")
 
 
 def _finish(
@@ -101,53 +99,26 @@ def _finish(
         (stamp, pixels), features = encoded
         if stamp is None:
             raise PhotoError(photo.path, "cannot be read")
-        record = _record(photo, stamp, features)
-        return photo, record if pixels is None else _add_options(photo, record, pixels, features, encoder, options)
+        with np.errstate(over="ignore"):
+            cells = features.cells.astype(np.float16)
+        _check_finite(photo, cells, features.whole)
+        record = FeatureRecord(photo.id, stamp, features.size, features.whole, cells)
+        if pixels is not None and options.crops:
+            crops = encoder.encode_crops([pixels])[0]
+            _check_finite(photo, crops)
+            record = replace(record, crops=crops)
+        if pixels is not None and options.proposer:
+            proposals = options.proposer.propose(pixels, features, options.top)
+            vectors = features.regions(proposals.boxes).astype(np.float16)
+            record = replace(record, proposals=proposals, vectors=vectors)
+        return photo, record
     except PhotoError as error:
         return photo, error
-
-
-def _map_in_threads(work: Callable[[_Work], PhotoResult], items: Iterator[_Work]) -> Iterator[PhotoResult]:
-    """Apply `work` in threads, in order and a few items ahead: proposals are computed while the GPU encodes."""
-    ahead: deque[Future[PhotoResult]] = deque()
-    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="features") as pool:
-        for item in items:
-            ahead.append(pool.submit(work, item))
-            if len(ahead) > _WORKERS:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
-
-
-def _record(photo: PhotoSource, stamp: FileStamp, features: FeatureMap) -> FeatureRecord:
-    with np.errstate(over="ignore"):
-        cells = features.cells.astype(np.float16)
-    _check_finite(photo, cells, features.whole)
-    return FeatureRecord(photo.id, stamp, features.size, features.whole, cells)
 
 
 def _check_finite(photo: PhotoSource, *arrays: NDArray[np.floating]) -> None:
     if not all(np.isfinite(array).all() for array in arrays):
         raise PhotoError(photo.path, "the encoder gives numbers that are not finite or too large for float16")
-
-
-def _add_options(
-    photo: PhotoSource,
-    record: FeatureRecord,
-    pixels: Image.Image,
-    features: FeatureMap,
-    encoder: ImageEncoder,
-    options: FeatureOptions,
-) -> FeatureRecord:
-    if options.crops:
-        crops = encoder.encode_crops([pixels])[0]
-        _check_finite(photo, crops)
-        record = replace(record, crops=crops)
-    if options.proposer:
-        proposals = options.proposer.propose(pixels, features, options.top)
-        vectors = features.regions(proposals.boxes).astype(np.float16)
-        record = replace(record, proposals=proposals, vectors=vectors)
-    return record
 
 
 @dataclass
