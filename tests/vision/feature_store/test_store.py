@@ -20,7 +20,7 @@ from deixis.vision.feature_store import (
     FeatureStore,
     ShardLimits,
     default_store_path,
-    shards,
+    files,
     update_store,
 )
 from deixis.vision.feature_store.files import FeatureRecord, FileStamp, StoreManifest, write_manifest, write_shard
@@ -171,7 +171,7 @@ def test_a_shard_that_may_not_be_read_is_not_called_damaged(
         patched.setattr(Path, "open", refuse)
         with pytest.raises(DeixisError, match=words):
             store.damaged()
-    monkeypatch.setattr(shards, "safe_open", refuse)
+    monkeypatch.setattr(files, "safe_open", refuse)
     with pytest.raises(DeixisError, match=words):
         FeatureStore(store.path)
 
