@@ -28,26 +28,7 @@ _ROUNDS_PER_BATCH = 100
 
 
 def average_precision(found: Flags, positives: int, rule: ApRule = "area") -> float:
-    """Compute the average precision of one ranking, between 0 and 1.
-
-    Parameters
-    ----------
-    found
-        (n,) for each position of the ranking, best first, whether it finds a positive that no earlier one found.
-    positives
-        Number of positives.
-    rule
-        `area`: the area under the interpolated precision-recall curve, where the precision at a recall is the best
-        precision at that recall or a higher one (PASCAL VOC since 2010). `11-point`: the mean of the interpolated
-        precision at recalls 0, 0.1 … 1 (PASCAL VOC 2007, and the code released with Entities).
-
-    Examples
-    --------
-    >>> average_precision(np.array([True, False, True]), positives=2)  # (1 + 2/3) / 2
-    0.8333333333333333
-    >>> average_precision(np.array([False, True]), positives=2, rule="11-point")  # 6 of 11 recalls at 1/2
-    0.2727272727272727
-    """
+    """Compute the average precision of one ranking, between 0 and 1."""
     hits = np.cumsum(found)
     precision = hits / np.arange(1, len(found) + 1)
     interpolated = np.maximum.accumulate(precision[::-1])[::-1]
@@ -101,23 +82,6 @@ def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule =
     """Return the mean average precision of rankings, in percent, as a statistic over photos.
 
     A sample leaves out the rankings none of whose mentions it contains.
-
-    Parameters
-    ----------
-    rankings
-        The rankings of distinct phrases or of types.
-    photos
-        Number of photos.
-    rule
-        As for `average_precision`.
-
-    Examples
-    --------
-    The box of photo 1 is wrong and comes first. Without photo 1 the ranking is perfect.
-
-    >>> ranking = PhotoRanking(np.array([False, True]), photo=np.array([1, 0]), mentions=np.array([0]))
-    >>> mean_precision([ranking], photos=2)(np.array([[1.0, 1], [2, 0], [1, 3]])).tolist()
-    [50.0, 100.0, 25.0]
     """
     ordered = sorted(rankings, key=lambda ranking: int(np.count_nonzero(ranking.found)))
     return _mean(
@@ -130,14 +94,7 @@ def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule =
 
 
 def mean_precision_of_hits(rankings: Sequence[Hits], photos: int, rule: ApRule = "area") -> Statistic:
-    """Like `mean_precision`, from the hits of each ranking.
-
-    Examples
-    --------
-    >>> hits = Hits(np.array([0]), boxes=np.array([[1, 1]], dtype=np.float32), mentions=np.array([0]))
-    >>> mean_precision_of_hits([hits], photos=2)(np.array([[1.0, 1], [2, 0], [1, 3]])).tolist()
-    [50.0, 100.0, 25.0]
-    """
+    """Like `mean_precision`, from the hits of each ranking."""
     ordered = sorted(rankings, key=lambda ranking: len(ranking.photo))
     return _mean(
         [len(ranking.photo) for ranking in ordered],
@@ -153,11 +110,6 @@ def centre_interval(score: float, bootstrapped: Interval) -> Interval:
 
     A hit that is drawn twice counts twice at its rank, so that the low precisions of rare phrases are a third or more
     higher in bootstrap samples. The samples show how much the score varies, but not around which value.
-
-    Examples
-    --------
-    >>> centre_interval(3.0, Interval(3.5, 4.5))
-    Interval(low=2.5, high=3.5, level=0.95)
     """
     half = (bootstrapped.high - bootstrapped.low) / 2
     return Interval(max(score - half, 0.0), min(score + half, 100.0), bootstrapped.level)

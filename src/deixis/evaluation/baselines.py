@@ -36,14 +36,7 @@ class FixedBoxes:
     by_type: Mapping[str, FixedBox]
 
     def predict(self, items: Sequence[Item], *, single: bool = False) -> list[Prediction]:
-        """Predict for every item the box of its (first) type, or the single box.
-
-        Examples
-        --------
-        >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 40, 30),), size=(100, 80))
-        >>> FixedBoxes((0.0, 0.0, 1.0, 1.0), {}).predict([item])[0].boxes.tolist()
-        [[0.0, 0.0, 100.0, 80.0]]
-        """
+        """Predict for every item the box of its (first) type, or the single box."""
         found = []
         for item in items:
             first = item.types[0] if item.types and not single else None
@@ -62,21 +55,6 @@ def best_fixed_box(items: Sequence[Item], *, protocol: Protocol = "union") -> Fi
 
     All boxes with corners on a grid of tenths are tried first; then the corners of the best one are moved in steps of
     1/20, 1/40, 1/80 and 1/160 while that increases the number of correct items. Ties go to the first box.
-
-    Parameters
-    ----------
-    items
-        Items of the training split; their photos must have a size.
-    protocol
-        As in `localization`.
-
-    Examples
-    --------
-    >>> from deixis import geometry
-    >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 50, 80),), size=(100, 80))
-    >>> left_half = best_fixed_box([item])
-    >>> bool(geometry.iou([left_half], [[0, 0, 0.5, 1]])[0, 0] >= 0.5)
-    True
     """
     if not items:
         raise DeixisError("a fixed box needs at least one item")

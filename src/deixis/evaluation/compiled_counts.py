@@ -38,15 +38,7 @@ def can_count(scores: AnyArray, row_best: AnyArray, column_best: AnyArray | None
 def count_rows(
     scores: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray
 ) -> AnyArray:
-    """Count a multiple of four rows into `by_row`, and return the counts by column.
-
-    Examples
-    --------
-    >>> by_row = np.zeros(4, dtype=np.int64)
-    >>> scores = np.array([[1, 2], [3, 4], [5, 6], [7, 8]], dtype=np.float32)
-    >>> count_rows(scores, 0, scores[:, 1].copy(), scores[1], by_row).tolist(), by_row.tolist()
-    ([3, 3], [1, 1, 1, 1])
-    """
+    """Count a multiple of four rows into `by_row`, and return the counts by column."""
     by_column = np.zeros(0 if column_best is None else scores.shape[1], dtype=np.int32)
     suspect = _count(scores, row_best, column_best, by_row, by_column)
     # The sum may have overflowed, so each score is tested.

@@ -53,16 +53,7 @@ class Item:
     size: tuple[int, int] | None = None
 
     def gold(self, protocol: Protocol) -> geometry.Boxes:
-        """Return the boxes that count as correct, as (n, 4).
-
-        Examples
-        --------
-        >>> pair = Item("1", 0, (0, 7), "Two men", ("people",), ((0, 0, 10, 10), (20, 0, 30, 10)))
-        >>> pair.gold("union").tolist()
-        [[0.0, 0.0, 30.0, 10.0]]
-        >>> len(pair.gold("any"))
-        2
-        """
+        """Return the boxes that count as correct, as (n, 4)."""
         boxes = np.asarray(self.boxes, dtype=np.float64)
         return geometry.union(boxes)[None] if protocol == "union" else boxes
 
@@ -117,24 +108,13 @@ def distinct_phrase(phrase: str) -> str:
     """Normalize a phrase: lower case, single spaces, no leading *a*, *an* or *the*.
 
     As in Table 5 of the Entities paper, which lists "man" and "two men".
-
-    Examples
-    --------
-    >>> distinct_phrase("A young  Man"), distinct_phrase("The"), distinct_phrase("two men")
-    ('young man', 'the', 'two men')
     """
     words = phrase.lower().split()
     return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
 def types_in_order(items: Iterable[Item]) -> list[str]:
-    """Return the types that occur: those of Entities in the order of its tables, then any others by name.
-
-    Examples
-    --------
-    >>> types_in_order([Item("1", 0, (0, 3), "dog", ("robots", "animals"), ((0, 0, 9, 9),))])
-    ['animals', 'robots']
-    """
+    """Return the types that occur: those of Entities in the order of its tables, then any others by name."""
     found = {kind for item in items for kind in item.types}
     return [kind for kind in ENTITY_TYPES if kind in found] + sorted(found.difference(ENTITY_TYPES))
 
@@ -169,15 +149,7 @@ class Regions:
 
 
 def sentences_of(photos: Iterable[Photo]) -> Sentences:
-    """Return the sentences of some photos, in the order of score matrices.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Caption
-    >>> dog = Photo("1", (Caption.from_text("A dog."), Caption.from_text("It runs.")))
-    >>> sentences_of([dog, Photo("2", (Caption.from_text("A cat."),))])
-    Sentences(texts=('A dog.', 'It runs.', 'A cat.'), photo_of_sentence=(0, 0, 1))
-    """
+    """Return the sentences of some photos, in the order of score matrices."""
     found = [(caption.text, index) for index, photo in enumerate(photos) for caption in photo.sentences]
     if not found:
         raise DatasetError("no captions to score: the photos have no sentences")
@@ -186,17 +158,7 @@ def sentences_of(photos: Iterable[Photo]) -> Sentences:
 
 
 def regions_of(photos: Iterable[Photo]) -> Regions:
-    """Return the regions and phrases of some photos, in the order of score matrices.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box, Caption, Chain, Mention
-    >>> caption = Caption.from_text("A dog in snow", (Mention(0, 5, "1"), Mention(9, 13, "2")))
-    >>> regions_of([Photo("7", (caption,), (Chain("1"), Chain("2", scene=True)), (Box((0, 0, 4, 4), ("1",)),))])
-    ... # doctest: +NORMALIZE_WHITESPACE
-    Regions(boxes=((0.0, 0.0, 4.0, 4.0),), photo_of_region=(0,), phrases=('A dog',), photo_of_phrase=(0,),
-            positives=((0, 0),))
-    """
+    """Return the regions and phrases of some photos, in the order of score matrices."""
     boxes: list[tuple[float, float, float, float]] = []
     photo_of_region: list[int] = []
     phrases: list[str] = []

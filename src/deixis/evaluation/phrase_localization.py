@@ -248,14 +248,7 @@ def group_statistics(boxes: RankedPredictions, group: MentionGroup, rule: ApRule
 
 
 def recall_of(correct: Flags, photo: Whole, photos: int) -> Statistic:
-    """Return the percentage of correct mentions as a statistic; `photo` has the photo index of each mention.
-
-    Examples
-    --------
-    >>> correct, photo = np.array([True, False, True]), np.array([0, 0, 1])
-    >>> recall_of(correct, photo, photos=2)(np.array([[2.0, 0], [0, 2]])).tolist()
-    [50.0, 100.0]
-    """
+    """Return the percentage of correct mentions as a statistic; `photo` has the photo index of each mention."""
     return ratio_of(100 * np.bincount(photo, correct, photos), np.bincount(photo, minlength=photos))
 
 

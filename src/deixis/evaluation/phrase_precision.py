@@ -46,12 +46,6 @@ class PhotoRegions:
         (n, 4) boxes, photo by photo.
     counts
         (photos,) number of boxes of each photo.
-
-    Examples
-    --------
-    >>> regions = PhotoRegions.from_boxes({"7": [[0, 0, 40, 30], [0, 0, 100, 80]], "8": [[0, 0, 90, 90]]})
-    >>> regions.boxes.shape, regions.photo.tolist()
-    ((3, 4), [0, 0, 1])
     """
 
     photos: tuple[str, ...]
@@ -92,15 +86,7 @@ class PhotoRegions:
 
 
 def distinct_phrases(items: Sequence[Item]) -> dict[str, Whole]:
-    """Return the distinct phrases in the order of their first mentions, each with the indices of its items.
-
-    Examples
-    --------
-    >>> phrases = ["A dog", "a cat", "dog"]
-    >>> items = [Item("7", n, (0, 5), phrase, (), ((0, 0, 9, 9),)) for n, phrase in enumerate(phrases)]
-    >>> {phrase: indices.tolist() for phrase, indices in distinct_phrases(items).items()}
-    {'dog': [0, 2], 'cat': [1]}
-    """
+    """Return the distinct phrases in the order of their first mentions, each with the indices of its items."""
     indices: dict[str, list[int]] = {}
     for index, item in enumerate(items):
         indices.setdefault(distinct_phrase(item.phrase), []).append(index)
@@ -108,14 +94,7 @@ def distinct_phrases(items: Sequence[Item]) -> dict[str, Whole]:
 
 
 def typical_wording(items: Sequence[Item]) -> list[str]:
-    """Return the most frequent wording of each distinct phrase in lower case, such as "a dog" for "dog".
-
-    Examples
-    --------
-    >>> phrases = ["A dog", "the dog", "a dog", "Two cats"]
-    >>> typical_wording([Item("7", n, (0, 5), phrase, (), ((0, 0, 9, 9),)) for n, phrase in enumerate(phrases)])
-    ['a dog', 'two cats']
-    """
+    """Return the most frequent wording of each distinct phrase in lower case, such as "a dog" for "dog"."""
     typical = []
     for indices in distinct_phrases(items).values():
         wordings = [" ".join(items[index].phrase.lower().split()) for index in indices]
@@ -180,15 +159,6 @@ class MentionCandidates:
 
         A photo with several mentions of the phrase is ranked once for each. Of equal scores, the regions of the earlier
         mention come first, and those of photos without a mention last.
-
-        Parameters
-        ----------
-        mentions
-            Mentions of the phrase.
-        scores
-            (regions,) scores of the phrase and every region.
-        kept
-            (regions,) which of them NMS keeps.
         """
         candidates = self.indices(mentions)
         if kept is not None:
@@ -302,34 +272,7 @@ def phrase_precision(
     rounds: int = 1000,
     seed: int = 0,
 ) -> PhrasePrecision:
-    """Compute the average precision of each distinct phrase over the regions of all photos.
-
-    Parameters
-    ----------
-    scores
-        Phrases × regions, higher is better: an array or `ScoreBlocks`. A row for each of `distinct_phrases(items)`
-        (`typical_wording(items)` has their text), and a column for each of `regions`. float32 is fastest.
-    items
-        The mentions to localize, from `localization_items`.
-    regions
-        The candidate boxes of all photos, including photos without items.
-    protocol, ap_rule, phrases, rounds, seed
-        As for `localization`.
-    nms
-        Also score after NMS, which takes most of the time.
-
-    Examples
-    --------
-    The dog is found first in photo 7; for the cat, a region of photo 7 comes before that of photo 8.
-
-    >>> items = [
-    ...     Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 40, 30),)),
-    ...     Item("8", 0, (0, 5), "A cat", ("animals",), ((50, 0, 90, 30),)),
-    ... ]
-    >>> regions = PhotoRegions.from_boxes({"7": [[0, 0, 40, 25]], "8": [[50, 0, 90, 25]]})
-    >>> phrase_precision([[0.9, 0.2], [0.8, 0.7]], items, regions).ap
-    75.0
-    """
+    """Compute the average precision of each distinct phrase over the regions of all photos."""
     groups = distinct_phrases(items)
     blocks = _check_scores(scores, groups, regions, protocol)
     mentions = MentionCandidates.from_items(items, regions, protocol)

@@ -68,21 +68,7 @@ class PresenceResult:
 
 
 def best_region_scores(scores: Scores, regions: PhotoRegions) -> Values:
-    """Return (phrases, photos) the score of the best region of each photo, −inf for a photo without regions.
-
-    Parameters
-    ----------
-    scores
-        Phrases × regions, as for `phrase_precision`.
-    regions
-        The regions of all photos.
-
-    Examples
-    --------
-    >>> regions = PhotoRegions.from_boxes({"7": [[0, 0, 40, 30], [0, 0, 100, 80]], "8": [[0, 0, 90, 90]]})
-    >>> best_region_scores([[0.1, 0.9, 0.4]], regions).tolist()
-    [[0.9, 0.4]]
-    """
+    """Return (phrases, photos) the score of the best region of each photo, −inf for a photo without regions."""
     blocks = as_blocks(scores)
     if blocks.shape[1] != len(regions.boxes):
         raise DeixisError(f"scores: {blocks.shape[1]:,} columns for {len(regions.boxes):,} regions")
@@ -97,22 +83,7 @@ def best_region_scores(scores: Scores, regions: PhotoRegions) -> Values:
 
 
 def mentioned_in_photos(phrases: Iterable[str], photos: Sequence[Photo]) -> Flags:
-    """Return (phrases, photos) whether a caption of the photo mentions the phrase, with or without a box.
-
-    Parameters
-    ----------
-    phrases
-        Distinct phrases, as `distinct_phrases` returns them.
-    photos
-        Photos with captions; unrelated captions are ignored.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Caption, Mention
-    >>> photo = Photo("7", (Caption.from_text("A dog runs.", (Mention(0, 5, "1", ("animals",)),)),))
-    >>> mentioned_in_photos(["dog", "cat"], [photo]).tolist()
-    [[True], [False]]
-    """
+    """Return (phrases, photos) whether a caption of the photo mentions the phrase, with or without a box."""
     row = {phrase: index for index, phrase in enumerate(phrases)}
     mentioned = np.zeros((len(row), len(photos)), dtype=np.bool_)
     for column, photo in enumerate(photos):
@@ -127,26 +98,7 @@ def mentioned_in_photos(phrases: Iterable[str], photos: Sequence[Photo]) -> Flag
 def score_presence(
     scores: npt.ArrayLike, mentioned: npt.ArrayLike, *, ap_rule: ApRule = "area", rounds: int = 1000, seed: int = 0
 ) -> PresenceResult:
-    """Score how well scores separate photos that show a phrase from others.
-
-    Parameters
-    ----------
-    scores
-        (phrases, photos), higher is better: from `best_region_scores`, or of full photos.
-    mentioned
-        (phrases, photos) whether the photo shows the phrase, from `mentioned_in_photos`. Phrases in no
-        photo or in all photos are left out.
-    ap_rule, rounds, seed
-        As for `localization`.
-
-    Examples
-    --------
-    Each phrase ranks its photo first, but the second one scores everything higher: no single threshold fits both.
-
-    >>> found = score_presence([[0.2, 0.1], [0.8, 0.9]], [[True, False], [False, True]])
-    >>> found.ap, found.roc, found.pooled_roc
-    (100.0, 100.0, 75.0)
-    """
+    """Score how well scores separate photos that show a phrase from others."""
     values, present = np.asarray(scores, dtype=np.float64), np.asarray(mentioned, dtype=np.bool_)
     if values.ndim != 2 or values.shape != present.shape:
         raise DeixisError(f"presence: scores have shape {values.shape}, but mentioned has {present.shape}")

@@ -80,13 +80,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class NegativePrediction:
-    """The predicted boxes of a phrase in a photo that does not mention it: all of them are wrong.
-
-    Examples
-    --------
-    >>> NegativePrediction("8", "a dog", boxes=[[0, 0, 40, 30]], scores=[0.3]).phrase
-    'a dog'
-    """
+    """The predicted boxes of a phrase in a photo that does not mention it: all of them are wrong."""
 
     photo: str
     phrase: str
@@ -166,24 +160,7 @@ def match_predictions(
     missing: Literal["error", "miss"] = "error",
     extra: Literal["error", "ignore"] = "error",
 ) -> Matched:
-    """Match predictions with items.
-
-    Parameters
-    ----------
-    predictions, items
-        In any order, with at most one prediction per mention.
-    missing
-        `error`: an item without a prediction is an error; `miss`: it counts as wrong.
-    extra
-        `error`: a prediction for an unknown photo, or for a span that is not a mention with boxes, is an error;
-        `ignore`: it is left out and counted, for systems that localize every noun phrase.
-
-    Examples
-    --------
-    >>> item = Item("7", 0, (0, 5), "A dog", ("animals",), ((0, 0, 40, 30),))
-    >>> match_predictions([], [item], missing="miss").missing
-    1
-    """
+    """Match predictions with items."""
     if not items:
         raise DeixisError("no phrases to localize: no mention has a chain with a box")
     keys = {(item.photo, item.caption, item.span) for item in items}

@@ -60,14 +60,7 @@ class RankedBoxes:
 
 
 def rank_boxes(rankings: Sequence[tuple[Boxes, npt.NDArray[np.float64]]]) -> RankedBoxes:
-    """Sort the (boxes, scores) of each ranking, best first, and concatenate the rankings.
-
-    Examples
-    --------
-    >>> pair = (np.array([[0.0, 0, 5, 5], [1, 1, 2, 2]]), np.array([0.1, 0.9]))
-    >>> rank_boxes([pair, pair]).scores.tolist()
-    [0.9, 0.1, 0.9, 0.1]
-    """
+    """Sort the (boxes, scores) of each ranking, best first, and concatenate the rankings."""
     sizes = np.array([len(scores) for _, scores in rankings], dtype=np.intp)
     boxes = np.concatenate([np.empty((0, 4)), *(boxes for boxes, _ in rankings)])
     scores = np.concatenate([np.empty(0), *(scores for _, scores in rankings)])
@@ -77,14 +70,7 @@ def rank_boxes(rankings: Sequence[tuple[Boxes, npt.NDArray[np.float64]]]) -> Ran
 
 
 def correct_boxes(ranked: RankedBoxes, golds: Sequence[Boxes]) -> Flags:
-    """Return (n,) whether each box has an IoU of at least 0.5 with one of the gold boxes of its ranking.
-
-    Examples
-    --------
-    >>> ranked = rank_boxes([(np.array([[0.0, 0, 10, 10], [0, 0, 10, 4]]), np.array([2.0, 1]))])
-    >>> correct_boxes(ranked, [np.array([[0.0, 0, 10, 9]])]).tolist()
-    [True, False]
-    """
+    """Return (n,) whether each box has an IoU of at least 0.5 with one of the gold boxes of its ranking."""
     correct = np.zeros(len(ranked.owner), dtype=np.bool_)
     for part, gold in zip(ranked.slices(), golds, strict=True):
         correct[part] = (geometry.iou(ranked.boxes[part], gold) >= IOU).any(axis=1)
@@ -95,15 +81,6 @@ def first_correct(ranked: RankedBoxes, correct: Flags, kept: Flags | None = None
     """Return (rankings,) the number of boxes before the first correct one, or `NEVER`.
 
     With `kept`, the other boxes are ignored.
-
-    Examples
-    --------
-    >>> ranked = rank_boxes([(np.zeros((3, 4)), np.array([3.0, 2, 1])), (np.zeros((1, 4)), np.ones(1))])
-    >>> correct = np.array([False, False, True, False])
-    >>> [None if rank == NEVER else rank for rank in first_correct(ranked, correct).tolist()]
-    [2, None]
-    >>> int(first_correct(ranked, correct, kept=np.array([True, False, True, True]))[0])
-    1
     """
     counted = np.ones_like(correct) if kept is None else kept
     before: Whole = np.cumsum(counted) - counted
@@ -115,14 +92,7 @@ def first_correct(ranked: RankedBoxes, correct: Flags, kept: Flags | None = None
 
 
 def first_of_each(ranked: RankedBoxes, flags: Flags) -> Flags:
-    """Return (n,) flags with only the first set flag of each ranking.
-
-    Examples
-    --------
-    >>> ranked = rank_boxes([(np.zeros((3, 4)), np.array([3.0, 2, 1]))])
-    >>> first_of_each(ranked, np.array([False, True, True])).tolist()
-    [False, True, False]
-    """
+    """Return (n,) flags with only the first set flag of each ranking."""
     up = np.flatnonzero(flags)
     firsts = np.zeros_like(flags)
     firsts[up[np.unique(ranked.owner[up], return_index=True)[1]]] = True
@@ -130,14 +100,7 @@ def first_of_each(ranked: RankedBoxes, flags: Flags) -> Flags:
 
 
 def kept_by_nms(ranked: RankedBoxes, threshold: float = IOU) -> Flags:
-    """Return (n,) which boxes greedy NMS keeps in each ranking, as `geometry.nms` does.
-
-    Examples
-    --------
-    >>> boxes = np.array([[0.0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10]])
-    >>> kept_by_nms(rank_boxes([(boxes, np.array([3.0, 2, 1]))])).tolist()
-    [True, False, True]
-    """
+    """Return (n,) which boxes greedy NMS keeps in each ranking, as `geometry.nms` does."""
     kept = np.ones(len(ranked.owner), dtype=np.bool_)
     by_size = np.argsort(ranked.sizes, kind="stable")  # rankings of similar size share a batch
     batch_size = max(1, _CELLS_PER_BATCH // max(1, int(ranked.sizes.max(initial=0))))
@@ -187,14 +150,7 @@ class Neighbours:
 
     @classmethod
     def from_boxes(cls, boxes: Boxes, counts: Whole, threshold: float = IOU) -> Neighbours:
-        """Compare the boxes of each photo. `boxes` concatenates those of all photos.
-
-        Examples
-        --------
-        >>> near = Neighbours.from_boxes(np.array([[0.0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10]]), np.array([3]))
-        >>> near.bits.ravel().tolist()  # the first two overlap
-        [3, 3, 4]
-        """
+        """Compare the boxes of each photo. `boxes` concatenates those of all photos."""
         words = max(1, -(-int(counts.max(initial=0)) // _BITS))
         bits = np.zeros((len(boxes), words), dtype=np.uint64)
         begin = 0
@@ -207,14 +163,7 @@ class Neighbours:
         return cls(counts, bits)
 
     def kept(self, scores: Scores) -> Flags:
-        """Return which boxes greedy NMS keeps for every row of scores (rankings, boxes), as `geometry.nms` does.
-
-        Examples
-        --------
-        >>> near = Neighbours.from_boxes(np.array([[0.0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10]]), np.array([3]))
-        >>> near.kept(np.array([[0.9, 0.5, 0.1], [0.5, 0.9, 0.1]])).tolist()
-        [[True, False, True], [False, True, True]]
-        """
+        """Return which boxes greedy NMS keeps for every row of scores (rankings, boxes), as `geometry.nms` does."""
         kept = np.zeros(scores.shape, dtype=np.bool_)
         starts = np.cumsum(self.counts) - self.counts
         for photos in self._batches(len(scores)):

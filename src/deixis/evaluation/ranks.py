@@ -73,13 +73,7 @@ class Ranks:
 
 
 def make_pairs(rows: npt.ArrayLike, columns: npt.ArrayLike, shape: tuple[int, int]) -> Pairs:
-    """Sort pairs and drop duplicates.
-
-    Examples
-    --------
-    >>> make_pairs([1, 0, 1], [2, 0, 2], shape=(2, 3))
-    Pairs(rows=array([0, 1]), columns=array([0, 2]))
-    """
+    """Sort pairs and drop duplicates."""
     row_array, column_array = as_indices(rows, "rows"), as_indices(columns, "columns")
     if row_array.shape != column_array.shape:
         raise DeixisError(f"pairs: {len(row_array)} rows but {len(column_array)} columns")
@@ -94,13 +88,7 @@ def make_pairs(rows: npt.ArrayLike, columns: npt.ArrayLike, shape: tuple[int, in
 
 
 def positive_pairs(photo_of_sentence: npt.ArrayLike, photos: int | None = None) -> Pairs:
-    """Return the positive pairs of photos (rows) and sentences (columns).
-
-    Examples
-    --------
-    >>> positive_pairs([0, 1, 0]).columns.tolist()
-    [0, 2, 1]
-    """
+    """Return the positive pairs of photos (rows) and sentences (columns)."""
     owners = as_indices(photo_of_sentence, "photo_of_sentence")
     count = photos if photos is not None else int(owners.max(initial=-1)) + 1
     outside = np.flatnonzero((owners < 0) | (owners >= count))
@@ -113,27 +101,7 @@ def positive_pairs(photo_of_sentence: npt.ArrayLike, photos: int | None = None) 
 
 
 def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None, *, columns: bool = True) -> Ranks:
-    """Rank the best positive of every row and every column in one pass over the scores.
-
-    Parameters
-    ----------
-    scores
-        An array, a memory-mapped array or `ScoreBlocks`; finite, higher is better.
-    positives
-        The correct cells. A row or a column may have any number of them.
-    ignored
-        Cells that are neither correct nor wrong, such as a sentence and itself.
-    columns
-        False leaves the ranks of the columns empty and requests each block of `ScoreBlocks` once.
-
-    Examples
-    --------
-    The sentence of the second photo has the same score as another one and is ranked after it.
-
-    >>> found = compute_ranks([[0.9, 0.1], [0.5, 0.5]], positive_pairs([0, 1]))
-    >>> found.rows.tolist(), found.columns.tolist()
-    ([1.0, 2.0], [1.0, 1.0])
-    """
+    """Rank the best positive of every row and every column in one pass over the scores."""
     blocks = as_blocks(scores)
     height, width = blocks.shape
     not_wrong, right = _not_wrong(positives, ignored, width)
@@ -160,28 +128,7 @@ def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None
 def shortlist_ranks(
     scores: Scores, positives: Pairs, shortlists: Sequence[npt.ArrayLike], *, of_columns: bool = False
 ) -> FloatArray:
-    """Rank the best positive of every row (or column) among the candidates of its own shortlist.
-
-    Parameters
-    ----------
-    scores, positives
-        As for `compute_ranks`. Only the scores of candidates are read.
-    shortlists
-        For each query, the distinct indices of its candidates. Lengths may differ.
-    of_columns
-        True if the queries are the columns and the candidates rows.
-
-    Returns
-    -------
-    array
-        The rank; inf if no positive is in the shortlist, nan if the query has no positive.
-
-    Examples
-    --------
-    >>> scores = [[0.1, 0.9, 0.8], [0.3, 0.2, 0.1], [0.9, 0.8, 0.7]]
-    >>> shortlist_ranks(scores, positive_pairs([0, 1, 2]), [[0, 1], [1, 2], [0, 1]]).tolist()
-    [2.0, 1.0, inf]
-    """
+    """Rank the best positive of every row (or column) among the candidates of its own shortlist."""
     blocks = as_blocks(scores)
     queries, candidates = blocks.shape[::-1] if of_columns else blocks.shape
     query, candidate = _flat_shortlists(shortlists, queries, candidates)

@@ -159,12 +159,6 @@ def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1,
     """Compute recall as a function of the percentage of the ranked list (m-RNN, Figure 6).
 
     A query is found at p % when 100 · rank / candidates ≤ p.
-
-    Examples
-    --------
-    >>> ranking = Ranking(np.array([1.0, 4.0]), candidates=np.array([4, 4]), units=np.array([0, 1]), photos=2)
-    >>> recall_curve(ranking, (10, 25, 50, 100)).recall
-    (0.0, 50.0, 50.0, 100.0)
     """
     if not percentages or not all(0 <= each <= 100 for each in percentages):
         raise DeixisError("percentages: must be numbers from 0 to 100")
@@ -403,13 +397,7 @@ def compare_retrieval(
 
 
 def nearest_photos(features: npt.ArrayLike, count: int = 100) -> IntArray:
-    """Return the `count` nearest photos of each photo by Euclidean distance, itself first (m-RNN's shortlists).
-
-    Examples
-    --------
-    >>> nearest_photos([[0.0], [1.0], [5.0]], count=2).tolist()
-    [[0, 1], [1, 0], [2, 1]]
-    """
+    """Return the `count` nearest photos of each photo by Euclidean distance, itself first (m-RNN's shortlists)."""
     vectors = np.asarray(features, dtype=np.float64)
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DeixisError("features: must be one row of finite numbers per photo")
@@ -427,13 +415,7 @@ def nearest_photos(features: npt.ArrayLike, count: int = 100) -> IntArray:
 
 
 def sentence_shortlists(photo_lists: Sequence[npt.ArrayLike], photo_of_sentence: npt.ArrayLike) -> list[IntArray]:
-    """Convert lists of photos to lists of their sentences: shortlists for `recall_at_k`.
-
-    Examples
-    --------
-    >>> [each.tolist() for each in sentence_shortlists([[1, 0]], [0, 1, 0])]
-    [[1, 0, 2]]
-    """
+    """Convert lists of photos to lists of their sentences: shortlists for `recall_at_k`."""
     own = positive_pairs(photo_of_sentence)
     found = []
     for at, photos in enumerate(photo_lists):

@@ -34,13 +34,6 @@ class ScoreBlocks:
         directions are ranked, and must return the same scores.
     rows_at_once
         Number of rows per block; by default as many as give about 17 million scores.
-
-    Examples
-    --------
-    >>> photos, sentences = np.eye(3), np.eye(3)[[0, 0, 1, 2]]
-    >>> scores = ScoreBlocks((3, 4), lambda begin, end: photos[begin:end] @ sentences.T)
-    >>> scores.rows(0, 1).tolist()
-    [[1.0, 1.0, 0.0, 0.0]]
     """
 
     shape: tuple[int, int]
@@ -76,16 +69,7 @@ def check_matrix(matrix: AnyArray, name: str) -> None:
 
 
 def open_scores(path: str | os.PathLike[str]) -> AnyArray:
-    """Memory-map a `.npy` file of scores and check that every score is finite.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(Path(folder) / "scores.npy", np.eye(3, dtype=np.float32))
-    ...     open_scores(Path(folder) / "scores.npy").shape
-    (3, 3)
-    """
+    """Memory-map a `.npy` file of scores and check that every score is finite."""
     try:
         with np.errstate(over="ignore"):
             matrix: AnyArray = np.lib.format.open_memmap(Path(path), mode="r")

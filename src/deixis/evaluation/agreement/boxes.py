@@ -29,14 +29,7 @@ from deixis.geometry import Boxes
 
 
 def best_matching(gain: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return rows and columns of the one-to-one matching with the largest total gain.
-
-    Examples
-    --------
-    >>> rows, columns = best_matching(np.array([[5.0, 4.0], [4.0, 0.0]]))
-    >>> list(zip(rows.tolist(), columns.tolist()))
-    [(0, 1), (1, 0)]
-    """
+    """Return rows and columns of the one-to-one matching with the largest total gain."""
     from scipy.optimize import linear_sum_assignment  # slow import
 
     rows, columns = linear_sum_assignment(gain, maximize=True)
@@ -63,11 +56,6 @@ class DrawnBoxes:
     size
         Width and height of the photo. With it, boxes of different photos are compared relative to their photos,
         otherwise in pixels.
-
-    Examples
-    --------
-    >>> DrawnBoxes("7", "1", "ann", [[0, 0, 10, 10]], size=(100, 50)).relative_boxes().tolist()
-    [[0.0, 0.0, 0.1, 0.2]]
     """
 
     photo: str
@@ -140,11 +128,6 @@ def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
 
     GIoU is IoU minus the fraction of the enclosing box that neither box covers (Rezatofighi et al., CVPR 2019). Two
     empty boxes give 1 if they are equal, otherwise −1.
-
-    Examples
-    --------
-    >>> giou([[0, 0, 1, 1]], [[0, 0, 1, 1], [1, 0, 2, 1], [3, 0, 4, 1]]).tolist()
-    [[1.0, 0.0, -0.5]]
     """
     one, other = (np.asarray(boxes, dtype=np.float64).reshape(-1, 4) for boxes in (a, b))
     overlap = geometry.iou(one, other)
@@ -159,15 +142,7 @@ def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
 
 
 def set_distance(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """Compute the distance of two sets of boxes, from 0 (equal) to 1 (nothing in common).
-
-    Examples
-    --------
-    >>> set_distance([[0, 0, 1, 1]], [[5, 5, 6, 6], [0, 0, 1, 1]])
-    0.5
-    >>> set_distance([], []), set_distance([], [[0, 0, 1, 1]])
-    (0.0, 1.0)
-    """
+    """Compute the distance of two sets of boxes, from 0 (equal) to 1 (nothing in common)."""
     return _compare(*(np.asarray(boxes, dtype=np.float64).reshape(-1, 4) for boxes in (a, b)))[0]
 
 

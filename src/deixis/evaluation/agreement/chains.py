@@ -85,13 +85,6 @@ def chains_of(photo: Photo) -> list[set[tuple[int, int, int]]]:
     """Return the chains of a photo as sets of mentions; a mention is (caption, start, end).
 
     Mentions without a chain, which are not visual, are left out.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Caption, Mention
-    >>> captions = [Caption.from_text("A dog.", (Mention(0, 5, "1"),)), Caption.from_text("It.", (Mention(0, 2, "1"),))]
-    >>> [sorted(chain) for chain in chains_of(Photo("7", tuple(captions)))]
-    [[(0, 0, 5), (1, 0, 2)]]
     """
     chains: dict[str, set[tuple[int, int, int]]] = {}
     for index, caption in enumerate(photo.captions):

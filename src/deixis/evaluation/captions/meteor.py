@@ -43,28 +43,7 @@ _MODULE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
 def meteor_statistics(
     captions: CaptionSet, *, paraphrases: str | os.PathLike[str] | None = SHIPPED_PARAPHRASES
 ) -> FloatArray:
-    """Return the counts behind METEOR, per photo, for the reference with the best score (the first of equal ones).
-
-    Parameters
-    ----------
-    captions
-        Candidates and references.
-    paraphrases
-        A table in Meteor's format: the shipped one, or Meteor's own `paraphrase-en.gz`. None leaves out the
-        paraphrase module.
-
-    Returns
-    -------
-    array (photos, 6)
-        Weighted words of the candidate and of the reference, weighted matches of the two, chunks, matched words.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.captions.ngrams import caption_set
-    >>> one = caption_set({"1": "the dogs run"}, {"1": ["a cat", "the dog runs fast"]})
-    >>> meteor_statistics(one).round(2).tolist()
-    [[1.75, 2.5, 1.15, 1.15, 1.0, 3.0]]
-    """
+    """Return the counts behind METEOR, per photo, for the reference with the best score (the first of equal ones)."""
     candidates, references, ids = _normalize_captions(captions)
     candidate_of = captions.photo_of_reference
     matches = find_matches(candidates, references, candidate_of, ids, paraphrases)
@@ -75,13 +54,7 @@ def meteor_statistics(
 
 
 def meteor_from(statistics: FloatArray) -> FloatArray:
-    """Compute METEOR from single or summed counts (last axis), as a fraction of 1.
-
-    Examples
-    --------
-    >>> round(float(meteor_from(np.array([1.75, 2.5, 1.15, 1.15, 1.0, 3.0]))), 4)
-    0.2497
-    """
+    """Compute METEOR from single or summed counts (last axis), as a fraction of 1."""
     candidate, reference, matched_candidate, matched_reference, chunks, matched = np.moveaxis(statistics, -1, 0)
     precision, recall = _ratio(matched_candidate, candidate), _ratio(matched_reference, reference)
     mean = _ratio(precision * recall, _ALPHA * precision + (1 - _ALPHA) * recall)
@@ -115,11 +88,6 @@ def normalize_words(words: Sequence[str]) -> list[str]:
     """Normalize the words of a sentence as Meteor does with ``-norm``.
 
     Hyphens and apostrophes split words, and acronyms lose their full stops.
-
-    Examples
-    --------
-    >>> normalize_words(["a", "t-shirt", "at", "5", "o'clock", "u.s.", "n't"])
-    ['a', 't', 'shirt', 'at', '5', 'o', "'clock", 'us', 'n', "'t"]
     """
     followed = [*map(starts_with_letter, words[1:]), False][: len(words)]
     return [part for word, before in zip(words, followed, strict=True) for part in normalize_word(word, before)]
@@ -127,20 +95,7 @@ def normalize_words(words: Sequence[str]) -> list[str]:
 
 @cache
 def normalize_word(word: str, before_letter: bool) -> Phrase:
-    """Normalize one word.
-
-    Parameters
-    ----------
-    word
-        As `deixis.tokens.words` returns it.
-    before_letter
-        Whether the next word starts with a letter: a final full stop then belongs to an abbreviation.
-
-    Examples
-    --------
-    >>> normalize_word("st.", True), normalize_word("st.", False)
-    (('st.',), ('st', '.'))
-    """
+    """Normalize one word."""
     parts = _split_word(word)
     if not parts or not parts[-1].endswith("."):
         return parts

@@ -44,17 +44,7 @@ WordSets = npt.NDArray[np.uint64]
 
 
 def align(matches: Matches, candidate_lengths: IntArray, references: Sentences) -> BoolArray:
-    """Mark the matches of the best alignment of each pair.
-
-    Parameters
-    ----------
-    matches
-        All possible matches.
-    candidate_lengths
-        Number of words of the candidate of each pair.
-    references
-        The reference of each pair.
-    """
+    """Mark the matches of the best alignment of each pair."""
     used, possible = _split_undisputed(matches, candidate_lengths, references.lengths)
     disputed = distinct(matches.pair[possible])
     lanes = int(candidate_lengths.max(initial=0)) // _LANE_BITS + 1

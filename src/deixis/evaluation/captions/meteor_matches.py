@@ -104,17 +104,7 @@ def find_matches(
     ids: Numbering,
     table: str | os.PathLike[str] | None,
 ) -> Matches:
-    """Find the matches of all pairs.
-
-    Parameters
-    ----------
-    candidates, references, ids
-        Sentences, and the numbers of their words.
-    candidate_of
-        Index of the candidate of each reference, ascending.
-    table
-        Paraphrases in Meteor's format; None leaves out the paraphrase module.
-    """
+    """Find the matches of all pairs."""
     phrases = _Phrases(PhraseTable.from_pairs([]) if table is None else read_paraphrases(table, ids), ids)
     relations = _Relations(_related_words(ids) | {PARAPHRASE: phrases.related}, phrases.n_units)
     matches = _look_up(phrases.occurrences(candidates), phrases.occurrences(references), candidate_of, relations)
@@ -323,12 +313,6 @@ def read_paraphrases(path: str | os.PathLike[str], vocabulary: Collection[str]) 
 
     The lines are a probability, which Meteor does not use, and the two phrases. The shipped table is returned in full.
     From any other table only the pairs are kept whose words are all in the vocabulary.
-
-    Examples
-    --------
-    >>> table = read_paraphrases(SHIPPED_PARAPHRASES, {"a", "dog"})
-    >>> len(table.pairs), "woman" in table.ids
-    (66846, True)
     """
     if Path(path) == SHIPPED_PARAPHRASES:
         return _shipped_table()

@@ -26,14 +26,7 @@ _SMALL, _TINY = 1e-9, 1e-15
 
 
 def bleu_statistics(captions: CaptionSet) -> FloatArray:
-    """Return the counts behind BLEU per photo: correct n-grams (4), all n-grams (4), own length, closest length.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.captions.ngrams import caption_set
-    >>> bleu_statistics(caption_set({"1": "a dog runs"}, {"1": ["a big dog"]})).tolist()
-    [[2.0, 0.0, 0.0, 0.0, 3.0, 2.0, 1.0, 0.0, 3.0, 3.0]]
-    """
+    """Return the counts behind BLEU per photo: correct n-grams (4), all n-grams (4), own length, closest length."""
     n_photos = len(captions.photos)
     length = captions.lengths[:n_photos]
     statistics = np.zeros((n_photos, 2 * MAX_NGRAM + 2))
@@ -49,13 +42,7 @@ def bleu_statistics(captions: CaptionSet) -> FloatArray:
 
 
 def bleu_from(statistics: FloatArray) -> FloatArray:
-    """Compute BLEU-1 to BLEU-4 (last axis) from single or summed counts, as fractions of 1.
-
-    Examples
-    --------
-    >>> bleu_from(np.array([2.0, 1, 0, 0, 3, 2, 1, 0, 3, 3])).round(4).tolist()
-    [0.6667, 0.5774, 0.0, 0.0]
-    """
+    """Compute BLEU-1 to BLEU-4 (last axis) from single or summed counts, as fractions of 1."""
     correct, total = statistics[..., :MAX_NGRAM], statistics[..., MAX_NGRAM : 2 * MAX_NGRAM]
     product = np.cumprod((correct + _TINY) / (total + _SMALL), axis=-1)
     bleu = product ** (1 / np.arange(1, MAX_NGRAM + 1))
@@ -85,15 +72,7 @@ class Cider(NamedTuple):
 
 
 def cider(captions: CaptionSet) -> Cider:
-    """Compute CIDEr and CIDEr-D of each photo, with the document frequencies of these references.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.captions.ngrams import caption_set
-    >>> two = caption_set({"1": "a dog", "2": "red cats"}, {"1": ["a dog"], "2": ["two red cats run"]})
-    >>> [each.round(3).tolist() for each in cider(two)]
-    [[5.0, 3.211], [5.0, 3.038]]
-    """
+    """Compute CIDEr and CIDEr-D of each photo, with the document frequencies of these references."""
     n_photos = len(captions.photos)
     per_reference = np.zeros((2, len(captions.photo_of_reference)))
     for grams in captions.ngrams:
@@ -141,14 +120,7 @@ _BETA = 1.2
 
 
 def rouge_l(captions: CaptionSet) -> FloatArray:
-    """Compute ROUGE-L of each photo, as a fraction of 1.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.captions.ngrams import caption_set
-    >>> rouge_l(caption_set({"1": "a dog runs"}, {"1": ["a big dog", "it runs"]})).round(4).tolist()
-    [0.6667]
-    """
+    """Compute ROUGE-L of each photo, as a fraction of 1."""
     pairs = zip(captions.candidates, captions.references, strict=True)
     return np.array([_rouge_l(candidate, references) for candidate, references in pairs])
 
@@ -184,13 +156,7 @@ def _common_length(positions: dict[str, int], length: int, reference: Sequence[s
 
 
 def novel_sentences(sentences: Iterable[Sequence[str]], training: Iterable[str]) -> BoolArray:
-    """Return whether each sentence (a list of words) differs from all training captions once they are tokenized.
-
-    Examples
-    --------
-    >>> novel_sentences([["a", "dog"], ["two", "dogs"]], training=["A dog."]).tolist()
-    [False, True]
-    """
+    """Return whether each sentence (a list of words) differs from all training captions once they are tokenized."""
     if isinstance(training, str):
         raise DatasetError("training: pass a list of captions, not one string")
     known = {tuple(words(caption)) for caption in training}
@@ -226,15 +192,7 @@ class Diversity:
 
 
 def distinct_share(captions: CaptionSet, n: int) -> Diversity:
-    """Compute distinct-n (Li et al. 2016): distinct n-grams over all n-grams of the candidates, as a fraction of 1.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.captions.ngrams import caption_set
-    >>> found = distinct_share(caption_set({"1": "a dog", "2": "a cat"}, {"1": ["a"], "2": ["b"]}), 1)
-    >>> found.value, found.without.tolist()
-    (0.75, [1.0, 1.0])
-    """
+    """Compute distinct-n (Li et al. 2016): distinct n-grams over all n-grams of the candidates, as a fraction of 1."""
     grams, photos = captions.ngrams[n - 1], len(captions.photos)
     upto = np.searchsorted(grams.sentence, photos)
     sentence, gram = grams.sentence[:upto], grams.gram[:upto]
@@ -246,14 +204,7 @@ def distinct_share(captions: CaptionSet, n: int) -> Diversity:
 
 
 def distinct_sentences(captions: CaptionSet) -> Diversity:
-    """Count the different candidate sentences.
-
-    Examples
-    --------
-    >>> from deixis.evaluation.captions.ngrams import caption_set
-    >>> distinct_sentences(caption_set({"1": "A dog.", "2": "a dog"}, {"1": ["a"], "2": ["b"]})).value
-    1.0
-    """
+    """Count the different candidate sentences."""
     times = Counter(map(tuple, captions.candidates))
     alone = np.array([times[tuple(sentence)] == 1 for sentence in captions.candidates], dtype=np.float64)
     return Diversity(float(len(times)), len(times) - alone)

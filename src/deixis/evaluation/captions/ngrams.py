@@ -28,14 +28,7 @@ _BITS = 63
 
 
 class Numbering(defaultdict[str, int]):
-    """A dictionary that gives each new word the next number.
-
-    Examples
-    --------
-    >>> ids = Numbering()
-    >>> ids.encode(["a", "dog", "a"]).tolist(), dict(ids)
-    ([0, 1, 0], {'a': 0, 'dog': 1})
-    """
+    """A dictionary that gives each new word the next number."""
 
     def __init__(self) -> None:
         super().__init__(self.__len__)
@@ -46,38 +39,20 @@ class Numbering(defaultdict[str, int]):
 
 
 def distinct(values: IntArray) -> IntArray:
-    """Return the sorted distinct values.
-
-    Examples
-    --------
-    >>> distinct(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
+    """Return the sorted distinct values."""
     ordered = np.sort(values)
     return ordered[is_new(ordered)]
 
 
 def count_distinct(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the sorted distinct values and the number of occurrences of each.
-
-    Examples
-    --------
-    >>> [each.tolist() for each in count_distinct(np.array([3, 1, 3]))]
-    [[1, 3], [1, 2]]
-    """
+    """Return the sorted distinct values and the number of occurrences of each."""
     ordered = np.sort(values)
     begins = np.flatnonzero(is_new(ordered))
     return ordered[begins], np.diff(begins, append=len(ordered))
 
 
 def number_distinct(values: IntArray) -> tuple[IntArray, int]:
-    """Return the rank of each value among the distinct ones, and the number of distinct values.
-
-    Examples
-    --------
-    >>> number_distinct(np.array([30, 10, 30]))
-    (array([1, 0, 1]), 2)
-    """
+    """Return the rank of each value among the distinct ones, and the number of distinct values."""
     order = order_by(values)
     rank = np.cumsum(is_new(values[order])) - 1
     numbers = np.empty_like(rank)
@@ -89,11 +64,6 @@ def order_by(*columns: IntArray) -> IntArray:
     """Return the stable order that sorts rows by the first column, then by the second and so on.
 
     Columns that fit into one 63-bit number are sorted as one, which is much faster than `np.lexsort`.
-
-    Examples
-    --------
-    >>> order_by(np.array([1, 0, 1, 1]), np.array([5, 5, -4, 5])).tolist()
-    [1, 2, 0, 3]
     """
     n = len(columns[0])
     if n == 0:
@@ -111,47 +81,23 @@ def order_by(*columns: IntArray) -> IntArray:
 
 
 def sum_by_group(groups: IntArray, values: IntArray | FloatArray, n: int) -> FloatArray:
-    """Return the sum of the values of each of n groups.
-
-    Examples
-    --------
-    >>> sum_by_group(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
-    [4.0, 0.0, 2.0]
-    """
+    """Return the sum of the values of each of n groups."""
     return np.bincount(groups, values, n).astype(np.float64, copy=False)
 
 
 def expand_runs(first: IntArray, count: IntArray) -> IntArray:
-    """Concatenate the ranges ``first … first + count - 1``.
-
-    Examples
-    --------
-    >>> expand_runs(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
+    """Concatenate the ranges ``first … first + count - 1``."""
     ends = np.cumsum(count)
     return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count))
 
 
 def first_of_run(ordered: IntArray) -> IntArray:
-    """Return, for each of some sorted values, the index of the first equal value.
-
-    Examples
-    --------
-    >>> first_of_run(np.array([3, 3, 5])).tolist()
-    [0, 0, 2]
-    """
+    """Return, for each of some sorted values, the index of the first equal value."""
     return np.maximum.accumulate(np.where(is_new(ordered), np.arange(len(ordered)), 0))
 
 
 def is_new(*columns: npt.NDArray[Any]) -> BoolArray:
-    """Return whether each row differs from the row before it.
-
-    Examples
-    --------
-    >>> is_new(np.array([3, 3, 3]), np.array([1, 1, 2])).tolist()
-    [True, False, True]
-    """
+    """Return whether each row differs from the row before it."""
     new = np.ones(len(columns[0]), dtype=bool)
     new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return new
@@ -260,11 +206,6 @@ def caption_set(candidates: Mapping[str, str], references: Mapping[str, Sequence
     """Tokenize the candidate and the references of each photo.
 
     Raises `DatasetError` unless every photo has one candidate and at least one reference.
-
-    Examples
-    --------
-    >>> caption_set({"1": "A dog runs."}, {"1": ["The dog."]}).candidates
-    [['a', 'dog', 'runs']]
     """
     if not references:
         raise DatasetError("captions: no photo has references")

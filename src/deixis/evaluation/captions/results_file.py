@@ -24,17 +24,7 @@ _MAX_SHOWN = 60
 
 
 def read_results(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read a results file: a dictionary from image id, as text, to caption.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "results.json"
-    ...     _ = file.write_text('[{"image_id": 42, "caption": "a dog"}]')
-    ...     read_results(file)
-    {'42': 'a dog'}
-    """
+    """Read a results file: a dictionary from image id, as text, to caption."""
     try:
         entries = json.loads(Path(path).read_bytes(), parse_constant=_reject_constant)
     except OSError as error:
@@ -59,11 +49,6 @@ def match_results(results: Mapping[str, str], photos: Iterable[Photo]) -> dict[s
 
     An image id is looked up as the id of a photo, then as the id under which a photo was annotated, then as the number
     at the end of a photo's name, as in ``COCO_val2014_000000000042``. Each photo must have exactly one caption.
-
-    Examples
-    --------
-    >>> match_results({"42": "a dog"}, [Photo("COCO_val2014_000000000042")])
-    {'COCO_val2014_000000000042': 'a dog'}
     """
     photos = list(photos)
     ids = {photo.id for photo in photos}
