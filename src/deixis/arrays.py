@@ -1,4 +1,4 @@
-"""The array type of feature vectors, and their normalization."""
+"""The array type of feature vectors, and small array functions."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ def to_unit_length(rows: Floats) -> Floats:
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     rows /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
     return rows
+
+
+def expand_runs(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Concatenate the ranges ``first … first + count - 1``."""
+    ends = np.cumsum(count)
+    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count))

@@ -52,13 +52,6 @@ def test_corners_leave_the_coarse_grid_if_that_helps() -> None:
     assert right(best_fixed_box(items), items, "union") == 2
 
 
-def test_under_any_every_box_of_a_chain_counts() -> None:
-    common = (100.0, 0.0, 200.0, 100.0)
-    own = [(10.0 * n, 0.0, 10.0 * n + 10, 20.0) for n in range(5)]
-    items = [item((small, common), photo=str(n)) for n, small in enumerate(own)]
-    assert right(best_fixed_box(items, protocol="any"), items, "any") == 5
-
-
 def test_each_type_has_its_own_box_and_an_unknown_type_gets_the_single_box() -> None:
     left, right_half = ((0.0, 0.0, 100.0, 100.0),), ((100.0, 0.0, 200.0, 100.0),)
     found = best_fixed_boxes([item(left, "people"), item(right_half, "animals", photo="8")])

@@ -86,14 +86,13 @@ def pairs_from(cells, shape):
 
 
 @needs_numba
-@settings(deadline=None)
 @given(problems())
 def test_compiled_ranks_equal_those_of_numpy(problem):
     assert_same(*problem)
 
 
 @needs_numba
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(problems(), st.data())
 def test_a_score_that_is_not_finite_gives_the_same_error(problem, data):
     scores, right, ignored = problem

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.evaluation import intervals
@@ -21,7 +21,6 @@ values_and_counts = st.integers(1, 12).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(values_and_counts)
 def test_a_mean_equals_that_of_the_expanded_sample(problem):
     values, counts, _ = problem
@@ -30,7 +29,6 @@ def test_a_mean_equals_that_of_the_expanded_sample(problem):
         assert mean_of(values)(np.array([counts], float))[0] == pytest.approx(np.mean(drawn), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(values_and_counts)
 def test_a_ratio_equals_that_of_the_expanded_sums(problem):
     tops, counts, bottoms = problem
@@ -79,11 +77,6 @@ def test_the_interval_has_about_its_nominal_coverage():
         found = bootstrap(mean_of(rng.random(100) < 0.4), 100, rounds=300, seed=trial)
         held += found.low <= 0.4 <= found.high
     assert 0.90 <= held / 300 <= 0.98
-
-
-def test_constant_values_have_an_interval_of_width_zero():
-    found = bootstrap(mean_of([3.0] * 10), 10, rounds=50)
-    assert (found.low, found.high) == (3.0, 3.0)
 
 
 def test_the_seed_determines_the_interval():

@@ -69,22 +69,22 @@ def caption(text: str, *mentions: Mention, **more: bool) -> Caption:
 
 
 def test_an_item_has_the_span_types_boxes_and_size_of_its_mention() -> None:
-    said = caption("Two men walk.", Mention(0, 7, "1", ("people",)))
-    (found,) = localization_items([photo(said)])
+    related = caption("Two men walk.", Mention(0, 7, "1", ("people",)))
+    (found,) = localization_items([photo(related)])
     assert (found.photo, found.caption, found.span, found.phrase) == ("7", 0, (0, 7), "Two men")
     assert (found.types, found.size) == (("people",), (100, 80))
     assert found.boxes == ((0, 0, 10, 10), (20, 0, 30, 10))
 
 
 def test_mentions_without_a_chain_or_without_boxes_are_left_out() -> None:
-    said = caption("Dogs in air at sea.", Mention(0, 4, "2"), Mention(8, 11, None), Mention(15, 18, "9"))
-    assert [item.phrase for item in localization_items([photo(said)])] == ["Dogs"]
+    related = caption("Dogs in air at sea.", Mention(0, 4, "2"), Mention(8, 11, None), Mention(15, 18, "9"))
+    assert [item.phrase for item in localization_items([photo(related)])] == ["Dogs"]
 
 
 def test_unrelated_captions_are_left_out_but_keep_their_index() -> None:
     unrelated = caption("A cat sleeps.", Mention(0, 5, "1"), related=False)
-    said = caption("A dog runs.", Mention(0, 5, "1"))
-    assert [(item.phrase, item.caption) for item in localization_items([photo(unrelated, said)])] == [("A dog", 1)]
+    related = caption("A dog runs.", Mention(0, 5, "1"))
+    assert [(item.phrase, item.caption) for item in localization_items([photo(unrelated, related)])] == [("A dog", 1)]
 
 
 def test_region_phrases_are_included_on_request() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
@@ -50,6 +50,8 @@ def test_a_prediction_may_have_no_boxes(tmp_path: Path) -> None:
 WRONG = {
     "{": "JSON",
     "[1]": "photo",
+    "[" * 200_000: "nested|JSON",
+    "9" * 10_000: "digits",
     json.dumps({"photo": "7"}): "has no 'boxes'",
     json.dumps(GOOD | {"photo": 7}): "photo.* 7",
     json.dumps(GOOD | {"caption": "0"}): 'caption.* "0"',
@@ -89,16 +91,9 @@ def test_binary_and_missing_files_are_named(tmp_path: Path) -> None:
         read_predictions(tmp_path / "nowhere.jsonl")
 
 
-@pytest.mark.parametrize("line", ["[" * 200_000, "9" * 10_000], ids=["nested without end", "endless number"])
-def test_a_hostile_line_is_an_error(tmp_path: Path, line: str) -> None:
-    with pytest.raises(DeixisError, match="line 1: "):
-        read_predictions(lines(tmp_path, line))
-
-
 finite = st.floats(-1e6, 1e6)
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1), st.integers(0, 9), st.lists(st.tuples(finite, finite, finite, finite, finite), max_size=4))
 def test_predictions_survive_writing_and_reading(
     tmp_path_factory: pytest.TempPathFactory, photo: str, caption: int, rows: list[tuple[float, ...]]
@@ -106,12 +101,12 @@ def test_predictions_survive_writing_and_reading(
     boxes = [[min(a, c), min(b, d), max(a, c), max(b, d)] for a, b, c, d, _ in rows]
     scores = [row[4] for row in rows]
     file = tmp_path_factory.mktemp("round") / "mine.jsonl"
-    given_ = [Prediction(photo, caption, (0, 5), boxes, scores), NegativePrediction(photo, "a dog", boxes, scores)]
-    write_predictions(file, given_)
+    predictions = [Prediction(photo, caption, (0, 5), boxes, scores), NegativePrediction(photo, "a dog", boxes, scores)]
+    write_predictions(file, predictions)
     mention, elsewhere = read_predictions(file)
     assert isinstance(mention, Prediction)
     assert isinstance(elsewhere, NegativePrediction)
-    assert mention.key == given_[0].key  # type: ignore[union-attr]
+    assert mention.key == predictions[0].key  # type: ignore[union-attr]
     for found in (mention, elsewhere):
         assert found.boxes.tolist() == [[float(x) for x in row] for row in boxes]
         assert found.scores.tolist() == scores

@@ -85,7 +85,7 @@ def test_missing_empty_and_truncated_files_and_folders_are_named(tmp_path):
         open_scores(path)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_file_opens_or_raises_a_deixis_error(tmp_path, data):
     path = saved(tmp_path, np.eye(4, dtype=np.float32))

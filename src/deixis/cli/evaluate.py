@@ -72,7 +72,7 @@ def retrieval(
 
     A score matrix is photos × sentences, in the order of the data set.
     """
-    from deixis.evaluation.curves import check_curve_path, write_curves
+    from deixis.evaluation.retrieval import check_curve_path, write_curves
     from deixis.models.evaluation import evaluate_matrix, evaluate_retrieval
 
     if (data is None) == (captions_per_photo is None):

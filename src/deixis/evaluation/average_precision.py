@@ -17,18 +17,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from deixis.evaluation.intervals import Counts, Interval, Statistic
+from deixis.evaluation.intervals import Counts, Interval, Statistic, in_batches
 from deixis.evaluation.ranked_boxes import Flags, Whole
 
 Values = npt.NDArray[np.float64]
 
 ApRule = Literal["area", "11-point"]
 
-_ROUNDS_PER_BATCH = 100
-
 
 def average_precision(found: Flags, positives: int, rule: ApRule = "area") -> float:
-    """Compute the average precision of one ranking, between 0 and 1."""
+    """Compute the average precision of one ranking, best first, between 0 and 1.
+
+    `found` says which positions find a positive that no earlier one found. The interpolated precision at a recall is
+    the best precision at that recall or a higher one. `area` is the area under its curve (PASCAL VOC since 2010),
+    `11-point` its mean at recalls 0, 0.1 … 1 (PASCAL VOC 2007, and the code released with Entities).
+    """
     hits = np.cumsum(found)
     precision = hits / np.arange(1, len(found) + 1)
     interpolated = np.maximum.accumulate(precision[::-1])[::-1]
@@ -41,41 +44,22 @@ def average_precision(found: Flags, positives: int, rule: ApRule = "area") -> fl
 
 @dataclass(frozen=True)
 class PhotoRanking:
-    """One ranking of boxes, best first.
+    """One ranking of boxes, best first."""
 
-    Attributes
-    ----------
-    found
-        (n,) whether a box finds a mention that no earlier box found.
-    photo
-        (n,) photo index of each box.
-    mentions
-        Photo index of each mention to find.
-    """
-
-    found: Flags
-    photo: Whole
-    mentions: Whole
+    found: Flags  # (n,) whether a box finds a mention that no earlier box found
+    photo: Whole  # (n,) photo index of each box
+    mentions: Whole  # photo index of each mention to find
 
 
 @dataclass(frozen=True)
 class Hits:
-    """The hits of a ranking that is too long to keep: all that average precision needs.
+    """The hits of a ranking that is too long to keep: all that average precision needs."""
 
-    Attributes
-    ----------
-    photo
-        (hits,) photo index of each hit, best first.
-    boxes
-        (hits, photos) number of boxes of each photo after the previous hit, up to and including this one. float32 is
-        exact for up to 16 million boxes and fast to multiply.
-    mentions
-        Photo index of each mention to find.
-    """
-
-    photo: Whole
+    photo: Whole  # (hits,) photo index of each hit, best first
+    # (hits, photos) number of boxes of each photo after the previous hit, up to and including this one. float32 is
+    # exact for up to 16 million boxes and fast to multiply.
     boxes: npt.NDArray[np.float32]
-    mentions: Whole
+    mentions: Whole  # photo index of each mention to find
 
 
 def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule = "area") -> Statistic:
@@ -138,11 +122,7 @@ def _mean(hit_counts: Sequence[int], photo_of_hit: Whole, boxes: Any, mentions: 
             ranking, hit = ranking + alike, here.stop
         return np.asarray(100 * total / np.maximum((positives > 0).sum(axis=0), 1))
 
-    def statistic(counts: Counts) -> Values:
-        parts = range(0, len(counts), _ROUNDS_PER_BATCH)
-        return np.concatenate([of_samples(np.ascontiguousarray(counts[at : at + _ROUNDS_PER_BATCH].T)) for at in parts])
-
-    return statistic
+    return lambda counts: in_batches(of_samples, counts)
 
 
 def _precision(copies: Values, ranked: Values, positives: Values, rule: ApRule) -> Values:

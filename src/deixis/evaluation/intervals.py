@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ Statistic = Callable[[Counts], npt.NDArray[np.float64]]
 Key = TypeVar("Key", bound=Hashable)
 
 _CELLS_PER_BATCH = 4_000_000
+_ROUNDS_PER_BATCH = 100
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,33 @@ def nan_where_empty(statistic: Statistic, amounts: npt.ArrayLike) -> Statistic:
     return lambda counts: np.where(counts @ column > 0, statistic(counts), np.nan)
 
 
+def values_of(statistics: Mapping[Key, Statistic], n: int) -> dict[Key, float]:
+    """Return the value of each statistic on the data itself."""
+    once = np.ones((1, n))
+    return {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+
+
+def in_batches(
+    of_samples: Callable[[npt.NDArray[Any]], npt.NDArray[np.float64]], counts: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Apply a function of counts (n, rounds) to rows of counts (rounds, n), in batches that bound memory."""
+    parts = range(0, len(counts), _ROUNDS_PER_BATCH)
+    return np.concatenate([of_samples(np.ascontiguousarray(counts[at : at + _ROUNDS_PER_BATCH].T)) for at in parts])
+
+
+def intervals_as_json(intervals: Mapping[str, Interval | None]) -> dict[str, list[float] | None]:
+    """Return intervals as [low, high]."""
+    return {name: [found.low, found.high] if found else None for name, found in intervals.items()}
+
+
 def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:
     """Compute the percentile bootstrap interval of a statistic over `n` units."""
     return bootstrap_all({"": statistic}, n, rounds=rounds, level=level, seed=seed)[""]
 
 
 def bootstrap_all(
-    statistics: Mapping[str, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
-) -> dict[str, Interval]:
+    statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
+) -> dict[Key, Interval]:
     """Compute the intervals of several statistics over the same `n` units, from the same samples."""
     drawn = _sample_values(statistics, n, rounds, seed)
     return {name: _percentile_interval(values, level) for name, values in drawn.items()}

@@ -17,7 +17,7 @@ import numpy as np
 
 from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, Photo
-from deixis.errors import DatasetError
+from deixis.errors import DatasetError, DeixisError
 
 Protocol = Literal["union", "any"]
 """`union`: the gold box is the union of all boxes of the chain; `any`: each box of the chain is a gold box."""
@@ -25,6 +25,12 @@ Protocol = Literal["union", "any"]
 PROTOCOLS: tuple[Protocol, ...] = ("union", "any")
 
 _ARTICLES = ("a", "an", "the")
+
+
+def check_protocol(protocol: str) -> None:
+    """Raise `DeixisError` for an unknown protocol."""
+    if protocol not in PROTOCOLS:
+        raise DeixisError(f"protocol {protocol!r} does not exist; choose {' or '.join(PROTOCOLS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,14 @@ def distinct_phrase(phrase: str) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
+def indices_by_phrase(phrases: Iterable[str]) -> dict[str, list[int]]:
+    """Return the indices of each distinct phrase, in the order of their first occurrences."""
+    indices: dict[str, list[int]] = {}
+    for index, phrase in enumerate(phrases):
+        indices.setdefault(distinct_phrase(phrase), []).append(index)
+    return indices
+
+
 def types_in_order(items: Iterable[Item]) -> list[str]:
     """Return the types that occur: those of Entities in the order of its tables, then any others by name."""
     found = {kind for item in items for kind in item.types}
@@ -129,23 +143,15 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Regions:
-    """The regions and phrases of some photos.
+    """The regions and phrases of some photos."""
 
-    Attributes
-    ----------
-    boxes, photo_of_region
-        Union box and photo index of each region.
-    phrases, photo_of_phrase
-        Text and photo index of each phrase.
-    positives
-        Pairs (region, phrase) that belong together.
-    """
-
+    # Union box and photo index of each region
     boxes: tuple[tuple[float, float, float, float], ...]
     photo_of_region: tuple[int, ...]
+    # Text and photo index of each phrase
     phrases: tuple[str, ...]
     photo_of_phrase: tuple[int, ...]
-    positives: tuple[tuple[int, int], ...]
+    positives: tuple[tuple[int, int], ...]  # pairs (region, phrase) that belong together
 
 
 def sentences_of(photos: Iterable[Photo]) -> Sentences:

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from deixis.errors import DeixisError
+from deixis.arrays import expand_runs
 from deixis.evaluation.average_precision import ApRule, PhotoRanking, average_precision, mean_precision
 from deixis.evaluation.baselines import FixedBoxes
 from deixis.evaluation.intervals import (
@@ -29,10 +29,12 @@ from deixis.evaluation.intervals import (
     bootstrap_all,
     bootstrap_nonempty,
     compare_all,
+    intervals_as_json,
     nan_where_empty,
     ratio_of,
+    values_of,
 )
-from deixis.evaluation.items import PROTOCOLS, Item, Protocol, distinct_phrase, types_in_order
+from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrase, indices_by_phrase, types_in_order
 from deixis.evaluation.predictions import Matched, NegativePrediction, Prediction, match_predictions
 from deixis.evaluation.ranked_boxes import (
     NEVER,
@@ -59,16 +61,11 @@ class MentionGroup:
 
 @dataclass(frozen=True)
 class RankedPredictions:
-    """The rankings of boxes of all predictions, first of the items, then of the negative predictions.
-
-    Attributes
-    ----------
-    ranked, correct
-        The boxes of all rankings, and which of them are correct.
-    """
+    """The rankings of boxes of all predictions, first of the items, then of the negative predictions."""
 
     items: Sequence[Item]
     negatives: Sequence[NegativePrediction]
+    # The boxes of all rankings, and which of them are correct
     ranked: RankedBoxes
     correct: Flags
 
@@ -129,8 +126,8 @@ class RankedPredictions:
     @cached_property
     def phrases(self) -> dict[str, MentionGroup]:
         """The mentions of each distinct phrase, ranked together with its negative predictions."""
-        mentions = _indices_by_phrase(item.phrase for item in self.items)
-        negatives = _indices_by_phrase(negative.phrase for negative in self.negatives)
+        mentions = indices_by_phrase(item.phrase for item in self.items)
+        negatives = indices_by_phrase(negative.phrase for negative in self.negatives)
         first = len(self.items)
         return {
             phrase: self._group(indices, [first + index for index in negatives.get(phrase, [])])
@@ -163,17 +160,8 @@ class RankedPredictions:
 
     def _best_first(self, rankings: list[int]) -> Whole:
         """Indices of the boxes of some rankings, best first."""
-        sizes = self.ranked.sizes[rankings]
-        offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        boxes: Whole = np.repeat(self.ranked.starts[rankings], sizes) + offsets
+        boxes = expand_runs(self.ranked.starts[rankings], self.ranked.sizes[rankings])
         return boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")]
-
-
-def _indices_by_phrase(phrases: Iterable[str]) -> dict[str, list[int]]:
-    indices: dict[str, list[int]] = {}
-    for index, phrase in enumerate(phrases):
-        indices.setdefault(distinct_phrase(phrase), []).append(index)
-    return indices
 
 
 RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
@@ -214,8 +202,7 @@ class GroupScores:
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        intervals = {name: [found.low, found.high] if found else None for name, found in self.interval.items()}
-        return {**vars(self), "interval": intervals}
+        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 def group_scores(
@@ -263,16 +250,7 @@ def _scores(
     }
     reason = ONE_PHOTO if photos == 1 else NO_SAMPLE
     return GroupScores(
-        n=n,
-        photos=photos,
-        r1=recalls["r1"],
-        r5=recalls["r5"],
-        r10=recalls["r10"],
-        upper_bound=recalls["upper_bound"],
-        ap=precisions["ap"],
-        ap_nms=precisions["ap_nms"],
-        interval=interval,
-        no_interval=None if interval["r1"] else reason,
+        n=n, photos=photos, **recalls, **precisions, interval=interval, no_interval=None if interval["r1"] else reason
     )
 
 
@@ -347,12 +325,11 @@ class LocalizationResult:
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        plain = dict(vars(self))
-        for name in ("by_type", "by_phrase"):
-            plain[name] = {group: scores.as_json() for group, scores in plain[name].items()}
-        plain["proposals"] = dict(self.proposals)
-        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
-        return plain
+        groups = {
+            name: {group: scores.as_json() for group, scores in getattr(self, name).items()}
+            for name in ("by_type", "by_phrase")
+        }
+        return {**vars(self), **groups, "interval": intervals_as_json(self.interval)}
 
 
 def localization(
@@ -409,14 +386,13 @@ def localization(
     >>> result.r1, result.r5, result.ap
     (50.0, 100.0, 75.0)
     """
-    _check_protocol(protocol)
+    check_protocol(protocol)
     matched = match_predictions(predictions, items, missing=missing, extra=extra)
     boxes = RankedPredictions.from_matched(matched, items, protocol)
     statistics = score_statistics(boxes, ap_rule)
     if blind is not None:
         statistics |= _blind_statistics(blind, items, protocol)
-    once = np.ones((1, boxes.photos))
-    scores = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    scores = values_of(statistics, boxes.photos)
     mentions = {phrase: len(group.mentions) for phrase, group in boxes.phrases.items()}
     commonest = sorted(mentions, key=lambda phrase: (-mentions[phrase], phrase))[:phrases]
     common = {phrase: boxes.phrases[phrase] for phrase in commonest}
@@ -471,7 +447,7 @@ def compare_localization(
     >>> found.difference, found.p < 0.05
     (100.0, True)
     """
-    _check_protocol(protocol)
+    check_protocol(protocol)
     first, second = (
         RankedPredictions.from_matched(match_predictions(given, items, missing=missing, extra=extra), items, protocol)
         for given in (a, b)
@@ -529,8 +505,3 @@ def _macro_recall(boxes: RankedPredictions, correct: Flags, kinds: Sequence[str]
         return np.asarray(recalls.sum(axis=1) / np.maximum((total > 0).sum(axis=1), 1))
 
     return statistic
-
-
-def _check_protocol(protocol: str) -> None:
-    if protocol not in PROTOCOLS:
-        raise DeixisError(f"protocol {protocol!r} does not exist; choose {' or '.join(PROTOCOLS)}")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis import geometry
+from deixis.arrays import expand_runs
 from deixis.errors import DeixisError
 from deixis.evaluation.average_precision import (
     ApRule,
@@ -24,33 +25,32 @@ from deixis.evaluation.average_precision import (
     mean_precision,
     mean_precision_of_hits,
 )
-from deixis.evaluation.intervals import Interval, Statistic, bootstrap_all, bootstrap_nonempty, nan_where_empty
-from deixis.evaluation.items import PROTOCOLS, Item, Protocol, distinct_phrase, types_in_order
+from deixis.evaluation.intervals import (
+    Interval,
+    Statistic,
+    bootstrap_all,
+    bootstrap_nonempty,
+    intervals_as_json,
+    nan_where_empty,
+    values_of,
+)
+from deixis.evaluation.items import Item, Protocol, check_protocol, indices_by_phrase, types_in_order
 from deixis.evaluation.phrase_localization import NO_SAMPLE, ONE_PHOTO
 from deixis.evaluation.ranked_boxes import IOU, Flags, Neighbours, Whole
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, as_comparable, check_finite, iterate_blocks
 from deixis.geometry import Boxes
 
 Row = npt.NDArray[Any]
+_Group = tuple[Whole, Mapping[str, Statistic]]  # mentions, and their scores as statistics
 
 
 @dataclass(frozen=True)
 class PhotoRegions:
-    """The candidate boxes of all photos.
+    """The candidate boxes of all photos."""
 
-    Attributes
-    ----------
-    photos
-        Photo ids.
-    boxes
-        (n, 4) boxes, photo by photo.
-    counts
-        (photos,) number of boxes of each photo.
-    """
-
-    photos: tuple[str, ...]
-    boxes: Boxes
-    counts: Whole
+    photos: tuple[str, ...]  # photo ids
+    boxes: Boxes  # (n, 4) boxes, photo by photo
+    counts: Whole  # (photos,) number of boxes of each photo
 
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.photos) or int(self.counts.sum()) != len(self.boxes):
@@ -87,9 +87,7 @@ class PhotoRegions:
 
 def distinct_phrases(items: Sequence[Item]) -> dict[str, Whole]:
     """Return the distinct phrases in the order of their first mentions, each with the indices of its items."""
-    indices: dict[str, list[int]] = {}
-    for index, item in enumerate(items):
-        indices.setdefault(distinct_phrase(item.phrase), []).append(index)
+    indices = indices_by_phrase(item.phrase for item in items)
     return {phrase: np.array(found, dtype=np.intp) for phrase, found in indices.items()}
 
 
@@ -104,26 +102,15 @@ def typical_wording(items: Sequence[Item]) -> list[str]:
 
 @dataclass(frozen=True)
 class MentionCandidates:
-    """The candidate regions of each mention (those of its photo), and which of them are correct.
+    """The candidate regions of each mention (those of its photo), and which of them are correct."""
 
-    Attributes
-    ----------
-    regions
-        The regions of all photos.
-    photo_of_mention
-        (mentions,) photo index.
-    region, mention, correct
-        (n,) index of the region, index of the mention, and whether the region is correct for it.
-    starts
-        (mentions,) first candidate of each mention.
-    """
-
-    regions: PhotoRegions
-    photo_of_mention: Whole
+    regions: PhotoRegions  # the regions of all photos
+    photo_of_mention: Whole  # (mentions,) photo index
+    # (n,) index of the region, index of the mention, and whether the region is correct for it
     region: Whole
     mention: Whole
     correct: Flags
-    starts: Whole
+    starts: Whole  # (mentions,) first candidate of each mention
 
     @classmethod
     def from_items(cls, items: Sequence[Item], regions: PhotoRegions, protocol: Protocol) -> MentionCandidates:
@@ -142,9 +129,7 @@ class MentionCandidates:
 
     def indices(self, mentions: Whole) -> Whole:
         """Indices of the candidates of some mentions."""
-        sizes = self.regions.counts[self.photo_of_mention[mentions]]
-        offsets = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.asarray(np.repeat(self.starts[mentions], sizes) + offsets, dtype=np.intp)
+        return expand_runs(self.starts[mentions], self.regions.counts[self.photo_of_mention[mentions]])
 
     def ranking(self, mentions: Whole, best_first: Whole) -> PhotoRanking:
         """The ranking of the candidates of some mentions, in the order `best_first`, for average precision."""
@@ -191,73 +176,54 @@ class MentionCandidates:
 
 @dataclass(frozen=True)
 class GroupPrecision:
-    """Average precision of one phrase or one type, in percent.
+    """Average precision of one phrase or one type, in percent."""
 
-    Attributes
-    ----------
-    n, photos
-        Number of mentions and of their photos.
-    ap, ap_nms
-        Before and after NMS; `ap_nms` is None if `nms` was False.
-    interval, no_interval
-        The interval of each score, centred on it, or None and the reason.
-    """
-
+    # Number of mentions and of their photos
     n: int
     photos: int
+    # Before and after NMS; `ap_nms` is None if `nms` was False
     ap: float
     ap_nms: float | None
+    # The interval of each score, centred on it, or None and the reason
     interval: Mapping[str, Interval | None]
     no_interval: str | None
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        intervals = {name: [found.low, found.high] if found else None for name, found in self.interval.items()}
-        return {**vars(self), "interval": intervals}
+        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 @dataclass(frozen=True)
 class PhrasePrecision:
-    """Average precision of phrases over the regions of all photos, in percent.
+    """Average precision of phrases over the regions of all photos, in percent."""
 
-    Attributes
-    ----------
-    protocol, ap_rule
-        The protocol and the rule of average precision.
-    n, phrases, photos, regions
-        Number of mentions, distinct phrases, photos and regions.
-    ap, ap_nms
-        Mean over distinct phrases of the average precision, before and after NMS in each photo.
-    macro_ap, macro_ap_nms, by_type
-        Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase
-        that could be searched for in other photos.
-    by_phrase
-        The most frequent distinct phrases.
-    interval
-        The 95 % interval of each score, centred on the score (see `average_precision.centre_interval`).
-    """
-
+    # The protocol and the rule of average precision
     protocol: Protocol
     ap_rule: ApRule
+    # Number of mentions, distinct phrases, photos and regions
     n: int
     phrases: int
     photos: int
     regions: int
+    # Mean over distinct phrases of the average precision, before and after NMS in each photo
     ap: float
     ap_nms: float | None
+    # Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase that
+    # could be searched for in other photos
     macro_ap: float | None
     macro_ap_nms: float | None
     by_type: Mapping[str, GroupPrecision]
-    by_phrase: Mapping[str, GroupPrecision]
+    by_phrase: Mapping[str, GroupPrecision]  # the most frequent distinct phrases
+    # The 95 % interval of each score, centred on the score (see `average_precision.centre_interval`)
     interval: Mapping[str, Interval]
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        plain = dict(vars(self))
-        for name in ("by_type", "by_phrase"):
-            plain[name] = {group: scores.as_json() for group, scores in plain[name].items()}
-        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
-        return plain
+        groups = {
+            name: {group: scores.as_json() for group, scores in getattr(self, name).items()}
+            for name in ("by_type", "by_phrase")
+        }
+        return {**vars(self), **groups, "interval": intervals_as_json(self.interval)}
 
 
 def phrase_precision(
@@ -272,31 +238,32 @@ def phrase_precision(
     rounds: int = 1000,
     seed: int = 0,
 ) -> PhrasePrecision:
-    """Compute the average precision of each distinct phrase over the regions of all photos."""
+    """Compute the average precision of each distinct phrase over the regions of all photos.
+
+    `scores` has a row for each of `distinct_phrases(items)` (`typical_wording(items)` is their text) and a column for
+    each of `regions`; float32 is fastest. NMS takes most of the time. Other arguments are those of `localization`.
+    """
     groups = distinct_phrases(items)
     blocks = _check_scores(scores, groups, regions, protocol)
     mentions = MentionCandidates.from_items(items, regions, protocol)
     ranked = _rank(blocks, list(groups.values()), mentions, nms=nms)
-    kinds = _types(items, ranked)
     photos = len(regions.photos)
     statistics = {name: mean_precision_of_hits(hits, photos, ap_rule) for name, hits in ranked.hits.items()}
-    if kinds:
-        for name in ranked.hits:
-            statistics[f"macro_{name}"] = mean_precision(
-                [kind.rankings[name] for kind in kinds.values()], photos, ap_rule
-            )
-    once = np.ones((1, photos))
-    found = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
-    types = {
-        kind: _Group(
-            each.mentions, {name: mean_precision([one], photos, ap_rule) for name, one in each.rankings.items()}
-        )
-        for kind, each in kinds.items()
-    }
+    types: dict[str, _Group] = {}
+    rankings: dict[str, list[PhotoRanking]] = {f"macro_{name}": [] for name in ranked.hits}
+    for kind in types_in_order(items):
+        indices = np.array([index for index, item in enumerate(items) if kind in item.types], dtype=np.intp)
+        of_type = {name: ranked.of_mentions(indices, name) for name in ranked.hits}
+        types[kind] = indices, {name: mean_precision([one], photos, ap_rule) for name, one in of_type.items()}
+        for name, ranking in of_type.items():
+            rankings[f"macro_{name}"].append(ranking)
+    if types:
+        statistics |= {name: mean_precision(each, photos, ap_rule) for name, each in rankings.items()}
+    found = values_of(statistics, photos)
     most_frequent = sorted(groups, key=lambda phrase: (-len(groups[phrase]), phrase))[:phrases]
     number_of = {phrase: number for number, phrase in enumerate(groups)}
     common = {
-        phrase: _Group(groups[phrase], ranked.of_phrase(number_of[phrase], photos, ap_rule)) for phrase in most_frequent
+        phrase: (groups[phrase], ranked.of_phrase(number_of[phrase], photos, ap_rule)) for phrase in most_frequent
     }
     return PhrasePrecision(
         protocol=protocol,
@@ -320,18 +287,11 @@ def phrase_precision(
 
 @dataclass(frozen=True)
 class _Ranked:
-    """The results of all rankings.
-
-    Attributes
-    ----------
-    hits
-        By score name, the hits of each phrase.
-    scores, kept
-        (n,) for the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them.
-    """
+    """The results of all rankings."""
 
     mentions: MentionCandidates
-    hits: Mapping[str, list[Hits]]
+    hits: Mapping[str, list[Hits]]  # by score name, the hits of each phrase
+    # (n,) for the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them
     scores: Row
     kept: Flags
 
@@ -345,22 +305,6 @@ class _Ranked:
         if name == "ap_nms":
             candidates = candidates[self.kept[candidates]]
         return self.mentions.ranking(mentions, candidates[np.argsort(-self.scores[candidates], kind="stable")])
-
-
-@dataclass(frozen=True)
-class _Type:
-    """The mentions of a type, and their rankings by score name."""
-
-    mentions: Whole
-    rankings: Mapping[str, PhotoRanking]
-
-
-def _types(items: Sequence[Item], ranked: _Ranked) -> dict[str, _Type]:
-    found = {}
-    for kind in types_in_order(items):
-        indices = np.array([index for index, item in enumerate(items) if kind in item.types], dtype=np.intp)
-        found[kind] = _Type(indices, {name: ranked.of_mentions(indices, name) for name in ranked.hits})
-    return found
 
 
 def _rank(blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionCandidates, *, nms: bool) -> _Ranked:
@@ -383,37 +327,31 @@ def _rank(blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionCandida
     return _Ranked(mentions, hits, own_scores, own_kept)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A group of mentions and its scores as statistics."""
-
-    mentions: Whole
-    statistics: Mapping[str, Statistic]
-
-
 def _group_precisions(
     groups: Mapping[str, _Group], mentions: MentionCandidates, *, rounds: int, seed: int
 ) -> dict[str, GroupPrecision]:
     photos = len(mentions.regions.photos)
     mention_counts = {
-        name: np.bincount(mentions.photo_of_mention[each.mentions], minlength=photos) for name, each in groups.items()
+        name: np.bincount(mentions.photo_of_mention[indices], minlength=photos) for name, (indices, _) in groups.items()
     }
     statistics = {
         (name, score): nan_where_empty(statistic, mention_counts[name])
-        for name, group in groups.items()
+        for name, (_, of_group) in groups.items()
         if np.count_nonzero(mention_counts[name]) > 1
-        for score, statistic in group.statistics.items()
+        for score, statistic in of_group.items()
     }
     intervals = bootstrap_nonempty(statistics, photos, rounds=rounds, seed=seed)
-    once = np.ones((1, photos))
     found = {}
-    for name, group in groups.items():
-        scores = {score: float(statistic(once)[0]) for score, statistic in group.statistics.items()}
-        interval = {score: _centre_interval(value, intervals.get((name, score))) for score, value in scores.items()}
+    for name, (indices, of_group) in groups.items():
+        scores = values_of(of_group, photos)
+        interval = {
+            score: (drawn := intervals.get((name, score))) and centre_interval(value, drawn)
+            for score, value in scores.items()
+        }
         in_photos = int(np.count_nonzero(mention_counts[name]))
         reason = ONE_PHOTO if in_photos == 1 else NO_SAMPLE
         found[name] = GroupPrecision(
-            n=len(group.mentions),
+            n=len(indices),
             photos=in_photos,
             ap=scores["ap"],
             ap_nms=scores.get("ap_nms"),
@@ -423,13 +361,8 @@ def _group_precisions(
     return found
 
 
-def _centre_interval(score: float, drawn: Interval | None) -> Interval | None:
-    return None if drawn is None else centre_interval(score, drawn)
-
-
 def _check_scores(scores: Scores, groups: Mapping[str, Whole], regions: PhotoRegions, protocol: str) -> ScoreBlocks:
-    if protocol not in PROTOCOLS:
-        raise DeixisError(f"protocol {protocol!r} does not exist; choose {' or '.join(PROTOCOLS)}")
+    check_protocol(protocol)
     if not groups:
         raise DeixisError("no phrases to localize: no mention has a chain with a box")
     # Split arrays into blocks, because NMS needs memory for each block.

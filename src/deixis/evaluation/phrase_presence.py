@@ -6,7 +6,7 @@ they count as wrong, so that the scores are lower bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,15 @@ import numpy.typing as npt
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.average_precision import ApRule, PhotoRanking, centre_interval, mean_precision
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all
+from deixis.evaluation.intervals import (
+    Counts,
+    Interval,
+    Statistic,
+    bootstrap_all,
+    in_batches,
+    intervals_as_json,
+    values_of,
+)
 from deixis.evaluation.items import distinct_phrase
 from deixis.evaluation.phrase_precision import PhotoRegions
 from deixis.evaluation.ranked_boxes import Flags
@@ -26,45 +34,31 @@ Values = npt.NDArray[np.float64]
 
 TIES = "of equal scores the wrong photo goes first for average precision, and is half below for the ROC areas"
 
-_ROUNDS_PER_BATCH = 100
-
 
 @dataclass(frozen=True)
 class PresenceResult:
-    """How well scores separate photos that show a phrase from others, in percent.
+    """How well scores separate photos that show a phrase from others, in percent."""
 
-    Attributes
-    ----------
-    phrases, photos, present
-        Number of phrases (present in some photos and not in all), of photos, and of present (phrase, photo) pairs.
-    ap
-        Mean over phrases of the average precision of the ranking of photos.
-    roc
-        Mean over phrases of the area under the ROC curve: the probability that a photo with the phrase scores higher
-        than one without.
-    pooled_roc
-        ROC area of all (phrase, photo) pairs together. It shows whether one threshold can serve all phrases.
-    share
-        Mean over phrases of the percentage of photos with the phrase, about the AP of chance. The ROC areas of chance
-        are 50.
-    interval
-        The 95 % bootstrap interval of each score; that of `ap` is centred on it (see
-        `average_precision.centre_interval`).
-    """
-
+    # Number of phrases (present in some photos and not in all), of photos, and of present (phrase, photo) pairs
     phrases: int
     photos: int
     present: int
-    ap: float
+    ap: float  # mean over phrases of the average precision of the ranking of photos
+    # Mean over phrases of the area under the ROC curve: the probability that a photo with the phrase scores higher than
+    # one without
     roc: float
+    # ROC area of all (phrase, photo) pairs together. It shows whether one threshold can serve all phrases.
     pooled_roc: float
+    # Mean over phrases of the percentage of photos with the phrase, about the AP of chance. The ROC areas of chance are
+    # 50.
     share: float
+    # The 95 % bootstrap interval of each score; that of `ap` is centred on it (see `average_precision.centre_interval`)
     interval: Mapping[str, Interval]
     ties: str = TIES
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        return {**vars(self), "interval": {name: [found.low, found.high] for name, found in self.interval.items()}}
+        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 def best_region_scores(scores: Scores, regions: PhotoRegions) -> Values:
@@ -98,7 +92,10 @@ def mentioned_in_photos(phrases: Iterable[str], photos: Sequence[Photo]) -> Flag
 def score_presence(
     scores: npt.ArrayLike, mentioned: npt.ArrayLike, *, ap_rule: ApRule = "area", rounds: int = 1000, seed: int = 0
 ) -> PresenceResult:
-    """Score how well scores separate photos that show a phrase from others."""
+    """Score how well scores (phrases, photos) separate photos that show a phrase from others.
+
+    Phrases that are in no photo or in all photos are left out.
+    """
     values, present = np.asarray(scores, dtype=np.float64), np.asarray(mentioned, dtype=np.bool_)
     if values.ndim != 2 or values.shape != present.shape:
         raise DeixisError(f"presence: scores have shape {values.shape}, but mentioned has {present.shape}")
@@ -114,8 +111,7 @@ def score_presence(
         "roc": _mean_area(values, present),
         "pooled_roc": _pooled_area(values, present),
     }
-    once = np.ones((1, photos))
-    found = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    found = values_of(statistics, photos)
     interval = bootstrap_all(statistics, photos, rounds=rounds, seed=seed)
     return PresenceResult(
         phrases=len(present),
@@ -153,7 +149,7 @@ def _mean_area(scores: Values, right: Flags) -> Statistic:
         areas = np.divide(wins, pairs, out=np.zeros(wins.shape), where=pairs > 0, dtype=np.float64)
         return np.asarray(100 * areas.sum(axis=0) / np.maximum((pairs > 0).sum(axis=0), 1))
 
-    return lambda counts: _in_batches(of_samples, counts.astype(np.float32))
+    return lambda counts: in_batches(of_samples, counts.astype(np.float32))
 
 
 def _pooled_area(scores: Values, right: Flags) -> Statistic:
@@ -172,10 +168,4 @@ def _pooled_area(scores: Values, right: Flags) -> Statistic:
         pairs = drawn[photo].sum(axis=0) * (wrong_pairs @ drawn)
         return np.asarray(100 * np.divide(wins, pairs, out=np.zeros_like(wins), where=pairs > 0))
 
-    return lambda counts: _in_batches(of_samples, counts)
-
-
-def _in_batches(of_samples: Callable[[npt.NDArray[Any]], Values], counts: npt.NDArray[Any]) -> Values:
-    """The values of samples (rounds, photos), in batches that bound memory."""
-    parts = range(0, len(counts), _ROUNDS_PER_BATCH)
-    return np.concatenate([of_samples(np.ascontiguousarray(counts[at : at + _ROUNDS_PER_BATCH].T)) for at in parts])
+    return lambda counts: in_batches(of_samples, counts)

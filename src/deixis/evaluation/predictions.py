@@ -160,7 +160,11 @@ def match_predictions(
     missing: Literal["error", "miss"] = "error",
     extra: Literal["error", "ignore"] = "error",
 ) -> Matched:
-    """Match predictions with items."""
+    """Match predictions with items, at most one with each.
+
+    With `missing="miss"`, an item without a prediction counts as wrong. With `extra="ignore"`, predictions for other
+    spans or photos are left out and counted, for systems that localize every noun phrase.
+    """
     if not items:
         raise DeixisError("no phrases to localize: no mention has a chain with a box")
     keys = {(item.photo, item.caption, item.span) for item in items}

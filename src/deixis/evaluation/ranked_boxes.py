@@ -31,22 +31,13 @@ _CELLS_PER_BATCH = 50_000
 
 @dataclass(frozen=True)
 class RankedBoxes:
-    """Boxes of several rankings, flat.
+    """Boxes of several rankings, flat."""
 
-    Attributes
-    ----------
-    boxes, scores
-        (n, 4) and (n,).
-    owner
-        (n,) index of the ranking of each box, ascending.
-    sizes
-        (rankings,) number of boxes of each ranking.
-    """
-
+    # (n, 4) and (n,)
     boxes: Boxes
     scores: npt.NDArray[np.float64]
-    owner: Whole
-    sizes: Whole
+    owner: Whole  # (n,) index of the ranking of each box, ascending
+    sizes: Whole  # (rankings,) number of boxes of each ranking
 
     @cached_property
     def starts(self) -> Whole:
@@ -99,7 +90,7 @@ def first_of_each(ranked: RankedBoxes, flags: Flags) -> Flags:
     return firsts
 
 
-def kept_by_nms(ranked: RankedBoxes, threshold: float = IOU) -> Flags:
+def kept_by_nms(ranked: RankedBoxes) -> Flags:
     """Return (n,) which boxes greedy NMS keeps in each ranking, as `geometry.nms` does."""
     kept = np.ones(len(ranked.owner), dtype=np.bool_)
     by_size = np.argsort(ranked.sizes, kind="stable")  # rankings of similar size share a batch
@@ -111,18 +102,18 @@ def kept_by_nms(ranked: RankedBoxes, threshold: float = IOU) -> Flags:
         columns = np.arange(width)
         inside = columns < ranked.sizes[rows, None]
         index = np.where(inside, starts[rows, None] + columns, 0)
-        kept[index[inside]] = _suppress(ranked.boxes[index], inside, threshold)[inside]
+        kept[index[inside]] = _suppress(ranked.boxes[index], inside)[inside]
     return kept
 
 
-def _suppress(boxes: Boxes, alive: Flags, threshold: float) -> Flags:
+def _suppress(boxes: Boxes, alive: Flags) -> Flags:
     """Greedy NMS of (rankings, width, 4) boxes, best first; all rankings advance together."""
     alive = alive.copy()
     sides = np.ascontiguousarray(np.moveaxis(boxes, 2, 0))
     for step in range(alive.shape[1] - 1):
         rows = np.flatnonzero(alive[:, step])
         overlap = geometry.iou_of_sides(sides[:, rows, step, None], sides[:, rows, step + 1 :])
-        alive[rows, step + 1 :] &= overlap < threshold
+        alive[rows, step + 1 :] &= overlap < IOU
     return alive
 
 
@@ -135,21 +126,13 @@ Scores = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Which boxes of the same photo overlap enough to suppress each other, for NMS under many score rankings.
+    """Which boxes of the same photo overlap enough to suppress each other, for NMS under many score rankings."""
 
-    Attributes
-    ----------
-    counts
-        (photos,) number of boxes of each photo.
-    bits
-        (boxes, words) for each box, one bit per box of its photo: whether the two overlap.
-    """
-
-    counts: Whole
-    bits: npt.NDArray[np.uint64]
+    counts: Whole  # (photos,) number of boxes of each photo
+    bits: npt.NDArray[np.uint64]  # (boxes, words) for each box, one bit per box of its photo: whether the two overlap
 
     @classmethod
-    def from_boxes(cls, boxes: Boxes, counts: Whole, threshold: float = IOU) -> Neighbours:
+    def from_boxes(cls, boxes: Boxes, counts: Whole) -> Neighbours:
         """Compare the boxes of each photo. `boxes` concatenates those of all photos."""
         words = max(1, -(-int(counts.max(initial=0)) // _BITS))
         bits = np.zeros((len(boxes), words), dtype=np.uint64)
@@ -157,7 +140,7 @@ class Neighbours:
         for count in counts.tolist():
             mine = boxes[begin : begin + count]
             close = np.zeros((count, words * _BITS), dtype=np.bool_)
-            close[:, :count] = geometry.iou(mine, mine) >= threshold
+            close[:, :count] = geometry.iou(mine, mine) >= IOU
             bits[begin : begin + count] = np.packbits(close, axis=1, bitorder="little").view("<u8")
             begin += count
         return cls(counts, bits)

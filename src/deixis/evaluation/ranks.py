@@ -101,7 +101,11 @@ def positive_pairs(photo_of_sentence: npt.ArrayLike, photos: int | None = None) 
 
 
 def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None, *, columns: bool = True) -> Ranks:
-    """Rank the best positive of every row and every column in one pass over the scores."""
+    """Rank the best positive of every row and every column in one pass over the scores.
+
+    `ignored` cells are neither correct nor wrong, such as a sentence and itself. Without `columns`, their ranks are
+    empty, and each block of `ScoreBlocks` is requested once.
+    """
     blocks = as_blocks(scores)
     height, width = blocks.shape
     not_wrong, right = _not_wrong(positives, ignored, width)
@@ -128,7 +132,10 @@ def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None
 def shortlist_ranks(
     scores: Scores, positives: Pairs, shortlists: Sequence[npt.ArrayLike], *, of_columns: bool = False
 ) -> FloatArray:
-    """Rank the best positive of every row (or column) among the candidates of its own shortlist."""
+    """Rank the best positive of every row (or column) among the candidates of its own shortlist.
+
+    The rank is inf if no positive is in the shortlist, and nan if the query has no positive.
+    """
     blocks = as_blocks(scores)
     queries, candidates = blocks.shape[::-1] if of_columns else blocks.shape
     query, candidate = _flat_shortlists(shortlists, queries, candidates)

@@ -15,15 +15,27 @@ regions    regions, all phrases          the phrases of the region
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import expand_runs
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, ratio_of
+from deixis.evaluation.intervals import (
+    Comparison,
+    Interval,
+    Statistic,
+    bootstrap_all,
+    compare_all,
+    intervals_as_json,
+    ratio_of,
+    values_of,
+)
 from deixis.evaluation.ranks import (
     TIE_RULE,
     FloatArray,
@@ -35,6 +47,10 @@ from deixis.evaluation.ranks import (
     shortlist_ranks,
 )
 from deixis.evaluation.score_matrix import IntArray, Scores, as_blocks
+from deixis.storage.atomic import new_file
+
+_CELLS_PER_BATCH = 1 << 20
+_PLOTS = (".png", ".svg", ".pdf")
 
 JsonValue = str | int | float | None | dict[str, int] | dict[str, list[float] | None]
 
@@ -89,7 +105,7 @@ class RetrievalResult:
     @cached_property
     def scores(self) -> dict[str, float]:
         """Every score by its JSON name."""
-        return {name: _value(statistic, self.n) for name, statistic in self.statistics.items()}
+        return values_of(self.statistics, self.n)
 
     @cached_property
     def interval(self) -> dict[str, Interval | None]:
@@ -124,10 +140,8 @@ class RetrievalResult:
             "queries": {name or "regions": len(each.ranks) for name, each in self.rankings.items()},
             "without_positive": {name or "regions": each.without_positive for name, each in self.rankings.items()},
         }
-        document.update({name: _finite_or_none(value) for name, value in self.scores.items()})
-        document["interval"] = {
-            name: [bounds.low, bounds.high] if bounds else None for name, bounds in self.interval.items()
-        }
+        document.update({name: value if np.isfinite(value) else None for name, value in self.scores.items()})
+        document["interval"] = intervals_as_json(self.interval)
         return document
 
 
@@ -141,18 +155,17 @@ class RecallCurve:
     @cached_property
     def recall(self) -> tuple[float, ...]:
         """The recall at each percentage."""
-        return tuple(_value(statistic, self.ranking.photos) for statistic in self._statistics)
+        return tuple(values_of(self._statistics, self.ranking.photos).values())
 
     @cached_property
     def interval(self) -> tuple[Interval, ...]:
         """The 95 % bootstrap interval at each percentage, computed on first use."""
-        by_index = {str(index): statistic for index, statistic in enumerate(self._statistics)}
-        return tuple(bootstrap_all(by_index, self.ranking.photos).values())
+        return tuple(bootstrap_all(self._statistics, self.ranking.photos).values())
 
     @cached_property
-    def _statistics(self) -> list[Statistic]:
+    def _statistics(self) -> dict[int, Statistic]:
         reached = 100 * self.ranking.ranks / self.ranking.candidates
-        return [_percentage(self.ranking, reached <= percentage) for percentage in self.percentages]
+        return {at: _percentage(self.ranking, reached <= limit) for at, limit in enumerate(self.percentages)}
 
 
 def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> RecallCurve:
@@ -163,6 +176,65 @@ def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1,
     if not percentages or not all(0 <= each <= 100 for each in percentages):
         raise DeixisError("percentages: must be numbers from 0 to 100")
     return RecallCurve(ranking, tuple(percentages))
+
+
+def check_curve_path(path: Path) -> None:
+    """Check the file name and the folder before the scores are computed."""
+    if path.suffix.lower() not in (".csv", *_PLOTS):
+        raise DeixisError(f"--curve {path}: must end in .csv for a table, or in {', '.join(_PLOTS)} for a plot")
+    if not path.absolute().parent.is_dir():
+        raise DeixisError(f"--curve {path}: the folder {path.parent} does not exist")
+
+
+def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
+    """Write the recall curve of each direction as a table or, by the suffix, as a plot; return a one-line summary."""
+    check_curve_path(path)
+    curves = {name: recall_curve(ranking) for name, ranking in rankings.items()}
+    with new_file(path) as temporary:
+        if path.suffix.lower() == ".csv":
+            _write_table(temporary, curves)
+        else:
+            _plot(temporary, curves)
+    summary = (
+        f"{name} {', '.join(f'{curve.recall[at - 1]:.1f} at {at} %' for at in (1, 5, 10, 20, 50))}"
+        for name, curve in curves.items()
+    )
+    return f"{path}: recall by percentage of the ranking; {'; '.join(summary)}"
+
+
+def _write_table(path: Path, curves: Mapping[str, RecallCurve]) -> None:
+    heading = [column for name in curves for column in (name, f"{name}_low", f"{name}_high")]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["percentage", *heading])
+        for index, percentage in enumerate(range(1, 101)):
+            cells = []
+            for curve in curves.values():
+                bounds = curve.interval[index]
+                cells += [round(value, 3) for value in (curve.recall[index], bounds.low, bounds.high)]
+            rows.writerow([percentage, *cells])
+
+
+def _plot(path: Path, curves: Mapping[str, RecallCurve]) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    titles = {"i2t": "a photo looks for its sentences", "t2i": "a sentence looks for its photo"}
+    colours = ("#0072B2", "#D55E00")
+    for axes, colour, (name, curve) in zip(figure.subplots(1, len(curves)), colours, curves.items(), strict=False):
+        low, high = zip(*((bounds.low, bounds.high) for bounds in curve.interval), strict=True)
+        axes.fill_between(curve.percentages, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(curve.percentages, curve.recall, color=colour)
+        axes.set_title(titles.get(name, name), loc="left", fontsize=10)
+        axes.set_xlabel("share of the ranking looked at, %")
+        axes.set_ylabel("found, %")
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 101)
+        axes.grid(color="0.9")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path)
 
 
 def compare_results(a: RetrievalResult, b: RetrievalResult, *, rounds: int = 10_000) -> dict[str, Comparison]:
@@ -207,28 +279,13 @@ def _median_of(ranks: FloatArray, units: IntArray) -> Statistic:
         middle = np.searchsorted(upto, [(upto[-1] - 1) // 2, upto[-1] // 2], side="right")
         return float(sorted_ranks[np.minimum(middle, len(ranks) - 1)].mean())
 
-    def statistic(counts: Counts) -> FloatArray:
-        return np.array([median(each) for each in counts])
-
-    return statistic
+    return lambda counts: np.array([median(each) for each in counts])
 
 
 def _has_interval(result: RetrievalResult, name: str) -> bool:
     """Whether all samples of a score are finite: recalls always, ranks if every query has one."""
     direction = name.rpartition("_")[0]
     return not name.endswith(("medr", "meanr")) or bool(np.isfinite(result.rankings[direction].ranks).all())
-
-
-def _value(statistic: Statistic, n: int) -> float:
-    """The value of a statistic on the data itself."""
-    return float(statistic(np.ones((1, n)))[0])
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-_CELLS_PER_BATCH = 1 << 20
 
 
 def recall_at_k(
@@ -483,8 +540,7 @@ def _same_photo(photo: IntArray) -> tuple[Pairs, Pairs]:
     first = np.cumsum(size) - size
     partners = size[photo[order]]
     row = np.repeat(order, partners)
-    partner = np.arange(len(row)) - np.repeat(np.cumsum(partners) - partners, partners)
-    column = order[first[photo[row]] + partner]
+    column = order[expand_runs(first[photo[order]], partners)]
     shape, sentence = (len(photo), len(photo)), np.arange(len(photo))
     other = row != column
     return make_pairs(row[other], column[other], shape), make_pairs(sentence, sentence, shape)

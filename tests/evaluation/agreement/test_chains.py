@@ -6,7 +6,7 @@ import json
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.data.records import Caption, Mention, Photo
@@ -47,11 +47,6 @@ def test_equal_chains_are_perfect_and_muc_ignores_single_mentions() -> None:
     assert (found.muc.f1, found.b3.f1, found.ceaf_m.f1, found.ceaf_e.f1) == (100, 100, 100, 100)
     alone = agreement(["a", "b"], ["a", "b"])
     assert (alone.muc.f1, alone.b3.f1) == (0, 100)
-
-
-def test_an_empty_side_scores_zero() -> None:
-    found = agreement(["ab"], [])
-    assert (found.muc.f1, found.b3.f1, found.ceaf_m.f1, found.ceaf_e.f1) == (0, 0, 0, 0)
 
 
 def test_invalid_chains_are_errors() -> None:
@@ -104,7 +99,6 @@ def plain_ceaf(key: list[set[str]], response: list[set[str]], by_chain: bool) ->
     return max(sum(alike(a, b) for a, b in zip(few, order, strict=True)) for order in orders)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(partitions(), partitions()), min_size=1, max_size=3))
 def test_the_scores_agree_with_plain_loops_summed_over_photos(
     photos: list[tuple[list[set[str]], list[set[str]]]],
@@ -120,10 +114,7 @@ def test_the_scores_agree_with_plain_loops_summed_over_photos(
     for measure, plain in ((found.muc, plain_muc), (found.b3, plain_b3)):
         assert measure.recall == pytest.approx(percent([plain(ours, theirs) for ours, theirs in photos]))
         assert measure.precision == pytest.approx(percent([plain(theirs, ours) for ours, theirs in photos]))
-    for measure, by_chain, size in (
-        (found.ceaf_m, False, lambda side: sum(map(len, side))),
-        (found.ceaf_e, True, len),
-    ):
+    for measure, by_chain, size in ((found.ceaf_m, False, lambda side: sum(map(len, side))), (found.ceaf_e, True, len)):
         common = [plain_ceaf(ours, theirs, by_chain) for ours, theirs in photos]
         recall = [(part, size(ours)) for part, (ours, _) in zip(common, photos, strict=True)]
         precision = [(part, size(theirs)) for part, (_, theirs) in zip(common, photos, strict=True)]

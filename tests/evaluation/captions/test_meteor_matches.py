@@ -55,7 +55,7 @@ def plain_matches(candidate: list[str], reference: list[str]) -> Counter[Match]:
 
 
 @given(st.lists(st.tuples(meteor_sentences, meteor_sentences), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_matches_agree_with_plain_loops(pairs: list[tuple[list[str], list[str]]]) -> None:
     ids = Numbering()
     candidates = coded([candidate for candidate, _ in pairs], ids)

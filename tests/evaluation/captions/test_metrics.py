@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import math
 import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.errors import DatasetError
@@ -102,24 +101,7 @@ def test_bleu_of_one_photo_is_corpus_bleu_of_that_photo(captions: CaptionSet) ->
         assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_ngram_counts_at_most_as_often_as_one_reference_has_it() -> None:
-    captions = caption_set({"1": "the the the the"}, {"1": ["the cat the", "the dog"]})
-    assert bleu_statistics(captions)[0, 0] == 2
-
-
-def test_of_two_equally_close_references_the_shorter_sets_the_length() -> None:
-    captions = caption_set({"1": "one two three"}, {"1": ["one two three four", "one two"]})
-    assert bleu_statistics(captions)[0, -1] == 2
-
-
-def test_bleu_penalizes_short_candidates_only() -> None:
-    short, long = np.array([2.0, 1, 0, 0, 2, 1, 0, 0, 2, 4]), np.array([2.0, 1, 0, 0, 2, 1, 0, 0, 2, 1])
-    assert bleu_from(short)[0] == pytest.approx(np.exp(-1))
-    assert bleu_from(long)[0] == pytest.approx(1)
-
-
 @given(caption_sets())
-@settings(deadline=None)
 def test_cider_and_cider_d_agree_with_plain_loops(captions: CaptionSet) -> None:
     found = cider(captions)
     assert found.cider == pytest.approx(plain.cider(captions.candidates, captions.references, damped=False), abs=1e-9)
@@ -135,16 +117,6 @@ def test_a_caption_equal_to_its_only_reference_scores_ten_in_both() -> None:
     assert cider(captions).cider_d == pytest.approx([10, 10])
 
 
-def test_repeating_a_rare_word_lowers_cider_d_but_not_cider() -> None:
-    captions = caption_set({"1": "zebra zebra zebra", "2": "dog"}, {"1": ["zebra"], "2": ["dog"]})
-    assert cider(captions).cider == pytest.approx([2.5, 2.5])
-    assert cider(captions).cider_d == pytest.approx([2.5 / 3 * math.exp(-4 / 72), 2.5])
-
-
-def test_a_single_photo_has_cider_zero() -> None:
-    assert cider(caption_set({"1": "a dog"}, {"1": ["a dog"]})).cider_d.tolist() == [0.0]
-
-
 @given(caption_sets())
 def test_rouge_l_agrees_with_plain_loops(captions: CaptionSet) -> None:
     pairs = zip(captions.candidates, captions.references, strict=True)
@@ -156,7 +128,3 @@ def test_rouge_l_is_right_for_sentences_of_more_than_64_words() -> None:
     captions = CaptionSet(("1",), [words], [[words[::2], words]])
     assert rouge_l(captions).tolist() == [1.0]
     assert rouge_l(CaptionSet(("1",), [words[::2]], [[words]])) == pytest.approx(2.44 * 0.5 / (0.5 + 1.44))
-
-
-def test_rouge_l_of_an_empty_candidate_is_zero_unless_the_reference_is_empty() -> None:
-    assert rouge_l(CaptionSet(("1", "2"), [[], []], [[["a"]], [[]]])).tolist() == [0.0, 1.0]

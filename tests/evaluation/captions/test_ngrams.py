@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deixis.arrays import expand_runs
 from deixis.evaluation.captions.ngrams import (
     Numbering,
     count_distinct,
     distinct,
-    expand_runs,
     first_of_run,
     number_distinct,
     order_by,

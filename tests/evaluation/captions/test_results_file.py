@@ -28,10 +28,7 @@ def test_ids_may_be_numbers_or_text(tmp_path: Path) -> None:
         ("[1]", "entry 0"),
         ('[{"caption": "a"}]', "entry 0.*image_id"),
         ('[{"image_id": 1}]', "entry 0.*caption"),
-        (
-            '[{"image_id": 1, "caption": "a"}, {"image_id": "1", "caption": "b"}]',
-            "entry 1.*image_id 1",
-        ),
+        ('[{"image_id": 1, "caption": "a"}, {"image_id": "1", "caption": "b"}]', "entry 1.*image_id 1"),
         ('[{"image_id": NaN, "caption": "a"}]', "NaN"),
         ('[{"image_id": 1.5, "caption": "a"}]', "image_id.*1.5"),
         ('[{"image_id": true, "caption": "a"}]', "image_id.*true"),

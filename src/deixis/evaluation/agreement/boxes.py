@@ -24,7 +24,15 @@ import numpy.typing as npt
 
 from deixis import geometry
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, ratio_of
+from deixis.evaluation.intervals import (
+    Counts,
+    Interval,
+    Statistic,
+    bootstrap_all,
+    intervals_as_json,
+    ratio_of,
+    values_of,
+)
 from deixis.geometry import Boxes
 
 
@@ -118,9 +126,7 @@ class BoxAgreement:
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        plain = dict(vars(self))
-        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
-        return plain | {"n": self.pairs}
+        return {**vars(self), "interval": intervals_as_json(self.interval), "n": self.pairs}
 
 
 def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
@@ -188,8 +194,7 @@ def box_agreement(
     photos = {photo: number for number, photo in enumerate(dict.fromkeys(a.photo for a, _ in pairs))}
     photo = np.array([photos[a.photo] for a, _ in pairs])
     statistics = _statistics(observed[:, 0], observed[:, 1], expected, photo)
-    once = np.ones((1, len(photos)))
-    scores = {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
+    scores = values_of(statistics, len(photos))
     return BoxAgreement(
         sigma=scores["sigma"],
         ks=scores["ks"],

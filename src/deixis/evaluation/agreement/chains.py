@@ -20,7 +20,7 @@ import numpy.typing as npt
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement.boxes import best_matching
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all
+from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, intervals_as_json
 
 Values = npt.NDArray[np.float64]
 Chains = Iterable[Iterable[Hashable]]
@@ -74,11 +74,8 @@ class ChainAgreement:
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        plain = dict(vars(self))
-        for name in MEASURES:
-            plain[name] = dict(vars(plain[name]))
-        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
-        return plain
+        measures = {name: dict(vars(getattr(self, name))) for name in MEASURES}
+        return {**vars(self), **measures, "interval": intervals_as_json(self.interval)}
 
 
 def chains_of(photo: Photo) -> list[set[tuple[int, int, int]]]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap
+from deixis.evaluation.intervals import Counts, Interval, bootstrap, intervals_as_json
 
 Values = npt.NDArray[np.float64]
 Coefficient = Callable[[Values], tuple[Values, Values, Values]]
@@ -85,9 +85,7 @@ class JudgementAgreement:
 
     def as_json(self) -> dict[str, object]:
         """Plain values for JSON; intervals as [low, high]."""
-        plain = dict(vars(self))
-        plain["interval"] = {name: [found.low, found.high] for name, found in self.interval.items()}
-        return plain
+        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 def cohen_kappa(
@@ -246,7 +244,10 @@ class _Table:
         sums = np.zeros((len(photos), columns.shape[1]))
         np.add.at(sums, [photos[item.photo] for item in rows], columns)
         value, observed, expected = (float(found[0]) for found in coefficient(sums.sum(axis=0, keepdims=True)))
-        statistic: Statistic = _coefficient_statistic(coefficient, sums)
+
+        def statistic(counts: Counts) -> Values:
+            return coefficient(counts @ sums)[0]
+
         absent = self.categories.index(NoCategory.ABSENT) if NoCategory.ABSENT in self.categories else None
         answers = [answer for item in rows for answer in item.answers.values()]
         return JudgementAgreement(
@@ -262,10 +263,3 @@ class _Table:
             left_out=len(self.items) - len(rows),
             interval={"coefficient": bootstrap(statistic, len(photos), rounds=rounds, seed=seed)},
         )
-
-
-def _coefficient_statistic(coefficient: Coefficient, sums: Values) -> Statistic:
-    def statistic(counts: Counts) -> Values:
-        return coefficient(counts @ sums)[0]
-
-    return statistic

@@ -4,9 +4,14 @@ The scores are those of COCO's caption evaluation, with bootstrap intervals; `do
 compares them.
 """
 
-from deixis.evaluation.captions.perplexity import PerplexityScores, perplexity_scores
 from deixis.evaluation.captions.results_file import match_results, read_results
-from deixis.evaluation.captions.scores import CaptionScores, caption_scores, compare_captions
+from deixis.evaluation.captions.scores import (
+    CaptionScores,
+    PerplexityScores,
+    caption_scores,
+    compare_captions,
+    perplexity_scores,
+)
 
 __all__ = [
     "CaptionScores",

@@ -1,7 +1,7 @@
 """METEOR's matches: which words and phrases of a candidate can match which of a reference.
 
 Four modules find matches: equal words, words of one stem, words that share a WordNet sense, and paraphrases from a
-table. `meteor_alignment` chooses among them.
+table. `meteor.align` chooses among them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from deixis.arrays import expand_runs
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import (
-    BoolArray,
-    IntArray,
-    Numbering,
-    count_distinct,
-    distinct,
-    expand_runs,
-    is_new,
-    order_by,
-)
+from deixis.evaluation.captions.ngrams import BoolArray, IntArray, Numbering, count_distinct, distinct, is_new, order_by
 from deixis.language.words import DATA_DIR, senses, stem
 
 SHIPPED_PARAPHRASES = DATA_DIR / "meteor-paraphrases-en.gz"
@@ -56,26 +48,16 @@ class Sentences:
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """Possible matches, sorted by pair, then by start in the reference, then by module.
+    """Possible matches, sorted by pair, then by start in the reference, then by module."""
 
-    Attributes
-    ----------
-    pair
-        Index of the reference.
-    start, length
-        First word and number of words in the reference.
-    at, span
-        First word and number of words in the candidate.
-    module
-        `EXACT`, `STEM`, `SYNONYM` or `PARAPHRASE`.
-    """
-
-    pair: IntArray
+    pair: IntArray  # index of the reference
+    # First word and number of words in the reference
     start: IntArray
     length: IntArray
+    # First word and number of words in the candidate
     at: IntArray
     span: IntArray
-    module: IntArray
+    module: IntArray  # `EXACT`, `STEM`, `SYNONYM` or `PARAPHRASE`
 
     def __len__(self) -> int:
         return len(self.pair)
@@ -279,21 +261,11 @@ def _exact_only_where_equal(matches: Matches, candidate_lengths: IntArray, refer
 
 @dataclass(frozen=True, eq=False)
 class PhraseTable:
-    """Pairs of paraphrases as arrays of word numbers.
+    """Pairs of paraphrases as arrays of word numbers."""
 
-    Attributes
-    ----------
-    ids
-        The number of each word.
-    phrases
-        Word numbers, one row per phrase, padded with -1.
-    pairs
-        The two phrase numbers of each pair.
-    """
-
-    ids: dict[str, int]
-    phrases: IntArray
-    pairs: IntArray
+    ids: dict[str, int]  # the number of each word
+    phrases: IntArray  # word numbers, one row per phrase, padded with -1
+    pairs: IntArray  # the two phrase numbers of each pair
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[Phrase, Phrase]]) -> PhraseTable:

@@ -172,17 +172,10 @@ class Diversity:
     A bootstrap sample repeats sentences and is therefore less diverse than the set: for 1,000 captions, distinct-1 is
     13.8 and that of bootstrap samples 10.6. Intervals of diversity draw jackknife pseudo-values instead:
     n · D - (n - 1) · D without the sentence (Quenouille, Tukey).
-
-    Attributes
-    ----------
-    value
-        Diversity of all candidates.
-    without
-        (candidates,) diversity without each candidate.
     """
 
-    value: float
-    without: FloatArray
+    value: float  # diversity of all candidates
+    without: FloatArray  # (candidates,) diversity without each candidate
 
     @property
     def statistic(self) -> Statistic:

@@ -85,12 +85,6 @@ def sum_by_group(groups: IntArray, values: IntArray | FloatArray, n: int) -> Flo
     return np.bincount(groups, values, n).astype(np.float64, copy=False)
 
 
-def expand_runs(first: IntArray, count: IntArray) -> IntArray:
-    """Concatenate the ranges ``first … first + count - 1``."""
-    ends = np.cumsum(count)
-    return np.asarray(np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count))
-
-
 def first_of_run(ordered: IntArray) -> IntArray:
     """Return, for each of some sorted values, the index of the first equal value."""
     return np.maximum.accumulate(np.where(is_new(ordered), np.arange(len(ordered)), 0))
@@ -109,39 +103,24 @@ MAX_NGRAM = 4
 
 @dataclass(frozen=True, eq=False)
 class Ngrams:
-    """The n-grams of one length.
+    """The n-grams of one length."""
 
-    Attributes
-    ----------
-    sentence, gram, count
-        One entry for each distinct n-gram of each sentence, by sentence and then by gram.
-    kinds
-        Number of distinct n-grams in all sentences.
-    of_candidate, of_reference
-        The two entries of each n-gram that a reference shares with the candidate of its photo.
-    """
-
+    # One entry for each distinct n-gram of each sentence, by sentence and then by gram
     sentence: IntArray
     gram: IntArray
     count: IntArray
-    kinds: int
+    kinds: int  # number of distinct n-grams in all sentences
+    # The two entries of each n-gram that a reference shares with the candidate of its photo
     of_candidate: IntArray
     of_reference: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionSet:
-    """One candidate caption and one or more references for each photo, as words.
+    """One candidate caption and one or more references for each photo, as words."""
 
-    Attributes
-    ----------
-    photos
-        Photo ids, in the order of all per-photo values.
-    candidates, references
-        The words of each sentence, as `deixis.tokens.words` returns them.
-    """
-
-    photos: tuple[str, ...]
+    photos: tuple[str, ...]  # photo ids, in the order of all per-photo values
+    # The words of each sentence, as `deixis.tokens.words` returns them
     candidates: Sequence[Sequence[str]]
     references: Sequence[Sequence[Sequence[str]]]
 

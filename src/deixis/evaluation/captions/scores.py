@@ -1,13 +1,14 @@
-"""All caption scores of a set of candidates with bootstrap intervals, and the comparison of two systems."""
+"""All scores of captions with bootstrap intervals, the comparison of two systems, and perplexity."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
@@ -22,13 +23,23 @@ from deixis.evaluation.captions.metrics import (
     novel_sentences,
     rouge_l,
 )
-from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, FloatArray, caption_set
-from deixis.evaluation.intervals import Comparison, Counts, Interval, Statistic, bootstrap_all, compare_all, mean_of
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, FloatArray, IntArray, caption_set, sum_by_group
+from deixis.evaluation.intervals import (
+    Comparison,
+    Interval,
+    Statistic,
+    bootstrap_all,
+    compare_all,
+    intervals_as_json,
+    mean_of,
+    ratio_of,
+    values_of,
+)
 from deixis.tokens import TOKENIZER_VERSION
 
 TIES = "of equally close reference lengths BLEU takes the shorter; of equally good references METEOR takes the first"
 
-JsonValue = str | int | float | dict[str, list[float]] | None
+JsonValue = str | int | float | dict[str, list[float] | None] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +106,7 @@ class CaptionScores:
         """Scores as plain JSON, without the values of single photos."""
         plain = [each.name for each in fields(self) if each.repr]
         document: dict[str, JsonValue] = {name: getattr(self, name) for name in plain}
-        document["interval"] = {name: [each.low, each.high] for name, each in self.interval.items()}
+        document["interval"] = intervals_as_json(self.interval)
         return document
 
 
@@ -154,7 +165,7 @@ def caption_scores(
     statistics |= {name: each.statistic for name, each in diversity.items()}
 
     n = len(captions.photos)
-    scores = {name: float(statistic(np.ones((1, n)))[0]) for name, statistic in statistics.items()}
+    scores = values_of(statistics, n)
     scores |= {name: each.value for name, each in diversity.items()}
     novel = scores.pop("novel", None)
     return CaptionScores(
@@ -197,11 +208,7 @@ def _bleu_order(k: int) -> Callable[[FloatArray], FloatArray]:
 
 def _score_of_sums(parts: FloatArray, score: Callable[[FloatArray], FloatArray]) -> Statistic:
     """A score in percent, computed from sums over the drawn photos."""
-
-    def statistic(counts: Counts) -> FloatArray:
-        return 100 * score(counts @ parts)
-
-    return statistic
+    return lambda counts: 100 * score(counts @ parts)
 
 
 def _protocol(paraphrases: str | os.PathLike[str] | None) -> str:
@@ -215,3 +222,137 @@ def _protocol(paraphrases: str | os.PathLike[str] | None) -> str:
         "CIDEr with the document frequencies of these references; "
         f"METEOR 1.5 English with {modules}"
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PerplexityScores:
+    r"""Perplexity of a set of sentences, base 2, including end tokens (eq. 5 and the mean of eq. 6 of m-RNN).
+
+    .. math:: \log_2 \mathrm{PPL} = -\frac{1}{L} \sum_{n=1}^{L} \log_2 P(w_n | w_{1:n-1}, I)
+
+    For a set the sum runs over all words, so that long sentences count more. Out-of-vocabulary words are scored as the
+    unknown word, which makes the task easier, so compare perplexities only at the same vocabulary.
+
+    Attributes
+    ----------
+    perplexity
+        Perplexity over all words and end tokens.
+    oov
+        Percentage of unknown words, end tokens not counted; None if `unknown` was not passed.
+    per_sentence
+        The perplexity of each sentence.
+    words
+        Number of words and end tokens.
+    n
+        Number of photos, the units of the bootstrap.
+    """
+
+    perplexity: float
+    oov: float | None
+    per_sentence: FloatArray
+    words: int
+    n: int
+    statistics: dict[str, Statistic]
+    protocol: str = "base 2 over all words, end signs counted, unknown words scored as the unknown word"
+
+    @cached_property
+    def interval(self) -> dict[str, Interval]:
+        """The 95 % bootstrap interval of each score, computed on first use."""
+        return bootstrap_all(self.statistics, self.n)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Scores as plain JSON, without the values of single sentences."""
+        return {
+            "protocol": self.protocol,
+            "n": self.n,
+            "sentences": len(self.per_sentence),
+            "perplexity": self.perplexity,
+            "oov": self.oov,
+            "interval": intervals_as_json(self.interval),
+        }
+
+
+def perplexity_scores(
+    log_probabilities: Sequence[npt.ArrayLike],
+    *,
+    unknown: Sequence[int] | None = None,
+    photos: Sequence[Hashable] | None = None,
+    base: float = np.e,
+) -> PerplexityScores:
+    """Compute perplexity from the log probability of every word.
+
+    Parameters
+    ----------
+    log_probabilities
+        For each sentence, one number per word and a last one for the end token.
+    unknown
+        For each sentence, the number of out-of-vocabulary words.
+    photos
+        For each sentence, its photo: the units of the bootstrap. By default each sentence is a unit.
+    base
+        Base of the logarithms.
+
+    Examples
+    --------
+    >>> scores = perplexity_scores([[-1.0, -3.0], [-2.0, -2.0, -2.0]], unknown=[0, 1], base=2)
+    >>> scores.perplexity, round(scores.oov, 1), scores.per_sentence.tolist()
+    (4.0, 33.3, [4.0, 4.0])
+    """
+    if len(log_probabilities) == 0:
+        raise DatasetError("perplexity: no sentences")
+    arrays = [_check_log_probabilities(number, values) for number, values in enumerate(log_probabilities)]
+    lengths = np.array([len(values) for values in arrays])
+    bits = -np.array([values.sum() for values in arrays]) * np.log2(base)
+    units = _units(photos, len(arrays))
+    n_units = int(units.max()) + 1
+    mean_bits = ratio_of(sum_by_group(units, bits, n_units), sum_by_group(units, lengths, n_units))
+    statistics: dict[str, Statistic] = {"perplexity": lambda counts: np.exp2(mean_bits(counts))}
+    if unknown is not None:
+        missing = _check_unknown(unknown, lengths)
+        statistics["oov"] = ratio_of(
+            100 * sum_by_group(units, missing, n_units), sum_by_group(units, lengths - 1, n_units)
+        )
+    values = values_of(statistics, n_units)
+    return PerplexityScores(
+        perplexity=values["perplexity"],
+        oov=values.get("oov"),
+        per_sentence=np.exp2(bits / lengths),
+        words=int(lengths.sum()),
+        n=n_units,
+        statistics=statistics,
+    )
+
+
+def _check_log_probabilities(number: int, values: npt.ArrayLike) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or len(array) == 0:
+        raise DatasetError(
+            f"perplexity: sentence {number} (from 0) needs one log probability per word and one for the end token"
+        )
+    wrong = np.flatnonzero(~np.isfinite(array) | (array > 0))
+    if len(wrong):
+        raise DatasetError(
+            f"perplexity: sentence {number}, word {wrong[0]} (from 0): {array[wrong[0]]} is not a log probability"
+        )
+    return array
+
+
+def _check_unknown(unknown: Sequence[int], lengths: IntArray) -> IntArray:
+    counts = np.asarray(unknown, dtype=np.int64)
+    if counts.shape != lengths.shape:
+        raise DatasetError(f"perplexity: {len(lengths)} sentences but {counts.size} counts of unknown words")
+    wrong = np.flatnonzero((counts < 0) | (counts >= lengths))
+    if len(wrong):
+        raise DatasetError(
+            f"perplexity: sentence {wrong[0]} (from 0) has {lengths[wrong[0]] - 1} words, {counts[wrong[0]]} unknown"
+        )
+    return counts
+
+
+def _units(photos: Sequence[Hashable] | None, n_sentences: int) -> IntArray:
+    if photos is None:
+        return np.arange(n_sentences)
+    if len(photos) != n_sentences:
+        raise DatasetError(f"perplexity: {n_sentences} sentences but {len(photos)} photos")
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(photo, len(numbers)) for photo in photos], dtype=np.int64)

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from deixis.arrays import expand_runs
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.metrics import SCALE, SIGMA
 from deixis.evaluation.captions.ngrams import (
@@ -29,7 +30,6 @@ from deixis.evaluation.captions.ngrams import (
     Numbering,
     count_distinct,
     distinct,
-    expand_runs,
     is_new,
     order_by,
     sum_by_group,
