@@ -20,7 +20,7 @@ from deixis.evaluation import ranks as ranks_module
 from deixis.evaluation.ranks import compute_ranks, make_pairs, positive_pairs
 from deixis.evaluation.score_matrix import ScoreBlocks
 
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed (pip install deixis[fast])")
+pytestmark = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed (pip install deixis[fast])")
 MODULE = "deixis.evaluation.compiled_counts"
 
 IN_ANOTHER_PROCESS = """
@@ -85,13 +85,11 @@ def pairs_from(cells, shape):
     return make_pairs([r for r, _ in cells], [c for _, c in cells], shape)
 
 
-@needs_numba
 @given(problems())
 def test_compiled_ranks_equal_those_of_numpy(problem):
     assert_same(*problem)
 
 
-@needs_numba
 @settings(max_examples=150)
 @given(problems(), st.data())
 def test_a_score_that_is_not_finite_gives_the_same_error(problem, data):
@@ -103,7 +101,6 @@ def test_a_score_that_is_not_finite_gives_the_same_error(problem, data):
     assert "is nan" in ranked(scores, right) or "inf" in ranked(scores, right)
 
 
-@needs_numba
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("row", range(11))
 def test_a_wrong_answer_that_is_not_finite_is_found_in_any_row(row, bad, counted):
@@ -115,7 +112,6 @@ def test_a_wrong_answer_that_is_not_finite_is_found_in_any_row(row, bad, counted
     assert counted
 
 
-@needs_numba
 def test_a_nan_is_found_before_and_after_scores_whose_sum_overflows():
     scores = np.full((8, 8), 3e38, dtype=np.float32)
     right = make_pairs(range(8), range(8), scores.shape)
@@ -126,7 +122,6 @@ def test_a_nan_is_found_before_and_after_scores_whose_sum_overflows():
     assert ranked(scores, right) == "scores: the score in row 2, column 5 (from 0) is nan"
 
 
-@needs_numba
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_all_complete_groups_of_four_rows_are_counted_compiled(dtype, counted, monkeypatch):
     monkeypatch.setattr(ranks_module, "_CELLS_PER_TASK", 50 * 1201)
@@ -138,44 +133,33 @@ def test_all_complete_groups_of_four_rows_are_counted_compiled(dtype, counted, m
     assert max(counted) == 48
 
 
-@needs_numba
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, ">f4", ">i4"])
-def test_other_types_of_numbers_are_ranked_the_same(dtype):
-    scores = np.random.default_rng(1).integers(0, 30, size=(41, 60)).astype(dtype)
-    assert_same(scores, make_pairs(range(41), range(41), scores.shape))
-
-
-def in_columns(scores):
-    return np.asfortranarray(scores)
-
-
-def every_second(scores):
-    return np.repeat(scores, 2, axis=1)[:, ::2]
-
-
-def backwards(scores):
-    return scores[::-1]
-
-
-def for_reading_only(scores):
-    scores.flags.writeable = False
-    return scores
-
-
-def not_aligned(scores):
+def unaligned(scores):
     memory = np.empty(scores.nbytes + 1, dtype=np.uint8)[1:]
     memory[:] = scores.view(np.uint8).ravel()
     return memory.view(scores.dtype).reshape(scores.shape)
 
 
-@needs_numba
-@pytest.mark.parametrize("laid", [in_columns, every_second, backwards, for_reading_only, not_aligned])
-def test_memory_layout_does_not_change_ranks(laid):
-    scores = laid(np.random.default_rng(2).integers(0, 30, size=(41, 60)).astype(np.float32))
+def read_only(scores):
+    scores.flags.writeable = False
+    return scores
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        *(lambda scores, dtype=dtype: scores.astype(dtype) for dtype in (np.int8, np.uint64, ">f4", ">i4")),
+        np.asfortranarray,
+        lambda scores: np.repeat(scores, 2, axis=1)[:, ::2],
+        lambda scores: scores[::-1],
+        read_only,
+        unaligned,
+    ],
+)
+def test_number_types_and_memory_layout_do_not_change_ranks(convert):
+    scores = convert(np.random.default_rng(2).integers(0, 30, size=(41, 60)).astype(np.float32))
     assert_same(scores, make_pairs(range(41), range(41), scores.shape))
 
 
-@needs_numba
 def test_blocks_of_different_types_are_ranked_the_same(counted):
     scores = np.random.default_rng(3).standard_normal((40, 60))
     blocks = ScoreBlocks(
@@ -186,7 +170,6 @@ def test_blocks_of_different_types_are_ranked_the_same(counted):
     assert sum(counted) == only_float64 + all_blocks
 
 
-@needs_numba
 def test_several_threads_can_rank_at_once(monkeypatch):
     monkeypatch.setattr(ranks_module, "_CELLS_WORTH_COMPILING", 0)
     rng = np.random.default_rng(4)
@@ -209,7 +192,6 @@ def test_without_numba_ranks_are_the_same(monkeypatch):
     assert repr(ranked(scores, right)) == repr(expected)
 
 
-@needs_numba
 def test_numba_is_not_used_if_compilation_is_disabled(monkeypatch):
     import numba
 
@@ -219,7 +201,6 @@ def test_numba_is_not_used_if_compilation_is_disabled(monkeypatch):
         importlib.import_module(MODULE)
 
 
-@needs_numba
 def test_the_loop_is_compiled_without_a_writable_cache_folder(monkeypatch):
     import numba
 
@@ -243,7 +224,6 @@ def in_another_process(kept, before="", large=True):
     return done.stdout.split()
 
 
-@needs_numba
 def test_ranks_are_computed_with_a_damaged_or_missing_numba_cache(tmp_path):
     assert in_another_process(tmp_path / "kept") == ["9.0", "9.0", "True"]
     files = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]

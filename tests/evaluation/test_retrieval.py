@@ -29,11 +29,7 @@ from deixis.evaluation.retrieval import (
     write_curves,
 )
 from deixis.evaluation.score_matrix import ScoreBlocks, open_scores
-
-
-def plain_rank(scores, right, candidates):
-    best = max(scores[c] for c in right)
-    return 1 + sum(1 for c in candidates if c not in right and scores[c] >= best)
+from tests.evaluation.test_ranks import plain_rank
 
 
 def percent(ranks, k):
@@ -109,22 +105,8 @@ def test_region_retrieval_agrees_with_a_plain_loop(data):
         assert found.medr == np.median(ranks)
 
 
-@pytest.mark.parametrize("constant", [0.0, -3.5, 1e6])
-def test_a_constant_matrix_ranks_nothing_first(constant):
-    photos = recall_at_k(np.full((10, 50), constant), captions_per_photo=5)
-    assert (photos.i2t_r1, photos.i2t_r10, photos.i2t_medr) == (0, 0, 46)
-    assert (photos.t2i_r1, photos.t2i_r5, photos.t2i_medr) == (0, 0, 10)
-    assert sentence_retrieval(np.full((10, 10), constant), np.arange(10) // 5).s2s_r5 == 0
-    assert region_retrieval(np.full((3, 30), constant), [(0, 0), (1, 1), (2, 2)]).r10 == 0
-
-
-def test_a_square_matrix_is_one_to_one_by_default():
-    found = recall_at_k(np.eye(6)[[1, 0, 2, 3, 4, 5]])
-    assert found.i2t_r1 == pytest.approx(100 * 4 / 6)
-    assert found.t2i_r1 == pytest.approx(100 * 4 / 6)
-
-
-def test_the_number_of_captions_per_photo_is_never_guessed():
+def test_the_number_of_captions_per_photo_is_never_guessed_but_one_by_default():
+    assert recall_at_k(np.eye(6)[[1, 0, 2, 3, 4, 5]]).t2i_r1 == pytest.approx(100 * 4 / 6)
     scores = np.kron(np.eye(3), np.ones(5))
     with pytest.raises(DeixisError, match="3 × 15"):
         recall_at_k(scores)
@@ -176,10 +158,7 @@ def test_nearest_photos_agree_with_a_plain_loop_and_start_with_the_photo_itself(
     for photo in range(40):
         distance = [np.sum((features[photo] - other) ** 2) for other in features]
         assert found[photo].tolist() == sorted(range(40), key=distance.__getitem__)[:7]
-
-
-def test_a_photo_is_in_its_own_shortlist_even_among_equal_photos():
-    assert nearest_photos(np.zeros((5, 2)), 1).ravel().tolist() == [0, 1, 2, 3, 4]
+    assert nearest_photos(np.zeros((5, 2)), 1).ravel().tolist() == [0, 1, 2, 3, 4]  # also among equal photos
 
 
 def test_photo_shortlists_become_sentence_shortlists():
@@ -229,19 +208,27 @@ def test_invalid_arguments_are_named(arguments, message):
         recall_at_k(np.eye(3), **arguments)
 
 
-def test_invalid_sentences_and_regions_are_named():
-    with pytest.raises(DeixisError, match="2 × 3"):
-        sentence_retrieval(np.zeros((2, 3)), [0, 0])
-    with pytest.raises(DeixisError, match="positives"):
-        region_retrieval(np.eye(2), [0, 1])
-    with pytest.raises(DeixisError, match="phrases: 1"):
-        region_retrieval(np.eye(2), [(0, 0)], phrases=["a"])
-    with pytest.raises(DeixisError, match="photo_of_region"):
-        region_retrieval(np.eye(2), [(0, 0)], photo_of_region=[1])
-    with pytest.raises(DeixisError, match="positives"):
-        region_retrieval(np.eye(2), [])
-    with pytest.raises(DeixisError, match="count"):
-        nearest_photos(np.eye(3), 4)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sentence_retrieval(np.zeros((2, 3)), [0, 0]), "2 × 3"),
+        (lambda: region_retrieval(np.eye(2), [0, 1]), "positives"),
+        (lambda: region_retrieval(np.eye(2), []), "positives"),
+        (lambda: region_retrieval(np.eye(2), [(0, 0)], phrases=["a"]), "phrases: 1"),
+        (lambda: region_retrieval(np.eye(2), [(0, 0)], photo_of_region=[1]), "photo_of_region"),
+        (lambda: nearest_photos(np.eye(3), 4), "count"),
+        (lambda: compare_results(result_of([1, 2, 3]), result_of([1, 2])), "compare"),
+        (lambda: compare_results(result_of([1, 2, 3]), result_of([1, 2, 3], protocol="another")), "compare"),
+        (lambda: compare_results(result_of([1, 2, 3], [0, 0, 1]), result_of([1, 2, 3], [0, 1, 1])), "queries"),
+        *(
+            (lambda at=at: recall_curve(result_of([1]).rankings["x"], at), "percentages")
+            for at in ((), (101,), (-1,), (np.nan,))
+        ),
+    ],
+)
+def test_invalid_sentences_regions_and_comparisons_are_errors(call, message):
+    with pytest.raises(DeixisError, match=message):
+        call()
 
 
 def result_of(ranks, units=None, ks=(1, 5), protocol="test"):
@@ -293,23 +280,6 @@ def test_the_curve_agrees_with_a_plain_loop():
         assert recall == pytest.approx(100 * found / 50)
     assert curve.recall[0] == 0
     assert curve.recall[100] == 98
-
-
-def test_percentages_outside_0_to_100_are_errors():
-    ranking = Ranking(np.ones(1), np.ones(1, dtype=int), np.zeros(1, dtype=int), 1)
-    for percentages in ((), (101,), (-1,), (float("nan"),)):
-        with pytest.raises(DeixisError, match="percentages"):
-            recall_curve(ranking, percentages)
-
-
-def test_only_results_of_the_same_queries_are_compared():
-    a = result_of([1, 2, 3])
-    with pytest.raises(DeixisError, match="compare"):
-        compare_results(a, result_of([1, 2]))
-    with pytest.raises(DeixisError, match="compare"):
-        compare_results(a, result_of([1, 2, 3], protocol="another"))
-    with pytest.raises(DeixisError, match="queries"):
-        compare_results(result_of([1, 2, 3], [0, 0, 1]), result_of([1, 2, 3], [0, 1, 1]))
 
 
 def test_missing_ranks_are_not_compared():

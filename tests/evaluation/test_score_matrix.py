@@ -69,20 +69,13 @@ def test_a_pickle_is_never_loaded(tmp_path):
 
 
 def test_missing_empty_and_truncated_files_and_folders_are_named(tmp_path):
-    with pytest.raises(DeixisError, match="gone.npy"):
-        open_scores(tmp_path / "gone.npy")
-    with pytest.raises(DeixisError, match="directory"):
-        open_scores(tmp_path)
     (tmp_path / "empty.npy").write_bytes(b"")
-    with pytest.raises(DeixisError, match="empty.npy"):
-        open_scores(tmp_path / "empty.npy")
     np.savez(tmp_path / "many.npz", scores=np.eye(3))
-    with pytest.raises(DeixisError, match="many.npz"):
-        open_scores(tmp_path / "many.npz")
     path = saved(tmp_path, np.zeros((100, 100)))
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DeixisError, match="scores.npy"):
-        open_scores(path)
+    for name in ("gone.npy", "empty.npy", "many.npz", "scores.npy", ""):
+        with pytest.raises(DeixisError, match=name or "directory"):
+            open_scores(tmp_path / name)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
