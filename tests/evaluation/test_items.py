@@ -8,7 +8,7 @@ import pytest
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
-from deixis.evaluation.items import distinct_phrase, localization_items, regions_of, sentences_of
+from deixis.evaluation.items import Item, distinct_phrase, localization_items, regions_of, sentences_of, types_in_order
 
 DOG = Photo(
     "1",
@@ -99,3 +99,8 @@ def test_region_phrases_are_included_on_request() -> None:
 )
 def test_case_spaces_and_a_leading_article_do_not_distinguish_phrases(phrase: str, same: str) -> None:
     assert distinct_phrase(phrase) == same
+
+
+def test_types_are_in_the_order_of_the_tables_of_entities_then_by_name() -> None:
+    item = Item("1", 0, (0, 3), "dog", ("robots", "animals", "cars", "people"), ((0, 0, 9, 9),))
+    assert types_in_order([item]) == ["people", "animals", "cars", "robots"]

@@ -104,12 +104,6 @@ def test_scores_lie_in_their_intervals() -> None:
         assert interval.low < getattr(found, name) < interval.high, name
 
 
-def test_phrases_in_all_or_no_photos_are_left_out() -> None:
-    mentioned = np.array([[True, False], [True, True], [False, False]])
-    found = score_presence(np.zeros((3, 2)), mentioned)
-    assert (found.phrases, found.photos, found.present) == (1, 2, 1)
-
-
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=5).filter(any), st.sampled_from([np.float32, np.int64]))
 def test_a_photo_has_the_score_of_its_best_region(counts: list[int], dtype: type) -> None:

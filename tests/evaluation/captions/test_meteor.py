@@ -62,12 +62,6 @@ def test_an_equal_sentence_scores_one() -> None:
     assert score("a dog runs in the snow", "a cat sleeps", "A dog runs in the snow.") == 1.0
 
 
-def test_sentences_without_a_common_word_score_zero() -> None:
-    assert score("two zebras", "a quiet lake") == 0.0
-    assert score("", "a quiet lake") == 0.0
-    assert score("a quiet lake", "...") == 0.0
-
-
 # Worked out by hand: content words weigh 0.75, function words (the, is) 0.25.
 def test_meteor_agrees_with_a_calculation_by_hand() -> None:
     # the=the, dogs~dog (stem), run~runs (stem): one chunk of three words. P = (0.25 + 2 × 0.6 × 0.75) / 1.75.
@@ -213,8 +207,3 @@ def test_a_sentence_of_more_than_64_words_is_aligned_completely() -> None:
     ((_, chosen),) = aligned([(candidate, reference)])
     assert len(chosen) == 152
     assert {at for _, _, at, _, _ in chosen} == set(range(152))
-
-
-def test_equal_words_are_matched_in_fewer_chunks() -> None:
-    ((_, chosen),) = aligned([(["a", "dog", "and", "a", "man"], ["a", "man"])])
-    assert [(start, at) for start, _, at, _, _ in chosen] == [(0, 3), (1, 4)]
