@@ -64,7 +64,7 @@ def prediction_of(item: Item, pairs: list[tuple[XYXY, float]]) -> Prediction:
 SCORES = ("r1", "r5", "r10", "upper_bound", "ap", "ap_nms")
 
 
-def plain_scores(predictions, items, elsewhere, protocol="union"):  # type: ignore[no-untyped-def]
+def plain_scores(predictions, items, elsewhere, protocol="union"):
     """Every score of mentions that are ranked together."""
     rankings, others = ([plain_ranking(each) for each in group] for group in (predictions, elsewhere))
     kept, others_kept = ([plain_suppressed(each) for each in group] for group in (rankings, others))
@@ -83,7 +83,7 @@ def groups_of(items: Sequence[Item]) -> dict[tuple[str, str], list[int]]:
 
 @settings(max_examples=150)
 @given(cases(), st.sampled_from(["union", "any"]))
-def test_every_score_agrees_with_a_plain_implementation(case, protocol) -> None:  # type: ignore[no-untyped-def]
+def test_every_score_agrees_with_a_plain_implementation(case, protocol) -> None:
     items, predictions = case
     mine, elsewhere = predictions[: len(items)], predictions[len(items) :]
     result = localization(predictions, items, protocol=protocol, rounds=2)
@@ -114,7 +114,7 @@ def test_every_score_agrees_with_a_plain_implementation(case, protocol) -> None:
 
 
 def item(place: int = 0, boxes: tuple[XYXY, ...] = ((0, 0, 10, 10),), phrase: str = "A man", **more: object) -> Item:
-    return Item(f"p{place}", 0, (0, 5), phrase, ("people",), boxes, (100, 100), **more)  # type: ignore[arg-type]
+    return Item(f"p{place}", 0, (0, 5), phrase, ("people",), boxes, (100, 100), **more)
 
 
 def test_an_iou_of_exactly_one_half_is_correct() -> None:
@@ -143,7 +143,7 @@ def test_no_items_and_an_unknown_protocol_are_errors() -> None:
     with pytest.raises(DeixisError, match="no phrases"):
         localization([], [])
     with pytest.raises(DeixisError, match="protocol 'best'"):
-        localization([], [item()], protocol="best")  # type: ignore[arg-type]
+        localization([], [item()], protocol="best")
 
 
 def test_blind_baselines_are_scored_too() -> None:
@@ -168,7 +168,7 @@ def test_photos_are_the_units_of_the_bootstrap() -> None:
     ]
     result = localization(mine, items)
     assert result.r1 == 50.0
-    low, high = result.as_json()["interval"]["r1"]  # type: ignore[index]
+    low, high = result.as_json()["interval"]["r1"]
     assert low <= 30
     assert high >= 70
 
@@ -191,7 +191,7 @@ def test_every_score_lies_in_its_interval() -> None:
 
 @settings(max_examples=80)
 @given(cases(), st.sampled_from(["area", "11-point"]), st.data())
-def test_a_bootstrap_sample_scores_like_its_expanded_photos(case, rule, data) -> None:  # type: ignore[no-untyped-def]
+def test_a_bootstrap_sample_scores_like_its_expanded_photos(case, rule, data) -> None:
     items, predictions = case
     predictions = [with_distinct_scores(each, place) for place, each in enumerate(predictions)]
     photos = list(dict.fromkeys(each.photo for each in items))
@@ -268,7 +268,7 @@ def predictions_of(items: Sequence[Item], seed: int = 0) -> list[Prediction]:
     return made
 
 
-def plain_intervals(  # type: ignore[no-untyped-def]
+def plain_intervals(
     predictions: Sequence[Prediction],
     items: Sequence[Item],
     elsewhere: Sequence[NegativePrediction],
@@ -312,7 +312,7 @@ def test_group_intervals_agree_with_a_plain_loop_over_samples() -> None:
 def test_a_group_in_one_photo_has_no_interval_but_a_reason() -> None:
     items = items_of(MENTIONS)
     document = localization(predictions_of(items), items, rounds=50).as_json()
-    row = document["by_phrase"]["two men"]  # type: ignore[index]
+    row = document["by_phrase"]["two men"]
     assert (row["n"], row["photos"]) == (2, 1)
     assert row["interval"] == dict.fromkeys(SCORES)
     assert row["no_interval"] == ONE_PHOTO

@@ -73,9 +73,7 @@ def as_predictions(
     st.sampled_from(["union", "any"]),
     st.sampled_from(["area", "11-point"]),
 )
-def test_every_score_equals_that_of_localization_of_predictions(  # type: ignore[no-untyped-def]
-    seed: int, dtype: type, protocol, rule
-) -> None:
+def test_every_score_equals_that_of_localization_of_predictions(seed: int, dtype: type, protocol, rule) -> None:
     scores, items, regions = made_up(seed, dtype)
     if not len(regions.boxes):
         return
@@ -172,7 +170,7 @@ ONE = PhotoRegions.from_boxes({"7": [[0, 0, 10, 10]]})
         (lambda: phrase_precision([[0.5]], [dog("8")], ONE), "photo '8'"),
         (lambda: phrase_precision([[0.5, 1]], [dog("7")], ONE), "1 × 2"),
         (lambda: phrase_precision([[np.nan]], [dog("7")], ONE), "row 0, column 0.*nan"),
-        (lambda: phrase_precision([[1.0]], [dog("7")], ONE, protocol="best"), "protocol 'best'"),  # type: ignore[arg-type]
+        (lambda: phrase_precision([[1.0]], [dog("7")], ONE, protocol="best"), "protocol 'best'"),
         (lambda: PhotoRegions(("7",), np.zeros((2, 4)), np.array([1])), "counts"),
     ],
 )

@@ -106,7 +106,7 @@ def test_predictions_survive_writing_and_reading(
     mention, elsewhere = read_predictions(file)
     assert isinstance(mention, Prediction)
     assert isinstance(elsewhere, NegativePrediction)
-    assert mention.key == predictions[0].key  # type: ignore[union-attr]
+    assert mention.key == predictions[0].key
     for found in (mention, elsewhere):
         assert found.boxes.tolist() == [[float(x) for x in row] for row in boxes]
         assert found.scores.tolist() == scores
@@ -125,7 +125,7 @@ def test_predictions_that_match_no_item_are_errors_or_ignored() -> None:
     unmatched = {
         "photo '9'": prediction("9", source="f: line 4"),
         r"photo 7, caption 0, span \[1, 5\]": prediction("7", (1, 5), "f: line 4"),
-        ".*'a whale'": NegativePrediction("7", "a whale", [], [], "f: line 4"),  # type: ignore[arg-type]
+        ".*'a whale'": NegativePrediction("7", "a whale", [], [], "f: line 4"),
     }
     for problem, extra in unmatched.items():
         with pytest.raises(DeixisError, match=f"^f: line 4: {problem}"):
@@ -140,7 +140,7 @@ def test_a_second_prediction_of_a_mention_is_an_error_that_names_both_lines() ->
 
 
 def test_a_negative_prediction_of_a_mentioned_phrase_is_an_error() -> None:
-    here = NegativePrediction("7", "the dog", [[0, 0, 1, 1]], [1], "f: line 2")  # type: ignore[arg-type]
+    here = NegativePrediction("7", "the dog", [[0, 0, 1, 1]], [1], "f: line 2")
     with pytest.raises(DeixisError, match="f: line 2: .*'dog'"):
         match_predictions([prediction(), here], [item()])
 

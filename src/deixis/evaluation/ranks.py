@@ -9,7 +9,7 @@ and likewise for a column. Equal scores therefore count against the system (a co
 correct answers do not lower each other's rank.
 
 Both directions are counted in one pass, in blocks of rows that stay in the processor's cache, so that the scores can be
-in a file or computed on demand. With numba, a compiled loop counts large matrices, with the same result.
+in a file or computed on demand. With numba (`pip install deixis[fast]`), a compiled loop counts large matrices.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +45,7 @@ _BYTES_IN_CACHE = 3 << 18
 _CELLS_PER_TASK = 1 << 22
 # A byte counts up to 255, and the compiled loop takes four rows at a time.
 _ROWS_PER_TASK = 252
+_ROWS_AT_ONCE = 4
 # Loading numba takes longer than it saves on one matrix of this size, but computing so many scores takes much longer
 # still, and the time of every further matrix is more than halved.
 _CELLS_WORTH_COMPILING = 50_000_000
@@ -186,24 +189,87 @@ def _tally(indices: IntArray, size: int) -> IntArray:
 
 def _fastest_counter(cells: int) -> RowCounter:
     """The compiled loop for large matrices if numba is installed, otherwise numpy."""
-    if cells < _CELLS_WORTH_COMPILING:
-        return _count_rows
-    try:
-        from deixis.evaluation import compiled_counts
-    except ImportError:
+    loop = _compiled_loop() if cells >= _CELLS_WORTH_COMPILING else None
+    if loop is None:
         return _count_rows
 
     def count(
         scores: AnyArray, first_row: int, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray
     ) -> AnyArray:
-        if not compiled_counts.can_count(scores, row_best, column_best):
-            return _count_rows(scores, first_row, row_best, column_best, by_row)
-        cut = len(scores) - len(scores) % compiled_counts.ROWS_AT_ONCE
-        by_column = compiled_counts.count_rows(scores[:cut], first_row, row_best[:cut], column_best, by_row[:cut])
+        types = {each.dtype for each in (scores, row_best, column_best) if each is not None}
+        cut = len(scores) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
+        if len(types) > 1 or scores.dtype not in (np.float32, np.float64):  # to limit the number of compiled versions
+            cut = 0
+        by_column = np.zeros(0 if column_best is None else scores.shape[1], dtype=np.int32)
+        if cut:
+            suspect = loop(scores[:cut], row_best[:cut], column_best, by_row[:cut], by_column)
+            # The sum may have overflowed, so each score is tested.
+            if suspect < cut:
+                check_finite(scores[suspect:cut], first_row + suspect, "scores")
         by_column += _count_rows(scores[cut:], first_row + cut, row_best[cut:], column_best, by_row[cut:])
         return by_column
 
     return count
+
+
+@cache
+def _compiled_loop() -> Callable[..., int] | None:
+    """Compile `_count_loop` on its first call, cached on disk if there is a writable folder; None without numba."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    if getattr(numba.config, "DISABLE_JIT", 0):  # the uncompiled loop would take minutes
+        return None
+    # Additions may be reordered, which makes sums fast. The compiler must not assume finite numbers: it would then drop
+    # the check that the sums are for. numba's own threads abort the process when two callers use them at once, so the
+    # loop runs in the caller's threads and releases the GIL.
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "nsz"}}
+    uncached: Callable[..., int] = numba.njit(**options)(_count_loop)
+    try:
+        cached: Callable[..., int] = numba.njit(cache=True, **options)(_count_loop)
+    except RuntimeError:  # numba found no writable folder
+        return uncached
+
+    def call(*arrays: AnyArray | None) -> int:
+        try:
+            return cached(*arrays)
+        except Exception:  # a damaged cache or a full disk must not prevent scoring
+            return uncached(*arrays)
+
+    return call
+
+
+def _count_loop(
+    scores: AnyArray, row_best: AnyArray, column_best: AnyArray | None, by_row: IntArray, by_column: AnyArray
+) -> int:
+    """Check, compare and count in one pass; return the first row whose scores may not be finite, or their number.
+
+    Four rows together are much faster: memory delivers several streams better than one, and the best score and the
+    count of a column are loaded once for the four.
+    """
+    height, width = scores.shape
+    suspect: int = height
+    for row in range(0, height, _ROWS_AT_ONCE):
+        best_a, best_b, best_c, best_d = row_best[row], row_best[row + 1], row_best[row + 2], row_best[row + 3]
+        count_a = count_b = count_c = count_d = 0
+        total = scores.dtype.type(0)
+        for column in range(width):
+            a, b = scores[row, column], scores[row + 1, column]
+            c, d = scores[row + 2, column], scores[row + 3, column]
+            total += (a + b) + (c + d)
+            count_a += a >= best_a
+            count_b += b >= best_b
+            count_c += c >= best_c
+            count_d += d >= best_d
+            if column_best is not None:
+                best = column_best[column]
+                by_column[column] += (a >= best) + (b >= best) + (c >= best) + (d >= best)
+        by_row[row], by_row[row + 1], by_row[row + 2], by_row[row + 3] = count_a, count_b, count_c, count_d
+        # Not isfinite, which subtracts the number from itself: with reordered sums the compiler makes that 0.
+        if suspect == height and not -np.inf < total < np.inf:
+            suspect = row
+    return suspect
 
 
 def _count_at_least(

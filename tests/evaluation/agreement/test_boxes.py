@@ -64,7 +64,7 @@ def test_the_distance_of_two_sets_is_that_of_the_best_matching(a: list[XYXY], b:
 @given(st.lists(st.lists(sets, min_size=1, max_size=3), min_size=2, max_size=6))
 def test_the_measures_agree_with_plain_loops(items: list[list[list[XYXY]]]) -> None:
     drawn = [
-        DrawnBoxes(f"p{number // 2}", str(number), str(who), boxes)  # type: ignore[arg-type]
+        DrawnBoxes(f"p{number // 2}", str(number), str(who), boxes)
         for number, annotations in enumerate(items)
         for who, boxes in enumerate(annotations)
     ]

@@ -188,4 +188,4 @@ def test_invalid_input_is_reported_with_the_sentence_and_word(
     sentences: list[list[float]], options: dict[str, list[int]], message: str
 ) -> None:
     with pytest.raises(DatasetError, match=message):
-        perplexity_scores(sentences, **options)  # type: ignore[arg-type]
+        perplexity_scores(sentences, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -19,10 +18,9 @@ from deixis.errors import DeixisError
 from deixis.evaluation import ranks as ranks_module
 from deixis.evaluation.ranks import compute_ranks, make_pairs, positive_pairs
 from deixis.evaluation.score_matrix import ScoreBlocks
+from tests.evaluation.test_ranks import pairs_from
 
 pytestmark = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed (pip install deixis[fast])")
-MODULE = "deixis.evaluation.compiled_counts"
-
 IN_ANOTHER_PROCESS = """
 import shutil, sys
 from pathlib import Path
@@ -58,16 +56,23 @@ def assert_same(scores, right, ignored=None):
 @pytest.fixture
 def counted(monkeypatch):
     """The numbers of rows that the compiled loop was given."""
-    compiled_counts = importlib.import_module(MODULE)
     rows = []
-    original = compiled_counts.count_rows
+    loop = ranks_module._compiled_loop()
 
-    def count_rows(scores, *others):
+    def count(scores, *others):
         rows.append(len(scores))
-        return original(scores, *others)
+        return loop(scores, *others)
 
-    monkeypatch.setattr(compiled_counts, "count_rows", count_rows)
+    monkeypatch.setattr(ranks_module, "_compiled_loop", lambda: count)
     return rows
+
+
+@pytest.fixture
+def compiled_again():
+    """Forget the compiled loop before and after the test."""
+    ranks_module._compiled_loop.cache_clear()
+    yield
+    ranks_module._compiled_loop.cache_clear()
 
 
 @st.composite
@@ -79,10 +84,6 @@ def problems(draw):
     cells = st.sets(st.tuples(st.integers(0, shape[0] - 1), st.integers(0, shape[1] - 1)))
     right = draw(cells)
     return scores, pairs_from(right, shape), pairs_from(draw(cells) - right, shape)
-
-
-def pairs_from(cells, shape):
-    return make_pairs([r for r, _ in cells], [c for _, c in cells], shape)
 
 
 @given(problems())
@@ -180,31 +181,26 @@ def test_several_threads_can_rank_at_once(monkeypatch):
     assert together == [compute_ranks(scores, right).rows.tolist() for scores in matrices]
 
 
-def test_without_numba_ranks_are_the_same(monkeypatch):
+def test_without_numba_ranks_are_the_same(compiled_again, monkeypatch):
     scores = np.random.default_rng(6).integers(0, 30, size=(41, 60)).astype(np.float32)
     right = make_pairs(range(41), range(41), scores.shape)
     expected = ranked(scores, right)
+    ranks_module._compiled_loop.cache_clear()
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    monkeypatch.delattr("deixis.evaluation.compiled_counts", raising=False)
-    with pytest.raises(ImportError):
-        importlib.import_module(MODULE)
+    assert ranks_module._compiled_loop() is None
     assert repr(ranked(scores, right)) == repr(expected)
 
 
-def test_numba_is_not_used_if_compilation_is_disabled(monkeypatch):
+def test_numba_is_not_used_if_compilation_is_disabled(compiled_again, monkeypatch):
     import numba
 
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    with pytest.raises(ImportError, match="NUMBA_DISABLE_JIT"):
-        importlib.import_module(MODULE)
+    assert ranks_module._compiled_loop() is None
 
 
-def test_the_loop_is_compiled_without_a_writable_cache_folder(monkeypatch):
+def test_the_loop_is_compiled_without_a_writable_cache_folder(compiled_again, monkeypatch):
     import numba
 
-    compiled_counts = importlib.import_module(MODULE)
     compile_really = numba.njit
 
     def njit(*, cache=False, **options):
@@ -213,7 +209,7 @@ def test_the_loop_is_compiled_without_a_writable_cache_folder(monkeypatch):
         return compile_really(**options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    assert compiled_counts._compiled(lambda values: len(values))(np.zeros(3)) == 3
+    assert ranked(np.eye(9, dtype=np.float32), positive_pairs(range(9))) == ([1.0] * 9, [1.0] * 9)
 
 
 def in_another_process(kept, before="", large=True):
@@ -231,7 +227,7 @@ def test_ranks_are_computed_with_a_damaged_or_missing_numba_cache(tmp_path):
     for path in files:
         path.write_bytes(b"no code")
     assert in_another_process(tmp_path / "kept") == ["9.0", "9.0", "True"]
-    lose = "import deixis.evaluation.compiled_counts; shutil.rmtree(kept); kept.write_text('a file')"
+    lose = "ranks._compiled_loop(); shutil.rmtree(kept); kept.write_text('a file')"
     assert in_another_process(tmp_path / "lost", lose) == ["9.0", "9.0", "True"]
 
 
