@@ -32,11 +32,9 @@ class Canonical:
 
 
 class Products(Protocol):
-    """Sums of products of rows, on the CPU or on another device."""
+    """Sums of products of rows, on the CPU or on another device. `add` takes two blocks of rows, which are pairs."""
 
-    def add(self, x: Rows, y: Rows) -> None:
-        """Add the products of two blocks of rows, which are pairs."""
-        ...
+    def add(self, x: Rows, y: Rows) -> None: ...
 
     def canonical(
         self, count: int, x_mean: Doubles, y_mean: Doubles, embedding_dim: int, regularization: float
@@ -79,7 +77,7 @@ class HostProducts:
 
 
 def ridge(variances: Any, name: str, regularization: float) -> float:
-    """Return what is added to every variance of a side: a fraction of their mean, so that units do not matter."""
+    """What is added to every variance of a side: a fraction of their mean, so that units do not matter."""
     mean = float(variances.mean())
     if mean <= 0:
         raise DeixisError(f"CCA: all rows of {name} are the same")
@@ -87,7 +85,7 @@ def ridge(variances: Any, name: str, regularization: float) -> float:
 
 
 def singular(name: str) -> DeixisError:
-    """Return the error of a side that cannot be whitened."""
+    """The error of a side that cannot be whitened."""
     return DeixisError(f"CCA: columns of {name} depend on each other; give a regularization above 0")
 
 
@@ -123,12 +121,9 @@ def _largest_eigenvectors(symmetric: Doubles, count: int) -> tuple[Doubles, Doub
     error of the eigenvalues is the square of that of the subspace.
     """
     size = len(symmetric)
+    largest = [size - count, size - 1]
     _, rough = linalg.eigh(
-        symmetric.astype(np.float32),
-        lower=False,
-        subset_by_index=[size - count, size - 1],
-        overwrite_a=True,
-        check_finite=False,
+        symmetric.astype(np.float32), lower=False, subset_by_index=largest, overwrite_a=True, check_finite=False
     )
     basis = linalg.qr(rough.astype(np.float64), mode="economic", overwrite_a=True, check_finite=False)[0]
     values, turn = linalg.eigh(blas.dgemm(1.0, basis, blas.dsymm(1.0, symmetric, basis), trans_a=True))

@@ -5,9 +5,9 @@ Eq. 1 and 2 of Flickr30k Entities and eq. 8 of the two-branch paper are the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.data.records import Caption
 from deixis.errors import DeixisError
-from deixis.evaluation.score_matrix import ScoreBlocks
-from deixis.language.sentence import find_mentions
 from deixis.models.base import Scorer
 
 PARTS_AT_A_TIME = 4096
@@ -48,25 +46,16 @@ TWO_BRANCH = CombinedSettings(whole_weight=0.8, exponent=1.0, squared=False)
 
 @dataclass(frozen=True)
 class WithParts:
-    """Photos with their regions, or sentences with their phrases.
-
-    Attributes
-    ----------
-    whole
-        One row per photo or sentence.
-    parts
-        One row per region or phrase, in the order of their photos or sentences.
-    counts
-        Number of parts of each photo or sentence.
-    which
-        For phrases that sentences share: the rows of `parts`, which then holds each phrase once, for the phrases of
-        each sentence in turn. None where `parts` is in the order of photos or sentences.
-    """
+    """Photos with their regions, or sentences with their phrases."""
 
     whole: Any
+    """One row per photo or sentence."""
     parts: Any
+    """One row per region or phrase, in the order of their photos or sentences."""
     counts: NDArray[np.int64]
+    """Number of parts of each photo or sentence."""
     which: NDArray[np.int64] | None = None
+    """If sentences share phrases: the rows of `parts`, which then holds each phrase once, of each sentence in turn."""
 
     def __post_init__(self) -> None:
         parts = len(self.parts if self.which is None else self.which)
@@ -79,13 +68,7 @@ class WithParts:
             raise DeixisError(f"Combined: a part is none of the {len(self.parts):,} given")
 
     def run(self, begin: int, end: int) -> WithParts:
-        """Return a contiguous range of them, with their parts.
-
-        Examples
-        --------
-        >>> WithParts(np.eye(3), np.eye(6), np.array([1, 2, 3])).run(1, 3).parts.shape
-        (5, 6)
-        """
+        """Return a contiguous range of them, with their parts."""
         first, last = (int(self.counts[:index].sum()) for index in (begin, end))
         if self.which is not None:
             return WithParts(self.whole[begin:end], self.parts, self.counts[begin:end], self.which[first:last])
@@ -95,15 +78,7 @@ class WithParts:
 class Combined(Scorer):
     """Scores photos by a model of photos and sentences and a model of regions and phrases.
 
-    Parameters
-    ----------
-    whole_model
-        For photos and sentences.
-    part_model
-        For regions and phrases; may be the same. The scores of both must be cosines of unit vectors, whose squared
-        distance is 2 − 2 · score.
-    settings
-        Weight, exponent, and whether distances are squared.
+    The scores of both must be cosines of unit vectors, whose squared distance is 2 − 2 · score.
 
     Examples
     --------
@@ -187,7 +162,6 @@ def _encode(prepare: Callable[[Any], Any], features: Any) -> Any:
 
 
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first part of each."""
     starts: NDArray[np.int64] = np.cumsum(counts) - counts
     return starts
 
@@ -202,111 +176,19 @@ def _groups(counts: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
         item, part = after, int(ends[after - 1])
 
 
-CELLS_OF_A_BLOCK = 1 << 22
-"""Scores of photos and sentences that are computed at once."""
-
-
-@dataclass(frozen=True)
-class SharedPhrases:
-    """The phrases of sentences, each distinct phrase once.
-
-    Attributes
-    ----------
-    texts
-        The distinct phrases.
-    which
-        For each sentence in turn, the positions of its phrases in `texts`.
-    counts
-        Number of phrases of each sentence; may be 0.
-
-    Examples
-    --------
-    >>> found = SharedPhrases.of([["a dog", "a cat"], [], ["a dog"]])
-    >>> found.texts, found.which.tolist(), found.counts.tolist()
-    (('a dog', 'a cat'), [0, 1, 0], [2, 0, 1])
-    """
+class SharedPhrases(NamedTuple):
+    """The phrases of sentences, each distinct phrase once; `which` and `counts` as in `WithParts`."""
 
     texts: tuple[str, ...]
     which: NDArray[np.int64]
     counts: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, phrases: Iterable[Sequence[str]]) -> SharedPhrases:
-        """Collect the phrases of each sentence."""
-        number: dict[str, int] = {}
-        which: list[int] = []
-        counts: list[int] = []
-        for own in phrases:
-            which += [number.setdefault(phrase, len(number)) for phrase in own]
-            counts.append(len(own))
-        return cls(tuple(number), np.array(which, dtype=np.int64), np.array(counts, dtype=np.int64))
-
 
 def mentioned_phrases(captions: Iterable[Caption]) -> SharedPhrases:
-    """Return the phrases that are annotated in captions, also those that are not visual.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Mention
-    >>> caption = Caption.from_text("A dog sees a cat.", (Mention(0, 5, "1"), Mention(11, 16, "2")))
-    >>> mentioned_phrases([caption]).texts
-    ('A dog', 'a cat')
-    """
-    return SharedPhrases.of([caption.phrase(mention) for mention in caption.mentions] for caption in captions)
-
-
-def found_phrases(sentences: Iterable[str]) -> SharedPhrases:
-    """Return the noun phrases of English sentences that name something visible.
-
-    Examples
-    --------
-    >>> found_phrases(["A dog sees a cat."]).texts
-    ('A dog', 'a cat')
-    """
-    return SharedPhrases.of([phrase.text for phrase in find_mentions(sentence)] for sentence in sentences)
-
-
-def photos_with_regions(
-    wholes: Floats, regions: Sequence[Floats], *, max_proposals: int = 19, whole_regions: Floats | None = None
-) -> WithParts:
-    """Return the features of photos with those of their best proposals; the whole photo may be one more region.
-
-    Each photo has at most `max_proposals`: 19 besides the whole photo, or 100, in Flickr30k Entities. `whole_regions`
-    are the features of whole photos as regions.
-
-    Examples
-    --------
-    >>> wholes = np.zeros((2, 3), dtype=np.float32)
-    >>> proposals = [np.ones((40, 3), dtype=np.float32), np.ones((7, 3), dtype=np.float32)]
-    >>> photos_with_regions(wholes, proposals, whole_regions=wholes).counts.tolist()
-    [20, 8]
-    """
-    if len(regions) != len(wholes) or (whole_regions is not None and len(whole_regions) != len(wholes)):
-        raise DeixisError(f"{len(wholes):,} photos, but regions of {len(regions):,}")
-    own = [rows[:max_proposals] for rows in regions]
-    if whole_regions is not None:
-        own = [np.concatenate([rows, whole_regions[photo][None]]) for photo, rows in enumerate(own)]
-    return WithParts(wholes, np.concatenate(own), np.array([len(rows) for rows in own], dtype=np.int64))
-
-
-def combined_scores(model: Combined, photos: WithParts, sentences: WithParts) -> ScoreBlocks:
-    """Return the scores of photos (rows) and sentences (columns), computed on demand; higher is better.
-
-    Sentences have `which` and `counts` of `SharedPhrases`.
-
-    Examples
-    --------
-    >>> from deixis.models import CCA
-    >>> rng = np.random.default_rng(0)
-    >>> visual, text = rng.normal(size=(2, 50, 4)).astype(np.float32)
-    >>> cca = CCA(embedding_dim=2).fit(visual, text)
-    >>> phrases = SharedPhrases.of([["a dog", "a cat"], [], ["a dog"]])
-    >>> photos = photos_with_regions(visual[:5], [visual] * 5, whole_regions=visual[:5])
-    >>> sentences = WithParts(text[:3], text[:2], phrases.counts, phrases.which)
-    >>> combined_scores(Combined(cca, cca), photos, sentences).rows(0, 5).shape
-    (5, 3)
-    """
-    visual, text = model.prepare_visual(photos), model.prepare_text(sentences)
-    shape = len(visual.counts), len(text.counts)
-    at_once = max(1, CELLS_OF_A_BLOCK // max(1, shape[1]))
-    return ScoreBlocks(shape, lambda begin, end: model.scores(visual.run(begin, end), text), rows_at_once=at_once)
+    """Return the phrases that are annotated in captions, also those that are not visual."""
+    number: dict[str, int] = {}
+    which, counts = [], []
+    for caption in captions:
+        which += [number.setdefault(caption.phrase(mention), len(number)) for mention in caption.mentions]
+        counts.append(len(caption.mentions))
+    return SharedPhrases(tuple(number), np.array(which, dtype=np.int64), np.array(counts, dtype=np.int64))

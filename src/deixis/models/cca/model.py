@@ -35,12 +35,6 @@ class CCASettings:
         Added to the variance of every column, as a fraction of the mean variance of its side.
     correlation_power
         Each dimension is weighted by its correlation to this power; 0 weights all the same.
-
-    Examples
-    --------
-    >>> CCASettings(embedding_dim=0)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: embedding_dim=0: must be 1 or more
     """
 
     embedding_dim: int = 256
@@ -133,7 +127,6 @@ class CCA(Storable, Embedder):
 
     @property
     def settings(self) -> CCASettings:
-        """The hyperparameters."""
         return CCASettings(self.embedding_dim, self.regularization, self.correlation_power)
 
     @property
@@ -249,7 +242,6 @@ class CCA(Storable, Embedder):
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """Return the slices of the blocks of `count` rows."""
     return (slice(start, start + BLOCK) for start in range(0, count, BLOCK))
 
 
@@ -268,10 +260,15 @@ class _Sums:
     def __init__(self, x_size: int, y_size: int, device: str | None) -> None:
         self.count = 0
         self.x, self.y = _Side("X", x_size), _Side("Y", y_size)
-        self.products = _products(x_size, y_size, device)
+        self.products: Products
+        if device is None:
+            self.products = HostProducts(x_size, y_size)
+        else:
+            from deixis.models.cca.canonical_torch import TorchProducts
+
+            self.products = TorchProducts(x_size, y_size, device)
 
     def add(self, x: Rows, y: Rows) -> None:
-        """Add a block of pairs."""
         for side, rows in ((self.x, x), (self.y, y)):
             _refuse_other_width(rows, side.name, len(side.total))
             _refuse_non_finite(rows, side.name, self.count)
@@ -284,14 +281,6 @@ class _Sums:
         self.y.total += y.sum(axis=0, dtype=np.float64)
         self.products.add(x, y)
         self.count += len(x)
-
-
-def _products(x_size: int, y_size: int, device: str | None) -> Products:
-    if device is None:
-        return HostProducts(x_size, y_size)
-    from deixis.models.cca.canonical_torch import TorchProducts
-
-    return TorchProducts(x_size, y_size, device)
 
 
 def _mean(rows: Rows) -> Doubles:
@@ -349,19 +338,9 @@ def _projected(rows: Rows, name: str, mean: Floats, projection: Floats) -> Float
 class Stacked(Storable, Embedder):
     """A CCA of features to which the vectors of an auxiliary CCA of regions and phrases are appended.
 
-    Parameters
-    ----------
-    auxiliary
-        The fitted auxiliary CCA; it takes the same features.
-    model
-        The CCA of photos and sentences, which `fit` fits.
-    weight
-        Length of the auxiliary vectors, relative to the features of their side.
-
-    Attributes
-    ----------
-    visual_length_, text_length_ : float
-        Mean length of the features of each side, over the first block of pairs.
+    `auxiliary` is fitted and takes the same features; `fit` fits `model`. `weight` is the length of the auxiliary
+    vectors, relative to the features of their side: `visual_length_` and `text_length_`, the mean length of the
+    features of each side over the first block of pairs.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -97,33 +97,18 @@ def build(run: Run, data: CCAData) -> MatchingPipeline:
 
 
 def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores | None:
-    """Score retrieval on the validation split; localization, for a model of phrases."""
+    """Score retrieval on the validation split; localization, for a model of phrases. None if there is no text."""
     assert data.dev is not None  # noqa: S101
     if run.settings[MatchingDataSettings].train_on == "phrases":
-        scores = _dev_localization(pipeline, data.dev, run.on_progress)
-    else:
-        scores = _dev_retrieval(pipeline, data.dev)
-    return DevScores("", scores) if scores else None
-
-
-def _dev_retrieval(pipeline: MatchingPipeline, features: PhotoFeatures) -> Mapping[str, float]:
-    """Retrieval scores; none if no photo has a sentence."""
-    if not len(features.photos.sentence_rows()[0]):
-        return {}
-    gold = sentences_of(features.photos)
-    return recall_at_k(pipeline.retrieval_scores(features, gold.texts), gold.photo_of_sentence).scores
-
-
-def _dev_localization(
-    pipeline: MatchingPipeline, features: PhotoFeatures, on_progress: OnProgress
-) -> Mapping[str, float]:
-    """Localization scores; none if no phrase has a box."""
-    regions = dev_regions(features, on_progress)
-    if regions is None:
-        return {}
-    phrases = regions.pairs.phrases
-    text = phrases if pipeline.text is None else phrase_vectors(pipeline.text, phrases, on_progress)
-    return localization_scores(pipeline.model, regions, text)
+        regions = dev_regions(data.dev, run.on_progress)
+        if regions is None:
+            return None
+        phrases = phrase_vectors(data.text, regions.pairs.phrases, run.on_progress)
+        return DevScores("", localization_scores(pipeline.model, regions, phrases))
+    if not len(data.dev.photos.sentence_rows()[0]):
+        return None
+    gold = sentences_of(data.dev.photos)
+    return DevScores("", recall_at_k(pipeline.retrieval_scores(data.dev, gold.texts), gold.photo_of_sentence).scores)
 
 
 def _refuse_other_sizes(features: PhotoFeatures, data: MatchingDataSettings) -> None:

@@ -13,17 +13,10 @@ import torch
 from torch import Tensor
 
 from deixis import geometry
-from deixis.data.records import ENTITY_TYPES, Mention, Photo
+from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.grounder.inputs import (
-    RegionBatch,
-    TextBatch,
-    TextInput,
-    make_text_inputs,
-    pad,
-    to_word_spans,
-)
+from deixis.models.grounder.inputs import RegionBatch, TextBatch, TextInput, make_text_inputs, pad, to_word_spans
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.photo_features import RegionInputs
 from deixis.storage.progress import OnProgress, no_progress
@@ -34,44 +27,23 @@ from deixis.vision.feature_store import FeatureStore
 
 @dataclass(frozen=True)
 class GroundingExamples:
-    """Text inputs with their photos, as columns.
+    """Text inputs with their photos, as columns."""
 
-    Attributes
-    ----------
-    ids
-        Photo ids.
-    photos
-        Regions of the photos, in half precision.
-    text
-        Words, and the phrases that have boxes.
-    photo, caption
-        For each text input, the index of its photo and the number of its caption over all photos, ascending.
-    gold
-        Union box of each phrase's chain, divided by the size of the photo: (inputs, phrases, 4).
-    types
-        Entity types of each phrase: (inputs, phrases, types).
-    heads
-        Stem of the last word of each phrase, as an id: (inputs, phrases).
-    photo_stems
-        Stems in the sentences of each photo: (photos, stems). Stem 0 stands for unknown words; every photo has it.
-    """
-
-    ids: tuple[str, ...]
-    photos: RegionBatch
-    text: TextBatch
-    photo: Tensor
-    caption: Tensor
-    gold: Tensor
-    types: Tensor
-    heads: Tensor
-    photo_stems: Tensor
+    ids: tuple[str, ...]  # photo ids
+    photos: RegionBatch  # regions of the photos, in half precision
+    text: TextBatch  # words, and the phrases that have boxes
+    photo: Tensor  # index of each text input's photo
+    caption: Tensor  # number of each text input's caption over all photos, ascending
+    gold: Tensor  # (inputs, phrases, 4) union box of each phrase's chain, divided by the size of the photo
+    types: Tensor  # (inputs, phrases, types) entity types of each phrase
+    heads: Tensor  # (inputs, phrases) stem of the last word of each phrase, as an id
+    photo_stems: Tensor  # (photos, stems) in the sentences of each photo; all have stem 0, for unknown words
 
     def __len__(self) -> int:
         """Number of phrases."""
         return int(self.text.mask.sum())
 
     def to(self, device: torch.device) -> GroundingExamples:
-        """Copy to a device."""
         names = ("photos", "text", "gold", "types", "heads", "photo_stems")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
@@ -90,14 +62,6 @@ def read_regions(store: FeatureStore, photo_id: str, max_proposals: int, *, cell
 
 
 def build_vocabulary(photos: Iterable[Photo], min_count: int) -> Vocabulary:
-    """The vocabulary of the sentences of photos.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Caption
-    >>> build_vocabulary([Photo("1", (Caption.from_text("A dog, a cat."),))], min_count=2).words
-    ('a',)
-    """
     sentences = (words_of_tokens(caption.tokens) for photo in photos for caption in photo.sentences)
     return Vocabulary.fit(sentences, min_count)
 
@@ -126,16 +90,9 @@ def collect_examples(
 
 
 def stem(word: str) -> str:
-    """The singular of a plural, approximately: enough to compare words.
-
-    Examples
-    --------
-    >>> stem("dogs"), stem("grass"), stem("men")
-    ('dog', 'grass', 'man')
-    """
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+    """The singular of a plural, approximately: enough to compare words."""
+    singular = word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+    return _IRREGULAR.get(word, singular)
 
 
 _IRREGULAR = {"men": "man", "women": "woman", "children": "child", "people": "person", "feet": "foot"}
@@ -174,7 +131,8 @@ class _ExampleBuilder:
                 self.photo.append(len(self.ids))
                 self.caption.append(self.captions)
                 self.gold.append(np.stack([boxes_of[mention.chain] for mention in mentions]))
-                self.types.append(_type_columns(mentions))
+                types = [[kind in mention.types for kind in ENTITY_TYPES] for mention in mentions]
+                self.types.append(np.array(types))
             self.captions += 1
         if len(self.text) == before:
             return False
@@ -218,10 +176,6 @@ def _chain_boxes(photo: Photo, store: FeatureStore) -> dict[str | None, np.ndarr
     known = photo.width and photo.height
     size = np.array([photo.width, photo.height]) if known else store.sizes([photo.id])[0]
     return {chain: geometry.union(boxes) / np.tile(size, 2) for chain, boxes in boxes_of.items()}
-
-
-def _type_columns(mentions: Sequence[Mention]) -> np.ndarray:
-    return np.array([[kind in mention.types for kind in ENTITY_TYPES] for mention in mentions])
 
 
 def _to_half(photo: RegionInputs, others: Sequence[RegionInputs]) -> RegionInputs:

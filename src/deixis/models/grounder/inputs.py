@@ -24,40 +24,21 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class RegionBatch:
-    """The regions of several photos, padded to the largest number of regions.
+    """The regions of several photos, padded to the largest number of regions; the columns of `RegionInputs` stacked."""
 
-    Attributes
-    ----------
-    vectors, boxes, objectness, whole
-        As in `RegionInputs`, stacked: (b, k, channels), (b, k, 4), (b, k), (b, dimension).
-    mask
-        True for regions, False for padding: (b, k).
-    cells
-        Cells of the feature maps, row by row: (b, cells, channels).
-    cell_centres
-        Centres of the cells, divided by the width and height of the photo: (b, cells, 2).
-    """
-
-    vectors: Tensor
-    boxes: Tensor
-    objectness: Tensor
-    whole: Tensor
-    mask: Tensor
-    cells: Tensor | None = None
-    cell_centres: Tensor | None = None
+    vectors: Tensor  # (b, k, channels)
+    boxes: Tensor  # (b, k, 4)
+    objectness: Tensor  # (b, k)
+    whole: Tensor  # (b, dimension)
+    mask: Tensor  # (b, k), False for padding
+    cells: Tensor | None = None  # (b, cells, channels), row by row
+    cell_centres: Tensor | None = None  # (b, cells, 2), divided by the width and height of the photo
 
     @classmethod
     def collate(
         cls, photos: Sequence[RegionInputs], *, cells: bool = False, dtype: torch.dtype = torch.float32
     ) -> RegionBatch:
-        """Stack the regions of one or more photos; `dtype` is that of feature vectors.
-
-        Examples
-        --------
-        >>> one, two = (RegionInputs(np.ones((n, 8)), np.ones((n, 4)), np.ones(n), np.ones(8)) for n in (1, 2))
-        >>> RegionBatch.collate([one, two]).mask.tolist()
-        [[True, False], [True, True]]
-        """
+        """Stack the regions of one or more photos; `dtype` is that of feature vectors."""
         most = max(1, *map(len, photos))  # at least one row, which may be padding
         counts = torch.tensor([len(photo) for photo in photos])
         maps = [_require_map(photo) for photo in photos] if cells else []
@@ -75,7 +56,6 @@ class RegionBatch:
         return len(self.vectors)
 
     def select(self, rows: Tensor) -> RegionBatch:
-        """Select photos."""
         return self._map(lambda column: column[rows])
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> RegionBatch:
@@ -89,21 +69,11 @@ class RegionBatch:
 
 @dataclass(frozen=True)
 class TextInput:
-    """Words that are encoded together.
+    """Words that are encoded together."""
 
-    Attributes
-    ----------
-    words
-        At most `MAX_WORDS`.
-    spans
-        Phrases, as spans of `words`.
-    phrases
-        Index of each phrase among the phrases of the sentence.
-    """
-
-    words: tuple[str, ...]
-    spans: tuple[Span, ...]
-    phrases: tuple[int, ...]
+    words: tuple[str, ...]  # at most `MAX_WORDS`
+    spans: tuple[Span, ...]  # phrases, as spans of `words`
+    phrases: tuple[int, ...]  # index of each phrase among the phrases of the sentence
 
 
 def make_text_inputs(words: Sequence[str], spans: Sequence[Span], *, context: bool = True) -> list[TextInput]:
@@ -111,11 +81,6 @@ def make_text_inputs(words: Sequence[str], spans: Sequence[Span], *, context: bo
 
     A phrase beyond `MAX_WORDS` words is always encoded alone. A phrase without words becomes an unknown word. Spans
     count words, end exclusive.
-
-    Examples
-    --------
-    >>> [text.words for text in make_text_inputs("a dog and a cat".split(), [(0, 2), (3, 5)], context=False)]
-    [('a', 'dog'), ('a', 'cat')]
     """
     for begin, end in spans:
         if not 0 <= begin <= end <= len(words):
@@ -123,9 +88,8 @@ def make_text_inputs(words: Sequence[str], spans: Sequence[Span], *, context: bo
     in_context = [phrase for phrase, (begin, end) in enumerate(spans) if context and begin < end <= MAX_WORDS]
     inputs = []
     if in_context:
-        inputs.append(
-            TextInput(tuple(words[:MAX_WORDS]), tuple(spans[phrase] for phrase in in_context), tuple(in_context))
-        )
+        own_spans = tuple(spans[phrase] for phrase in in_context)
+        inputs.append(TextInput(tuple(words[:MAX_WORDS]), own_spans, tuple(in_context)))
     for phrase in sorted(set(range(len(spans))).difference(in_context)):
         alone = tuple(words[slice(*spans[phrase])][:MAX_WORDS]) or ("",)
         inputs.append(TextInput(alone, ((0, len(alone)),), (phrase,)))
@@ -136,12 +100,6 @@ def to_word_spans(tokens: Iterable[Token], spans: Sequence[Span]) -> tuple[list[
     """The words of a sentence, and character spans as spans of these words.
 
     Character spans are offsets in code points, end exclusive. A word that is partly within a span belongs to it.
-
-    Examples
-    --------
-    >>> from deixis.tokens import tokenize
-    >>> to_word_spans(tokenize("Look, a dog!"), [(6, 11)])
-    (['look', 'a', 'dog'], [(1, 3)])
     """
     located = [(word, token) for token in tokens for word in words_of_tokens([token])]
     starts = np.array([token.start for _, token in located], dtype=np.int64)
@@ -155,31 +113,15 @@ def to_word_spans(tokens: Iterable[Token], spans: Sequence[Span]) -> tuple[list[
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Several text inputs, padded.
+    """Several text inputs, padded."""
 
-    Attributes
-    ----------
-    words, lengths
-        Word ids and number of words: (b, longest), (b,). Lengths stay on the CPU.
-    spans, mask
-        Spans of phrases (b, phrases, 2), and False for padding (b, phrases).
-    """
-
-    words: Tensor
-    lengths: Tensor
-    spans: Tensor
-    mask: Tensor
+    words: Tensor  # (b, longest) word ids
+    lengths: Tensor  # (b,) number of words, on the CPU
+    spans: Tensor  # (b, phrases, 2)
+    mask: Tensor  # (b, phrases), False for padding
 
     @classmethod
     def collate(cls, inputs: Sequence[TextInput], vocabulary: Vocabulary) -> TextBatch:
-        """Convert words to ids and pad.
-
-        Examples
-        --------
-        >>> inputs = make_text_inputs(["a", "dog", "barks"], [(0, 2)])
-        >>> TextBatch.collate(inputs, Vocabulary(("a", "dog"), (2, 1))).words
-        tensor([[0, 1, 2]])
-        """
         words, lengths = word_ids([text.words for text in inputs], vocabulary)
         most = max((len(text.spans) for text in inputs), default=0)
         spans = torch.zeros(len(inputs), most, 2, dtype=torch.int64)
@@ -200,15 +142,7 @@ class TextBatch:
         return TextBatch(self.words[rows, :words], lengths, self.spans[rows, :most], mask[:, :most])
 
     def split_phrases(self) -> TextBatch:
-        """Each phrase as an input of its own, in order.
-
-        Examples
-        --------
-        >>> inputs = make_text_inputs("the dog sees a cat".split(), [(0, 2), (4, 5)])
-        >>> batch = TextBatch.collate(inputs, Vocabulary(("the", "dog", "cat"), (1, 1, 1))).split_phrases()
-        >>> batch.words.tolist(), batch.lengths.tolist()
-        ([[0, 1], [2, 0]], [2, 1])
-        """
+        """Each phrase as an input of its own, in order."""
         begin, end = self.spans[self.mask].T
         lengths, row = end - begin, self.mask.nonzero()[:, 0]
         offset = torch.arange(int(lengths.max()), device=row.device)
@@ -218,7 +152,6 @@ class TextBatch:
         return TextBatch(words.masked_fill(offset >= lengths[:, None], 0), lengths.cpu(), spans, mask)
 
     def to(self, device: torch.device) -> TextBatch:
-        """Copy to a device."""
         return TextBatch(self.words.to(device), self.lengths, self.spans.to(device), self.mask.to(device))
 
 

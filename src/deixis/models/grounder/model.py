@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -33,39 +33,21 @@ _PHRASES_PER_BATCH = 1024
 
 @dataclass(frozen=True)
 class GroundingOutput:
-    """The location of the phrases of a sentence in a photo.
-
-    Attributes
-    ----------
-    scores : array of float32, (phrases, regions)
-        Higher is better. Comparable among the regions of a phrase, and among photos if the model was trained with
-        `presence_weight`.
-    boxes : array of float32, (phrases, regions, 4)
-        The region's box refined for each phrase, divided by the size of the photo.
-    presence : array of float32, (phrases,), optional
-        Probability that the photo shows the phrase, at a prior of one half; None without `presence_weight`.
-    """
+    """The location of the phrases of a sentence in a photo."""
 
     scores: Floats
+    """(phrases, regions). Comparable among the regions of a phrase, and among photos with `presence_weight`."""
     boxes: Floats
+    """(phrases, regions, 4): the region's box refined for each phrase, divided by the size of the photo."""
     presence: Floats | None = None
+    """(phrases,): probability that the photo shows the phrase, at a prior of one half. Needs `presence_weight`."""
 
 
 class Grounder(Storable, Embedder):
     """Finds the region of a photo that a phrase names.
 
-    A new model is untrained; `deixis.train("grounder", …)` trains one.
-
-    Parameters
-    ----------
-    channels, whole_size
-        Dimension of the features of a region, and of a whole photo.
-    vocabulary
-        Known words.
-    settings
-        Hyperparameters.
-    device
-        A torch device.
+    A new model is untrained; `deixis.train("grounder", …)` trains one. `channels` and `whole_size` are the dimensions
+    of the features of a region and of a whole photo.
 
     Examples
     --------
@@ -98,7 +80,6 @@ class Grounder(Storable, Embedder):
 
     @property
     def dimension(self) -> int:
-        """Dimension of region and phrase vectors."""
         return self.settings.embedding_dim + 1
 
     def init_words(self, vectors: WordVectors) -> None:
@@ -113,14 +94,7 @@ class Grounder(Storable, Embedder):
     def ground(self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span]) -> GroundingOutput:
         """Score each phrase of a sentence against each region of a photo, and refine the boxes.
 
-        Parameters
-        ----------
-        regions
-            Regions of the photo.
-        words
-            Words of the sentence in lower case; `to_word_spans` gives them and the spans.
-        spans
-            Phrases as spans of `words`, end exclusive.
+        `words` are in lower case and `spans` are phrases, end exclusive; `to_word_spans` gives both.
         """
         self._check_sizes(regions)
         count, region_count = len(spans), len(regions)
@@ -180,7 +154,6 @@ class Grounder(Storable, Embedder):
         return np.concatenate(vectors)
 
     def to_artifact(self) -> Artifact:
-        """Content for `save`."""
         vocabulary = self.vocabulary
         settings = {
             "channels": self.channels,
@@ -192,8 +165,7 @@ class Grounder(Storable, Embedder):
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        """Build from the content that `to_artifact` gave."""
-        settings: dict[str, Any] = artifact.settings
+        settings = artifact.settings
         words, counts, min_count = settings["vocabulary"]
         vocabulary = Vocabulary(tuple(words), tuple(counts), min_count)
         with without_weights():

@@ -42,23 +42,13 @@ def compute_locally(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class NetworkOutput:
-    """Scores and states of text inputs and their photos.
+    """Scores and states of text inputs and their photos."""
 
-    Attributes
-    ----------
-    scores
-        (b, phrases, regions); −∞ for padded regions.
-    phrases, regions
-        States for box refinement, (b, phrases, d) and (b, regions, d).
-    phrase_vectors, region_vectors
-        Vectors of the dot product: (b, phrases, d + 1), and per photo (photos, regions, d + 1).
-    """
-
-    scores: Tensor
-    phrases: Tensor
-    regions: Tensor
-    phrase_vectors: Tensor
-    region_vectors: Tensor
+    scores: Tensor  # (b, phrases, regions); −∞ for padded regions
+    phrases: Tensor  # (b, phrases, d) states for box refinement
+    regions: Tensor  # (b, regions, d)
+    phrase_vectors: Tensor  # (b, phrases, d + 1) vectors of the dot product
+    region_vectors: Tensor  # (photos, regions, d + 1)
 
 
 class WordEncoder(TextEncoder):
@@ -147,13 +137,7 @@ class BoxRefiner(nn.Module):
 
 
 def apply_offsets(boxes: Tensor, offsets: Tensor) -> Tensor:
-    """Shift boxes (…, 4) by multiples of their size and scale them by powers of e; clamped to the photo.
-
-    Examples
-    --------
-    >>> apply_offsets(torch.tensor([0.2, 0.2, 0.4, 0.6]), torch.tensor([0.5, 0.0, 0.0, 0.0]))
-    tensor([0.3000, 0.2000, 0.5000, 0.6000])
-    """
+    """Shift boxes (…, 4) by multiples of their size and scale them by powers of e; clamped to the photo."""
     begin, end = boxes[..., :2], boxes[..., 2:]
     centre = (begin + end) / 2 + offsets[..., :2] * (end - begin)
     half = (end - begin) / 2 * offsets[..., 2:].clamp(-_MAX_LOG_SCALE, _MAX_LOG_SCALE).exp()
@@ -161,17 +145,7 @@ def apply_offsets(boxes: Tensor, offsets: Tensor) -> Tensor:
 
 
 class GrounderNetwork(nn.Module):
-    """Scores every phrase of sentences against every region of their photos.
-
-    Parameters
-    ----------
-    channels, whole_size
-        Dimension of the features of a region, and of a whole photo.
-    words
-        Size of the vocabulary.
-    settings
-        Hyperparameters.
-    """
+    """Scores every phrase of sentences against every region of their photos; `words` is the size of the vocabulary."""
 
     def __init__(self, channels: int, whole_size: int, words: int, settings: GrounderSettings) -> None:
         super().__init__()
@@ -260,13 +234,7 @@ class GrounderNetwork(nn.Module):
 
 
 def mean_over_spans(words: Tensor, spans: Tensor) -> Tensor:
-    """Mean over the words of each span: (b, longest, d) and (b, phrases, 2) to (b, phrases, d).
-
-    Examples
-    --------
-    >>> mean_over_spans(torch.tensor([[[1.0], [3.0], [8.0]]]), torch.tensor([[[0, 2]]]))
-    tensor([[[2.]]])
-    """
+    """Mean over the words of each span: (b, longest, d) and (b, phrases, 2) to (b, phrases, d)."""
     index = torch.arange(words.shape[1], device=words.device)
     within = ((index >= spans[..., :1]) & (index < spans[..., 1:])).to(words.dtype)
     return (within @ words) / within.sum(dim=-1, keepdim=True).clamp(min=1)

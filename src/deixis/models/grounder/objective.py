@@ -103,22 +103,18 @@ def _box_loss(network: GrounderNetwork, computed: _Computed, trained: Tensor) ->
 
 @dataclass(frozen=True)
 class _Computed:
-    """A batch on the network's device, and the output of the network.
-
-    `photo` are the distinct photos and `photo_of` the photo of each text input; `boxes` and `region_mask` are those of
-    the photo of each text input, `photo_mask` those of each photo. `overlaps` are the IoU of gold boxes and regions.
-    """
+    """A batch on the network's device, and the output of the network."""
 
     output: NetworkOutput
     phrases_alone: Tensor | None
-    photo: Tensor
-    photo_of: Tensor
-    photo_mask: Tensor
-    boxes: Tensor
+    photo: Tensor  # distinct photos
+    photo_of: Tensor  # the photo of each text input
+    photo_mask: Tensor  # regions of each photo
+    boxes: Tensor  # regions of the photo of each text input
     region_mask: Tensor
     phrase_mask: Tensor
     gold: Tensor
-    overlaps: Tensor
+    overlaps: Tensor  # IoU of gold boxes and regions
 
 
 def _compute(
@@ -140,21 +136,11 @@ def _compute(
 
 
 class ScoresAcrossPhotos(NamedTuple):
-    """Scores of phrases, encoded alone, in all photos of a batch.
+    """Scores of phrases, encoded alone, in all photos of a batch."""
 
-    Attributes
-    ----------
-    scores
-        Scores of the regions of each photo, −∞ for padding: (n, photos, regions).
-    own
-        Photo of each phrase: (n,).
-    absent
-        Photos that probably do not show the phrase: (n, photos).
-    """
-
-    scores: Tensor
-    own: Tensor
-    absent: Tensor
+    scores: Tensor  # (n, photos, regions), −∞ for padding
+    own: Tensor  # (n,) photo of each phrase
+    absent: Tensor  # (n, photos) whether the photo probably does not show the phrase
 
 
 def _scores_across_photos(computed: _Computed, examples: GroundingExamples, rows: Tensor) -> ScoresAcrossPhotos:
@@ -173,12 +159,6 @@ def target_probabilities(overlaps: Tensor, power: float) -> Tensor:
     """Target distribution over regions, (n, regions), from their IoU with the gold box.
 
     Right regions share the probability in proportion to IoU to the given power; without any, the nearest has it all.
-
-    Examples
-    --------
-    >>> target_probabilities(torch.tensor([[0.6, 0.6, 0.2], [0.1, 0.4, 0.2]]), 1.0)
-    tensor([[0.5000, 0.5000, 0.0000],
-            [0.0000, 1.0000, 0.0000]])
     """
     right = torch.where(overlaps >= RIGHT_IOU, overlaps.clamp(min=0) ** power, 0)
     nearest = functional.one_hot(overlaps.argmax(dim=1), overlaps.shape[1]).to(overlaps.dtype)
@@ -222,28 +202,15 @@ def presence_loss(scores: Tensor, own: Tensor, absent: Tensor, calibration: Tens
 
 
 def iou(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of boxes (…, 4) that broadcast.
-
-    Examples
-    --------
-    >>> iou(torch.tensor([0.0, 0, 1, 1]), torch.tensor([0.0, 0, 1, 0.5]))
-    tensor(0.5000)
-    """
+    """Intersection over union of boxes (…, 4) that broadcast."""
     return _iou_and_union(a, b)[0]
 
 
 def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
-    """Generalized intersection over union (Rezatofighi et al., CVPR 2019), which has a gradient for disjoint boxes.
-
-    Examples
-    --------
-    >>> generalized_iou(torch.tensor([0.0, 0, 0.25, 1]), torch.tensor([0.75, 0, 1, 1]))
-    tensor(-0.5000)
-    """
+    """Generalized intersection over union (Rezatofighi et al., CVPR 2019), which has a gradient for disjoint boxes."""
     overlap, union = _iou_and_union(a, b)
-    enclosing = (
-        (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(dim=-1).clamp(min=1e-9)
-    )
+    sides = torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])
+    enclosing = sides.prod(dim=-1).clamp(min=1e-9)
     return overlap - (enclosing - union) / enclosing
 
 

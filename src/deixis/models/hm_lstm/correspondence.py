@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,24 +43,12 @@ PHOTOS_PER_BATCH = 200
 
 @dataclass(frozen=True)
 class Correspondences:
-    """Phrases with their regions, sentence by sentence.
+    """Phrases with their regions, sentence by sentence."""
 
-    Attributes
-    ----------
-    rows
-        For each sentence of the forest, its rows in the other columns.
-    node
-        Index of the phrase's node within its tree.
-    region
-        Row of `PhotoRegions`.
-    confidence : array of float32
-        Similarity of phrase and region, at most 1; 1 for gold boxes.
-    """
-
-    rows: RaggedArray
-    node: Integers
-    region: Integers
-    confidence: Floats
+    rows: RaggedArray  # for each sentence of the forest, its rows in the other columns
+    node: Integers  # index of the phrase's node within its tree
+    region: Integers  # row of `PhotoRegions`
+    confidence: Floats  # similarity of phrase and region, at most 1; 1 for gold boxes
 
     def __len__(self) -> int:
         return len(self.node)
@@ -121,17 +109,11 @@ def nearest_regions(
     ends = np.cumsum([len(rows) for rows in candidates])
     for index, rows in enumerate(candidates):
         in_photo = photo_of_sentence[sentence_of_phrase] == index
-        # s_ij = v_i · h_j
-        scores = model.scores_in_photo(
-            visual[ends[index] - len(rows) : ends[index]], text[in_photo]
-        )  # s_ij = v_i · h_j
+        in_rows = slice(ends[index] - len(rows), ends[index])
+        scores = model.scores_in_photo(visual[in_rows], text[in_photo])  # s_ij = v_i · h_j
         best = scores.argmax(axis=0)
-        yield (
-            sentences[sentence_of_phrase[in_photo]],
-            nodes[in_photo],
-            rows[best],
-            scores[best, np.arange(len(best))],
-        )
+        confidence = scores[best, np.arange(len(best))]
+        yield sentences[sentence_of_phrase[in_photo]], nodes[in_photo], rows[best], confidence
 
 
 def _sentences_by_photo(data: ParsedPhotos) -> RaggedArray:
@@ -232,36 +214,16 @@ _FIXED_BOX_SAMPLE = 3000
 
 @dataclass(frozen=True)
 class CorrespondenceScores:
-    """Accuracy of correspondences on the gold mentions that are noun phrases of their tree, in percent.
+    """Accuracy of correspondences on the gold mentions that are noun phrases of their tree, in percent."""
 
-    Attributes
-    ----------
-    phrases
-        Number of these mentions. The gold box of a mention is the union of its chain's boxes.
-    right
-        Mentions whose region has an IoU of at least 0.5 with the gold box.
-    random, whole, fixed
-        Accuracy of a random candidate, of the whole photo, and of the best fixed box of the phrase's type. The fixed
-        boxes are chosen on a sample of the same mentions.
-    bound
-        Mentions with a correct region among the candidates.
-    by_type
-        `right` by entity type.
-    mean_confidence
-        Mean confidence of all correspondences.
-    """
-
-    phrases: int
-    right: float
-    random: float
-    whole: float
-    fixed: float
-    bound: float
-    by_type: Mapping[str, float]
-    mean_confidence: float
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    phrases: int  # number of these mentions; the gold box of a mention is the union of its chain's boxes
+    right: float  # the region has an IoU of at least 0.5 with the gold box
+    random: float  # accuracy of a random candidate
+    whole: float  # of the whole photo
+    fixed: float  # of the best fixed box of the phrase's type, chosen on a sample of the same mentions
+    bound: float  # mentions with a correct region among the candidates
+    by_type: Mapping[str, float]  # `right` by entity type
+    mean_confidence: float  # of all correspondences
 
     def summarize(self) -> str:
         """One line for the model card."""
@@ -274,52 +236,33 @@ class CorrespondenceScores:
 
 @dataclass(frozen=True)
 class GoldPhrases:
-    """The mentions with a gold box that are a node of their tree, collected once to score every round.
-
-    Attributes
-    ----------
-    items
-        The mentions.
-    sentence, node
-        Sentence and node of each mention.
-    boxes
-        Gold boxes.
-    right_share
-        Share of the photo's candidates that are correct, per mention.
-    whole, fixed
-        Whether the whole photo, and the best fixed box of the type, are correct, per mention.
-    data
-        Trees and regions.
-    """
+    """The mentions with a gold box that are a node of their tree, collected once to score every round."""
 
     items: Sequence[Item]
     sentence: Integers
     node: Integers
-    boxes: NDArray[np.float64]
-    right_share: NDArray[np.float64]
-    whole: NDArray[np.bool_]
-    fixed: NDArray[np.bool_]
+    boxes: NDArray[np.float64]  # gold boxes
+    right_share: NDArray[np.float64]  # share of the photo's candidates that are correct
+    whole: NDArray[np.bool_]  # whether the whole photo is correct
+    fixed: NDArray[np.bool_]  # whether the best fixed box of the type is correct
     data: ParsedPhotos
 
     @classmethod
     def collect(cls, photos: Photos, data: ParsedPhotos) -> GoldPhrases:
         """Collect the mentions of the photos of `data`, which must be in the same order."""
-        items, sentences, nodes = [], [], []
-        for item, sentence, node in _mention_nodes(photos, data):
-            if node is not None:
-                items.append(item)
-                sentences.append(sentence)
-                nodes.append(node)
+        found = list(_mention_nodes(photos, data))
+        items = [item for item, _, _ in found]
+        sentences, nodes = (np.array([row[column] for row in found], dtype=np.int64) for column in (1, 2))
         gold = np.array([geometry.union(np.array(item.boxes)) for item in items]).reshape(-1, 4)
-        regions, photo = data.regions, data.photo[np.array(sentences, dtype=np.int64)]
+        regions, photo = data.regions, data.photo[sentences]
         right = [
             geometry.iou(regions.boxes[begin : begin + count], box[None])[:, 0] >= CORRECT_IOU
             for begin, count, box in zip(regions.starts[photo], regions.candidates[photo], gold, strict=True)
         ]
         return cls(
             items,
-            np.array(sentences, dtype=np.int64),
-            np.array(nodes, dtype=np.int64),
+            sentences,
+            nodes,
             gold,
             np.array([each.mean() for each in right]),
             np.array([each[0] for each in right], dtype=bool),
@@ -352,8 +295,8 @@ class GoldPhrases:
         )
 
 
-def _mention_nodes(photos: Photos, data: ParsedPhotos) -> Iterator[tuple[Item, int, int | None]]:
-    """Every mention with a gold box, the index of its sentence, and its node if it is one."""
+def _mention_nodes(photos: Photos, data: ParsedPhotos) -> Iterator[tuple[Item, int, int]]:
+    """Every mention with a gold box that is a node, the index of its sentence, and its node."""
     sentence = 0
     for photo in photos:
         by_caption: dict[int, list[Item]] = {}
@@ -365,7 +308,9 @@ def _mention_nodes(photos: Photos, data: ParsedPhotos) -> Iterator[tuple[Item, i
             parsed = Sentence.from_caption(caption)
             for item in by_caption.get(index, []):
                 phrase = parsed.phrase(*item.span)
-                yield item, sentence, data.forest.find_node(sentence, phrase.start, phrase.end)
+                node = data.forest.find_node(sentence, phrase.start, phrase.end)
+                if node is not None:
+                    yield item, sentence, node
             sentence += 1
 
 

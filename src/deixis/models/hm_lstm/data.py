@@ -27,31 +27,13 @@ BoxesAndFeatures = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True)
 class PhotoRegions:
-    """Regions of photos with their features: for each photo the whole image, then proposals, then gold boxes.
-
-    Attributes
-    ----------
-    photos
-        Photo ids.
-    starts
-        First region of each photo, and the number of regions.
-    candidates
-        Number of regions of each photo that a phrase can be matched with: all but the gold boxes.
-    boxes : array of float64, (regions, 4)
-    vectors : array of floats, (regions, size)
-
-    Examples
-    --------
-    >>> regions = PhotoRegions.collect(["7"], lambda photo: ([[0, 0, 9, 9], [1, 1, 5, 5]], np.eye(2, 4)))
-    >>> regions.starts.tolist(), regions.candidates.tolist()
-    ([0, 2], [2])
-    """
+    """Regions of photos with their features: for each photo the whole image, then proposals, then gold boxes."""
 
     photos: tuple[str, ...]
-    starts: Integers
-    candidates: Integers
-    boxes: geometry.Boxes
-    vectors: NDArray[np.floating]
+    starts: Integers  # first region of each photo, and the number of regions
+    candidates: Integers  # number of regions of each photo that a phrase can be matched with: all but the gold boxes
+    boxes: geometry.Boxes  # (regions, 4)
+    vectors: NDArray[np.floating]  # (regions, size)
 
     @classmethod
     def collect(
@@ -77,20 +59,10 @@ class PhotoRegions:
 
 @dataclass(frozen=True)
 class ParsedPhotos:
-    """Photos with their regions, and their sentences with their trees.
+    """Photos with their regions, and their sentences with their trees."""
 
-    Attributes
-    ----------
-    forest
-        The tree of each sentence; photo by photo, in the order of `regions`.
-    photo
-        Index of each sentence's photo in `regions`.
-    regions
-        Regions of the photos.
-    """
-
-    forest: Forest
-    photo: Integers
+    forest: Forest  # the tree of each sentence; photo by photo, in the order of `regions`
+    photo: Integers  # index of each sentence's photo in `regions`
     regions: PhotoRegions
 
 
@@ -135,13 +107,6 @@ def read_regions(features: PhotoFeatures, *, gold: bool = False, on_progress: On
 
 
 def gold_boxes(photo: Photo) -> dict[str, tuple[float, ...]]:
-    """The union box of each chain that has boxes.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box
-    >>> gold_boxes(Photo("7", boxes=(Box((0, 0, 5, 5), ("1",)), Box((4, 4, 9, 9), ("1",)))))
-    {'1': (0.0, 0.0, 9.0, 9.0)}
-    """
+    """The union box of each chain that has boxes."""
     chains = dict.fromkeys(chain for box in photo.boxes for chain in box.chains)
     return {chain: tuple(geometry.union([box.xyxy for box in photo.boxes_of(chain)]).tolist()) for chain in chains}

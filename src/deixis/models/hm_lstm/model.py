@@ -37,11 +37,6 @@ class EmbeddingLayer(nn.Module):
     """One branch of the loss layers (Figure 4): a fully connected layer, batch normalization and L2 normalization.
 
     The fully connected layer has no bias, because batch normalization would cancel it.
-
-    Examples
-    --------
-    >>> EmbeddingLayer(8, 4)(torch.randn(3, 8)).norm(dim=1).round(decimals=3).tolist()
-    [1.0, 1.0, 1.0]
     """
 
     def __init__(self, size: int, embedding_dim: int, dropout: float = 0.0) -> None:
@@ -88,18 +83,8 @@ class HMLSTMNetwork(nn.Module):
 class HMLSTM(Storable, Embedder):
     """Embeds photos, regions, sentences and phrases as unit vectors. English only.
 
-    A new model is untrained; `deixis.train("hm-lstm", …)` trains one.
-
-    Parameters
-    ----------
-    visual_size
-        Dimension of the features of a photo or region.
-    vectors
-        Word vectors, which are not trained. A word without a vector gets zeros.
-    settings
-        Hyperparameters.
-    device
-        A torch device.
+    A new model is untrained; `deixis.train("hm-lstm", …)` trains one. Word vectors are not trained; a word without one
+    gets zeros.
 
     Examples
     --------
@@ -128,11 +113,9 @@ class HMLSTM(Storable, Embedder):
 
     @property
     def dimension(self) -> int:
-        """Dimension of the embedding space."""
         return self.settings.embedding_dim
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
-        """Embed photos or regions, one row each."""
         rows = check_rows(features, self.visual_size, "photo or region")
         return apply_in_blocks(self.network, self.network.embed_visual, rows)
 
@@ -195,28 +178,18 @@ class HMLSTM(Storable, Embedder):
         """Similarity s_ij of section 3.3 between all candidate regions of one photo and phrases: (regions, phrases).
 
         Both must be embedded already. The setting `centering` applies.
-
-        Examples
-        --------
-        >>> vectors = WordVectors(np.eye(1, 4, dtype=np.float32), ["dog"])
-        >>> model = HMLSTM(8, vectors, HMLSTMSettings(hidden_size=16, embedding_dim=4, centering="photo"))
-        >>> regions = np.eye(2, 4, dtype=np.float32)
-        >>> (model.scores_in_photo(regions, regions[:1]) > 0).tolist()
-        [[True], [False]]
         """
         if self.settings.centering == "photo" and len(visual):
             visual, text = _normalize(visual - visual.mean(axis=0)), _normalize(text - self.phrase_mean_)
         return self.scores(visual, text)
 
     def to_artifact(self) -> Artifact:
-        """Content for `save`."""
         settings = {"visual_size": self.visual_size, "settings": asdict(self.settings)}
         arrays = {**weights_of(self.network), _PHRASE_MEAN: self.phrase_mean_}
         return Artifact(self.KIND, settings, arrays, {"vectors": self.vectors.to_artifact()})
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        """Build from the content that `to_artifact` gave."""
         vectors = WordVectors.from_artifact(artifact.parts["vectors"])
         with without_weights():
             settings = HMLSTMSettings(**artifact.settings["settings"])

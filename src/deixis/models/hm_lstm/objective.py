@@ -26,40 +26,19 @@ from deixis.models.training.objective import LossValue
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Sentence-photo pairs, each followed by the phrase-region pairs of the sentence.
+    """Sentence-photo pairs, each followed by the phrase-region pairs of the sentence."""
 
-    Attributes
-    ----------
-    visual
-        Distinct regions of all pairs, as rows of `PhotoRegions`.
-    region
-        Index in `visual` of each pair's region.
-    photo
-        Index in `PhotoRegions` of each pair's photo.
-    text_id
-        Number shared by all pairs with the same text.
-    is_root
-        Whether k = 0, per pair.
-    weight
-        w of eq. 10, per pair.
-    trees, nodes
-        The trees and node indices of the pairs whose text this process embeds.
-    size
-        Number of sentences.
-    """
-
-    visual: Tensor
-    region: Tensor
-    photo: Tensor
-    text_id: Tensor
-    is_root: Tensor
-    weight: Tensor
-    trees: TreeBatch
-    nodes: Tensor
-    size: int
+    visual: Tensor  # distinct regions of all pairs, as rows of `PhotoRegions`
+    region: Tensor  # index in `visual` of each pair's region
+    photo: Tensor  # index in `PhotoRegions` of each pair's photo
+    text_id: Tensor  # shared by all pairs with the same text
+    is_root: Tensor  # whether k = 0, per pair
+    weight: Tensor  # w of eq. 10, per pair
+    trees: TreeBatch  # of the pairs whose text this process embeds
+    nodes: Tensor  # and the indices of their nodes
+    size: int  # number of sentences
 
     def to(self, device: torch.device) -> PairBatch:
-        """Copy to a device."""
         names = ("visual", "region", "photo", "text_id", "is_root", "weight", "nodes")
         moved = {name: getattr(self, name).to(device, non_blocking=True) for name in names}
         return replace(self, trees=self.trees.to(device), **moved)
@@ -153,14 +132,6 @@ def pair_losses(visual: Tensor, text: Tensor, region: Tensor, contrast: Tensor, 
 
     `visual` and `text` are unit vectors v (regions, d) and h (pairs, d); `region` is the row of `visual` of each pair;
     `contrast` comes from `contrastive_pairs`.
-
-    Examples
-    --------
-    >>> contrast, settings = ~torch.eye(2, dtype=torch.bool), HMLSTMSettings(margin=0.5)
-    >>> pair_losses(torch.eye(2), torch.eye(2), torch.arange(2), contrast, settings).tolist()
-    [0.0, 0.0]
-    >>> pair_losses(torch.eye(2), torch.eye(2).flip(0), torch.arange(2), contrast, settings).tolist()
-    [3.0, 3.0]
     """
     scores = visual[region] @ text.T  # s(v_k, h_l) in row k and column l
     positive = scores.diagonal()[:, None]
@@ -182,21 +153,11 @@ def _cross_entropies(scores: Tensor, contrast: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairObjective:
-    """Eq. 10 over a batch, divided by the number of sentences.
-
-    Attributes
-    ----------
-    settings
-        Hyperparameters.
-    regions
-        Features of all regions of the training split, (regions, size), in any precision.
-    words
-        From `HMLSTM.word_matrix`.
-    """
+    """Eq. 10 over a batch, divided by the number of sentences."""
 
     settings: HMLSTMSettings
-    regions: Tensor
-    words: Tensor
+    regions: Tensor  # (regions, size) features of all regions of the training split, in any precision
+    words: Tensor  # from `HMLSTM.word_matrix`
 
     def __call__(self, network: nn.Module, batch: PairBatch) -> LossValue:
         if not isinstance(network, HMLSTMNetwork):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from deixis.language.features.captions import word_vectors
 from deixis.language.vectors import WordVectors
 from deixis.models.hm_lstm.correspondence import (
     Correspondences,
-    CorrespondenceScores,
     GoldPhrases,
     find_correspondences,
     gold_correspondences,
@@ -47,7 +46,6 @@ class HMLSTMTrainingData(TrainingData):
 
     @cached_property
     def gold_phrases(self) -> GoldPhrases:
-        """The gold mentions that correspondences are scored on."""
         return GoldPhrases.collect(self.train.photos, self.parsed)
 
 
@@ -145,15 +143,11 @@ def _correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: 
             scores = data.gold_phrases.score(found)
             if scores:
                 data.sources[f"correspondences of round {number}, right"] = scores.summarize()
-                _write_scores(path.with_suffix(".json"), number, scores)
+                with new_file(path.with_suffix(".json")) as unfinished:
+                    document = {"round": number, **asdict(scores)}
+                    unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     data.phrases = len(found)
     return found
-
-
-def _write_scores(path: Path, number: int, scores: CorrespondenceScores) -> None:
-    document = {"round": number, **scores.as_json()}
-    with new_file(path) as unfinished:
-        unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def evaluate(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> DevScores:

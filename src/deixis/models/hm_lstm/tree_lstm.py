@@ -23,25 +23,14 @@ class TreeLSTM(nn.Module):
 
     W⁽ᶠ⁾ of eq. 3 and 4 is left out: only leaves have a word xⱼ, and leaves have no children to forget. With syntax,
     noun phrase children (Û) and other children (Ū) have separate weights.
-
-    Examples
-    --------
-    >>> from deixis.language.trees import read_tree
-    >>> from deixis.models.hm_lstm.trees import Forest
-    >>> forest = Forest.from_trees([read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")])
-    >>> TreeLSTM(4, 8)(torch.zeros(len(forest.words) + 1, 4), forest.batch([0])).shape
-    torch.Size([6, 8])
     """
 
     def __init__(self, word_dim: int, hidden_size: int, *, syntax: bool = True) -> None:
         super().__init__()
         kinds = 2 if syntax else 1
-        # W and b of the gates i and o and of u.
-        self.word = nn.Linear(word_dim, 3 * hidden_size)
-        # [Û Ū] of the gates i and o and of u.
-        self.from_children = nn.Linear(kinds * hidden_size, 3 * hidden_size, bias=False)
-        # Û⁽ᶠ⁾ and Ū⁽ᶠ⁾.
-        self.forget = nn.Parameter(torch.empty(kinds, hidden_size, hidden_size))
+        self.word = nn.Linear(word_dim, 3 * hidden_size)  # W and b of the gates i and o and of u
+        self.from_children = nn.Linear(kinds * hidden_size, 3 * hidden_size, bias=False)  # [Û Ū] of i, o and u
+        self.forget = nn.Parameter(torch.empty(kinds, hidden_size, hidden_size))  # Û⁽ᶠ⁾ and Ū⁽ᶠ⁾
         # b⁽ᶠ⁾; ones let the cells of children pass at the start of training.
         self.forget_bias = nn.Parameter(torch.ones(hidden_size))
         for weight in (self.word.weight, self.word.bias, self.from_children.weight, self.forget):
@@ -188,17 +177,7 @@ def _all_children_by_kind(levels: list[_LevelRows], kinds: int, device: torch.de
 
 
 class ChainLSTM(nn.Module):
-    """An LSTM over the words from left to right. It uses no tree: a phrase is encoded alone, word by word.
-
-    Examples
-    --------
-    >>> from deixis.language.trees import read_tree
-    >>> from deixis.models.hm_lstm.trees import Forest
-    >>> forest = Forest.from_trees([read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")])
-    >>> vectors = torch.zeros(len(forest.words) + 1, 4)
-    >>> ChainLSTM(4, 8)(vectors, forest.batch([0]), torch.tensor([0, 1])).shape
-    torch.Size([2, 8])
-    """
+    """An LSTM over the words from left to right. It uses no tree: a phrase is encoded alone, word by word."""
 
     def __init__(self, word_dim: int, hidden_size: int) -> None:
         super().__init__()

@@ -48,12 +48,10 @@ class Level:
 
     @property
     def inner(self) -> int:
-        """Number of nodes with children."""
         return self.noun_phrases + self.others
 
     @property
     def nodes(self) -> int:
-        """Number of all nodes."""
         return self.inner + self.leaves
 
 
@@ -63,83 +61,35 @@ class TreeBatch:
 
     A node has an *index*: tree by tree, parents before children, from left to right. It also has a *position*: the same
     nodes ordered level by level.
-
-    Attributes
-    ----------
-    levels
-        From the deepest level to that of the roots.
-    parent : tensor of int64, (nodes,)
-        By position: index of the node's parent among the inner nodes of the level above; 0 for roots.
-    leaf_words : tensor of int64, (leaves,)
-        Words of the leaves, ordered by position. The number of words stands for a leaf without a word.
-    position : tensor of int64, (nodes,)
-        Position of the node with each index.
-    roots : tensor of int64, (trees,)
-        Indices of the roots.
-    words : tensor of int64, (leaves,)
-        Words of all leaves in sentence order, one sentence after another.
-    spans : tensor of int64, (nodes, 2)
-        By index: first word of the node in `words`, and the end (exclusive).
     """
 
-    levels: tuple[Level, ...]
-    parent: Tensor
-    leaf_words: Tensor
-    position: Tensor
-    roots: Tensor
-    words: Tensor
-    spans: Tensor
+    levels: tuple[Level, ...]  # from the deepest level to that of the roots
+    parent: Tensor  # (nodes,) by position: the parent's index among the inner nodes of the level above; 0 for roots
+    leaf_words: Tensor  # (leaves,) by position; the number of words stands for a leaf without a word
+    position: Tensor  # (nodes,) by index
+    roots: Tensor  # (trees,) indices of the roots
+    words: Tensor  # (leaves,) in sentence order, one sentence after another
+    spans: Tensor  # (nodes, 2) by index: first word of the node in `words`, and the end (exclusive)
 
     def to(self, device: torch.device) -> TreeBatch:
-        """Copy to a device."""
         names = ("parent", "leaf_words", "position", "roots", "words", "spans")
         return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees of many sentences as columns with one row per node: parents before children, from left to right.
+    """Trees of many sentences as columns with one row per node: parents before children, from left to right."""
 
-    Attributes
-    ----------
-    words
-        Distinct words of all leaves, as written.
-    starts
-        First row of each tree, and the number of rows.
-    parent
-        Parent of each node, counted within its tree; −1 for roots.
-    word
-        Index in `words` for leaves; −1 for other nodes and for the single node of a tree without words.
-    noun_phrase
-        Whether the node is an NP with children.
-    depth
-        Distance from the root.
-    span
-        First token of the node in its sentence, and the end (exclusive): (nodes, 2).
-
-    Examples
-    --------
-    >>> from deixis.language.trees import read_tree
-    >>> trees = ["(S (NP (DT A) (NN dog)) (VP (VBZ runs)))", "(NN snow)"]
-    >>> forest = Forest.from_trees(map(read_tree, trees))
-    >>> len(forest), forest.depth.tolist(), forest.noun_phrases[0].tolist()
-    (2, [0, 1, 2, 2, 1, 2, 0], [1])
-    >>> forest.batch([0]).levels
-    (Level(noun_phrases=0, others=0, leaves=3), Level(noun_phrases=1, others=1, leaves=0), Level(noun_phrases=0, \
-others=1, leaves=0))
-    """
-
-    words: tuple[str, ...]
-    starts: Integers
-    parent: Integers
-    word: Integers
-    noun_phrase: NDArray[np.bool_]
-    depth: Integers
-    span: Integers
+    words: tuple[str, ...]  # distinct words of all leaves, as written
+    starts: Integers  # first row of each tree, and the number of rows
+    parent: Integers  # counted within its tree; −1 for roots
+    word: Integers  # index in `words` for leaves; −1 for other nodes and for the single node of a tree without words
+    noun_phrase: NDArray[np.bool_]  # whether the node is an NP with children
+    depth: Integers  # distance from the root
+    span: Integers  # (nodes, 2) first token of the node in its sentence, and the end (exclusive)
 
     @classmethod
     def from_trees(cls, trees: Iterable[Tree]) -> Forest:
-        """Convert trees to columns."""
         word_index: dict[str, int] = {}
         starts, rows = [0], []
         for tree in trees:
@@ -147,22 +97,12 @@ others=1, leaves=0))
             starts.append(len(rows))
         columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
         parent, word, noun_phrase, depth = columns[:4]
-        return cls(
-            tuple(word_index), np.array(starts), parent, word, noun_phrase.astype(bool), depth, columns[4:].T.copy()
-        )
+        span = columns[4:].T.copy()
+        return cls(tuple(word_index), np.array(starts), parent, word, noun_phrase.astype(bool), depth, span)
 
     @classmethod
     def concatenate(cls, forests: Sequence[Forest]) -> Forest:
-        """Join forests with different words.
-
-        Examples
-        --------
-        >>> from deixis.language.trees import read_tree
-        >>> trees = ["(NP (DT a) (NN dog))", "(NP (DT a) (NN cat))"]
-        >>> both = Forest.concatenate([Forest.from_trees([read_tree(tree)]) for tree in trees])
-        >>> both.words, both.text(1, 0)
-        (('a', 'dog', 'cat'), 'a cat')
-        """
+        """Join forests with different words."""
         if not forests:
             return cls.from_trees([])
         word_index: dict[str, int] = {}
@@ -173,15 +113,12 @@ others=1, leaves=0))
         ]
         ends = np.concatenate([[0], np.cumsum([len(forest.parent) for forest in forests])])
         starts = [forest.starts[:-1] + begin for forest, begin in zip(forests, ends[:-1], strict=True)]
-        return cls(
-            tuple(word_index),
-            np.concatenate([*starts, ends[-1:]]),
-            np.concatenate([forest.parent for forest in forests]),
-            np.concatenate(words),
-            np.concatenate([forest.noun_phrase for forest in forests]),
-            np.concatenate([forest.depth for forest in forests]),
-            np.concatenate([forest.span for forest in forests]),
-        )
+        columns = {
+            name: np.concatenate([getattr(forest, name) for forest in forests])
+            for name in ("parent", "noun_phrase", "depth", "span")
+        }
+        all_starts = np.concatenate([*starts, ends[-1:]])
+        return cls(tuple(word_index), starts=all_starts, word=np.concatenate(words), **columns)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -201,15 +138,7 @@ others=1, leaves=0))
         return RaggedArray.from_owners(tree[rows], rows - self.starts[tree[rows]], len(self))
 
     def find_node(self, tree: int, start: int, end: int) -> int | None:
-        """Index of the highest node that spans exactly the tokens from `start` to `end`.
-
-        Examples
-        --------
-        >>> from deixis.language.trees import read_tree
-        >>> forest = Forest.from_trees([read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")])
-        >>> forest.find_node(0, 0, 2), forest.find_node(0, 1, 3)
-        (1, None)
-        """
+        """Index of the highest node that spans exactly the tokens from `start` to `end`."""
         found = np.flatnonzero((self._spans(tree) == (start, end)).all(axis=1))
         return int(found[0]) if len(found) else None
 
@@ -276,7 +205,6 @@ others=1, leaves=0))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Forest:
-        """Read a file written by `save`."""
         path = Path(path)
         if not path.is_file():
             raise DeixisError(f"{path}: no such file")
@@ -313,15 +241,6 @@ def parse_forest(
 
     Each cache file holds some thousand sentences and is named after a hash of these and of the parser, so an
     interrupted run continues and a change of either is noticed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for _ in range(2):
-    ...         forest = parse_forest([Sentence("A dog runs.")], folder)
-    >>> forest.text(0, 1)
-    'A dog'
     """
     forests = []
     for begin in range(0, len(sentences), SENTENCES_PER_FILE):

@@ -69,44 +69,24 @@ def _take(vectors: Tensor, positions: Tensor) -> Tensor:
 
 
 class MatchingLoss(Protocol):
-    """A loss on the embedded batch."""
+    """A loss of the vectors of `batch.visual` (V, d) and `batch.text` (T, d)."""
 
-    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
-        """Return the loss of the vectors of `batch.visual` (V, d) and `batch.text` (T, d)."""
-        ...
+    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue: ...
 
 
 @dataclass(frozen=True)
 class TripletLoss:
     """Eq. 6: the weighted sum of [m + d(target, positive) − d(target, negative)]₊ over four kinds of triplets.
 
-    The sum is divided by the number of pairs that the batch was made from.
-
-    Attributes
-    ----------
-    visual_to_text, text_to_visual, visual_neighbours, text_neighbours
-        λ₁ to λ₄. Terms of weight 0 are not computed.
-    margin
-        m.
-    max_negatives
-        K of Algorithm 1: only the hardest negatives of each target and positive are used.
-
-    Examples
-    --------
-    >>> both = torch.tensor([[0, 0], [1, 1]])
-    >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
-    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
-    >>> loss = TripletLoss(1.0, 4.0, margin=0.5)
-    >>> [round(loss(torch.eye(2), text, batch).total.item(), 2) for text in (torch.eye(2), torch.eye(2).flip(0))]
-    [0.0, 9.57]
+    The sum is divided by the number of pairs that the batch was made from. Terms of weight 0 are not computed.
     """
 
-    visual_to_text: float
-    text_to_visual: float
-    visual_neighbours: float = 0.0
-    text_neighbours: float = 0.0
-    margin: float = 0.05
-    max_negatives: int = 30
+    visual_to_text: float  # λ₁
+    text_to_visual: float  # λ₂
+    visual_neighbours: float = 0.0  # λ₃
+    text_neighbours: float = 0.0  # λ₄
+    margin: float = 0.05  # m
+    max_negatives: int = 30  # K of Algorithm 1: only the hardest negatives of each target and positive are used
 
     def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
         terms: dict[str, Tensor] = {}
@@ -114,16 +94,14 @@ class TripletLoss:
             terms["visual_to_text"] = self.visual_to_text * self._hinges(to_text(visual, text, batch))  # eq. 2
         if self.text_to_visual:
             terms["text_to_visual"] = self.text_to_visual * self._hinges(to_visual(visual, text, batch))  # eq. 3
-        if batch.neighbours:
-            if self.visual_neighbours:
-                terms["visual_neighbours"] = self.visual_neighbours * self._hinges(among_visual(visual, batch))
-            if self.text_neighbours:
-                terms["text_neighbours"] = self.text_neighbours * self._hinges(among_text(text, batch))
+        if self.visual_neighbours and batch.neighbours:
+            terms["visual_neighbours"] = self.visual_neighbours * self._hinges(among_visual(visual, batch))  # eq. 4
+        if self.text_neighbours and batch.neighbours:
+            terms["text_neighbours"] = self.text_neighbours * self._hinges(among_text(text, batch))  # eq. 5
         terms = {name: term / batch.size for name, term in terms.items()}
         return LossValue(torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()})
 
     def _hinges(self, candidates: Candidates) -> Tensor:
-        """Sum the hinge loss of one kind of triplets."""
         mined = hardest_negatives(candidates.targets, candidates.pool, candidates.allowed, self.max_negatives)
         near = distance(candidates.targets, candidates.positives)[:, None]
         # Missing negatives are infinitely far and add 0.
@@ -135,15 +113,6 @@ class HardestLoss:
     """[m − s(target, positive) + s(target, hardest negative)]₊ with the cosine s: the sum of the means per direction.
 
     After Faghri et al., VSE++ (BMVC 2018). A target without negatives adds 0.
-
-    Examples
-    --------
-    >>> both = torch.tensor([[0, 0], [1, 1]])
-    >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
-    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
-    >>> sides = torch.eye(2), torch.eye(2).flip(0)
-    >>> [round(HardestLoss()(torch.eye(2), text, batch).total.item(), 2) for text in sides]
-    [0.0, 2.4]
     """
 
     margin: float = 0.2
@@ -163,28 +132,12 @@ class HardestLoss:
 class SoftmaxLoss:
     """InfoNCE (van den Oord et al., 2018): cross entropy of the positive among the negatives, mean of both directions.
 
-    Logits are cosines divided by a learned temperature.
-
-    Attributes
-    ----------
-    log_temperature
-        A parameter of the network. The temperature is clamped at `MIN_TEMPERATURE`.
-    label_smoothing
-        Fraction of the target distribution that is spread evenly over the positive and the negatives.
-
-    Examples
-    --------
-    >>> both = torch.tensor([[0, 0], [1, 1]])
-    >>> batch = Batch(torch.arange(2), torch.arange(2), both, both, torch.arange(2), ~torch.eye(2, dtype=torch.bool),
-    ...               torch.empty(0, 3, dtype=torch.int64), torch.empty(0, 2, dtype=torch.int64), size=2)
-    >>> loss = SoftmaxLoss(torch.tensor(0.0))
-    >>> [round(loss(torch.eye(2), text, batch).total.item(), 2) for text in (torch.eye(2), torch.eye(2).flip(0))]
-    [0.31, 1.31]
+    Logits are cosines divided by a learned temperature, which is clamped at `MIN_TEMPERATURE`. `label_smoothing` is
+    spread evenly over the positive and the negatives.
     """
 
     log_temperature: Tensor
     label_smoothing: float = 0.0
-
     MIN_TEMPERATURE = 0.01
 
     def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
@@ -206,24 +159,12 @@ class SoftmaxLoss:
 
 
 def logistic_loss(scores: Tensor, matches: Tensor) -> Tensor:
-    """Eq. 7: the mean of log(1 + exp(−z·p)) over pairs with scores p, where z is +1 for a match and −1 otherwise.
-
-    Examples
-    --------
-    >>> round(logistic_loss(torch.tensor([0.0, 2.0]), torch.tensor([True, False])).item(), 2)
-    1.41
-    """
+    """Eq. 7: the mean of log(1 + exp(−z·p)) over pairs with scores p, where z is +1 for a match and −1 otherwise."""
     return functional.softplus(torch.where(matches, -scores, scores)).mean()
 
 
 def matching_loss(settings: TwoBranchSettings, log_temperature: Tensor | None = None) -> MatchingLoss:
-    """Return the loss that the settings choose.
-
-    Examples
-    --------
-    >>> matching_loss(TwoBranchSettings()).max_negatives
-    30
-    """
+    """Return the loss that the settings choose."""
     if settings.loss == "triplet":
         return TripletLoss(
             settings.visual_to_text_weight,
@@ -242,30 +183,11 @@ def matching_loss(settings: TwoBranchSettings, log_temperature: Tensor | None = 
 
 @dataclass(frozen=True)
 class MatchingObjective:
-    """The loss of an embedding network on the batches of a data set.
-
-    Attributes
-    ----------
-    settings
-        Hyperparameters of the network.
-    visual
-        Features of all regions or photos.
-    text
-        Features of all phrases or sentences; or their word ids and lengths.
-
-    Examples
-    --------
-    >>> from deixis.models.matching.samplers import SentenceSampler
-    >>> settings = TwoBranchSettings(hidden_size=8, embedding_dim=4)
-    >>> batch = next(SentenceSampler(np.array([0, 0, 1, 1]), settings).epoch(0, np.random.default_rng(0)))
-    >>> objective = MatchingObjective(settings, np.eye(2, 5), [np.eye(4, 3)])
-    >>> sorted(objective(TwoBranchNetwork(5, 3, settings), batch).terms)
-    ['text_to_visual', 'visual_to_text']
-    """
+    """The loss of an embedding network on the batches of a data set."""
 
     settings: TwoBranchSettings
-    visual: Features
-    text: Sequence[Features]
+    visual: Features  # of all regions or photos
+    text: Sequence[Features]  # of all phrases or sentences; or their word ids and lengths
 
     @property
     def static(self) -> bool:
@@ -286,24 +208,7 @@ class MatchingObjective:
 
 @dataclass(frozen=True)
 class LogisticObjective:
-    """The loss of a similarity network on the batches of a data set.
-
-    Attributes
-    ----------
-    visual
-        Features of all regions or photos.
-    text
-        Features of all phrases or sentences.
-
-    Examples
-    --------
-    >>> from deixis.models.matching.similarity import SimilaritySettings
-    >>> from deixis.models.matching.samplers import LabelledSentenceSampler
-    >>> batch = next(LabelledSentenceSampler(np.array([0, 0, 1, 1])).epoch(0, np.random.default_rng(0)))
-    >>> objective = LogisticObjective(np.eye(2, 5), np.eye(4, 3))
-    >>> objective(SimilarityNetwork(5, 3, SimilaritySettings()), batch).total.shape
-    torch.Size([])
-    """
+    """The loss of a similarity network on the batches of a data set."""
 
     visual: Features
     text: Features

@@ -22,44 +22,21 @@ from deixis.models.matching.two_branch import TwoBranchSettings
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to embed, and the triplets among them. All other indices are positions in `visual` and `text`.
+    """Rows to embed, and the triplets among them. All other indices are positions in `visual` and `text`."""
 
-    Attributes
-    ----------
-    visual, text
-        (V,) and (T,): rows of the features to embed. Rows of `visual` are distinct.
-    visual_targets
-        (P, 2): a visual target and a positive text.
-    text_targets
-        (Q, 2): a text target and a positive visual.
-    group
-        (T,): texts of one group (a coreference chain, or the sentences of a photo) are not negatives of each other.
-    visual_negatives
-        (T, V) of bool: whether a visual is a negative of a text. None where groups are rows of the visual features,
-        and every visual of another group is a negative.
-    visual_neighbours
-        (A, 3): a visual target, another visual of the same text, and that text.
-    text_neighbours
-        (B, 2): a text target, and another text of its group.
-    size
-        Number of pairs that the batch was made from.
-    neighbours
-        Whether neighbourhood constraints are used in this epoch.
-    identical_text_is_negative
-        Whether the same row of `text` in another group is a negative.
-    """
-
-    visual: Tensor
-    text: Tensor
-    visual_targets: Tensor
-    text_targets: Tensor
-    group: Tensor
-    visual_negatives: Tensor | None
-    visual_neighbours: Tensor
-    text_neighbours: Tensor
-    size: int
-    neighbours: bool = True
-    identical_text_is_negative: bool = True
+    visual: Tensor  # (V,) rows of the features to embed, all different
+    text: Tensor  # (T,) rows of the features to embed
+    visual_targets: Tensor  # (P, 2) a visual target and a positive text
+    text_targets: Tensor  # (Q, 2) a text target and a positive visual
+    group: Tensor  # (T,) texts of one group (a chain, or the sentences of a photo) are not negatives of each other
+    visual_negatives: (
+        Tensor | None
+    )  # (T, V) of bool; None if groups are rows of visual features and all others negatives
+    visual_neighbours: Tensor  # (A, 3) a visual target, another visual of the same text, and that text
+    text_neighbours: Tensor  # (B, 2) a text target, and another text of its group
+    size: int  # number of pairs that the batch was made from
+    neighbours: bool = True  # whether neighbourhood constraints are used in this epoch
+    identical_text_is_negative: bool = True  # whether the same row of `text` in another group is a negative
 
     @property
     def text_negatives(self) -> Tensor:
@@ -74,53 +51,33 @@ class Batch:
         return self.visual_negatives[texts]
 
     def to(self, device: str | torch.device) -> Self:
-        """Copy the batch to a device."""
         return replace(self, **_moved(self, device))
 
 
 @dataclass(frozen=True)
 class LabelledPairs:
-    """Rows to embed, and labelled pairs of them, for the similarity network.
+    """Rows to embed, and labelled pairs of them, for the similarity network."""
 
-    Attributes
-    ----------
-    visual, text
-        (V,) and (T,): rows of the features to embed.
-    pairs
-        (N, 2): positions in `visual` and `text`.
-    matches
-        (N,) of bool: whether a pair matches; half of them do.
-    """
-
-    visual: Tensor
-    text: Tensor
-    pairs: Tensor
-    matches: Tensor
+    visual: Tensor  # (V,) rows of the features to embed
+    text: Tensor  # (T,)
+    pairs: Tensor  # (N, 2) positions in `visual` and `text`
+    matches: Tensor  # (N,) of bool; half of the pairs match
 
     def to(self, device: str | torch.device) -> Self:
-        """Copy the batch to a device."""
         return replace(self, **_moved(self, device))
 
 
 def _moved(batch: Batch | LabelledPairs, device: str | torch.device) -> dict[str, Any]:
-    """Copy the tensors of a batch to a device."""
+    """Copies of the tensors of a batch on a device."""
     values = ((field.name, getattr(batch, field.name)) for field in fields(batch))
     return {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
 
 
 class Mined(NamedTuple):
-    """Negatives of P targets, (P, k), the hardest first.
+    """Negatives of P targets, (P, k), the hardest first."""
 
-    Attributes
-    ----------
-    cosines
-        Their cosines with the target, with gradients; -inf where there are fewer than k negatives.
-    positions
-        Their positions in the pool.
-    """
-
-    cosines: Tensor
-    positions: Tensor
+    cosines: Tensor  # with the target, with gradients; -inf where there are fewer than k negatives
+    positions: Tensor  # in the pool
 
 
 def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, count: int) -> Mined:
@@ -129,38 +86,19 @@ def hardest_negatives(targets: Tensor, pool: Tensor, allowed: Tensor, count: int
     For a target and its positive, the loss of a triplet decreases with the distance of the negative, so the nearest
     negatives have the highest loss. `targets` (P, d) and `pool` (N, d) have unit length, `allowed` is (P, N); `count`
     is K of Algorithm 1.
-
-    Examples
-    --------
-    >>> pool = torch.nn.functional.normalize(torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
-    >>> mined = hardest_negatives(pool[:1], pool, torch.tensor([[False, True, True]]), count=1)
-    >>> mined.positions.tolist(), round(mined.cosines.item(), 2)
-    ([[1]], 0.71)
     """
     cosines = (targets @ pool.T).masked_fill(~allowed, -torch.inf)
     return Mined(*cosines.topk(min(count, cosines.shape[1]), dim=1))
 
 
 def distance_of_cosine(cosine: Tensor) -> Tensor:
-    """Return the Euclidean distance of unit vectors from their cosine; its gradient is 0 where they are equal.
-
-    Examples
-    --------
-    >>> distance_of_cosine(torch.tensor([0.5, -1.0, -torch.inf])).tolist()
-    [1.0, 2.0, inf]
-    """
+    """Return the Euclidean distance of unit vectors from their cosine; its gradient is 0 where they are equal."""
     # The square root has no derivative at 0.
     return (2 - 2 * cosine).clamp(min=torch.finfo(cosine.dtype).tiny).sqrt()
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the Euclidean distance along the last axis; its gradient is 0 where vectors are equal.
-
-    Examples
-    --------
-    >>> distance(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])).item()
-    5.0
-    """
+    """Return the Euclidean distance along the last axis; its gradient is 0 where vectors are equal."""
     length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
     return length
 
@@ -188,16 +126,6 @@ class RegionPhraseSampler(_Shuffled):
 
     A positive region is drawn for every pair of the set. With neighbourhood sampling, the region gets a second phrase
     of its chain and the phrase a second region, if there is one.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box, Caption, Mention, Photo
-    >>> caption = Caption.from_text("A dog chases a ball.", (Mention(0, 5, "1"), Mention(13, 19, "2")))
-    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)), Box((60, 0, 70, 10), ("2",))))
-    >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
-    >>> batch = next(RegionPhraseSampler(pairs, TwoBranchSettings()).epoch(0, np.random.default_rng(0)))
-    >>> batch.text.shape, batch.visual.tolist()
-    (torch.Size([2]), [0, 1, 2, 3])
     """
 
     def __init__(self, pairs: RegionPhrasePairs, settings: TwoBranchSettings, batch_size: int = 100) -> None:
@@ -208,10 +136,9 @@ class RegionPhraseSampler(_Shuffled):
         self._negatives = pairs.negatives(settings.negative_iou)
         phrases = pairs.phrases_of_chain
         # Position of the phrase of each pair among those of its chain, to draw another one.
-        keys = phrases.owners * len(pairs.phrases) + phrases.values
-        self._position = (
-            np.searchsorted(keys, pairs.chain * len(pairs.phrases) + pairs.phrase) - phrases.starts[pairs.chain]
-        )
+        count = len(pairs.phrases)
+        keys = phrases.owners * count + phrases.values
+        self._position = np.searchsorted(keys, pairs.chain * count + pairs.phrase) - phrases.starts[pairs.chain]
 
     def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Batch]:
         for rows in self._sets(generator):
@@ -272,13 +199,6 @@ class SentenceSampler(_Shuffled):
     """Triplet sampling for sentences (section 5.1): other photos, and sentences of other photos, are negatives.
 
     With neighbourhood sampling, every photo gets a second sentence, if it has one.
-
-    Examples
-    --------
-    >>> sampler = SentenceSampler(np.array([0, 0, 1, 1]), TwoBranchSettings(), batch_size=2)
-    >>> batch = next(sampler.epoch(0, np.random.default_rng(0)))
-    >>> len(sampler), batch.text.tolist(), batch.group.tolist()
-    (2, [2, 0, 3, 1], [1, 0, 1, 0])
     """
 
     def __init__(
@@ -318,16 +238,6 @@ class LabelledRegionSampler(_Shuffled):
 
     Phrases without a negative region are skipped, so that half of the pairs match. `batch_size` counts pairs of a gold
     box and a phrase.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Box, Caption, Mention, Photo
-    >>> caption = Caption.from_text("A dog chases a ball.", (Mention(0, 5, "1"), Mention(13, 19, "2")))
-    >>> photo = Photo("7", (caption,), boxes=(Box((0, 0, 40, 30), ("1",)), Box((60, 0, 70, 10), ("2",))))
-    >>> pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: np.array([[0, 0, 40, 24], [50, 50, 90, 90]]))
-    >>> batch = next(LabelledRegionSampler(pairs, SimilaritySettings()).epoch(0, np.random.default_rng(0)))
-    >>> batch.matches.tolist()
-    [True, True, True, False, False, False]
     """
 
     def __init__(self, pairs: RegionPhrasePairs, settings: SimilaritySettings, batch_size: int = 100) -> None:
@@ -347,14 +257,7 @@ class LabelledRegionSampler(_Shuffled):
 
 
 class LabelledSentenceSampler(_Shuffled):
-    """Pair sampling for sentences (section 5.1): a photo with its sentence, and with one of another photo.
-
-    Examples
-    --------
-    >>> batch = next(LabelledSentenceSampler(np.array([0, 0, 1, 1])).epoch(0, np.random.default_rng(0)))
-    >>> batch.matches.tolist()
-    [True, True, True, True, False, False, False, False]
-    """
+    """Pair sampling for sentences (section 5.1): a photo with its sentence, and with one of another photo."""
 
     def __init__(self, photo_of_sentence: NDArray[np.integer], batch_size: int = 500) -> None:
         super().__init__(len(photo_of_sentence), batch_size)
@@ -374,14 +277,14 @@ class LabelledSentenceSampler(_Shuffled):
 
 
 def _positives(pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings) -> RaggedArray:
-    """Return the positive regions of each chain."""
+    """The positive regions of each chain."""
     if settings.positives == "single":
         return RaggedArray(np.arange(len(pairs.gold) + 1), pairs.gold)
     return pairs.positives(settings.positive_iou)
 
 
 def _sentences_of(photo: Integers) -> tuple[RaggedArray, Integers]:
-    """Return the sentences of each photo, and the position of each sentence among those of its photo."""
+    """The sentences of each photo, and the position of each sentence among those of its photo."""
     order = np.argsort(photo, kind="stable")
     sentences = RaggedArray.from_owners(photo[order], order, int(photo.max()) + 1)
     position = np.empty(len(photo), dtype=np.int64)
@@ -390,7 +293,7 @@ def _sentences_of(photo: Integers) -> tuple[RaggedArray, Integers]:
 
 
 def _at(lists: RaggedArray, rows: Integers, positions: Integers) -> Integers:
-    """Return one value of each of some lists."""
+    """One value of each of some lists."""
     return np.asarray(lists.values[lists.starts[rows] + positions], dtype=np.int64)
 
 

@@ -64,19 +64,7 @@ class SimilaritySettings:
 
 
 class SimilarityNetwork(nn.Module):
-    """Two branches, their elementwise product, and one to three layers with ReLU between them.
-
-    Examples
-    --------
-    >>> SimilarityNetwork(4096, 6000, SimilaritySettings()).fused
-    Sequential(
-      (0): Linear(in_features=512, out_features=512, bias=True)
-      (1): ReLU()
-      (2): Linear(in_features=512, out_features=256, bias=True)
-      (3): ReLU()
-      (4): Linear(in_features=256, out_features=1, bias=True)
-    )
-    """
+    """Two branches, their elementwise product, and one to three layers with ReLU between them."""
 
     def __init__(self, visual_size: int, text_size: int, settings: SimilaritySettings) -> None:
         super().__init__()
@@ -91,12 +79,10 @@ class SimilarityNetwork(nn.Module):
         init_glorot(self.fused)
 
     def embed_visual(self, rows: Tensor) -> Tensor:
-        """Embed regions or photos."""
         vectors: Tensor = self.visual(rows)
         return vectors
 
     def embed_text(self, rows: Tensor) -> Tensor:
-        """Embed phrases or sentences."""
         vectors: Tensor = self.text(rows)
         return vectors
 
@@ -114,15 +100,6 @@ class Similarity(Storable, Scorer):
 
     Each side goes through its branch once, each pair through the layers that follow. A new model is untrained;
     ``deixis train similarity`` trains its `network`.
-
-    Parameters
-    ----------
-    visual_size, text_size
-        Number of features of a region or photo, and of a phrase or sentence.
-    settings
-        Hyperparameters.
-    device
-        Where to compute, as torch names it.
 
     Examples
     --------
@@ -175,12 +152,8 @@ class Similarity(Storable, Scorer):
         return found
 
     def to_artifact(self) -> Artifact:
-        settings = {
-            "visual_size": self.visual_size,
-            "text_size": self.text_size,
-            "settings": asdict(self.settings),
-        }
-        return Artifact(self.KIND, settings, weights_of(self.network))
+        sizes = {"visual_size": self.visual_size, "text_size": self.text_size}
+        return Artifact(self.KIND, {**sizes, "settings": asdict(self.settings)}, weights_of(self.network))
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:

@@ -43,28 +43,14 @@ TextInput = Rows | Sequence[str]
 
 @dataclass(kw_only=True)
 class MatchingData(TrainingData):
-    """Pairs to train on, and those of the validation split.
+    """Pairs to train on, and those of the validation split."""
 
-    Attributes
-    ----------
-    visual, text
-        Features of photos or regions, and of sentences or phrases, by the rows that samplers name.
-    pairs
-        Pairs of regions and phrases; or the row of the photo of each sentence.
-    training_texts
-        Gives every training text, as often as it occurs: what a vocabulary counts.
-    text_features
-        The fitted text features; None with a text encoder.
-    evaluate
-        Scores a model on the validation split; None without one.
-    """
-
-    visual: Rows
-    text: TextInput
-    pairs: RegionPhrasePairs | NDArray[np.int64]
-    training_texts: Callable[[], Sequence[str]]
-    text_features: TextFeatures | None
-    evaluate: Callable[[TwoBranch | Similarity], DevScores] | None
+    visual: Rows  # features of photos or regions, by the rows that samplers name
+    text: TextInput  # sentences or phrases, likewise
+    pairs: RegionPhrasePairs | NDArray[np.int64]  # regions and phrases; or the row of the photo of each sentence
+    training_texts: Callable[[], Sequence[str]]  # every training text, as often as it occurs: what a vocabulary counts
+    text_features: TextFeatures | None  # fitted; None with a text encoder
+    evaluate: Callable[[TwoBranch | Similarity], DevScores] | None  # on the validation split; None without one
 
 
 def prepare_data(run: Run) -> MatchingData:

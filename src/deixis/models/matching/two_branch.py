@@ -132,13 +132,7 @@ class TwoBranchSettings:
 
 
 class Branch(nn.Module):
-    """FC, ReLU, dropout, FC, batch norm and L2 normalization; if linear, the first FC and L2 normalization.
-
-    Examples
-    --------
-    >>> list(dict(Branch(4096, 1024, 512, dropout=0.5).layers.named_children()))
-    ['first', 'relu', 'dropout', 'second', 'norm']
-    """
+    """FC, ReLU, dropout, FC, batch norm and L2 normalization; if linear, the first FC and L2 normalization."""
 
     def __init__(
         self, input_size: int, hidden_size: int, embedding_dim: int, dropout: float = 0.0, linear: bool = False
@@ -171,13 +165,6 @@ class TwoBranchNetwork(nn.Module):
     """A branch for regions or photos, and one for phrases or sentences, with an optional text encoder before it.
 
     With a text encoder, `text_size` is the number of words that it knows.
-
-    Examples
-    --------
-    >>> network = TwoBranchNetwork(5, 3, TwoBranchSettings(hidden_size=8, embedding_dim=4))
-    >>> visual, text = network(torch.ones(2, 5), torch.ones(6, 3))
-    >>> text.shape
-    torch.Size([6, 4])
     """
 
     def __init__(self, visual_size: int, text_size: int, settings: TwoBranchSettings) -> None:
@@ -196,7 +183,6 @@ class TwoBranchNetwork(nn.Module):
             self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.temperature)))
 
     def embed_visual(self, rows: Tensor) -> Tensor:
-        """Embed regions or photos."""
         vectors: Tensor = self.visual(rows)
         return vectors
 
@@ -213,20 +199,8 @@ class TwoBranchNetwork(nn.Module):
 class TwoBranch(Storable, Embedder):
     """The embedding network on arrays: vectors of unit length, whose dot product is the score.
 
-    A new model is untrained; ``deixis train two-branch`` trains its `network`.
-
-    Parameters
-    ----------
-    visual_size
-        Number of features of a region or photo.
-    text_size
-        Number of features of a text; not needed with a text encoder.
-    settings
-        Hyperparameters.
-    vocabulary
-        The words that the text encoder knows.
-    device
-        Where to compute, as torch names it.
+    A new model is untrained; ``deixis train two-branch`` trains its `network`. A text encoder needs the `vocabulary`
+    that it knows instead of `text_size`.
 
     Examples
     --------
