@@ -1,14 +1,7 @@
-"""Synthetic photos in which phrases name the colours of regions, for the grounder. Also a program that can be killed.
-
-``python made_up.py OUT [--resume] [key=value…]`` trains a small grounder; with STOP in the environment it kills
-itself after this number of steps.
-"""
+"""Synthetic photos in which phrases name the colours of regions, for the grounder."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +12,9 @@ from deixis.models.grounder.data import GroundingExamples, build_vocabulary, col
 from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.objective import CaptionSampler, GroundingObjective, localization_scores
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.training.distributed import leave, processes
 from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import DataDescription, RunDescription
-from deixis.models.training.settings import Settings, TrainSettings, settings_to_json
+from deixis.models.training.settings import TrainSettings, settings_to_json
 from deixis.models.training.trainer import Trainer
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals
@@ -125,20 +117,3 @@ def trainer(out: Path, settings: GrounderSettings, training: TrainSettings, **ot
         evaluate=lambda: DevScores("r1", localization_scores(model.network, examples)),
         **others,  # type: ignore[arg-type]
     )
-
-
-def stop(doing: str, done: int, total: int | None) -> None:
-    if done == int(os.environ.get("STOP", "0")):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def main() -> None:
-    out, *rest = sys.argv[1:]
-    settings, training = Settings((SMALL, SETTINGS)).with_assignments([word for word in rest if "=" in word]).parts
-    with processes(torch.device("cpu")):
-        trainer(Path(out), settings, training, on_progress=stop).train(resume="--resume" in rest)
-
-
-if __name__ == "__main__":
-    main()
-    leave()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.photo_features import RegionInputs
 from deixis.models.text_encoders import MAX_WORDS
-from deixis.storage.artifacts import CONFIG
 from tests.models.grounder.test_inputs import WORDS, regions
 from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL
 
@@ -60,10 +58,6 @@ def test_a_photo_can_have_no_region_or_one(settings: GrounderSettings, count: in
         assert (found.presence == 0).all() == (count == 0)
 
 
-def test_a_sentence_can_have_no_phrase() -> None:
-    assert model_of(SMALL).ground(regions(3), SENTENCE, []).scores.shape == (0, 3)
-
-
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
 def test_without_layers_regions_do_not_affect_each_other(settings: GrounderSettings) -> None:
     photo, model = regions(6), model_of(replace(settings, num_layers=0, use_feature_map=False))
@@ -102,8 +96,9 @@ def test_vectors_give_the_scores_of_phrases_alone() -> None:
     np.testing.assert_allclose(model.prepare_visual(photos[0]), visual[:4], rtol=1e-4, atol=1e-5)
 
 
-def test_empty_input_gives_no_vectors() -> None:
+def test_empty_input_gives_no_scores_and_no_vectors() -> None:
     model = model_of(SMALL)
+    assert model.ground(regions(3), SENTENCE, []).scores.shape == (0, 3)
     assert model.prepare_visual([]).shape == model.prepare_text([]).shape == (0, model.dimension)
 
 
@@ -172,21 +167,8 @@ def test_a_model_survives_saving_and_loading(settings: GrounderSettings, tmp_pat
     model = model_of(settings)
     model.save(tmp_path / "made")
     opened = Grounder.load(tmp_path / "made")
-    assert isinstance(opened, Grounder)
     assert opened.settings == settings
     assert opened.vocabulary == WORDS
     ours, theirs = (one.ground(regions(5), SENTENCE, SPANS) for one in (opened, model))
     assert np.array_equal(ours.scores, theirs.scores)
     assert np.array_equal(ours.boxes, theirs.boxes)
-
-
-@pytest.mark.parametrize("changes", [{"embedding_dim": 10**9}, {"colour": 1}, {"num_layers": -1}])
-def test_a_settings_file_with_wrong_settings_raises_an_error(tmp_path: Path, changes: dict[str, int]) -> None:
-    model_of(SMALL).save(tmp_path / "made")
-    path = tmp_path / "made" / CONFIG
-    document = json.loads(path.read_text())
-    document["settings"]["settings"] |= changes
-    path.write_text(json.dumps(document))
-    with pytest.raises(DeixisError) as refusal:
-        Grounder.load(tmp_path / "made")
-    assert "\n" not in str(refusal.value)

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from deixis.errors import DeixisError
-from deixis.language.vocabulary import Vocabulary
 from deixis.models.grounder.inputs import RegionBatch, TextBatch, make_text_inputs
 from deixis.models.grounder.network import BoxRefiner, GrounderNetwork, NetworkOutput, apply_offsets, mean_over_spans
 from deixis.models.grounder.spec import GrounderSettings
@@ -171,13 +170,3 @@ def test_any_embedding_dim_has_a_number_of_heads() -> None:
 def test_invalid_settings_raise_an_error_with_their_name(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(DeixisError, match=complaint):
         replace(SMALL, **changes)  # type: ignore[arg-type]
-
-
-def test_bfloat16_changes_scores_only_slightly() -> None:
-    network, photos = network_of(DEEP), RegionBatch.collate([regions(6)], cells=True)
-    text = TextBatch.collate(make_text_inputs(SENTENCE, [(0, 2), (3, 6)]), Vocabulary(WORDS.words, WORDS.counts))
-    exact = run(network, photos, [0], text)
-    with torch.autocast("cpu", torch.bfloat16):
-        rough = run(network, photos, [0], text)
-    assert rough.scores.dtype == torch.float32
-    torch.testing.assert_close(rough.scores, exact.scores, rtol=0.1, atol=0.1)

@@ -87,7 +87,7 @@ def test_the_same_seed_gives_the_same_model(dataset: Dataset, made: Path, tmp_pa
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_a_stopped_run_continues(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, made: Path, tmp_path: Path) -> None:
     class EnoughError(Exception):
         pass
 
@@ -95,11 +95,14 @@ def test_a_stopped_run_continues(dataset: Dataset, made: Path, tmp_path: Path) -
         if done == 6 and "loss" in doing:
             raise EnoughError
 
-    training = replace(BRIEF, log_every=1)
-    fitted(dataset, made, tmp_path / "unbroken", training=training)
+    options = {
+        "settings": replace(SMALL, dropout=0.3, word_dropout=0.2, num_layers=1, presence_weight=0.5),
+        "training": replace(BRIEF, log_every=1, save_every=2, ema_decay=0.9),
+    }
+    fitted(dataset, made, tmp_path / "unbroken", **options)
     with pytest.raises(EnoughError):
-        fitted(dataset, made, tmp_path / "run", training=training, on_progress=stop)
-    fitted(dataset, made, tmp_path / "run", training=training, resume=True)
+        fitted(dataset, made, tmp_path / "run", on_progress=stop, **options)
+    fitted(dataset, made, tmp_path / "run", resume=True, **options)
     ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 

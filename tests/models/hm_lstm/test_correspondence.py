@@ -19,6 +19,7 @@ from deixis.language.vectors import WordVectors
 from deixis.models.hm_lstm import correspondence
 from deixis.models.hm_lstm.correspondence import (
     Correspondences,
+    CorrespondenceScores,
     GoldPhrases,
     find_correspondences,
     gold_correspondences,
@@ -162,37 +163,28 @@ def dog_in_snow(photo_id: str, boxes: tuple[Box, ...]) -> Photo:
     return Photo(photo_id, (other, caption), (Chain("1"), Chain("2")), boxes, width=40, height=40)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> tuple[Dataset, ParsedPhotos]:
-    """Two photos with gold boxes, and one whose dog has none."""
-    both = (Box(DOG, ("1",)), Box(SNOW, ("2",)))
-    make_dataset(tmp_path / "data", [dog_in_snow("a", both), dog_in_snow("b", both), dog_in_snow("c", both[1:])])
-    dataset = Dataset(tmp_path / "data")
-    forest = Forest.from_trees(Sentence.from_caption(c).tree for photo in dataset.photos for c in photo.sentences)
-    regions = PhotoRegions.collect(dataset.photos.ids, lambda _: (CANDIDATES, np.zeros((4, 2))))
-    return dataset, ParsedPhotos(forest, np.arange(3), regions)
+def score(folder: Path, boxes: list[tuple[Box, ...]], chosen: list[list[int]]) -> CorrespondenceScores | None:
+    """Score correspondences of photos with these boxes; `chosen` are the candidates of "A dog" and "the snow"."""
+    make_dataset(folder / "data", [dog_in_snow(str(number), own) for number, own in enumerate(boxes)])
+    photos = Dataset(folder / "data").photos
+    forest = Forest.from_trees(Sentence.from_caption(c).tree for photo in photos for c in photo.sentences)
+    regions = PhotoRegions.collect(photos.ids, lambda _: (CANDIDATES, np.zeros((4, 2))))
+    assert [forest.text(0, node) for node in forest.noun_phrases[0].tolist()] == ["A dog", "the snow"]
+    rows = [
+        (sentence, node, int(regions.starts[sentence]) + region, 0.5)
+        for sentence, own in enumerate(chosen)
+        for node, region in zip(forest.noun_phrases[sentence].tolist(), own, strict=False)
+    ]
+    parsed = ParsedPhotos(forest, np.arange(len(boxes)), regions)
+    return GoldPhrases.collect(photos, parsed).score(Correspondences.from_rows(rows, len(forest)))
 
 
-def found_regions(parsed: ParsedPhotos, chosen: list[list[int]]) -> Correspondences:
-    """For each photo the candidates that "A dog" and "the snow" were matched with."""
-    rows = []
-    for sentence, own in enumerate(chosen):
-        for node, region in zip(parsed.forest.noun_phrases[sentence].tolist()[: len(own)], own, strict=True):
-            rows.append((sentence, node, int(parsed.regions.starts[sentence]) + region, 0.5))
-    return Correspondences.from_rows(rows, len(parsed.forest))
+BOTH = (Box(DOG, ("1",)), Box(SNOW, ("2",)))
 
 
-def nouns(parsed: ParsedPhotos) -> list[str]:
-    return [parsed.forest.text(0, node) for node in parsed.forest.noun_phrases[0].tolist()]
-
-
-def test_a_region_is_right_from_an_iou_of_one_half(
-    data: tuple[Dataset, ParsedPhotos],
-) -> None:
-    dataset, parsed = data
-    assert nouns(parsed) == ["A dog", "the snow"]
+def test_a_region_is_right_from_an_iou_of_one_half(tmp_path: Path) -> None:
     # Right, right; wrong, right; and of the third photo only the snow has a box.
-    found = GoldPhrases.collect(dataset.photos, parsed).score(found_regions(parsed, [[1, 2], [3, 2], [1, 0]]))
+    found = score(tmp_path, [BOTH, BOTH, BOTH[1:]], [[1, 2], [3, 2], [1, 0]])
     assert found
     assert found.phrases == 5
     assert found.right == pytest.approx(60)
@@ -204,17 +196,8 @@ def test_a_region_is_right_from_an_iou_of_one_half(
     assert "60.0 %" in found.summarize()
 
 
-def test_phrases_without_a_correspondence_are_not_counted(data: tuple[Dataset, ParsedPhotos]) -> None:
-    dataset, parsed = data
-    found = GoldPhrases.collect(dataset.photos, parsed).score(found_regions(parsed, [[1], [], []]))
+def test_only_phrases_with_a_correspondence_and_a_gold_box_are_counted(tmp_path: Path) -> None:
+    found = score(tmp_path / "some", [BOTH, BOTH], [[1], []])
     assert found
     assert (found.phrases, found.right) == (1, 100)
-
-
-def test_without_gold_boxes_there_is_no_score(tmp_path: Path) -> None:
-    make_dataset(tmp_path / "data", [dog_in_snow("a", ())])
-    dataset = Dataset(tmp_path / "data")
-    forest = Forest.from_trees(Sentence.from_caption(c).tree for photo in dataset.photos for c in photo.sentences)
-    regions = PhotoRegions.collect(["a"], lambda _: (CANDIDATES, np.zeros((4, 2))))
-    parsed = ParsedPhotos(forest, np.arange(1), regions)
-    assert GoldPhrases.collect(dataset.photos, parsed).score(found_regions(parsed, [[1, 2]])) is None
+    assert score(tmp_path / "none", [()], [[1, 2]]) is None

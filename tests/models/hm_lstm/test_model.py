@@ -89,20 +89,16 @@ def test_words_without_a_vector_are_zeros() -> None:
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_model_survives_saving_and_loading(encoder: str, tmp_path: Path) -> None:
-    model = made(encoder)
+    model = HMLSTM(5, VECTORS, replace(SMALL, text_encoder=encoder, centering="photo"))  # type: ignore[arg-type]
+    model.fit_phrase_mean(Forest.from_trees(Sentence(text).tree for text in SENTENCES))
+    assert model.phrase_mean_.any()
     model.save(tmp_path / "model")
     again = HMLSTM.load(tmp_path / "model")
-    assert isinstance(again, HMLSTM)
     assert again.settings == model.settings
+    np.testing.assert_array_equal(again.phrase_mean_, model.phrase_mean_)
     np.testing.assert_array_equal(again.prepare_text(SENTENCES), model.prepare_text(SENTENCES))
     photos = np.ones((2, 5))
     np.testing.assert_array_equal(again.prepare_visual(photos), model.prepare_visual(photos))
-
-
-def test_word_vectors_are_not_trained() -> None:
-    names = {name for name, _ in made().network.named_parameters()}
-    assert not any("vector" in name for name in names)
-    assert made().network.state_dict().keys() >= names
 
 
 def test_an_embedding_layer_is_linear_batch_norm_and_unit_length() -> None:
@@ -146,11 +142,3 @@ def test_without_centering_scores_in_a_photo_are_plain_scores() -> None:
     assert not model.phrase_mean_.any()
     visual, text = np.eye(2, 4, dtype=np.float32), np.eye(3, 4, dtype=np.float32)
     np.testing.assert_array_equal(model.scores_in_photo(visual, text), visual @ text.T)
-
-
-def test_the_phrase_mean_is_saved_with_the_model(tmp_path: Path) -> None:
-    model = HMLSTM(5, VECTORS, replace(SMALL, centering="photo"))
-    model.fit_phrase_mean(Forest.from_trees(Sentence(text).tree for text in SENTENCES))
-    model.save(tmp_path / "model")
-    assert model.phrase_mean_.any()
-    np.testing.assert_array_equal(HMLSTM.load(tmp_path / "model").phrase_mean_, model.phrase_mean_)

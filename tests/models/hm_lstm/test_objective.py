@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,13 +15,7 @@ from torch import Tensor
 from deixis.errors import DatasetError
 from deixis.models.hm_lstm.correspondence import Correspondences
 from deixis.models.hm_lstm.data import ParsedPhotos
-from deixis.models.hm_lstm.objective import (
-    PairBatch,
-    PairObjective,
-    PairSampler,
-    contrastive_pairs,
-    pair_losses,
-)
+from deixis.models.hm_lstm.objective import PairBatch, PairObjective, PairSampler, contrastive_pairs, pair_losses
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from tests.models.hm_lstm.made_up import made_correspondences, made_model, parsed_photos
 
@@ -31,11 +24,21 @@ def unit(generator: np.random.Generator, rows: int) -> Tensor:
     return torch.nn.functional.normalize(torch.from_numpy(generator.normal(size=(rows, 4))), dim=1)
 
 
-@given(st.integers(0, 500), st.integers(1, 9), st.sampled_from(["triplet", "hardest"]), st.floats(0, 1))
-def test_the_loss_of_a_pair_is_eq_9(seed: int, pairs: int, loss: Literal["triplet", "hardest"], margin: float) -> None:
+def random_pairs(seed: int, pairs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Vectors of 5 regions and of texts, the region of each text, and random contrastive pairs."""
     rng = np.random.default_rng(seed)
     visual, text = unit(rng, 5), unit(rng, pairs)
-    region, contrast = torch.from_numpy(rng.integers(5, size=pairs)), torch.from_numpy(rng.random((pairs, pairs)) < 0.5)
+    return (
+        visual,
+        text,
+        torch.from_numpy(rng.integers(5, size=pairs)),
+        torch.from_numpy(rng.random((pairs, pairs)) < 0.5),
+    )
+
+
+@given(st.integers(0, 500), st.integers(1, 9), st.sampled_from(["triplet", "hardest"]), st.floats(0, 1))
+def test_the_loss_of_a_pair_is_eq_9(seed: int, pairs: int, loss: Literal["triplet", "hardest"], margin: float) -> None:
+    visual, text, region, contrast = random_pairs(seed, pairs)
     found = pair_losses(visual, text, region, contrast, HMLSTMSettings(margin=margin, loss=loss))
     for k in range(pairs):
         right = float(visual[region[k]] @ text[k])
@@ -48,11 +51,8 @@ def test_the_loss_of_a_pair_is_eq_9(seed: int, pairs: int, loss: Literal["triple
 
 @given(st.integers(0, 500), st.integers(1, 9), st.floats(0.02, 2))
 def test_the_softmax_loss_is_the_cross_entropy_of_the_pair_itself(seed: int, pairs: int, temperature: float) -> None:
-    rng = np.random.default_rng(seed)
-    visual, text = unit(rng, 5), unit(rng, pairs)
-    region, contrast = torch.from_numpy(rng.integers(5, size=pairs)), torch.from_numpy(rng.random((pairs, pairs)) < 0.5)
-    settings = HMLSTMSettings(loss="softmax", temperature=temperature)
-    found = pair_losses(visual, text, region, contrast, settings)
+    visual, text, region, contrast = random_pairs(seed, pairs)
+    found = pair_losses(visual, text, region, contrast, HMLSTMSettings(loss="softmax", temperature=temperature))
     for k in range(pairs):
         among = sorted({k, *(number for number in range(pairs) if contrast[k, number])})
         right = math.exp(float(visual[region[k]] @ text[k]) / temperature)
@@ -63,9 +63,9 @@ def test_the_softmax_loss_is_the_cross_entropy_of_the_pair_itself(seed: int, pai
 
 @given(st.integers(0, 50), st.integers(2, 6), st.sampled_from(["photo", "batch"]), st.booleans())
 def test_contrastive_pairs_follow_the_settings(
-    seed: int, size: int, contrast: Literal["photo", "batch"], same_words: bool
+    seed: int, size: int, contrast: Literal["photo", "batch"], identical: bool
 ) -> None:
-    data, settings = parsed_photos(), HMLSTMSettings(negatives_from=contrast, identical_text_is_negative=same_words)
+    data, settings = parsed_photos(), HMLSTMSettings(negatives_from=contrast, identical_text_is_negative=identical)
     sampler = PairSampler(data, size, made_correspondences(data))
     for batch in sampler.epoch(0, np.random.default_rng(seed)):
         found = contrastive_pairs(batch, settings)
@@ -78,7 +78,7 @@ def test_contrastive_pairs_follow_the_settings(
                     expected = bool(other_photo)
                 else:
                     expected = bool(batch.region[k] != batch.region[other])
-                    expected &= same_words or bool(batch.text_id[k] != batch.text_id[other])
+                    expected &= identical or bool(batch.text_id[k] != batch.text_id[other])
                     expected &= contrast == "batch" or not other_photo
                 assert bool(found[k, other]) is expected
 
@@ -105,14 +105,6 @@ def test_an_epoch_holds_each_sentence_with_its_photo_and_each_phrase_with_its_re
     owners = data.photo[found.rows.owners[kept]].tolist()
     assert sorted(phrases) == sorted(zip(owners, found.region[kept].tolist(), strict=True))
     assert sorted(weights) == pytest.approx(sorted((0.5 * found.confidence[kept]).tolist()))
-
-
-def test_phrases_with_negative_confidence_are_left_out() -> None:
-    data = parsed_photos()
-    found = made_correspondences(data)
-    below = replace(found, confidence=-np.abs(found.confidence))
-    for batch in PairSampler(data, 4, below).epoch(0, np.random.default_rng(0)):
-        assert batch.is_root.all()
 
 
 def test_the_generator_determines_the_order_of_an_epoch() -> None:

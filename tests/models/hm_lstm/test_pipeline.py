@@ -1,4 +1,4 @@
-"""The pipeline of the HM-LSTM: grounding from stored features and in a photo, and comparison."""
+"""The pipeline of the HM-LSTM: grounding from stored features and in a photo."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import torch
 
 from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
-from deixis.evaluation.items import localization_items, regions_of
+from deixis.evaluation.items import localization_items
 from deixis.language.sentence import Sentence
 from deixis.language.vectors import WordVectors
-from deixis.models import grounding
 from deixis.models.grounding import PhotoProposals
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
@@ -23,7 +22,6 @@ from deixis.models.pipeline import EncoderInfo, Provenance
 from deixis.vision.proposals import Proposals
 from tests.models.coloured import COLOURS
 from tests.models.quarters import QUARTERS, make_quarters, use_small_encoders
-from tests.vision.feature_store.small import Corners
 
 WORDS = [*COLOURS, "a", "the", "square", "one"]
 
@@ -52,17 +50,10 @@ def test_phrases_are_nodes_and_the_whole_photo_is_a_candidate(pipeline: HMLSTMPi
     for item, each in zip(items, found, strict=True):
         caption = dataset.photo(item.photo).captions[item.caption]
         node = model.prepare_text([Sentence.from_caption(caption).phrase(*item.span)])
-        photo = stored.store.map(item.photo)
         row = stored.photos.ids.index(item.photo)
-        visual = model.prepare_visual(
-            np.vstack(
-                [
-                    stored.vectors(row, row + 1),
-                    stored.region_vectors(item.photo, np.array(QUARTERS[:3])),
-                ]
-            )
-        )
-        assert each.boxes.tolist() == [[0, 0, *photo.size], *map(list, QUARTERS[:3])]
+        regions = stored.region_vectors(item.photo, np.array(QUARTERS[:3]))
+        visual = model.prepare_visual(np.vstack([stored.vectors(row, row + 1), regions]))
+        assert each.boxes.tolist() == [[0, 0, *stored.store.map(item.photo).size], *map(list, QUARTERS[:3])]
         np.testing.assert_allclose(each.scores, model.scores_in_photo(visual, node)[:, 0], atol=0.02)
 
 
@@ -78,25 +69,3 @@ def test_a_photo_gives_the_scores_of_its_stored_features(pipeline: HMLSTMPipelin
     assert found.boxes[0].tolist() == stored[0].boxes.tolist()
     scores = found.scores * pipeline.model.settings.temperature
     np.testing.assert_allclose(scores, [each.scores for each in stored], atol=0.02)
-
-
-def test_a_sentence_is_grounded_in_a_photo(
-    pipeline: HMLSTMPipeline, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(grounding, "open_proposer", lambda name, encoder=None: Corners())
-    photo = dataset.path_of(dataset.split("dev")[0])
-    found = pipeline.ground(photo, "A man in a red hat pets his dog.")
-    candidates = [(0, 0, 16, 16), *QUARTERS[:3]]
-    assert [phrase.text for phrase in found.phrases] == ["A man", "a red hat", "his dog"]
-    assert all(phrase.box in candidates for phrase in found.phrases)
-    assert found.draw(open_photo(photo)).width >= 16
-
-
-def test_photos_sentences_and_regions_are_compared(pipeline: HMLSTMPipeline, dataset: Dataset) -> None:
-    photos = dataset.split("dev")
-    stored = pipeline.features(dataset, photos)
-    texts = ["A red square.", "A blue corner."]
-    assert pipeline.retrieval_scores(stored, texts).rows(0, 1).shape == (1, 2)
-    np.testing.assert_allclose(np.diag(pipeline.sentence_scores(texts).rows(0, 2)), 1, atol=1e-5)
-    gold = regions_of(photos)
-    assert pipeline.region_scores(stored, gold).shape == (len(gold.boxes), len(gold.phrases))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -105,22 +104,6 @@ def test_gradients_pass_gradcheck() -> None:
     assert torch.autograd.gradcheck(states, (made_vectors(forest).requires_grad_(), *weights))
 
 
-def test_only_the_syntax_aware_encoder_distinguishes_noun_phrases() -> None:
-    one, other = read_tree("(S (NP (NN dog)) (VP (VBZ runs)))"), read_tree("(S (VP (NN dog)) (NP (VBZ runs)))")
-    for syntax in (True, False):
-        forest, cell = Forest.from_trees([one, other]), made_cell(syntax)
-        first, second = cell(made_vectors(forest), forest.batch([0, 1]))[forest.batch([0, 1]).roots]
-        assert torch.allclose(first, second) is not syntax
-
-
-def test_a_state_depends_only_on_its_subtree() -> None:
-    sentence = read_tree("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))")
-    forest = Forest.from_trees([sentence, read_tree("(NP (DT a) (NN dog))"), CHAIN])
-    cell, vectors = made_cell(), made_vectors(forest)
-    alone, among = cell(vectors, forest.batch([1])), cell(vectors, forest.batch([2, 0]))
-    torch.testing.assert_close(among[int(forest.batch([2, 0]).roots[1]) + 1], alone[0])
-
-
 def test_the_chain_encodes_the_words_of_each_node_like_an_lstm() -> None:
     some = [read_tree("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))"), WORD, phrase("", [])]
     forest = Forest.from_trees(some)
@@ -131,12 +114,3 @@ def test_the_chain_encodes_the_words_of_each_node_like_an_lstm() -> None:
     for state, words in zip(found, (["runs"], ["a", "dog", "runs"], ["a", "dog"], ["snow"], []), strict=True):
         rows = vectors[[number[word] for word in words] or [-1]]
         torch.testing.assert_close(state, chain.recurrent(rows[None])[1][0][-1, 0])
-
-
-def test_the_order_of_a_batch_does_not_matter() -> None:
-    some = [read_tree("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))"), CHAIN, WORD]
-    forest, cell = Forest.from_trees(some), made_cell()
-    vectors = made_vectors(forest)
-    batches = forest.batch([0, 1, 2]), forest.batch([2, 1, 0])
-    first, second = (cell(vectors, batch)[batch.roots].detach().numpy() for batch in batches)
-    np.testing.assert_allclose(first, second[::-1], atol=1e-12)

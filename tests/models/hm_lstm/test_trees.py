@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,11 @@ from tests.models.hm_lstm.made_trees import CHAIN, WIDE, WORD, trees
 
 def nodes_of(tree: Tree) -> list[Tree]:
     return list(tree.nodes())
+
+
+def assert_same(one: Forest, other: Forest) -> None:
+    for field in fields(Forest):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
 
 
 @given(st.lists(trees(), min_size=1, max_size=6))
@@ -103,9 +109,7 @@ def test_a_forest_survives_saving_and_loading(tmp_path: Path) -> None:
     forest = Forest.from_trees([read_tree("(S (NP (DT Ein) (NN Bär)) (VP (VBZ läuft)))"), WORD])
     forest.save(tmp_path / "trees.safetensors")
     again = Forest.load(tmp_path / "trees.safetensors")
-    assert again.words == forest.words
-    for name in ("starts", "parent", "word", "noun_phrase", "depth", "span"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(forest, name))
+    assert_same(again, forest)
 
 
 def test_missing_and_damaged_files_raise_an_error(tmp_path: Path) -> None:
@@ -126,19 +130,13 @@ def sentences(*texts: str) -> list[Sentence]:
 def test_parsed_sentences_are_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = parse_forest(sentences(*TEXTS), tmp_path / "cache")
     monkeypatch.setattr(trees_module, "parse_sentences", lambda *_: pytest.fail("parsed again"))
-    again = parse_forest(sentences(*TEXTS), tmp_path / "cache")
-    assert again.words == first.words
-    assert (again.parent == first.parent).all()
+    assert_same(parse_forest(sentences(*TEXTS), tmp_path / "cache"), first)
 
 
-def test_other_sentences_or_another_order_are_parsed_again(tmp_path: Path) -> None:
-    parse_forest(sentences(*TEXTS), tmp_path)
-    parse_forest(sentences(*reversed(TEXTS)), tmp_path)
-    parse_forest(sentences(*TEXTS[:1]), tmp_path)
+def test_other_sentences_are_parsed_again_and_those_with_a_tree_keep_it(tmp_path: Path) -> None:
+    for texts in (TEXTS, reversed(TEXTS), TEXTS[:1]):
+        parse_forest(sentences(*texts), tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_sentences_with_a_tree_keep_it(tmp_path: Path) -> None:
     own = "(X (NP (DT A) (NN dog) (VBZ runs)) (. .))"
     forest = parse_forest([Sentence(TEXTS[0], tree=own)], tmp_path)
     assert forest.text(0, 1) == "A dog runs"
@@ -162,6 +160,4 @@ def test_interrupted_parsing_continues(tmp_path: Path, monkeypatch: pytest.Monke
     reported: list[int] = []
     again = parse_forest(sentences(*texts), tmp_path / "broken", lambda doing, done, total: reported.append(done))
     assert reported == [5]
-    assert again.words == whole.words
-    for name in ("starts", "parent", "word", "noun_phrase", "depth", "span"):
-        assert (getattr(again, name) == getattr(whole, name)).all(), name
+    assert_same(again, whole)

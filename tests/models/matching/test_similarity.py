@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from deixis.errors import DeixisError
-from deixis.models.base import Embedder, Scorer
 from deixis.models.matching import similarity
 from deixis.models.matching.similarity import Similarity, SimilarityNetwork, SimilaritySettings
 from tests.models.presets import paper_presets
@@ -47,14 +44,10 @@ def test_layers_after_the_product_are_those_of_the_paper(name: str, after_produc
 
 def test_presets_are_those_of_the_paper() -> None:
     found = {name.removeprefix("papers/similarity-"): settings for name, settings in PAPERS.items()}
-    assert {name for name, settings in found.items() if settings.linear} == {
-        "phrases-linear",
-        "phrases-linear-single-positive",
-    }
-    assert {name for name, settings in found.items() if settings.positives == "single"} == {
-        "phrases-single-positive",
-        "phrases-linear-single-positive",
-    }
+    linear = {name for name, settings in found.items() if settings.linear}
+    single = {name for name, settings in found.items() if settings.positives == "single"}
+    assert linear == {"phrases-linear", "phrases-linear-single-positive"}
+    assert single == {"phrases-single-positive", "phrases-linear-single-positive"}
     assert (found["sentences"].hidden_size, found["sentences"].dropout) == (2048, 0.5)
     assert (found["phrases"].hidden_size, found["phrases"].dropout) == (1024, 0)
 
@@ -94,22 +87,6 @@ def test_no_regions_or_no_phrases_give_an_empty_block() -> None:
     none, some = model.prepare_visual(np.zeros((0, 5))), model.prepare_text(rows(3, 4))
     assert model.scores(none, some).shape == (0, 3)
     assert model.scores(model.prepare_visual(rows(2, 5)), model.prepare_text(np.zeros((0, 4)))).shape == (2, 0)
-
-
-def test_it_scores_and_does_not_embed() -> None:
-    model = Similarity(5, 4, SMALL)
-    assert isinstance(model, Scorer)
-    assert not isinstance(model, Embedder)
-
-
-def test_a_saved_model_scores_to_the_same_bits(tmp_path: Path) -> None:
-    model = Similarity(5, 4, SMALL)
-    model.network.train()(torch.from_numpy(rows(30, 5)), torch.from_numpy(rows(30, 4)))
-    model.save(tmp_path / "made")
-    opened = Similarity.load(tmp_path / "made")
-    assert opened.settings == SMALL
-    blocks = [m.scores(m.prepare_visual(rows(7, 5)), m.prepare_text(rows(9, 4))) for m in (model, opened)]
-    np.testing.assert_array_equal(*blocks)
 
 
 @pytest.mark.parametrize("settings", [{"fusion_layers": 4}, {"fusion_layers": 0}, {"hidden_size": 0}, {"dropout": 1.0}])

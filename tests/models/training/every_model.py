@@ -32,7 +32,8 @@ def of_paper(name: str) -> Callable[[Path, TrainSettings], None]:
 
 
 def grounder(out: Path, settings: TrainSettings) -> None:
-    pointing.trainer(out, replace(pointing.SMALL, presence_weight=0.5), settings).train()
+    model = replace(pointing.SMALL, presence_weight=0.5, num_layers=1, use_feature_map=True)
+    pointing.trainer(out, model, replace(settings, batch_size=23)).train()  # the last batch is of one caption
 
 
 def hm_lstm(out: Path, settings: TrainSettings) -> None:
