@@ -71,7 +71,8 @@ def made_correspondences(data: ParsedPhotos) -> Correspondences:
     sentence, node = data.forest.noun_phrases.owners, data.forest.noun_phrases.values
     photo = data.photo[sentence]
     region = data.regions.starts[photo] + rng.integers(data.regions.candidates[photo])
-    return Correspondences.from_columns(sentence, node, region, rng.uniform(-0.3, 1, len(node)), len(data.forest))
+    rows = zip(sentence, node, region, rng.uniform(-0.3, 1, len(node)), strict=True)
+    return Correspondences.from_rows(list(rows), len(data.forest))
 
 
 def right_share(data: ParsedPhotos, found: Correspondences) -> float:

@@ -163,10 +163,9 @@ def test_all_weights_get_a_gradient() -> None:
 def test_correspondences_are_sorted_by_sentence() -> None:
     data = parsed_photos()
     found = made_correspondences(data)
-    order = np.random.default_rng(0).permutation(len(found))
-    owners = found.rows.owners
-    again = Correspondences.from_columns(
-        owners[order], found.node[order], found.region[order], found.confidence[order], len(data.forest)
+    rows = list(zip(found.rows.owners, found.node, found.region, found.confidence, strict=True))
+    again = Correspondences.from_rows(
+        [rows[index] for index in np.random.default_rng(0).permutation(len(rows))], len(data.forest)
     )
-    np.testing.assert_array_equal(again.rows.owners, owners)
-    assert sorted(zip(owners, again.node, again.region)) == sorted(zip(owners, found.node, found.region))  # noqa: B905
+    np.testing.assert_array_equal(again.rows.owners, found.rows.owners)
+    assert sorted(zip(again.rows.owners, again.node, again.region, again.confidence, strict=True)) == sorted(rows)

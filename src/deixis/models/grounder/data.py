@@ -167,15 +167,13 @@ class _ExampleBuilder:
 
 def _chain_boxes(photo: Photo, store: FeatureStore) -> dict[str | None, np.ndarray]:
     """The union box of each chain, divided by the size of the photo."""
-    boxes_of: dict[str, list[tuple[float, float, float, float]]] = {}
-    for box in photo.boxes:
-        for chain in box.chains:
-            boxes_of.setdefault(chain, []).append(box.xyxy)
-    if not boxes_of:
+    chains = {chain for box in photo.boxes for chain in box.chains}
+    if not chains:
         return {}
     known = photo.width and photo.height
     size = np.array([photo.width, photo.height]) if known else store.sizes([photo.id])[0]
-    return {chain: geometry.union(boxes) / np.tile(size, 2) for chain, boxes in boxes_of.items()}
+    unions = {chain: geometry.union([box.xyxy for box in photo.boxes_of(chain)]) for chain in chains}
+    return {chain: box / np.tile(size, 2) for chain, box in unions.items()}
 
 
 def _to_half(photo: RegionInputs, others: Sequence[RegionInputs]) -> RegionInputs:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from deixis import geometry
 from deixis.arrays import Floats
@@ -54,24 +54,13 @@ class Correspondences:
         return len(self.node)
 
     @classmethod
-    def from_columns(
-        cls, sentence: ArrayLike, node: ArrayLike, region: ArrayLike, confidence: ArrayLike, sentences: int
-    ) -> Correspondences:
-        """Sort columns by sentence; `sentences` is the number of sentences."""
-        owner = np.asarray(sentence, dtype=np.int64)
-        order = np.argsort(owner, kind="stable")
-        return cls(
-            RaggedArray.from_owners(owner[order], np.arange(len(order)), sentences),
-            np.asarray(node, dtype=np.int64)[order],
-            np.asarray(region, dtype=np.int64)[order],
-            np.asarray(confidence, dtype=np.float32)[order],
-        )
-
-    @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, int, int, float]], sentences: int) -> Correspondences:
-        """Build from (sentence, node, region, confidence) in any order."""
-        sentence, node, region, confidence = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-        return cls.from_columns(sentence, node, region, confidence, sentences)
+        """Build from (sentence, node, region, confidence) in any order; `sentences` is the number of sentences."""
+        table = np.array(rows, dtype=np.float64).reshape(-1, 4)
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        owner, node, region = table[:, :3].astype(np.int64).T
+        by_sentence = RaggedArray.from_owners(owner, np.arange(len(table)), sentences)
+        return cls(by_sentence, node, region, table[:, 3].astype(np.float32))
 
 
 def gold_correspondences(photos: Iterable[Photo], data: ParsedPhotos) -> Correspondences:

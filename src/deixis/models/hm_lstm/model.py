@@ -62,12 +62,9 @@ class HMLSTMNetwork(nn.Module):
         else:
             self.encoder = TreeLSTM(word_dim, settings.hidden_size, syntax=settings.text_encoder == "h-lstm")
         self.text = EmbeddingLayer(settings.hidden_size, settings.embedding_dim, settings.dropout)
-        self.visual = EmbeddingLayer(visual_size, settings.embedding_dim, settings.dropout)
-
-    def embed_visual(self, features: Tensor) -> Tensor:
-        """Vectors v of photos or regions (eq. 1 and the embedding layer)."""
-        vectors: Tensor = self.visual(features)
-        return vectors
+        self.visual = EmbeddingLayer(
+            visual_size, settings.embedding_dim, settings.dropout
+        )  # W_m; the features are eq. 1
 
     def embed_nodes(self, words: Tensor, trees: TreeBatch, nodes: Tensor) -> Tensor:
         """Vectors h of the nodes with these indices; `words` holds x of each word, as `TreeLSTM.forward` takes it."""
@@ -117,7 +114,7 @@ class HMLSTM(Storable, Embedder):
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
         rows = check_rows(features, self.visual_size, "photo or region")
-        return apply_in_blocks(self.network, self.network.embed_visual, rows)
+        return apply_in_blocks(self.network, self.network.visual, rows)
 
     def prepare_text(self, features: Iterable[str | Sentence | Phrase]) -> Floats:
         """Embed sentences as the roots of their trees, and phrases as nodes.

@@ -165,7 +165,7 @@ class PairObjective:
         device = next(network.parameters()).device
         on_device = batch.to(device)
         features = self.regions[batch.visual.to(self.regions.device)].to(device, torch.float32)
-        visual = by_shares(network.embed_visual, features)
+        visual = by_shares(network.visual, features)
         own_text = network.embed_nodes(self.words.to(device), on_device.trees, on_device.nodes)
         text = gather_with_gradient(own_text, len(batch.region))
         # In half precision, rounding errors of similarities would be as large as the margin.

@@ -216,8 +216,8 @@ class LogisticObjective:
     def __call__(self, network: nn.Module, batch: LabelledPairs) -> LossValue:
         similarity = _checked(network, SimilarityNetwork)
         here = batch.to(next(similarity.parameters()).device)
-        visual = by_shares(similarity.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
-        text = by_shares(similarity.embed_text, _rows(self.text, batch.text, here.text.device))
+        visual = by_shares(similarity.visual, _rows(self.visual, batch.visual, here.visual.device))
+        text = by_shares(similarity.text, _rows(self.text, batch.text, here.text.device))
         regions, phrases = here.pairs.T
         scores = by_shares(similarity.fuse, visual[regions], text[phrases])
         return LossValue(logistic_loss(scores.float(), here.matches))

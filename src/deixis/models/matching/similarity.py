@@ -78,21 +78,13 @@ class SimilarityNetwork(nn.Module):
         self.fused = nn.Sequential(*fused[:-1])
         init_glorot(self.fused)
 
-    def embed_visual(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self.visual(rows)
-        return vectors
-
-    def embed_text(self, rows: Tensor) -> Tensor:
-        vectors: Tensor = self.text(rows)
-        return vectors
-
     def fuse(self, visual: Tensor, text: Tensor) -> Tensor:
         """Score pairs of vectors (…, d): (…)."""
         scores: Tensor = self.fused(visual * text).squeeze(-1)
         return scores
 
     def forward(self, visual: Tensor, text: Tensor) -> Tensor:
-        return self.fuse(self.embed_visual(visual), self.embed_text(text))
+        return self.fuse(self.visual(visual), self.text(text))
 
 
 class Similarity(Storable, Scorer):
@@ -131,11 +123,11 @@ class Similarity(Storable, Scorer):
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
         rows = check_rows(features, self.visual_size, "photo or region")
-        return apply_in_blocks(self.network, self.network.embed_visual, rows)
+        return apply_in_blocks(self.network, self.network.visual, rows)
 
     def prepare_text(self, features: ArrayLike) -> Floats:
         rows = check_rows(features, self.text_size, "sentence or phrase")
-        return apply_in_blocks(self.network, self.network.embed_text, rows)
+        return apply_in_blocks(self.network, self.network.text, rows)
 
     @torch.inference_mode()
     def scores(self, visual: Floats, text: Floats) -> Floats:
