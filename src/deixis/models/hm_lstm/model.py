@@ -64,7 +64,7 @@ class HMLSTMNetwork(nn.Module):
         self.text = EmbeddingLayer(settings.hidden_size, settings.embedding_dim, settings.dropout)
         self.visual = EmbeddingLayer(
             visual_size, settings.embedding_dim, settings.dropout
-        )  # W_m; the features are eq. 1
+        )  # of eq. 1
 
     def embed_nodes(self, words: Tensor, trees: TreeBatch, nodes: Tensor) -> Tensor:
         """Vectors h of the nodes with these indices; `words` holds x of each word, as `TreeLSTM.forward` takes it."""
