@@ -91,10 +91,10 @@ def test_training_equals_a_plain_loop_over_the_training_photos(
 def test_training_does_not_use_dev(dataset: Dataset, tmp_path: Path) -> None:
     first = fit_cca(dataset, SMALL)
     photos = coloured_photos(tmp_path / "other", 24)
-    for place, photo in enumerate(photos):
+    for index, photo in enumerate(photos):
         if "dev" in photo.splits:
             paint(tmp_path / "other" / f"{photo.id}.png", (0, 0, 0), 1)
-            photos[place] = replace(photo, captions=photo.captions[:1] * 3)
+            photos[index] = replace(photo, captions=photo.captions[:1] * 3)
     make_dataset(tmp_path / "other.data", photos, images=tmp_path / "other")
     again = fit_cca(Dataset(tmp_path / "other.data"), SMALL)
     for left, right in zip(learned(first.model), learned(again.model), strict=True):

@@ -91,8 +91,8 @@ def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, made: Path, tmp_p
     class EnoughError(Exception):
         pass
 
-    def stop(doing: str, done: int, total: int | None) -> None:
-        if done == 6 and "loss" in doing:
+    def stop(description: str, done: int, total: int | None) -> None:
+        if done == 6 and "loss" in description:
             raise EnoughError
 
     options = {

@@ -93,7 +93,7 @@ def test_an_interrupted_search_continues_to_the_same_file(tmp_path: Path, monkey
     class Killed(BaseException):
         pass
 
-    def kill(doing: str, done: int, total: int | None) -> None:
+    def kill(description: str, done: int, total: int | None) -> None:
         if done == 2:
             raise Killed
 
@@ -102,7 +102,7 @@ def test_an_interrupted_search_continues_to_the_same_file(tmp_path: Path, monkey
     part = tmp_path / "broken.jsonl.part"
     part.write_bytes(part.read_bytes() + b'{"photo": "2", "phr')  # a torn line
     reported: list[int] = []
-    find_correspondences(model(), parsed(), broken, lambda doing, done, total: reported.append(done))
+    find_correspondences(model(), parsed(), broken, lambda description, done, total: reported.append(done))
     assert reported == [3]
     assert broken.read_bytes() == whole.read_bytes()
     assert not part.exists()

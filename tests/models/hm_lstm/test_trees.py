@@ -151,13 +151,13 @@ def test_interrupted_parsing_continues(tmp_path: Path, monkeypatch: pytest.Monke
     class Killed(BaseException):
         pass
 
-    def kill(doing: str, done: int, total: int | None) -> None:
+    def kill(description: str, done: int, total: int | None) -> None:
         if done == 4:
             raise Killed
 
     with pytest.raises(Killed):
         parse_forest(sentences(*texts), tmp_path / "broken", kill)
     reported: list[int] = []
-    again = parse_forest(sentences(*texts), tmp_path / "broken", lambda doing, done, total: reported.append(done))
+    again = parse_forest(sentences(*texts), tmp_path / "broken", lambda description, done, total: reported.append(done))
     assert reported == [5]
     assert_same(again, whole)
