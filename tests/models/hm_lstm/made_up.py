@@ -1,7 +1,6 @@
 """Synthetic photos with parsed sentences, for the HM-LSTM. Also a program that can be killed.
 
-``python made_up.py OUT [--resume] [key=value…]`` trains in all stages; with STOP in the environment it kills itself
-after this number of progress reports.
+``STOP=n python made_up.py OUT [key=value…]`` trains in all stages and kills itself after n progress reports.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.spec import SPEC, HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.hm_lstm.training import HMLSTMTrainingData
 from deixis.models.hm_lstm.trees import Forest
-from deixis.models.training.distributed import leave, processes
+from deixis.models.training.distributed import processes
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.runner import Run, TrainingData, TrainResult, _train_network, refuse_unusable
 from deixis.models.training.settings import Settings, TrainSettings
@@ -134,20 +133,18 @@ def train_made_up(
 
 
 def main() -> None:
-    out, *rest = sys.argv[1:]
-    settings = Settings((MODEL, TRAINING)).with_assignments([word for word in rest if "=" in word])
+    out, *assignments = sys.argv[1:]
+    settings = Settings((MODEL, TRAINING)).with_assignments(assignments)
     reports = 0
 
     def stop(description: str, done: int, total: int | None) -> None:
         nonlocal reports
         reports += 1
-        if reports == int(os.environ.get("STOP", "0")):
+        if reports == int(os.environ["STOP"]):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    model, training = settings[HMLSTMSettings], settings[TrainSettings]
-    train_made_up(Path(out), model, training, resume="--resume" in rest, on_progress=stop)
+    train_made_up(Path(out), settings[HMLSTMSettings], settings[TrainSettings], on_progress=stop)
 
 
 if __name__ == "__main__":
     main()
-    leave()
