@@ -62,9 +62,7 @@ class HMLSTMNetwork(nn.Module):
         else:
             self.encoder = TreeLSTM(word_dim, settings.hidden_size, syntax=settings.text_encoder == "h-lstm")
         self.text = EmbeddingLayer(settings.hidden_size, settings.embedding_dim, settings.dropout)
-        self.visual = EmbeddingLayer(
-            visual_size, settings.embedding_dim, settings.dropout
-        )  # of eq. 1
+        self.visual = EmbeddingLayer(visual_size, settings.embedding_dim, settings.dropout)  # of eq. 1
 
     def embed_nodes(self, words: Tensor, trees: TreeBatch, nodes: Tensor) -> Tensor:
         """Vectors h of the nodes with these indices; `words` holds x of each word, as `TreeLSTM.forward` takes it."""
