@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,16 @@ from perceptron import LabelledSentence, learn
 from ship_model import ship_part
 
 from deixis.data.dataset import Dataset
-from deixis.data.records import Caption, Photo
-from deixis.language.chunker import CHUNK_BITS, CHUNK_LABELS, ChunkFeatures, Span, labels_from_spans
-from deixis.language.entity_types import EntityTypes
+from deixis.data.records import NOT_VISUAL, Caption, Photo
+from deixis.language.chunker import ChunkFeatures, Span
+from deixis.language.entity_types import EntityTypes, Types
 from deixis.language.tagger import Tagger
+
+CHUNK_LABELS = ("B", "I", "O")
+"""First token of a chunk, further token of a chunk, token outside chunks."""
+
+CHUNK_BITS = 20
+_MIN_PAIR_COUNT = 2
 
 
 def gold_spans(caption: Caption) -> list[Span]:
@@ -35,6 +42,14 @@ def gold_spans(caption: Caption) -> list[Span]:
         for mention in caption.mentions
         if mention.start in begins and mention.end in ends
     ]
+
+
+def labels_from_spans(spans: Iterable[Span], token_count: int) -> list[str]:
+    """Convert spans to labels, the inverse of `deixis.language.chunker.spans_from_labels`."""
+    labels = ["O"] * token_count
+    for begin, end in spans:
+        labels[begin:end] = ["B", *["I"] * (end - begin - 1)]
+    return labels
 
 
 def labelled_captions(photos: Sequence[Photo]) -> list[LabelledSentence]:
@@ -54,7 +69,7 @@ def labelled_captions(photos: Sequence[Photo]) -> list[LabelledSentence]:
 
 def count_types(photos: Sequence[Photo], about: dict[str, Any]) -> EntityTypes:
     """Count the types of all mentions."""
-    return EntityTypes.from_phrases(
+    return types_from_phrases(
         (
             ([token.text for token in caption.tokens[begin:end]], mention.types)
             for photo in photos
@@ -63,6 +78,30 @@ def count_types(photos: Sequence[Photo], about: dict[str, Any]) -> EntityTypes:
         ),
         about,
     )
+
+
+def types_from_phrases(phrases: Iterable[tuple[Sequence[str], Types]], about: Mapping[str, Any]) -> EntityTypes:
+    """Build a dictionary from phrases (words, types) with the most frequent types of each ending."""
+    by_head: dict[str, Counter[Types]] = {}
+    by_pair: dict[tuple[str, str], Counter[Types]] = {}
+    for words, types in phrases:
+        if not words or NOT_VISUAL in types:
+            continue
+        *before, head = (word.lower() for word in words)
+        by_head.setdefault(head, Counter())[types] += 1
+        if before:
+            by_pair.setdefault((before[-1], head), Counter())[types] += 1
+    heads = {head: _most_frequent(counts) for head, counts in sorted(by_head.items())}
+    pairs = {
+        pair: _most_frequent(counts)
+        for pair, counts in sorted(by_pair.items())
+        if counts.total() >= _MIN_PAIR_COUNT and _most_frequent(counts) != heads[pair[1]]
+    }
+    return EntityTypes(heads, pairs, about)
+
+
+def _most_frequent(counts: Counter[Types]) -> Types:
+    return max(counts, key=lambda types: (counts[types], types))
 
 
 def check_kept_out(ids: list[str], keep_out: Path) -> None:

@@ -29,11 +29,12 @@ from treebank import FIRST_HELD_OUT, read_treebank
 
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption
-from deixis.language.parser import JOINT, NOT_A_PHRASE, SHIPPED, SpanScores, WordRows
+from deixis.language.parser import JOINT, SHIPPED, SpanScores, WordRows
 from deixis.language.trees import Tree, phrase
 from deixis.storage.artifacts import Artifact
 
 MIN_WORD_COUNT = 2
+NOT_A_PHRASE = ""
 _ALIVE = frozenset(["people", "animals"])
 _CAN_ACT = _ALIVE | {"vehicles"}
 

@@ -22,9 +22,11 @@ from perceptron import LabelledSentence, learn
 from ship_model import ship_part
 
 from deixis.language.sequence_model import FeatureRows, SequenceModel, WordFacts
-from deixis.language.tagger import TAGGER_BITS, TAGGER_TEMPLATES, Tagger
+from deixis.language.tagger import TAGGER_TEMPLATES, Tagger
 
 Tagged = list[tuple[str, str]]
+
+TAGGER_BITS = 18
 
 BRACKETS = {
     "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]",

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from deixis.data import tables as store
 from deixis.data.creation import make_dataset
 from deixis.data.dataset import Dataset
-from deixis.data.manifest import read_manifest
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
-from deixis.data.tables import write_tables
+from deixis.data.tables import read_manifest, write_tables
 from deixis.errors import DatasetError
 from tests.data.strategies import photo_lists
 

@@ -25,17 +25,16 @@ from deixis.data.creation import make_dataset
 from deixis.data.dataset import Dataset
 from deixis.data.entities import parse_annotation, parse_sentence
 from deixis.data.images import inspect_photo, open_photo
-from deixis.data.manifest import hash_tables
 from deixis.data.readers import read_captions
 from deixis.data.readers.entities import read_entities
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.data.tables import hash_tables
 from deixis.evaluation.captions.results_file import read_results
 from deixis.evaluation.predictions import read_predictions
 from deixis.language.sentence import Sentence
 from deixis.language.sequence_model import SequenceModel
 from deixis.language.trees import read_trees
 from deixis.language.vectors import read_vector_file
-from deixis.language.vocabulary import Vocabulary
 from deixis.models.cca.model import CCA
 from deixis.models.describer.phrase_bank import PhraseBank
 from deixis.models.matching.pipeline import MatchingPipeline
@@ -319,7 +318,6 @@ def sentence(data: bytes, folder: Path) -> None:
 
 def write_run_files(folder: Path) -> None:
     write_settings(Settings(), folder / "settings.json")
-    Vocabulary.fit([["a", "dog"], ["a", "cat"]]).save(folder / "words")
     write_checkpoint(folder / "a.safetensors", {"weights/a": torch.ones(3), "optimizer/b": torch.zeros(2)}, Position(7))
 
 
@@ -345,7 +343,6 @@ MADE_FILES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], object
         "tagger/weights.safetensors",
         lambda folder: SequenceModel.load(folder / "tagger"),
     ),
-    "vocabulary": (write_run_files, "words", lambda folder: Vocabulary.load(folder / "words")),
 }
 
 # A file on its own: valid contents, and the reader of the file.

@@ -72,13 +72,6 @@ def test_unknown_heads_use_their_singular_plural_or_suffix() -> None:
     assert types.types_of(["a", "quux"]) == ("other",)
 
 
-def test_the_dictionary_keeps_the_most_frequent_types_and_differing_pairs() -> None:
-    counted = [(["a", "Dog"], ("animals",))] * 3 + [(["hot", "dog"], ("other",))] * 2 + [(["red", "dog"], ("animals",))]
-    types = EntityTypes.from_phrases([*counted, (["it"], ("notvisual",)), ([], ("other",))], about={})
-    assert types.heads == {"dog": ("animals",)}
-    assert types.pairs == {("hot", "dog"): ("other",)}
-
-
 def test_a_dictionary_is_saved_grouped_by_type(tmp_path: Path) -> None:
     types = EntityTypes({"bus": ("vehicles", "scene")}, {("hot", "dog"): ("other",)}, {"from": "here"})
     types.save(tmp_path / "types")

@@ -12,9 +12,8 @@ from typing import Any
 
 from deixis.data.dataset import Dataset
 from deixis.data.images import inspect_photo, open_photo
-from deixis.data.manifest import hash_tables
 from deixis.data.records import Photo
-from deixis.data.tables import blocks
+from deixis.data.tables import blocks, hash_tables
 from deixis.errors import PhotoError
 from deixis.storage.progress import OnProgress, no_progress, track
 

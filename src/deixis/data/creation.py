@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deixis.data.manifest import Manifest, hash_tables, write_manifest
 from deixis.data.records import Photo
-from deixis.data.tables import write_tables
+from deixis.data.tables import Manifest, hash_tables, write_manifest, write_tables
 from deixis.errors import DatasetError
 from deixis.storage.atomic import new_directory
 from deixis.tokens import TOKENIZER_VERSION

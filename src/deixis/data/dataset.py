@@ -13,9 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deixis.data.manifest import read_manifest
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
-from deixis.data.tables import blocks, open_tables
+from deixis.data.tables import blocks, open_tables, read_manifest
 from deixis.errors import DatasetError
 from deixis.storage.remote import photo_path
 from deixis.tokens import Token

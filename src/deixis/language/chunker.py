@@ -7,18 +7,13 @@ ones; `Sentence.phrases` keeps only visual chunks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
 from deixis.language.sequence_model import MODELS, FeatureRows, Rows, SequenceModel, Template, WordFacts, fact
 from deixis.language.tagger import Tagger
-
-CHUNK_LABELS = ("B", "I", "O")
-"""First token of a chunk, further token of a chunk, token outside chunks."""
-
-CHUNK_BITS = 20
 
 Span = tuple[int, int]
 """Token indices of a chunk, end exclusive."""
@@ -107,11 +102,3 @@ def spans_from_labels(labels: Sequence[str]) -> list[Span]:
         if label == "B" or (label == "I" and start is None):
             start = index
     return spans
-
-
-def labels_from_spans(spans: Iterable[Span], token_count: int) -> list[str]:
-    """Convert spans to labels, the inverse of `spans_from_labels`."""
-    labels = ["O"] * token_count
-    for begin, end in spans:
-        labels[begin:end] = ["B", *["I"] * (end - begin - 1)]
-    return labels

@@ -7,14 +7,12 @@ otherwise the type is 'other'. The dictionary is counted from the typed mentions
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from deixis.data.records import NOT_VISUAL
 from deixis.storage.artifacts import Artifact, Storable
 
 SHIPPED = Path(__file__).parent / "models" / "entity_types"
@@ -63,7 +61,6 @@ _CORRECTIONS: Mapping[tuple[str, str], Types] = {
 
 _MIN_COMPOUND_PART = 5
 _PEOPLE_ENDINGS = ("man", "men", "woman", "women")
-_MIN_PAIR_COUNT = 2
 
 
 @dataclass(frozen=True)
@@ -83,26 +80,6 @@ class EntityTypes(Storable):
     def shipped(cls) -> EntityTypes:
         """The dictionary of the package, loaded once."""
         return _shipped()
-
-    @classmethod
-    def from_phrases(cls, phrases: Iterable[tuple[Sequence[str], Types]], about: Mapping[str, Any]) -> EntityTypes:
-        """Build a dictionary from phrases (words, types) with the most frequent types of each ending."""
-        by_head: dict[str, Counter[Types]] = {}
-        by_pair: dict[tuple[str, str], Counter[Types]] = {}
-        for words, types in phrases:
-            if not words or NOT_VISUAL in types:
-                continue
-            *before, head = (word.lower() for word in words)
-            by_head.setdefault(head, Counter())[types] += 1
-            if before:
-                by_pair.setdefault((before[-1], head), Counter())[types] += 1
-        heads = {head: _most_frequent(counts) for head, counts in sorted(by_head.items())}
-        pairs = {
-            pair: _most_frequent(counts)
-            for pair, counts in sorted(by_pair.items())
-            if counts.total() >= _MIN_PAIR_COUNT and _most_frequent(counts) != heads[pair[1]]
-        }
-        return cls(heads, pairs, about)
 
     def types_of(self, words: Sequence[str]) -> Types:
         """Return the types of a phrase; empty for a non-visual phrase."""
@@ -151,10 +128,6 @@ def is_visual(words: Sequence[str]) -> bool:
 def is_colour(words: Sequence[str]) -> bool:
     """Return whether a lower-case phrase is only a colour, which then stands for clothing ("a man in dark blue")."""
     return words[-1] in COLOURS and all(word in COLOURS or word in _BESIDE_COLOURS for word in words)
-
-
-def _most_frequent(counts: Counter[Types]) -> Types:
-    return max(counts, key=lambda types: (counts[types], types))
 
 
 @cache

@@ -159,7 +159,6 @@ def _unpack(stored: Mapping[str, npt.NDArray[Any]], name: str) -> Array:
 JOINT = "+"
 """Joins the labels of phrases that cover the same tokens: S+VP is an S whose only child is a VP."""
 
-NOT_A_PHRASE = ""
 MAX_TOKENS = 200
 """Maximum number of tokens that are parsed together; time grows more than quadratically. Longer texts are split."""
 

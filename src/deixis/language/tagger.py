@@ -11,8 +11,6 @@ from functools import cache
 
 from deixis.language.sequence_model import MODELS, FeatureRows, SequenceModel, Template, WordFacts
 
-TAGGER_BITS = 18
-
 _WORD, _S1, _S2, _S3, _S4, _PREFIX, _SHAPE = range(len(WordFacts.NAMES))
 
 TAGGER_TEMPLATES: tuple[Template, ...] = (

@@ -5,15 +5,12 @@ The ids are ``0 … len(vocabulary) - 1``. Models use ids from ``len(vocabulary)
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from deixis.errors import DeixisError
-from deixis.storage.atomic import new_file
 
 
 @dataclass(frozen=True)
@@ -44,10 +41,6 @@ class Vocabulary:
     def _ids(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words)}
 
-    def id_of(self, word: str) -> int | None:
-        """Return the id of a word, or None."""
-        return self._ids.get(word)
-
     def encode(self, words: Iterable[str], unknown: int | None = None) -> list[int]:
         """Return the ids of words. An unknown word gets the id `unknown`, or is left out if that is None."""
         ids = (self._ids.get(word, unknown) for word in words)
@@ -60,43 +53,3 @@ class Vocabulary:
         if outside:
             raise DeixisError(f"{outside[0]} is not an id of this vocabulary of {len(self)} words")
         return [self.words[number] for number in numbers]
-
-    def unknown_rate(self, sentences: Iterable[Sequence[str]]) -> float:
-        """Return the fraction of running words that are unknown; 0 if there are no words."""
-        unknown = total = 0
-        for sentence in sentences:
-            total += len(sentence)
-            unknown += sum(word not in self._ids for word in sentence)
-        return unknown / total if total else 0.0
-
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON."""
-        content = {"min_count": self.min_count, "words": self.words, "counts": self.counts}
-        with new_file(path) as temporary:
-            temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Vocabulary:
-        """Read a vocabulary that `save` wrote."""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-            words, counts, min_count = content["words"], content["counts"], content["min_count"]
-        except OSError as error:
-            raise DeixisError(f"{path}: {error.strerror or error}") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise DeixisError(f"{path}: not a vocabulary (JSON with words, counts and min_count)") from None
-        if not _is_vocabulary(words, counts, min_count):
-            raise DeixisError(f"{path}: words must be distinct strings with integer counts")
-        return cls(tuple(words), tuple(counts), min_count)
-
-
-def _is_vocabulary(words: object, counts: object, min_count: object) -> bool:
-    return (
-        isinstance(words, list)
-        and isinstance(counts, list)
-        and isinstance(min_count, int)
-        and len(words) == len(counts)
-        and all(isinstance(word, str) for word in words)
-        and all(isinstance(count, int) for count in counts)
-        and len(set(words)) == len(words)
-    )

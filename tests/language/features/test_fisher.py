@@ -10,8 +10,7 @@ import pytest
 
 from deixis.errors import DeixisError
 from deixis.language.features import FisherVectors, gmm_fisher_vectors, load_features
-from deixis.language.features.fisher import ICA, gradients
-from deixis.language.features.mixtures import FAMILIES, Components, Family, Mixture
+from deixis.language.features.fisher import FAMILIES, ICA, Components, Family, Mixture, gradients
 from deixis.language.vectors import WordVectors
 
 

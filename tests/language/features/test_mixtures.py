@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.language.features.mixtures import FAMILIES, Family, Mixture, cluster, weighted_medians
+from deixis.language.features.fisher import FAMILIES, Family, Mixture, cluster, weighted_medians
 
 
 def heavy_tailed(n: int = 300, seed: int = 0) -> np.ndarray:

@@ -114,7 +114,7 @@ def test_word_vectors_initialize_word_embeddings(
     data = replace(stored(made), word_vectors=str(tmp_path / "vectors"))
     slow = replace(BRIEF, epochs=1, learning_rate=1e-9)
     model = model_of(fitted(dataset, made, tmp_path / "run", data=data, training=slow))
-    row = model.vocabulary.id_of("square")
+    (row,) = model.vocabulary.encode(["square"])
     torch.testing.assert_close(model.network.text_encoder.words.weight[row], torch.full((12,), 0.25))
     assert "by hand" in (tmp_path / "run" / "model" / "README.md").read_text()
     monkeypatch.setattr(vectors, "find_spec", lambda name: None)

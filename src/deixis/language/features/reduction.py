@@ -81,11 +81,6 @@ class PCA:
         reduced = (rows - fitted(self.mean_, self)) @ fitted(self.components_, self).T
         return np.asarray(reduced, dtype=np.float32)
 
-    def restore(self, reduced: Floats) -> Floats:
-        """Invert `transform`, up to the dropped components."""
-        rows = reduced @ fitted(self.components_, self) + fitted(self.mean_, self)
-        return np.asarray(rows, dtype=np.float32)
-
     def to_artifact(self) -> Artifact:
         settings = {"dimension": self.dimension, "steps": self.steps, "exact": self.exact, "seed": self.seed}
         learned = {
