@@ -24,7 +24,7 @@ def made(folder: Path, photos: list[Photo]) -> Dataset:
 
 
 @settings(max_examples=60)
-@given(photo_lists().filter(bool))
+@given(photo_lists.filter(bool))
 def test_every_field_of_every_photo_round_trips(photos: list[Photo]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         dataset = made(Path(folder), photos)
@@ -36,7 +36,7 @@ def test_every_field_of_every_photo_round_trips(photos: list[Photo]) -> None:
 
 
 @settings(max_examples=60)
-@given(photo_lists().filter(bool))
+@given(photo_lists.filter(bool))
 def test_ids_and_rows_of_sentences_are_those_of_a_plain_loop(photos: list[Photo]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         dataset = made(Path(folder), photos)
@@ -78,7 +78,12 @@ def test_an_unknown_split_or_photo_is_named(tmp_path: Path) -> None:
         dataset.photos[1]
 
 
-dog = Photo("1", (Caption.from_text("A dog", (Mention(0, 5, "7"),)),), (Chain("7"),))
+def mentioning(*spans: tuple[int, int]) -> Photo:
+    mentions = tuple(Mention(*span, "7") for span in spans)
+    return Photo("1", (Caption.from_text("A dog", mentions),), (Chain("7"),))
+
+
+dog = mentioning((0, 5))
 
 
 @pytest.mark.parametrize(
@@ -90,22 +95,10 @@ dog = Photo("1", (Caption.from_text("A dog", (Mention(0, 5, "7"),)),), (Chain("7
         ([replace(dog, chains=())], "chain '7'"),
         ([replace(dog, chains=(Chain("7"), Chain("7")))], "chains"),
         ([replace(dog, boxes=(Box((0, 0, 1, float("nan"))),))], "box 1"),
-        (
-            [replace(dog, captions=(Caption.from_text("A dog", (Mention(3, 9, "7"),)),))],
-            "caption 1: the mention at 3–9",
-        ),
-        (
-            [replace(dog, captions=(Caption.from_text("A dog", (Mention(2, 2, "7"),)),))],
-            "mention at 2–2",
-        ),
-        (
-            [replace(dog, captions=(Caption.from_text("A dog", (Mention(0, 3, "7"), Mention(2, 5, "7"))),))],
-            "caption 1: the mention at 2–5",
-        ),
-        (
-            [replace(dog, captions=(Caption.from_text("A dog", (Mention(2, 5, "7"), Mention(0, 1, "7"))),))],
-            "caption 1: the mention at 0–1",
-        ),
+        ([mentioning((3, 9))], "caption 1: the mention at 3–9"),
+        ([mentioning((2, 2))], "mention at 2–2"),
+        ([mentioning((0, 3), (2, 5))], "caption 1: the mention at 2–5"),
+        ([mentioning((2, 5), (0, 1))], "caption 1: the mention at 0–1"),
     ],
 )
 def test_records_that_the_tables_cannot_hold_are_refused(tmp_path: Path, photos: list[Photo], message: str) -> None:

@@ -70,12 +70,9 @@ def test_markup_becomes_spans_and_chain_zero_is_not_visual() -> None:
     assert [token.text for token in caption.tokens] == ["A", "train", "in", "front", "."]
 
 
-def test_an_error_names_the_position_of_an_unclosed_mention() -> None:
+def test_a_mention_without_end_or_words_is_refused() -> None:
     with pytest.raises(DatasetError, match=r"Sentences/1.txt: line 2: .*character 15"):
         parse_sentence("[/EN#1/people A man", "Sentences/1.txt: line 2")
-
-
-def test_a_mention_without_words_is_refused() -> None:
     with pytest.raises(DatasetError, match="empty"):
         parse_sentence("[/EN#1/people ]")
 
@@ -169,28 +166,28 @@ def released(folder: Path, *ids: str) -> Path:
     return folder
 
 
-def test_every_list_of_ids_beside_the_sentences_is_a_split(tmp_path: Path) -> None:
-    released(tmp_path, "1", "2", "3")
-    (tmp_path / "dev.txt").write_text("2\n3\n")
-    (tmp_path / "half-1.txt").write_text("1\n2\n")
+@pytest.mark.parametrize(
+    ("ids", "files", "splits"),
+    [
+        (
+            ("1", "2", "3"),
+            {"dev.txt": "2\n3\n", "half-1.txt": "1\n2\n"},
+            {"1": ("half-1",), "2": ("dev", "half-1"), "3": ("dev",)},
+        ),
+        # The sentences of the photo "test" begin with the id of the other photo.
+        (("test", "A"), {"Sentences/test.txt": "A dog .\n"}, {"A": (), "test": ()}),
+        (("1", "2"), {"README.txt": "Sentences of 2 photos.\n", "train.txt": "1\n"}, {"1": ("train",), "2": ()}),
+    ],
+    ids=["lists of ids", "a photo called test", "a readme"],
+)
+def test_lists_of_ids_beside_the_sentences_are_splits(
+    tmp_path: Path, ids: tuple[str, ...], files: dict[str, str], splits: dict[str, tuple[str, ...]]
+) -> None:
+    released(tmp_path, *ids)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     with read_entities(tmp_path) as source:
-        splits = {photo.id: photo.splits for photo in source.photos}
-    assert splits == {"1": ("half-1",), "2": ("dev", "half-1"), "3": ("dev",)}
-
-
-def test_a_photo_called_test_is_no_list_of_ids(tmp_path: Path) -> None:
-    released(tmp_path, "test", "A")  # the sentences of "test" begin with the id of the other photo
-    (tmp_path / "Sentences" / "test.txt").write_text("A dog .\n")
-    with read_entities(tmp_path) as source:
-        assert {photo.id: photo.splits for photo in source.photos} == {"A": (), "test": ()}
-
-
-def test_a_readme_is_no_split(tmp_path: Path) -> None:
-    released(tmp_path, "1", "2")
-    (tmp_path / "README.txt").write_text("Sentences and boxes of 2,000 photos.\n")
-    (tmp_path / "train.txt").write_text("1\n")
-    with read_entities(tmp_path) as source:
-        assert {photo.id: photo.splits for photo in source.photos} == {"1": ("train",), "2": ()}
+        assert {photo.id: photo.splits for photo in source.photos} == splits
 
 
 def test_unrelated_captions_are_numbered_from_one(tmp_path: Path) -> None:

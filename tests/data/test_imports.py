@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from deixis.data.dataset import Dataset
-from deixis.data.imports import CaptionFile, import_dataset
+from deixis.data.imports import CaptionFile, ImportReport, import_dataset
 from deixis.data.records import Box, Chain
 from deixis.errors import DatasetError, DeixisError
 
@@ -42,13 +43,16 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run(files: Path, *kinds: str, **options: Any) -> ImportReport:
+    """Import the files of these kinds into `data`."""
+    inputs = {name: files / name for name in ("images", "entities")} | {
+        "captions": [CaptionFile(files / "captions.txt")]
+    }
+    return import_dataset(files / "data", **{kind: inputs[kind] for kind in kinds}, **options)
+
+
 def test_only_annotations_with_photos_are_imported_and_entities_captions_come_first(files: Path) -> None:
-    report = import_dataset(
-        files / "data",
-        images=files / "images",
-        captions=[CaptionFile(files / "captions.txt")],
-        entities=files / "entities",
-    )
+    report = run(files, "images", "captions", "entities")
     dog, cat = Dataset(files / "data").photos
     assert dog.id == "1000268201_693b08cb0e"
     assert dog.file == "1000268201_693b08cb0e.webp"
@@ -60,7 +64,7 @@ def test_only_annotations_with_photos_are_imported_and_entities_captions_come_fi
 
 
 def test_boxes_are_scaled_to_the_photo_file(files: Path) -> None:
-    import_dataset(files / "data", images=files / "images", entities=files / "entities")
+    run(files, "images", "entities")
     (dog,) = Dataset(files / "data").photos
     assert (dog.width, dog.height) == (200, 100)
     assert dog.boxes == (Box((0, 0, 100, 100), ("7",)),)
@@ -70,20 +74,14 @@ def test_boxes_are_scaled_to_the_photo_file(files: Path) -> None:
 
 
 def test_without_photos_all_text_and_boxes_are_imported(files: Path) -> None:
-    import_dataset(files / "data", captions=[CaptionFile(files / "captions.txt")], entities=files / "entities")
+    run(files, "captions", "entities")
     photos = list(Dataset(files / "data").photos)
     assert {photo.id for photo in photos} == {"5", "1000268201_693b08cb0e", "9999_0123456789", "4444_0123456789"}
     assert all(photo.file is None for photo in photos)
 
 
 def test_split_lists_replace_the_splits_of_the_files(files: Path) -> None:
-    report = import_dataset(
-        files / "data",
-        images=files / "images",
-        captions=[CaptionFile(files / "captions.txt")],
-        entities=files / "entities",
-        splits={"dev": files / "dev.txt"},
-    )
+    report = run(files, "images", "captions", "entities", splits={"dev": files / "dev.txt"})
     dataset = Dataset(files / "data")
     assert dataset.manifest.splits == {"dev": 1}
     assert [photo.id for photo in dataset.split("dev")] == ["9999_0123456789"]
@@ -92,7 +90,7 @@ def test_split_lists_replace_the_splits_of_the_files(files: Path) -> None:
 
 def test_an_unreadable_photo_is_reported_and_skipped(files: Path) -> None:
     (files / "images" / "broken.jpg").write_bytes(b"no photo")
-    report = import_dataset(files / "data", images=files / "images", entities=files / "entities")
+    report = run(files, "images", "entities")
     assert [error.reason for error in report.unreadable] == ["not a photo in a known format"]
     assert len(Dataset(files / "data").photos) == 1
 
@@ -101,7 +99,7 @@ def test_a_folder_of_unreadable_photos_says_so(files: Path) -> None:
     for path in (files / "images").iterdir():
         path.write_bytes(b"no photo")
     with pytest.raises(DatasetError, match="1000268201"):
-        import_dataset(files / "data", images=files / "images", entities=files / "entities")
+        run(files, "images", "entities")
 
 
 def test_the_same_files_give_the_same_hash_and_other_captions_another(files: Path) -> None:
@@ -137,10 +135,10 @@ def test_a_failed_import_names_the_cause_and_leaves_nothing(files: Path, argumen
         "captions": lambda name: [CaptionFile(files / name)],
         "splits": lambda lists: {name: files / file for name, file in lists.items()},
     }
-    given = {key: converters.get(key, lambda name: files / name)(value) for key, value in arguments.items()}
+    options = {key: converters.get(key, lambda name: files / name)(value) for key, value in arguments.items()}
     before = sorted(files.iterdir())
     with pytest.raises(DatasetError, match=message) as error:
-        import_dataset(files / "data", **given)
+        import_dataset(files / "data", **options)
     assert "\n" not in str(error.value)
     assert sorted(files.iterdir()) == before
 
@@ -148,16 +146,12 @@ def test_a_failed_import_names_the_cause_and_leaves_nothing(files: Path, argumen
 def test_two_annotations_of_one_photo_are_refused(files: Path) -> None:
     (files / "captions.txt").write_text("1000268201.jpg#0\tA dog\n1000268201_693b08cb0e.jpg#0\tA dog\n")
     with pytest.raises(DatasetError, match="1000268201_693b08cb0e"):
-        import_dataset(files / "data", images=files / "images", captions=[CaptionFile(files / "captions.txt")])
+        run(files, "images", "captions")
 
 
 def test_the_splits_of_the_captions_stay_where_entities_brings_none(files: Path) -> None:
     (files / "entities" / "train.txt").unlink()
-    import_dataset(
-        files / "data",
-        captions=[CaptionFile(files / "captions.txt", split="held-out")],
-        entities=files / "entities",
-    )
+    run(files, "entities", captions=[CaptionFile(files / "captions.txt", split="held-out")])
     dataset = Dataset(files / "data")
     assert dataset.photo("1000268201_693b08cb0e").splits == ("held-out",)
     assert dataset.photo("5").splits == ()
@@ -165,12 +159,7 @@ def test_the_splits_of_the_captions_stay_where_entities_brings_none(files: Path)
 
 def test_the_captions_stay_where_entities_has_boxes_but_no_sentences(files: Path) -> None:
     (files / "entities" / "Sentences" / "1000268201.txt").unlink()
-    import_dataset(
-        files / "data",
-        images=files / "images",
-        captions=[CaptionFile(files / "captions.txt")],
-        entities=files / "entities",
-    )
+    run(files, "images", "captions", "entities")
     dog = Dataset(files / "data").photo("1000268201_693b08cb0e")
     assert [caption.text for caption in dog.captions] == ["A black dog"]
     assert dog.boxes == (Box((0, 0, 100, 100), ("7",)),)
@@ -190,9 +179,7 @@ def test_a_list_may_name_a_photo_as_any_of_the_files_does(files: Path, listed: s
     annotation = files / "entities" / "Annotations" / "1000268201.xml"
     annotation.write_text(annotation.read_text().replace("1000268201.jpg", "holiday.jpg"))
     (files / "dev.txt").write_text(listed + "\n")
-    import_dataset(
-        files / "data", images=files / "images", entities=files / "entities", splits={"dev": files / "dev.txt"}
-    )
+    run(files, "images", "entities", splits={"dev": files / "dev.txt"})
     assert [photo.id for photo in Dataset(files / "data").split("dev")] == ["1000268201_693b08cb0e"]
 
 
@@ -200,12 +187,7 @@ def test_the_id_of_the_annotation_is_looked_up_when_the_photos_name_is_not_liste
     (files / "images" / "1000268201_693b08cb0e.webp").rename(files / "images" / "1000268201.webp")
     # Two names of one Flickr number: the number alone, which is the photo's name, tells nothing.
     (files / "dev.txt").write_text("1000268201_693b08cb0e.jpg\n1000268201_ffffffffff.jpg\n")
-    import_dataset(
-        files / "data",
-        images=files / "images",
-        captions=[CaptionFile(files / "captions.txt")],
-        splits={"dev": files / "dev.txt"},
-    )
+    run(files, "images", "captions", splits={"dev": files / "dev.txt"})
     assert [photo.id for photo in Dataset(files / "data").split("dev")] == ["1000268201"]
 
 
@@ -236,7 +218,7 @@ def test_photos_of_the_same_name_and_photos_without_a_caption_are_reported(files
     (files / "images" / "more").mkdir()
     Image.new("RGB", (9, 9)).save(files / "images" / "more" / "9999_0123456789.png")
     Image.new("RGB", (9, 9)).save(files / "images" / "nobody.png")
-    report = import_dataset(files / "data", images=files / "images", captions=[CaptionFile(files / "captions.txt")])
+    report = run(files, "images", "captions")
     assert report.same_name == ["more/9999_0123456789.png"]
     assert report.photos_without_caption == 1
     assert Dataset(files / "data").photo("9999_0123456789").width == 40  # the first of the two
@@ -256,26 +238,16 @@ def test_several_files_of_captions_come_one_after_the_other_each_in_its_split(fi
 
 @pytest.mark.parametrize("inside", ["images", "captions.txt", "entities"])
 def test_a_directory_that_contains_an_input_is_not_replaced(files: Path, inside: str) -> None:
-    import_dataset(files / "data", entities=files / "entities")
-    given = {name: files / name for name in ("images", "captions.txt", "entities")}
-    given[inside] = given[inside].rename(files / "data" / inside)
+    run(files, "entities")
+    paths = {name: files / name for name in ("images", "captions.txt", "entities")}
+    paths[inside] = paths[inside].rename(files / "data" / inside)
     before = sorted(files.rglob("*"))
     with pytest.raises(DeixisError, match=f"not replaced, .*{inside}"):
         import_dataset(
             files / "data",
-            images=given["images"],
-            captions=[CaptionFile(given["captions.txt"])],
-            entities=given["entities"],
+            images=paths["images"],
+            captions=[CaptionFile(paths["captions.txt"])],
+            entities=paths["entities"],
             replace_old=True,
         )
     assert sorted(files.rglob("*")) == before
-
-
-def test_folders_made_on_the_way_go_again_when_the_import_fails(files: Path) -> None:
-    (files / "other.csv").write_text("image,caption\nunknown.jpg,A dog\n")
-    (files / "here").mkdir()
-    with pytest.raises(DatasetError, match="none of the 2 photos"):
-        import_dataset(
-            files / "here" / "a" / "b" / "data", images=files / "images", captions=[CaptionFile(files / "other.csv")]
-        )
-    assert list((files / "here").iterdir()) == []

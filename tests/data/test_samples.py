@@ -1,149 +1,87 @@
 """The sample photos are complete, small and attributed."""
 
-import re
-import xml.etree.ElementTree as ET
-from importlib.resources import files
-from pathlib import Path
+from __future__ import annotations
 
 import numpy as np
 import pytest
 from PIL import Image
 
-SAMPLES = Path(str(files("deixis"))) / "data" / "samples"
+from deixis.data.checks import check_dataset
+from deixis.data.dataset import Dataset
+from deixis.data.imports import import_dataset
+from deixis.data.records import ENTITY_TYPES, NOT_VISUAL, Photo
+from deixis.data.samples import SAMPLES
+
 ENTITIES = SAMPLES / "entities"
 PHOTOS = sorted(path.stem for path in (SAMPLES / "images").iterdir())
-TYPES = {"people", "bodyparts", "animals", "clothing", "instruments", "vehicles", "scene", "other"}
-MENTION = re.compile(r"\[/EN#(\d+)/(\w+) ([^\[\]]+)\]")
-
-each_photo = pytest.mark.parametrize("name", PHOTOS)
 
 
-def photo_size(name: str) -> tuple[int, int]:
-    with Image.open(SAMPLES / "images" / f"{name}.jpg") as photo:
-        return photo.size
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    out = tmp_path_factory.mktemp("samples") / "data"
+    report = import_dataset(out, images=SAMPLES / "images", entities=ENTITIES)
+    assert (report.without_photo, report.photos_without_caption, report.unreadable) == (0, 0, [])
+    return Dataset(out)
 
 
-def captions(name: str) -> list[str]:
-    return (ENTITIES / "Sentences" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-
-
-def mentions(name: str) -> list[tuple[int, str, str]]:
-    """Chain, type and words of every marked phrase."""
-    found = [mention for caption in captions(name) for mention in MENTION.findall(caption)]
-    return [(int(chain), kind, words) for chain, kind, words in found]
-
-
-def annotation(name: str) -> ET.Element:
-    return ET.parse(ENTITIES / "Annotations" / f"{name}.xml").getroot()
-
-
-def number(element: ET.Element, path: str) -> int:
-    return int(element.findtext(path, default=""))
-
-
-def boxes(name: str) -> np.ndarray:
-    """All boxes as written: 1-based, both ends inclusive."""
-    sides = ("xmin", "ymin", "xmax", "ymax")
-    return np.array([[number(box, side) for side in sides] for box in annotation(name).iter("bndbox")])
-
-
-def test_there_are_ten_to_sixteen_photos() -> None:
+def test_there_are_ten_to_sixteen_photos_of_less_than_1_2_mb() -> None:
     assert 10 <= len(PHOTOS) <= 16
-
-
-def test_the_samples_weigh_less_than_1_2_mb() -> None:
-    weights = [path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()]
-    assert sum(weights) < 1_200_000
+    assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 1_200_000
 
 
 def test_each_photo_has_one_caption_file_and_one_annotation_and_nothing_is_left_over() -> None:
-    assert sorted(path.name for path in (SAMPLES / "images").iterdir()) == [f"{name}.jpg" for name in PHOTOS]
-    assert sorted(path.name for path in (ENTITIES / "Sentences").iterdir()) == [f"{n}.txt" for n in PHOTOS]
-    assert sorted(path.name for path in (ENTITIES / "Annotations").iterdir()) == [f"{n}.xml" for n in PHOTOS]
+    for folder, suffix in (
+        (SAMPLES / "images", "jpg"),
+        (ENTITIES / "Sentences", "txt"),
+        (ENTITIES / "Annotations", "xml"),
+    ):
+        assert sorted(path.name for path in folder.iterdir()) == [f"{name}.{suffix}" for name in PHOTOS]
 
 
-def test_the_splits_divide_the_photos() -> None:
-    train, val, test = ((ENTITIES / f"{split}.txt").read_text().split() for split in ("train", "val", "test"))
-    assert train
-    assert val
-    assert test
-    assert sorted(train + val + test) == PHOTOS
+def test_the_annotations_have_no_problems(dataset: Dataset) -> None:
+    """Boxes lie inside the photos, chains are mentioned and annotated, splits do not overlap, files can be decoded."""
+    assert check_dataset(dataset, decode=True) == []
+    assert sorted(dataset.photos.ids) == PHOTOS
+    assert dataset.manifest.splits.keys() == {"train", "val", "test"}
+    assert all(photo.splits for photo in dataset.photos)
 
 
-@each_photo
-def test_the_photo_opens_and_is_at_most_640_pixels_long(name: str) -> None:
+@pytest.mark.parametrize("name", PHOTOS)
+def test_the_photo_is_a_small_jpeg_without_metadata(name: str) -> None:
     with Image.open(SAMPLES / "images" / f"{name}.jpg") as photo:
         assert photo.format == "JPEG"
         assert max(photo.size) <= 640
+        assert not photo.getexif()
+        assert not {"icc_profile", "comment", "xmp", "photoshop"} & photo.info.keys()
         assert np.asarray(photo.convert("RGB"), dtype=float).std() > 10  # a picture, not an empty sheet
 
 
-@each_photo
-def test_the_photo_carries_no_metadata(name: str) -> None:
-    with Image.open(SAMPLES / "images" / f"{name}.jpg") as photo:
-        assert not photo.getexif()
-        assert not {"icc_profile", "comment", "xmp", "photoshop"} & photo.info.keys()
+@pytest.mark.parametrize("name", PHOTOS)
+def test_the_photo_has_five_tokenized_captions_and_its_chains_are_boxed_or_flagged(dataset: Dataset, name: str) -> None:
+    photo = dataset.photo(name)
+    texts = [caption.text for caption in photo.captions]
+    assert len(set(texts)) == len(texts) == 5
+    assert all(text.endswith(" .") for text in texts)
+    assert texts == [" ".join(token.text for token in caption.tokens) for caption in photo.captions]
+    assert photo.annotated is not None
+    assert photo.annotated.file == f"{name}.jpg"
+    assert (photo.annotated.width, photo.annotated.height, photo.annotated.depth) == (photo.width, photo.height, 3)
+    assert all(bool(photo.boxes_of(chain.id)) != chain.no_box for chain in photo.chains)
 
 
-@each_photo
-def test_the_photo_has_five_different_tokenised_captions(name: str) -> None:
-    assert len(set(captions(name))) == len(captions(name)) == 5
-    for caption in captions(name):
-        plain = MENTION.sub(r"\3", caption)
-        assert not re.search(r"[\[\]#/]|  ", plain)
-        assert plain.endswith(" .")
-        assert not re.search(r"\w[.,]", plain)
-
-
-@each_photo
-def test_the_annotation_has_the_size_of_the_photo(name: str) -> None:
-    root = annotation(name)
-    assert root.findtext("filename") == f"{name}.jpg"
-    assert (number(root, "size/width"), number(root, "size/height")) == photo_size(name)
-    assert number(root, "size/depth") == 3
-
-
-@each_photo
-def test_every_box_lies_inside_the_photo(name: str) -> None:
-    starts, ends = boxes(name)[:, :2], boxes(name)[:, 2:]
-    assert (starts >= 1).all()
-    assert (starts < ends).all()
-    assert (ends <= photo_size(name)).all()
-
-
-@each_photo
-def test_the_chains_of_captions_and_annotation_are_the_same(name: str) -> None:
-    mentioned = {chain for chain, kind, _ in mentions(name) if kind != "notvisual"}
-    annotated = {int(element.text or "") for element in annotation(name).iter("name")}
-    assert mentioned == annotated
-
-
-@each_photo
-def test_every_object_has_a_box_or_a_flag_and_flags_come_last(name: str) -> None:
-    objects = annotation(name).findall("object")
-    boxed = [thing.find("bndbox") is not None for thing in objects]
-    flagged = [thing.findtext("nobndbox") == "1" for thing in objects]
-    assert all(box != flag for box, flag in zip(boxed, flagged, strict=True))
-    assert flagged == sorted(flagged)
-
-
-@each_photo
-def test_a_chain_is_boxed_or_flagged_but_not_both(name: str) -> None:
-    objects = annotation(name).findall("object")
-    boxed = {e.text for thing in objects if thing.find("bndbox") is not None for e in thing.iter("name")}
-    flagged = {e.text for thing in objects if thing.find("bndbox") is None for e in thing.iter("name")}
-    assert not boxed & flagged
-
-
-def test_a_chain_belongs_to_one_photo_and_one_type() -> None:
-    owners: dict[int, set[tuple[str, str]]] = {}
-    for name in PHOTOS:
-        for chain, kind, _ in mentions(name):
-            assert (chain == 0) == (kind == "notvisual")
-            if chain:
-                assert kind in TYPES
-                owners.setdefault(chain, set()).add((name, kind))
+def test_a_chain_belongs_to_one_photo_and_one_type(dataset: Dataset) -> None:
+    owners: dict[str, set[tuple[str, str]]] = {}
+    for photo in dataset.photos:
+        for chain, (kind,) in typed_chains(photo):
+            assert (chain is None) == (kind == NOT_VISUAL)
+            if chain is not None:
+                assert kind in ENTITY_TYPES
+                owners.setdefault(chain, set()).add((photo.id, kind))
     assert all(len(places) == 1 for places in owners.values())
+
+
+def typed_chains(photo: Photo) -> list[tuple[str | None, tuple[str, ...]]]:
+    return [(mention.chain, mention.types) for caption in photo.captions for mention in caption.mentions]
 
 
 def test_the_readme_names_author_source_and_licence_of_every_photo() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from deixis.data.scenes import (
     write_scenes,
 )
 from deixis.errors import DeixisError
+from deixis.language.trees import read_tree
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_scenes_have_the_requested_number_of_objects() -> None:
 
 
 def test_no_two_scenes_of_a_set_have_the_same_captions() -> None:
-    described = Counter(
+    seen = Counter(
         frozenset(
             # "A small red circle ... on the left" in whatever words: what the exact boxes and captions say.
             (colour, caption_shape(scene.photo, chain), side_class(scene.photo, chain), place(scene.photo, chain))
@@ -125,7 +126,7 @@ def test_no_two_scenes_of_a_set_have_the_same_captions() -> None:
         )
         for scene in make_scenes(400, seed=1, objects=(1, 2))
     )
-    assert max(described.values()) == 1
+    assert max(seen.values()) == 1
 
 
 def caption_shape(photo: Photo, chain: str) -> str:
@@ -187,11 +188,11 @@ def recall_at_1(x: npt.NDArray[np.float64], captions: Sequence[Sequence[str]], o
     weights = np.linalg.solve(x[:n].T @ x[:n] + 3.0 * np.eye(x.shape[1]), x[:n].T @ (y - middle))
     # A rare term that is there says more than a common one.
     rarity = 1 / np.sqrt(middle * (1 - middle) + 1e-2)
-    said = x[n:] @ weights * rarity
-    said /= np.linalg.norm(said, axis=1, keepdims=True)
-    asked = bag_of_words([text for five in captions[n:] for text in five], vocabulary) * rarity
-    found = (asked @ said.T).argmax(axis=1)
-    return float(np.mean(found == np.repeat(np.arange(len(said)), 5)))
+    predicted = x[n:] @ weights * rarity
+    predicted /= np.linalg.norm(predicted, axis=1, keepdims=True)
+    queries = bag_of_words([text for five in captions[n:] for text in five], vocabulary) * rarity
+    found = (queries @ predicted.T).argmax(axis=1)
+    return float(np.mean(found == np.repeat(np.arange(len(predicted)), 5)))
 
 
 def test_a_simple_learner_finds_photos_by_sentences_and_only_if_it_saw_the_right_ones() -> None:
@@ -238,51 +239,14 @@ def test_split_fractions_above_one_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def said() -> list[tuple[Photo, Caption]]:
+def described() -> list[tuple[Photo, Caption]]:
     """Captions of many scenes, each with its photo."""
     scenes = [*make_scenes(300, seed=7), *make_scenes(50, objects=(1, 1)), *make_scenes(50, objects=(4, 4))]
     return [(scene.photo, caption) for scene in scenes for caption in scene.photo.captions]
 
 
-Tree = tuple[str, list["Tree"], str]
-
-
-def read_tree(text: str) -> Tree:
-    """A reader of brackets: (label, children, word)."""
-    signs = re.findall(r"\(|\)|[^\s()]+", text)
-
-    def node(at: int) -> tuple[Tree, int]:
-        assert signs[at] == "("
-        label, children, word, at = signs[at + 1], [], "", at + 2
-        while signs[at] != ")":
-            if signs[at] == "(":
-                child, at = node(at)
-                children.append(child)
-            else:
-                word, at = signs[at], at + 1
-        assert bool(children) != bool(word)
-        return (label, children, word), at + 1
-
-    tree, end = node(0)
-    assert end == len(signs)
-    return tree
-
-
-def leaves(tree: Tree) -> list[str]:
-    return [tree[2]] if tree[2] else [word for child in tree[1] for word in leaves(child)]
-
-
-def noun_phrases(tree: Tree, first: int = 0) -> Iterator[tuple[int, int]]:
-    """The spans of the NPs, in leaves."""
-    if tree[0] == "NP":
-        yield first, first + len(leaves(tree))
-    for child in tree[1]:
-        yield from noun_phrases(child, first)
-        first += len(leaves(child))
-
-
-def test_every_caption_mentions_every_object_and_spans_match_the_text(said: list[tuple[Photo, Caption]]) -> None:
-    for photo, caption in said:
+def test_every_caption_mentions_every_object_and_spans_match_the_text(described: list[tuple[Photo, Caption]]) -> None:
+    for photo, caption in described:
         drawn = {chain for box in photo.boxes for chain in box.chains}
         named = {mention.chain for mention in caption.mentions}
         assert drawn <= named <= {chain.id for chain in photo.chains} | {None}
@@ -295,9 +259,9 @@ def test_every_caption_mentions_every_object_and_spans_match_the_text(said: list
             assert many == bool(re.match("two|a pair of", words, re.IGNORECASE))
 
 
-def test_mentions_stand_in_order_and_exercise_many_types(said: list[tuple[Photo, Caption]]) -> None:
+def test_mentions_stand_in_order_and_exercise_many_types(described: list[tuple[Photo, Caption]]) -> None:
     types: Counter[str] = Counter()
-    for _, caption in said:
+    for _, caption in described:
         ends = [offset for mention in caption.mentions for offset in (mention.start, mention.end)]
         assert ends == sorted(ends)
         types.update(kind for mention in caption.mentions for kind in mention.types)
@@ -305,8 +269,8 @@ def test_mentions_stand_in_order_and_exercise_many_types(said: list[tuple[Photo,
     assert min(types.values()) > 100
 
 
-def test_non_visual_mentions_have_no_chain_and_the_background_no_box(said: list[tuple[Photo, Caption]]) -> None:
-    for photo, caption in said:
+def test_non_visual_mentions_have_no_chain_and_the_background_no_box(described: list[tuple[Photo, Caption]]) -> None:
+    for photo, caption in described:
         flagged = {chain.id for chain in photo.chains if chain.scene and chain.no_box}
         for mention in caption.mentions:
             assert (mention.chain is None) == (mention.types == (NOT_VISUAL,))
@@ -316,20 +280,17 @@ def test_non_visual_mentions_have_no_chain_and_the_background_no_box(said: list[
                 assert not photo.boxes_of(mention.chain or "")
 
 
-def test_trees_have_the_tokens_as_leaves_and_mentions_as_noun_phrases(said: list[tuple[Photo, Caption]]) -> None:
-    for _, caption in said:
-        assert caption.tree is not None
-        tree = read_tree(caption.tree)
-        words = leaves(tree)
-        assert words == [token.text for token in caption.tokens] == caption.text.split(" ")
-        assert words[-1] == "."
-        spans = set(noun_phrases(tree))
-        for mention in caption.mentions:
-            before = len(caption.text[: mention.start].split())
-            assert (before, before + len(caption.phrase(mention).split())) in spans
+def test_trees_have_the_tokens_as_leaves_and_mentions_as_noun_phrases(described: list[tuple[Photo, Caption]]) -> None:
+    for _, caption in described:
+        tree = read_tree(caption.tree or "", caption.tokens)
+        assert str(tree) == caption.tree
+        assert tree.words() == [token.text for token in caption.tokens] == caption.text.split(" ")
+        assert tree.words()[-1] == "."
+        noun_phrases = {(node.char_start, node.char_end) for node in tree.phrases() if node.label == "NP"}
+        assert {(mention.start, mention.end) for mention in caption.mentions} <= noun_phrases
 
 
-def test_captions_state_the_true_locations(said: list[tuple[Photo, Caption]]) -> None:
+def test_captions_state_the_true_locations(described: list[tuple[Photo, Caption]]) -> None:
     relations = {
         "above": lambda a, b: a[3] <= b[1] + 8,
         "below": lambda a, b: a[1] >= b[3] - 8,
@@ -337,14 +298,14 @@ def test_captions_state_the_true_locations(said: list[tuple[Photo, Caption]]) ->
         "to the right of": lambda a, b: a[0] >= b[2] - 8,
         "next to": lambda a, b: max(b[0] - a[2], a[0] - b[2]) < 25,
     }
-    told: Counter[str] = Counter()
-    for photo, caption in said:
+    stated: Counter[str] = Counter()
+    for photo, caption in described:
         for one, other in zip(caption.mentions, caption.mentions[1:], strict=False):
             between = caption.text[one.end : other.start].removeprefix(" is").removeprefix(" are").strip()
             if between in relations and one.chain and other.chain:
                 a, b = (geometry.union([x.xyxy for x in photo.boxes_of(m.chain or "")]) for m in (one, other))
                 assert relations[between](a, b), caption.text
-                told[between] += 1
+                stated[between] += 1
             place = re.match(r"(on|at|in) the (\w+)", caption.text[one.end + 1 :])
             if place and one.chain and "to the" not in between:
                 x1, y1, x2, y2 = geometry.union([x.xyxy for x in photo.boxes_of(one.chain)]) / (photo.width or 1)
@@ -352,8 +313,8 @@ def test_captions_state_the_true_locations(said: list[tuple[Photo, Caption]]) ->
                 where = {"left": x < 0.35, "right": x > 0.65, "top": y < 0.35, "bottom": y > 0.65}
                 middle = 0.35 < x < 0.65 and 0.35 < y < 0.65
                 assert where.get(place[2], middle), caption.text
-                told[place[2]] += 1
-    assert set(told) == {*relations, *LOCATIONS}
+                stated[place[2]] += 1
+    assert set(stated) == {*relations, *LOCATIONS}
 
 
 def test_articles_plurals_and_verbs_agree() -> None:
@@ -370,6 +331,6 @@ def test_articles_plurals_and_verbs_agree() -> None:
     assert any("an orange star" in text for text in texts)
 
 
-def test_the_five_captions_of_a_scene_use_five_templates(said: list[tuple[Photo, Caption]]) -> None:
-    for photo, _ in said:
+def test_the_five_captions_of_a_scene_use_five_templates(described: list[tuple[Photo, Caption]]) -> None:
+    for photo, _ in described:
         assert len({caption.text for caption in photo.captions}) >= 4

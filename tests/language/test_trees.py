@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deixis.data.scenes import make_scenes
 from deixis.errors import DatasetError
 from deixis.language.trees import Tree, leaf, phrase, read_tree, read_trees
 from deixis.tokens import Token, tokenize
@@ -158,15 +157,6 @@ def test_spanning_returns_the_highest_exact_node() -> None:
         None,
         None,
     ]
-
-
-def test_trees_of_synthetic_scenes_have_the_mentions_as_noun_phrases() -> None:
-    for scene in make_scenes(60, seed=5, size=48, objects=(1, 4)):
-        for caption in scene.photo.captions:
-            tree = read_tree(caption.tree or "", caption.tokens)
-            assert str(tree) == caption.tree
-            noun_phrases = {(node.char_start, node.char_end) for node in tree.phrases() if node.label == "NP"}
-            assert {(mention.start, mention.end) for mention in caption.mentions} <= noun_phrases
 
 
 def test_nodes_of_a_phrase_must_be_adjacent() -> None:

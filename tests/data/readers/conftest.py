@@ -1,4 +1,4 @@
-"""A fixture that writes files of any format."""
+"""Fixtures that write files of any format and check that readers refuse them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deixis.data.readers import read_captions
+from deixis.errors import DatasetError
+
 Write = Callable[[str, object], Path]
+Refused = Callable[..., None]
 
 
 @pytest.fixture
@@ -28,3 +32,16 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return written
+
+
+@pytest.fixture
+def refused() -> Refused:
+    """Read a file and check that the error, of one line, starts with the file and a position in it."""
+
+    def check(path: Path, where: str, file: Path | None = None, **options: Path) -> None:
+        with pytest.raises(DatasetError) as error:
+            list(read_captions(path, **options).photos)
+        assert str(error.value).startswith(f"{file or path}: {where}")
+        assert "\n" not in str(error.value)
+
+    return check

@@ -4,8 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from deixis.data.readers import read_captions
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
@@ -79,85 +77,6 @@ def test_our_own_form_holds_every_field_of_a_photo(write):
     assert second == Photo("2")
 
 
-def as_record(photo):
-    """A photo in our form, every key present."""
-    return {
-        "id": photo.id,
-        "file": photo.file,
-        "width": photo.width,
-        "height": photo.height,
-        "splits": photo.splits,
-        "sha256": photo.sha256,
-        "annotated": photo.annotated and {key: getattr(photo.annotated, key) for key in AnnotationSource.__slots__},
-        "captions": [
-            {
-                "text": caption.text,
-                "mentions": [
-                    {"span": [mention.start, mention.end], "chain": mention.chain, "types": mention.types}
-                    for mention in caption.mentions
-                ],
-                "related": caption.related,
-                "tree": caption.tree,
-                "region_phrase": caption.region_phrase,
-            }
-            for caption in photo.captions
-        ],
-        "chains": [{key: getattr(chain, key) for key in Chain.__slots__} for chain in photo.chains],
-        "boxes": [{"box": box.xyxy, "chains": box.chains, "label": box.label} for box in photo.boxes],
-    }
-
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-NAME = st.text("abcé_-.0123", min_size=1, max_size=8).filter(lambda name: name.strip(".") != "")
-SIDE = st.none() | st.integers(1, 2**31 - 1)
-COORDINATE = st.floats(allow_nan=False, allow_infinity=False)
-
-
-@st.composite
-def captions(draw, chains):
-    text = draw(TEXT)
-    cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=6)))
-    spans = zip(cuts[::2], cuts[1::2], strict=False)
-    mentions = tuple(
-        Mention(start, end, draw(st.none() | st.sampled_from(chains)), tuple(draw(st.lists(TEXT, max_size=2))))
-        for start, end in spans
-    )
-    flags = {"related": draw(st.booleans()), "region_phrase": draw(st.booleans()), "tree": draw(st.none() | TEXT)}
-    return Caption.from_text(text, mentions, **flags)
-
-
-@st.composite
-def photos(draw):
-    ids = draw(st.lists(TEXT, unique=True, min_size=1, max_size=4))
-    pairs = st.tuples(COORDINATE, COORDINATE).map(sorted)
-    boxes = [
-        Box((x[0], y[0], x[1], y[1]), tuple(draw(st.lists(st.sampled_from(ids), max_size=2))), draw(st.none() | TEXT))
-        for x, y in draw(st.lists(st.tuples(pairs, pairs), max_size=3))
-    ]
-    annotated = st.builds(AnnotationSource, NAME, TEXT, SIDE, SIDE, st.none() | st.integers(0, 4))
-    return Photo(
-        draw(NAME),
-        tuple(draw(st.lists(captions(ids), max_size=3))),
-        tuple(Chain(chain, draw(st.booleans()), draw(st.booleans()), draw(st.booleans())) for chain in ids),
-        tuple(boxes),
-        draw(SIDE),
-        draw(SIDE),
-        draw(st.none() | NAME),
-        tuple(draw(st.lists(NAME, max_size=2))),
-        draw(st.none() | annotated),
-        draw(st.none() | st.text("0123456789abcdef", min_size=64, max_size=64)),
-    )
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(photos(), min_size=1, max_size=3, unique_by=lambda photo: photo.id), st.booleans())
-def test_the_full_format_round_trips(tmp_path_factory, given_photos, ascii_only):
-    path = tmp_path_factory.mktemp("jsonl") / "photos.jsonl"
-    records = [json.dumps(as_record(photo), ensure_ascii=ascii_only) for photo in given_photos]
-    path.write_text("\n".join(records), encoding="utf-8")
-    assert list(read_captions(path).photos) == given_photos
-
-
 def with_caption(**changes):
     return FULL | {"captions": [{"text": "A dog runs .", "mentions": [{"span": [0, 5], "chain": "7"}]} | changes]}
 
@@ -196,11 +115,8 @@ def with_spans(*spans):
         ([], "expected an object, found a list of 0"),
     ],
 )
-def test_an_error_names_the_line_and_path_in_the_full_format(write, record, where):
-    path = write("photos.jsonl", lines({"id": "first"}, record))
-    with pytest.raises(DatasetError) as error:
-        list(read_captions(path).photos)
-    assert str(error.value).startswith(f"{path}: line 2: {where}")
+def test_an_error_names_the_line_and_path_in_the_full_format(write, refused, record, where):
+    refused(write("photos.jsonl", lines({"id": "first"}, record)), f"line 2: {where}")
 
 
 def texts(photo):
@@ -239,25 +155,20 @@ def test_one_object_over_several_lines_is_one_record(write):
 @pytest.mark.parametrize(
     ("line", "where"),
     [
-        ('{"image": "2.jpg"}', ' "caption"'),
-        ('{"caption": "A cat ."}', ' "image"'),
-        ('{"image": "2.jpg", "caption": 3}', " caption: "),
-        ('{"image": "2.jpg", "caption": [""]}', " caption[0]: "),
+        ('{"image": "2.jpg"}', ': "caption"'),
+        ('{"caption": "A cat ."}', ': "image"'),
+        ('{"image": "2.jpg", "caption": 3}', ": caption: "),
+        ('{"image": "2.jpg", "caption": [""]}', ": caption[0]: "),
         ('{"image": "2.png", "caption": "A cat ."} x', " column 42: "),
         ('{"image": "2.png", "cap', " column 20: not JSON: unterminated string"),
         ('{"image": "2.png",', " column 19: not JSON: "),
-        ("[" * 100_000, " JSON nested"),
-        ("1" * 5000, " a number"),
+        ("[" * 100_000, ": JSON nested"),
+        ("1" * 5000, ": a number"),
         ("nonsense", " column 1: not JSON: "),
     ],
 )
-def test_an_error_names_the_line_of_the_simple_format(write, line, where):
-    path = write("captions.jsonl", '{"image": "1.jpg", "caption": "A dog ."}\n\n' + line)
-    with pytest.raises(DatasetError) as error:
-        list(read_captions(path).photos)
-    line = f"{path}: line 3"
-    assert str(error.value).startswith((f"{line}:{where}", f"{line}{where}"))
-    assert "\n" not in str(error.value)
+def test_an_error_names_the_line_of_the_simple_format(write, refused, line, where):
+    refused(write("captions.jsonl", '{"image": "1.jpg", "caption": "A dog ."}\n\n' + line), f"line 3{where}")
 
 
 def test_full_and_simple_lines_cannot_be_mixed(write):

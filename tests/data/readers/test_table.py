@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.data.readers import read_captions
-from deixis.errors import DatasetError
 
 
 def texts(photo):
@@ -54,26 +53,20 @@ def test_splits_of_one_photo_are_kept_once_each(write):
 
 
 @pytest.mark.parametrize(
-    ("row", "where"),
+    "row",
     [
-        (
-            "1.jpg,One, two",
-            "line 4: ",
-        ),
-        ("1.jpg", "line 4: "),
-        ("1.jpg,", "line 4: "),
-        (",A dog", "line 4: "),
-        ('1.jpg,"A dog', "line 4: "),
-        ('1.jpg,"A" dog', "line 4: "),
-        ("1.jpg," + "x" * 200_000, "line 4: "),
-        ('1.jpg,"[""a"", ""\\ud800""]"', "line 4: "),
+        "1.jpg,One, two",
+        "1.jpg",
+        "1.jpg,",
+        ",A dog",
+        '1.jpg,"A dog',
+        '1.jpg,"A" dog',
+        "1.jpg," + "x" * 200_000,
+        '1.jpg,"[""a"", ""\\ud800""]"',
     ],
 )
-def test_a_bad_row_is_named_by_its_line(write, row, where):
-    path = write("t.csv", f'image,caption\n0.jpg,"over\ntwo lines"\n{row}\n')
-    with pytest.raises(DatasetError) as error:
-        list(read_captions(path).photos)
-    assert str(error.value).startswith(f"{path}: {where}")
+def test_a_bad_row_is_named_by_its_line(write, refused, row):
+    refused(write("t.csv", f'image,caption\n0.jpg,"over\ntwo lines"\n{row}\n'), "line 4: ")
 
 
 CELL = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool)

@@ -56,10 +56,13 @@ def test_boxes_have_cocos_form(dogs: list[Photo], folder: Path) -> None:
     assert [names[box["category_id"]] for box in document["annotations"]] == ["people", "animals", "animals", "hat"]
 
 
-def test_a_photo_of_two_splits_is_the_same_in_both(dogs: list[Photo], folder: Path) -> None:
+def test_a_photo_of_two_splits_is_the_same_in_both_and_is_read_back(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     for kind in ("captions", "instances"):
         assert load(folder / f"{kind}_train.json") == load(folder / f"{kind}_dev.json")
+    (photo,) = read_captions(folder / "captions_train.json", instances=folder / "instances_train.json").photos
+    assert [caption.text for caption in photo.captions] == ["A man 🙂 and his dogs.", "A sunny day."]
+    assert [box.xyxy for box in photo.boxes] == [box.xyxy for box in dogs[0].boxes]
 
 
 def test_no_two_captions_and_no_two_boxes_have_the_same_id(dogs: list[Photo], folder: Path) -> None:
@@ -132,13 +135,3 @@ def test_pycocotools_scores_perfect_boxes_as_perfect(dogs: list[Photo], folder: 
         evaluation.accumulate()
         evaluation.summarize()
     assert evaluation.stats[0] == pytest.approx(1)
-
-
-def test_our_reader_reads_it(dogs: list[Photo], folder: Path) -> None:
-    write(dogs[:1], folder)
-    instances = folder / "instances_train.json"
-    photo, *others = read_captions(folder / "captions_train.json", instances=instances).photos
-    assert not others
-    assert (photo.width, photo.height) == (200, 100)
-    assert [caption.text for caption in photo.captions] == ["A man 🙂 and his dogs.", "A sunny day."]
-    assert [box.xyxy for box in photo.boxes] == [box.xyxy for box in dogs[0].boxes]

@@ -11,16 +11,16 @@ from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, 
 from deixis.data.writers.common import Spool, categories_of_boxes, compact_number, file_name, json_document, splits_of
 
 
-def test_a_photo_of_no_split_is_in_the_rest() -> None:
+def test_a_photo_is_once_in_each_split_or_in_the_rest() -> None:
     assert splits_of(Photo("1")) == ("rest",)
-
-
-def test_a_split_that_is_listed_twice_counts_once() -> None:
     assert splits_of(Photo("1", splits=("val", "train", "val"))) == ("val", "train")
 
 
-def test_a_photo_without_a_file_keeps_the_name_it_was_annotated_under() -> None:
-    assert file_name(Photo("1", annotated=AnnotationSource("7", "7.png"))) == "7.png"
+def test_the_file_name_is_that_of_the_photo_of_the_annotation_or_of_the_id() -> None:
+    annotated = AnnotationSource("7", "7.png")
+    assert file_name(Photo("1", file="a/1.png", annotated=annotated)) == "a/1.png"
+    assert file_name(Photo("1", annotated=annotated)) == "7.png"
+    assert file_name(Photo("1")) == "1.jpg"
 
 
 def test_the_category_of_a_box_is_the_type_of_its_first_typed_mention() -> None:

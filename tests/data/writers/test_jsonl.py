@@ -6,12 +6,12 @@ import json
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 from deixis.data.readers import read_captions
 from deixis.data.records import Photo
 from deixis.data.writers.jsonl import write
+from tests.data.strategies import photo_lists
 
 
 def read_again(photos: list[Photo]) -> list[Photo]:
@@ -20,10 +20,9 @@ def read_again(photos: list[Photo]) -> list[Photo]:
         return list(read_captions(Path(folder) / "photos.jsonl").photos)
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_any_photo_round_trips(any_photos: st.SearchStrategy[list[Photo]], data: st.DataObject) -> None:
-    photos = data.draw(any_photos.filter(bool))
+@settings(deadline=None)
+@given(photo_lists.filter(bool))
+def test_any_photo_round_trips(photos: list[Photo]) -> None:
     assert read_again(photos) == photos
 
 

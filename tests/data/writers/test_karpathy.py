@@ -40,15 +40,9 @@ def test_a_photo_has_the_published_keys(document: dict[str, Any]) -> None:
     }
 
 
-def test_sentences_are_numbered_through_all_photos(document: dict[str, Any]) -> None:
+def test_sentences_are_numbered_and_other_photos_are_in_the_rest(document: dict[str, Any]) -> None:
     assert [image["sentids"] for image in document["images"]] == [[0, 1], [2], []]
-
-
-def test_a_photo_of_no_split_is_in_the_rest(document: dict[str, Any]) -> None:
     assert [image["split"] for image in document["images"]] == ["train", "rest", "rest"]
-
-
-def test_a_file_in_no_folder_has_no_filepath(document: dict[str, Any]) -> None:
     assert document["images"][1]["filename"] == "a name.jpg"
     assert "filepath" not in document["images"][1]
 

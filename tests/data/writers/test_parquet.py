@@ -23,13 +23,6 @@ def features(path: Path) -> dict[str, object]:
     return found
 
 
-def test_each_split_has_its_file(dogs: list[Photo], folder: Path) -> None:
-    write(dogs, folder)
-    assert sorted(path.name for path in (folder / "data").iterdir()) == [
-        f"{split}-00000-of-00001.parquet" for split in ("dev", "rest", "train")
-    ]
-
-
 def test_a_row_has_all_of_a_photo(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     (row,) = pq.read_table(folder / "data" / "train-00000-of-00001.parquet").to_pylist()
@@ -85,26 +78,16 @@ def test_photos_travel_inside(dogs: list[Photo], images: Path, folder: Path) -> 
     assert without["image"].to_pylist() == [None, None]
 
 
-def test_much_data_is_cut_into_files_that_know_their_number(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("rows_per_file", "shards"), [(4, ["0123", "4567", "8"]), (100, ["012345678"])])
+def test_much_data_is_split_into_numbered_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, rows_per_file: int, shards: list[str]
+) -> None:
     monkeypatch.setattr(parquet, "_GROUP_ROWS", 2)
-    monkeypatch.setattr(parquet, "_SHARD_BYTES", 4 * parquet._ROW_BYTES)
-    write((Photo(str(number)) for number in range(9)), folder)
+    monkeypatch.setattr(parquet, "_SHARD_BYTES", rows_per_file * parquet._ROW_BYTES)
+    write((Photo(str(number), splits=("dev-1k",)) for number in range(9)), folder)
     paths = sorted((folder / "data").iterdir())
-    assert [path.name for path in paths] == [f"rest-{number:05d}-of-00003.parquet" for number in range(3)]
-    assert [pq.read_table(path)["id"].to_pylist() for path in paths] == [list("0123"), list("4567"), ["8"]]
-
-
-def test_a_file_holds_many_groups_of_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "_GROUP_ROWS", 2)
-    write((Photo(str(number)) for number in range(5)), folder)
-    (path,) = (folder / "data").iterdir()
-    assert path.name == "rest-00000-of-00001.parquet"
-    assert pq.read_table(path)["id"].to_pylist() == list("01234")
-
-
-def test_splits_are_called_as_hugging_face_takes_it(folder: Path) -> None:
-    write([Photo("1", splits=("dev-1k",))], folder)
-    assert (folder / "data" / "dev_1k-00000-of-00001.parquet").exists()
+    assert [path.name for path in paths] == [f"dev_1k-{n:05d}-of-{len(shards):05d}.parquet" for n in range(len(shards))]
+    assert ["".join(pq.read_table(path)["id"].to_pylist()) for path in paths] == shards
 
 
 def test_two_splits_that_would_be_called_the_same_are_refused(folder: Path) -> None:
