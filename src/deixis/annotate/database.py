@@ -71,14 +71,6 @@ class Database:
 
     SQLite allows one writer at a time. Threads of this process wait for a lock, so SQLite itself only waits for other
     processes. PostgreSQL locks rows.
-
-    Examples
-    --------
-    >>> database = Database("sqlite://")
-    >>> database.create_tables()
-    >>> with database.reading() as connection:
-    ...     read_property(connection, "version")
-    '2'
     """
 
     def __init__(self, url: str | URL) -> None:

@@ -95,39 +95,27 @@ class Discounted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedLinks(Event):
-    """A model's coreference probabilities for a photo.
-
-    links
-        Probability that two mentions name the same, by the subject of the link question.
-    yes_from, no_below
-        The model answers the question itself from the first probability on, and below the second.
-    """
+    """A model's coreference probabilities for a photo."""
 
     kind: ClassVar[str] = "proposed links"
 
     model: str
     fingerprint: str
-    links: dict[str, float]
-    yes_from: float
+    links: dict[str, float]  # probability that two mentions name the same, by the subject of the link question
+    yes_from: float  # the model answers itself from this probability on, and below the next
     no_below: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedBoxes(Event):
-    """A model's boxes for a photo.
-
-    boxes
-        By mention id, best first: x1, y1, x2, y2 and the probability that workers accept the box.
-    show_from
-        Lowest probability at which a box is shown.
-    """
+    """A model's boxes for a photo."""
 
     kind: ClassVar[str] = "proposed boxes"
 
     model: str
     fingerprint: str
-    boxes: dict[str, list[list[float]]]
-    show_from: float
+    boxes: dict[str, list[list[float]]]  # by mention, best first: x1, y1, x2, y2, probability that workers accept it
+    show_from: float  # lowest probability at which a box is shown
 
 
 PHRASE_DECISIONS = ("keep", "drop", "add")
@@ -136,13 +124,7 @@ KINDS: dict[str, type[Event]] = {each.kind: each for each in _ALL}
 
 
 def make_event(kind: str, number: int, worker: str, at: float, body: dict[str, Any]) -> Event:
-    """Build an event from its database columns.
-
-    Examples
-    --------
-    >>> make_event("undone", 7, "ann", 0.0, {"event": 3})
-    Undone(number=7, worker='ann', at=0.0, event=3)
-    """
+    """Build an event from its database columns."""
     if kind not in KINDS:
         raise DeixisError(f"event {number}: unknown event kind {kind!r}; install a newer version of deixis")
     typed = dict(body)
@@ -156,15 +138,6 @@ def effective_events(events: Sequence[Event]) -> list[Event]:
     """Select the events that count: not undone, and not excluded by a later `Discounted`.
 
     An undo can be undone itself, and so can a `Discounted`.
-
-    Examples
-    --------
-    >>> skipped = Skipped(number=1, worker="ann", task=Task.LINK, subject="")
-    >>> undo = Undone(number=2, worker="ann", event=1)
-    >>> effective_events([skipped, undo])
-    []
-    >>> [event.number for event in effective_events([skipped, undo, Undone(number=3, worker="ann", event=2)])]
-    [1]
     """
     undone = undone_events(events)
     discounted: set[tuple[str, Task]] = set()
@@ -180,13 +153,7 @@ def effective_events(events: Sequence[Event]) -> list[Event]:
 
 
 def undone_events(events: Sequence[Event]) -> set[int]:
-    """Return the numbers of the events that are undone.
-
-    Examples
-    --------
-    >>> undone_events([Undone(number=2, worker="ann", event=1), Undone(number=3, worker="ann", event=2)])
-    {2}
-    """
+    """Return the numbers of the events that are undone."""
     undone: set[int] = set()
     for event in reversed(events):  # an undo comes after the event it cancels
         if isinstance(event, Undone) and event.number not in undone:

@@ -71,17 +71,6 @@ def merge_boxes(chains: Sequence[ChainBoxes], settings: Settings | None = None) 
     """Merge the boxes of a photo, then the chains with equal boxes (section 2.3 of the paper).
 
     Chains without boxes are never merged.
-
-    Examples
-    --------
-    >>> bride = ChainBoxes("1", ("people",), ((0, 0, 10, 10),))
-    >>> woman = ChainBoxes("2", ("people",), ((0, 0, 10, 9),))
-    >>> dress = ChainBoxes("3", ("clothing",), ((0, 0, 10, 10),))
-    >>> result = merge_boxes([bride, woman, dress])
-    >>> result.merged_into
-    {'1': '1', '2': '1', '3': '3'}
-    >>> [(box.xyxy, box.chains) for box in result.boxes]
-    [((0.0, 0.0, 10.0, 9.5), ('1',)), ((0.0, 0.0, 10.0, 10.0), ('3',))]
     """
     settings = settings or Settings()
     clusters = [_Cluster((chain.name,), frozenset(chain.types), (box,)) for chain in chains for box in chain.boxes]

@@ -48,27 +48,16 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class JudgementResult:
-    """The result of a transaction.
-
-    recorded
-        The recorded event.
-    transaction
-        The transaction on the photo, if it changed one.
-    qualification
-        The worker's qualification after a question of the test.
-    question, reason
-        The next question, or why there is none, if the caller requested one.
-    """
+    """The result of a transaction."""
 
     recorded: Recorded | None = None
-    transaction: PhotoTransaction | None = None
-    qualification: Qualification | None = None
-    question: LeasedQuestion | None = None
-    reason: str | None = None
+    transaction: PhotoTransaction | None = None  # if it changed a photo
+    qualification: Qualification | None = None  # after a question of the test
+    question: LeasedQuestion | None = None  # the next one, if requested
+    reason: str | None = None  # why there is no next question
 
     @property
     def is_new(self) -> bool:
-        """Whether an event was recorded that had not been recorded before."""
         return self.recorded is not None and not self.recorded.again
 
     def cache(self) -> None:

@@ -49,11 +49,7 @@ AppliedTransition = tuple[int, Transition]
 
 @dataclass(frozen=True)
 class LinkProposals:
-    """A model's answers to link questions.
-
-    withdrawn
-        Ids of mentions whose proposed links were rejected: the model may only answer "no" about them.
-    """
+    """A model's answers to link questions; about `withdrawn` mentions, whose links were rejected, only "no"."""
 
     event: ProposedLinks
     withdrawn: frozenset[str] = frozenset()
@@ -133,19 +129,11 @@ def _iou(one: XYXY, other: XYXY) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LinkingResult:
-    """The chains of one group of mentions so far.
-
-    chains
-        Each as its mentions, in order.
-    next_pair
-        The mention ids to compare next; None if all mentions are placed.
-    transitions
-        By mention id, the transitions that placed the mention.
-    """
+    """The chains of one group of mentions so far."""
 
     chains: tuple[Chain, ...]
-    next_pair: tuple[str, str] | None
-    transitions: dict[str, tuple[AppliedTransition, ...]]
+    next_pair: tuple[str, str] | None  # mentions to compare next; None if all are placed
+    transitions: dict[str, tuple[AppliedTransition, ...]]  # what placed each mention
 
     def count_linked_by(self, event: int, chain: Iterable[CaptionMention], until: int | None = None) -> int:
         """Count the mentions of a chain that the proposals of an event placed there.
@@ -160,16 +148,7 @@ class LinkingResult:
 
 
 def groups_by_type(mentions: Iterable[CaptionMention]) -> list[list[CaptionMention]]:
-    """Group the mentions that could end up in one chain, directly or through others, by their types.
-
-    Examples
-    --------
-    >>> def mention(name, *types):
-    ...     return CaptionMention(name, 0, 0, 1, types, "", "")
-    >>> groups = groups_by_type([mention("a", "people"), mention("b", "scene"), mention("c", "scene", "vehicles")])
-    >>> [[mention.id for mention in group] for group in groups]
-    [['a'], ['b', 'c']]
-    """
+    """Group the mentions that could end up in one chain, directly or through others, by their types."""
     groups: list[tuple[set[str], list[CaptionMention]]] = []
     for mention in mentions:
         types, members = set(mention.types), [mention]

@@ -16,23 +16,15 @@ MAX_CAPTION_LENGTH = 2000
 
 @dataclass(frozen=True, slots=True)
 class CaptionMention:
-    """A mention that workers are asked about.
+    """A mention that workers are asked about."""
 
-    id
-        Its location: ``"2:5-12"`` are the characters 5 to 12 of caption 2, both counted from 0.
-    types
-        One or more of `deixis.data.records.ENTITY_TYPES`.
-    head
-        The last word of `text`, in lower case.
-    """
-
-    id: str
+    id: str  # its location: "2:5-12" are the characters 5 to 12 of caption 2, both counted from 0
     caption: int
     start: int
     end: int
-    types: tuple[str, ...]
+    types: tuple[str, ...]  # one or more of `deixis.data.records.ENTITY_TYPES`
     text: str
-    head: str
+    head: str  # the last word of `text`, in lower case
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +41,7 @@ class Material:
     sha256: str | None = None
 
     def mention_at(self, mention_id: str, types: tuple[str, ...] = ()) -> CaptionMention:
-        """Build the mention at a location, whether or not it is one of `mentions`.
-
-        Examples
-        --------
-        >>> material = Material("1", ("A dog runs.",), (), 4, 3)
-        >>> material.mention_at("0:0-5").text, material.mention_at("0:0-5").types
-        ('A dog', ('animals',))
-        """
+        """Build the mention at a location, whether or not it is one of `mentions`."""
         caption, start, end = parse_mention_id(mention_id)
         if caption >= len(self.captions) or not start < end <= len(self.captions[caption]):
             raise DeixisError(f"photo {self.photo}: no caption has a mention at {mention_id}")
@@ -70,27 +55,14 @@ class Material:
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Material:
+        captions, splits = tuple(plain["captions"]), tuple(plain["splits"])
         size = (plain["width"], plain["height"])
-        bare = cls(
-            plain["photo"],
-            tuple(plain["captions"]),
-            (),
-            *size,
-            plain["file"],
-            tuple(plain["splits"]),
-            plain["sha256"],
-        )
+        bare = cls(plain["photo"], captions, (), *size, plain["file"], splits, plain["sha256"])
         return replace(bare, mentions=tuple(bare.mention_at(name, tuple(types)) for name, types in plain["mentions"]))
 
 
 def parse_mention_id(mention_id: str) -> tuple[int, int, int]:
-    """Split a mention id into caption, start and end.
-
-    Examples
-    --------
-    >>> parse_mention_id("2:5-12")
-    (2, 5, 12)
-    """
+    """Split a mention id into caption, start and end."""
     caption, _, span = mention_id.partition(":")
     start, _, end = span.partition("-")
     try:
@@ -108,12 +80,6 @@ def prepare_photo(photo: Photo, *, keep_mentions: bool = True) -> Material:
     """Prepare a photo for annotation. Its chains and boxes are ignored.
 
     With `keep_mentions`, the mentions of captions that have some are used; otherwise phrases are found in all captions.
-
-    Examples
-    --------
-    >>> dog = Photo("1", (Caption.from_text("A dog watches a man in red."),), width=4, height=3)
-    >>> [(mention.id, mention.text, *mention.types) for mention in prepare_photo(dog).mentions]
-    [('0:0-5', 'A dog', 'animals'), ('0:14-19', 'a man', 'people'), ('0:23-26', 'red', 'clothing')]
     """
     if photo.width is None or photo.height is None:
         raise DeixisError(f"photo {photo.id}: unknown size, so no box can be drawn; import the data with --images")

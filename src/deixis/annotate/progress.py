@@ -52,13 +52,7 @@ class WorkerProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a project. The fields are JSON keys.
-
-    per_hour
-        Judgements per hour, over the last 24 hours with judgements.
-    hours_left
-        Estimate from the finished photos; None if there are none.
-    """
+    """Progress of a project. The fields are JSON keys."""
 
     photos: int
     finished: int
@@ -67,8 +61,8 @@ class Progress:
     hours: float
     cost: float
     currency: str
-    per_hour: float
-    hours_left: float | None
+    per_hour: float  # judgements, over the last 24 hours with judgements
+    hours_left: float | None  # estimated from the finished photos
     tasks: tuple[TaskProgress, ...]
     workers: tuple[WorkerProgress, ...]
 
@@ -219,15 +213,7 @@ def _hours_left(project: Project, connection: Connection, total: int, finished: 
 
 
 def format_pay(workers: Sequence[WorkerProgress], currency: str) -> str:
-    """Format hours and pay as CSV.
-
-    Examples
-    --------
-    >>> ann = WorkerProgress("w1", "Ann", 20, 0.5, 7.5, 4, 1.0, {})
-    >>> print(format_pay([ann], "EUR"), end="")
-    worker,name,judgements,hours,pay_EUR,known_answers,accuracy
-    w1,Ann,20,0.5000,7.50,4,1.0000
-    """
+    """Format hours and pay as CSV."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["worker", "name", "judgements", "hours", f"pay_{currency}", "known_answers", "accuracy"])

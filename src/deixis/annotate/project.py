@@ -33,29 +33,15 @@ _ROWS_PER_BATCH = 1000
 
 @dataclass
 class Project:
-    """An open project. Several threads and several processes can use it at the same time.
-
-    Attributes
-    ----------
-    folder
-        The directory of the project.
-    database, settings, snapshots
-        Its database, its settings, and the cached states of its photos.
-    images
-        The folder of its photos, if there are any.
-    clock, random
-        The time in seconds and the random generator; tests replace them.
-    settings_changing
-        Whether edited settings are not applied to all photos yet.
-    """
+    """An open project. Several threads and several processes can use it at the same time."""
 
     folder: Path
     database: Database
     settings: Settings
-    images: Path | None = None
+    images: Path | None = None  # the folder of its photos
     clock: Callable[[], float] = time.time
     random: random.Random = field(default_factory=random.SystemRandom)
-    settings_changing: bool = False
+    settings_changing: bool = False  # edited settings are not applied to all photos yet
     snapshots: SnapshotCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,17 +54,7 @@ class Project:
 def make_project(
     folder: Path, *, url: str | None = None, images: Path | None = None, settings: Settings | None = None
 ) -> Project:
-    """Create a project without photos; without `url` (PostgreSQL), its database is an SQLite file in the directory.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     project = make_project(Path(parent) / "dogs")
-    ...     project.close()
-    ...     (project.folder / "settings.json").is_file()
-    True
-    """
+    """Create a project without photos; without `url` (PostgreSQL), its database is an SQLite file in the directory."""
     about = {"format": schema.FORMAT, "database": url, "images": str(images.absolute()) if images else None}
     with new_directory(folder) as unfinished:
         database = Database(url or _sqlite_url(unfinished))

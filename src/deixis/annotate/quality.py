@@ -58,13 +58,7 @@ class StageSizes:
 
 
 def stage_sizes(task: Task, available: int, settings: Settings) -> StageSizes:
-    """Reduce the stages of a task if the project has too few known questions (`available`).
-
-    Examples
-    --------
-    >>> [stage_sizes(Task.LINK, available, Settings()) for available in (1000, 20)]
-    [StageSizes(test=10, first=30), StageSizes(test=5, first=15)]
-    """
+    """Reduce the stages of a task if the project has too few known questions (`available`)."""
     test = min(settings.test_questions, available // 4)
     if task is Task.DRAWING:  # the boxes of the first items are judged by other workers
         return StageSizes(test, settings.first_items)
@@ -81,19 +75,9 @@ def compute_level(task: Task, checks: Sequence[Check], sizes: StageSizes, settin
     | trusted | | below `rolling_accuracy` over the last `rolling_items`: suspended |
 
     A stage ends as soon as its result is certain.
-
-    Examples
-    --------
-    >>> correct, wrong = Check(Purpose.FIRST, True), Check(Purpose.FIRST, False)
-    >>> compute_level(Task.LINK, [correct] * 29, StageSizes(0, 30), Settings()).value
-    'first items'
-    >>> compute_level(Task.LINK, [correct] * 30, StageSizes(0, 30), Settings()).value
-    'trusted'
-    >>> compute_level(Task.LINK, [wrong] * 5, StageSizes(0, 30), Settings()).value
-    'suspended'
     """
     tests = [check.correct for check in checks if check.purpose is Purpose.TEST]
-    test_level = _test_level(tests, sizes.test, settings)
+    test_level, _ = _test_progress(tests, sizes.test, settings)
     if test_level is not None:
         return test_level
     later = [check.correct for check in checks if check.purpose is not Purpose.TEST]
@@ -115,49 +99,26 @@ def is_reliable(hidden: Sequence[bool], settings: Settings) -> bool:
     """Return whether a worker's last hidden answers, in all tasks together, are accurate enough.
 
     A worker who turns bad after the first items is wrong in all tasks, which shows sooner in all of them together.
-
-    Examples
-    --------
-    >>> is_reliable([True] * 30 + [False] * 5, Settings()), is_reliable([True] * 30 + [False] * 6, Settings())
-    (True, False)
     """
     wrong = list(hidden[-settings.rolling_items :]).count(False)
     return wrong <= _max_wrong(settings.rolling_items, settings.rolling_accuracy)
 
 
-def _test_level(answers: Sequence[bool], length: int, settings: Settings) -> Level | None:
-    """Return `TEST` or `FAILED`, or None once the test is passed."""
+def _test_progress(answers: Sequence[bool], length: int, settings: Settings) -> tuple[Level | None, int]:
+    """Return `TEST`, `FAILED`, or None once the test is passed, and the number of answers in the present attempt."""
     if length == 0:
-        return None
+        return None, 0
     allowed = _max_wrong(length, settings.test_accuracy)
-    attempts, wrong, done = 0, 0, 0
-    for correct in answers:
-        done += 1
-        wrong += not correct
-        if wrong > allowed:
-            attempts, wrong, done = attempts + 1, 0, 0
-            if attempts == settings.test_attempts:
-                return Level.FAILED
-        elif done == length:
-            return None
-    return Level.TEST
-
-
-def answered_in_test(answers: Sequence[bool], length: int, settings: Settings) -> int:
-    """Count the answers of the present attempt at the test.
-
-    Examples
-    --------
-    >>> answered_in_test([True] * 3, 10, Settings()), answered_in_test([False] * 3 + [True], 10, Settings())
-    (3, 1)
-    """
-    allowed = _max_wrong(length, settings.test_accuracy)
-    wrong = done = 0
+    attempts = wrong = done = 0
     for correct in answers:
         done, wrong = done + 1, wrong + (not correct)
         if wrong > allowed:
-            done = wrong = 0
-    return done
+            attempts, wrong, done = attempts + 1, 0, 0
+            if attempts == settings.test_attempts:
+                return Level.FAILED, 0
+        elif done == length:
+            return None, done
+    return Level.TEST, done
 
 
 def _max_wrong(items: int, accuracy: float) -> int:
@@ -167,15 +128,7 @@ def _max_wrong(items: int, accuracy: float) -> int:
 def is_correct(
     task: Task, answer: Answer, box: XYXY | None, expected: Answer, boxes: Sequence[XYXY], min_iou: float
 ) -> bool:
-    """Compare an answer with the known one. "scene" and "no box" count as equal, because workers honestly differ.
-
-    Examples
-    --------
-    >>> is_correct(Task.REQUIREMENT, Answer.SCENE, None, Answer.NO_BOX, [], 0.5)
-    True
-    >>> is_correct(Task.DRAWING, Answer.DRAWN, (0, 0, 10, 9), Answer.DRAWN, [(0, 0, 10, 10)], 0.5)
-    True
-    """
+    """Compare an answer with the known one. "scene" and "no box" count as equal, because workers honestly differ."""
     if task is Task.REQUIREMENT:
         return (answer is Answer.BOX) == (expected is Answer.BOX)
     if task is Task.DRAWING and answer is expected is Answer.DRAWN and box is not None:
@@ -226,7 +179,8 @@ def update_qualification(project: Project, connection: Connection, worker: str, 
     if level is not Level.TEST:
         return Qualification(task, level)
     answers = [check.correct for check in found if check.purpose is Purpose.TEST]
-    return Qualification(task, level, (answered_in_test(answers, sizes.test, project.settings), sizes.test))
+    _, done = _test_progress(answers, sizes.test, project.settings)
+    return Qualification(task, level, (done, sizes.test))
 
 
 def suspend_unreliable(project: Project, connection: Connection, worker: str) -> None:

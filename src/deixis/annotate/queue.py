@@ -91,24 +91,14 @@ def _update_barred(connection: Connection, number: int, before: Collection[str],
 
 @dataclass(frozen=True, slots=True)
 class LeasedQuestion:
-    """A question reserved for one worker.
-
-    token
-        Names the question in the worker's answer; valid for this worker only.
-    content
-        What to show: `deixis.annotate.workflow.Question.as_json`.
-    until
-        When the lease expires.
-    test
-        Whether it belongs to the qualification test. Hidden questions are not marked.
-    """
+    """A question reserved for one worker, who names it by its token."""
 
     token: str
     task: Task
     photo: str
-    content: dict[str, Any]
+    content: dict[str, Any]  # `Question.as_json`
     until: float
-    test: bool
+    test: bool  # part of the qualification test; hidden questions are not marked
 
 
 def next_question(

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from deixis.annotate.events import (
-    PHRASE_DECISIONS,
-    ChainDecision,
-    Discounted,
-    Event,
-    Judged,
-    PhraseDecision,
-    Skipped,
-    Undone,
-)
+from deixis.annotate.events import PHRASE_DECISIONS, ChainDecision, Discounted, Event, Judged, PhraseDecision, Undone
 from deixis.annotate.judgements import Recorded, parse_answer
 from deixis.annotate.known_answers import KnownQuestion, known_row
 from deixis.annotate.material import CaptionMention, Material
@@ -38,22 +29,14 @@ MAX_PHRASES = 200
 
 @dataclass(frozen=True, slots=True)
 class ReviewCase:
-    """Something for a reviewer. The fields are JSON keys.
-
-    reason
-        Why it waits; with the text of a remark, if that is why.
-    event
-        The event that caused it.
-    holds_up
-        Whether the photo cannot be finished before the decision.
-    """
+    """Something for a reviewer, and the event that caused it. The fields are JSON keys."""
 
     photo: str
     mention: str
     phrase: str
-    reason: str
+    reason: str  # with the text of the remark, if that is why it waits
     event: int
-    holds_up: bool
+    holds_up: bool  # the photo cannot be finished before the decision
     remark: str | None = None
 
 
@@ -314,25 +297,11 @@ def _not_counted(snapshot: PhotoSnapshot, names: Mapping[str, str]) -> list[Hist
 
 def _history_entry(event: Event, names: Mapping[str, str], led_to: str) -> HistoryEntry:
     at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
-    return HistoryEntry(event.number, names.get(event.worker, event.worker), at, describe_event(event), led_to)
+    return HistoryEntry(event.number, names.get(event.worker, event.worker), at, _describe_event(event), led_to)
 
 
-def describe_event(event: Event) -> str:
-    """Describe an event in a few words.
-
-    Examples
-    --------
-    >>> describe_event(Undone(number=9, worker="ann", event=3))
-    'undid event 3'
-    """
+def _describe_event(event: Event) -> str:
+    """Describe an event that changed a chain: a judgement, a decision or a model's links."""
     if isinstance(event, Judged):
         return f"{event.task.value}: {event.answer.value}"
-    if isinstance(event, ChainDecision):
-        return f"review: {event.answer.value}"
-    if isinstance(event, Skipped):
-        return f"{event.task.value}: skipped" + (f", {event.bad_phrase} is not a phrase" if event.bad_phrase else "")
-    if isinstance(event, PhraseDecision):
-        return f"{event.decision} the phrase {event.mention}"
-    if isinstance(event, Undone):
-        return f"undid event {event.event}"
-    return "was suspended" if isinstance(event, Discounted) else event.kind
+    return f"review: {event.answer.value}" if isinstance(event, ChainDecision) else event.kind

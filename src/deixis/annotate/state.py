@@ -59,33 +59,22 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Something for a reviewer: the mention, the reason and the event that caused it.
-
-    `holds_up` says whether the photo cannot be finished before the decision.
-    """
+    """Something for a reviewer, and the event that caused it."""
 
     reason: Reason
     mention: str
     event: int
-    holds_up: bool = False
+    holds_up: bool = False  # the photo cannot be finished before the decision
 
 
 @dataclass(frozen=True, slots=True)
 class ChainState:
-    """A chain and its position in the workflow.
-
-    workflow
-        None while mentions may still join the chain.
-    transitions
-        The events that counted, with the transitions they caused.
-    unsplit
-        Whether a worker said that the chain names several things, but its head nouns are all the same.
-    """
+    """A chain and its position in the workflow."""
 
     mentions: Chain
-    workflow: WorkflowState | None = None
+    workflow: WorkflowState | None = None  # None while mentions may still join
     transitions: tuple[AppliedTransition, ...] = ()
-    unsplit: bool = False
+    unsplit: bool = False  # a worker said that it names several things, but its head nouns are all the same
 
     @property
     def shown(self) -> CaptionMention:
@@ -99,16 +88,13 @@ class ChainState:
 
 @dataclass(frozen=True, slots=True)
 class PhotoState:
-    """The chains of a photo in the order of their first mentions, the open questions and the open reviews.
+    """The state of a photo."""
 
-    `finished` says that nothing is left to ask or to review; `counted` holds the numbers of the judgements that count.
-    """
-
-    chains: tuple[ChainState, ...]
+    chains: tuple[ChainState, ...]  # in the order of their first mentions
     questions: tuple[Question, ...]
     review: tuple[ReviewItem, ...]
-    finished: bool
-    counted: frozenset[int]
+    finished: bool  # nothing is left to ask or to review
+    counted: frozenset[int]  # numbers of the judgements that count
 
 
 @dataclass(slots=True)
@@ -152,20 +138,6 @@ def derive_state(
     """Derive the state of a photo from all its events, in the order of their numbers.
 
     `independent` says whether votes on one thing must come from different workers, none of whom drew it.
-
-    Examples
-    --------
-    >>> from deixis.data.records import Caption, Photo
-    >>> from deixis.annotate.material import prepare_photo
-    >>> from deixis.annotate.workflow import Answer
-    >>> captions = (Caption.from_text("A dog runs."), Caption.from_text("The dog jumps."))
-    >>> material = prepare_photo(Photo("7", captions, width=4, height=3))
-    >>> question = derive_state(material, []).questions[0]
-    >>> question.task.value, question.mentions
-    ('link', ('0:0-5', '1:0-7'))
-    >>> yes = Judged(number=1, worker="ann", task=Task.LINK, subject=question.subject, answer=Answer.YES)
-    >>> derive_state(material, [yes]).questions[0].task.value
-    'verify'
     """
     rules = rules or Rules()
     index = _index_events(events)

@@ -68,18 +68,7 @@ TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Thresholds used by the conditions of the table.
-
-    judgements_to_end
-        Equal answers needed to end a chain without a box, or with the boxes it has: two in the paper, one for a person
-        who works alone.
-    votes_to_review
-        An undecided vote with this many answers goes to a reviewer.
-    bad_boxes_to_review
-        So does a chain with this many bad boxes in a row.
-    flags_to_hold
-        Number of workers who must report a phrase before it is held back for a reviewer.
-    """
+    """Thresholds used by the conditions of the table; `deixis.annotate.settings.Settings` describes them."""
 
     judgements_to_end: int = 2
     votes_to_review: int = 5
@@ -107,35 +96,19 @@ class DrawnBox:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question to one worker.
-
-    mentions
-        Mention ids: two for a link, all of a chain for verification, the longest of the chain for the box tasks.
-    boxes, new_box
-        The accepted boxes, and the box to judge.
-    barred
-        Workers who must not answer it: they drew the box, voted already or skipped the question.
-    proposal
-        What a model contributed, shown to the worker; None in projects without model help.
-    """
+    """One question to one worker."""
 
     photo: str
     task: Task
-    mentions: tuple[str, ...]
-    boxes: tuple[DrawnBox, ...] = ()
-    new_box: DrawnBox | None = None
-    barred: frozenset[str] = frozenset()
-    proposal: dict[str, Any] | None = None
+    mentions: tuple[str, ...]  # two for a link, all of a chain to verify, the longest of the chain for the box tasks
+    boxes: tuple[DrawnBox, ...] = ()  # accepted
+    new_box: DrawnBox | None = None  # to judge
+    barred: frozenset[str] = frozenset()  # workers who drew the box, voted already or skipped the question
+    proposal: dict[str, Any] | None = None  # what a model contributed, shown to the worker
 
     @property
     def subject(self) -> str:
-        """What is shown, as one line. A judgement counts only for the question with the same task and subject.
-
-        Examples
-        --------
-        >>> Question("7", Task.LINK, ("0:0-5", "1:2-9")).subject
-        '0:0-5 1:2-9'
-        """
+        """What is shown, as one line. A judgement counts only for the question with the same task and subject."""
         return format_subject(self.mentions, self.boxes, self.new_box)
 
     def as_json(self) -> dict[str, Any]:
@@ -156,8 +129,6 @@ def format_subject(mentions: tuple[str, ...], boxes: tuple[DrawnBox, ...] = (), 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """One answer, as the table sees it."""
-
     answer: Answer
     worker: str
     box: DrawnBox | None = None
@@ -165,53 +136,31 @@ class WorkerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One vote of a worker."""
-
     worker: str
     answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowState:
-    """The position of a mention, or later of its chain, in the workflow.
-
-    stage
-        The current stage.
-    chains_left
-        Of a mention: the chains it was not compared with yet, the next one first.
-    chain
-        Of a mention: the chain it joined; None if it starts one.
-    mentions, needs_boxes
-        Of a chain: the number of mentions, and whether one of them has a type in `TYPES_WITH_BOXES`.
-    split
-        Whether a worker said that the chain names several things.
-    requirement_votes, coverage_votes
-        Votes on whether a box is needed, and on whether the present boxes are all.
-    boxes, new_box
-        The boxes that passed the quality task, and the one waiting for it.
-    bad_boxes
-        Bad boxes since the last good one.
-    proposed_by, proposed_links
-        Of a chain: the model that added unconfirmed mentions, and how many.
-    proposed_boxes, rejected_proposal
-        A model's boxes not judged yet, and the one just found bad, which the drawing page offers as a start.
-    """
+    """The position of a mention, or later of its chain, in the workflow."""
 
     stage: Stage
+    # Of a mention: the chains it was not compared with yet, and the one it joined, if it did not start one.
     chains_left: tuple[str, ...] = ()
     chain: str | None = None
-    mentions: int = 1
-    needs_boxes: bool = False
-    split: bool = False
+    # Of a chain.
+    mentions: int = 1  # number of mentions
+    needs_boxes: bool = False  # one of them has a type in `TYPES_WITH_BOXES`
+    split: bool = False  # a worker said that it names several things
     requirement_votes: tuple[Vote, ...] = ()
     coverage_votes: tuple[Vote, ...] = ()
-    boxes: tuple[DrawnBox, ...] = ()
-    new_box: DrawnBox | None = None
-    bad_boxes: int = 0
-    proposed_by: str = ""
-    proposed_links: int = 0
-    proposed_boxes: tuple[DrawnBox, ...] = ()
-    rejected_proposal: DrawnBox | None = None
+    boxes: tuple[DrawnBox, ...] = ()  # passed the quality task
+    new_box: DrawnBox | None = None  # waits for the quality task
+    bad_boxes: int = 0  # since the last good one
+    proposed_by: str = ""  # the model that added unconfirmed mentions
+    proposed_links: int = 0  # number of unconfirmed mentions
+    proposed_boxes: tuple[DrawnBox, ...] = ()  # not judged yet
+    rejected_proposal: DrawnBox | None = None  # just found bad; the drawing page offers it as a start
 
     @property
     def ended(self) -> bool:
@@ -369,8 +318,6 @@ def _count(votes: tuple[Vote, ...], answer: Answer) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One row of the table."""
-
     stage: Stage
     answers: tuple[Answer, ...]
     action: Callable[[WorkflowState, WorkerAnswer], WorkflowState]
@@ -446,13 +393,7 @@ _NO_ANSWER = WorkerAnswer(Answer.YES, "")
 
 
 def allowed_answers(stage: Stage) -> tuple[Answer, ...]:
-    """List the answers that a task, or a reviewer, accepts.
-
-    Examples
-    --------
-    >>> [answer.value for answer in allowed_answers(Task.QUALITY)]
-    ['good', 'bad']
-    """
+    """List the answers that a task, or a reviewer, accepts."""
     return tuple(dict.fromkeys(answer for row in WORKFLOW if row.stage is stage for answer in row.answers))
 
 
@@ -460,15 +401,6 @@ def apply_answer(state: WorkflowState, answer: WorkerAnswer, rules: Rules) -> tu
     """Take the transition of an answer and the automatic ones after it.
 
     Returns the unchanged state and None if no row fits the answer.
-
-    Examples
-    --------
-    >>> state, _ = apply_answer(WorkflowState(Task.REQUIREMENT), WorkerAnswer(Answer.BOX, "ann"), Rules())
-    >>> state.stage.value
-    'drawing'
-    >>> state, transition = apply_answer(state, WorkerAnswer(Answer.NO_MORE, "bob"), Rules())
-    >>> state.stage.value, transition.action_text
-    ('requirement', 'vote on requirement')
     """
     for row in _AFTER_ANSWER.get((state.stage, answer.answer), ()):
         after = row.action(state, answer)
@@ -478,13 +410,7 @@ def apply_answer(state: WorkflowState, answer: WorkerAnswer, rules: Rules) -> tu
 
 
 def apply_automatic(state: WorkflowState, rules: Rules) -> WorkflowState:
-    """Take the transitions that need no answer.
-
-    Examples
-    --------
-    >>> apply_automatic(WorkflowState(Status.READY, needs_boxes=True), Rules()).stage.value
-    'drawing'
-    """
+    """Take the transitions that need no answer."""
     for row in _AUTOMATIC.get(state.stage, ()):
         if row.condition(state, rules):
             return apply_automatic(replace(row.action(state, _NO_ANSWER), stage=row.target), rules)
@@ -492,13 +418,7 @@ def apply_automatic(state: WorkflowState, rules: Rules) -> WorkflowState:
 
 
 def workflow_rows() -> list[tuple[str, str, str, str, str]]:
-    """Describe the table in words: stage, answers, action, condition and next stage.
-
-    Examples
-    --------
-    >>> workflow_rows()[2]
-    ('link', 'yes', 'join the chain', '', 'in a chain')
-    """
+    """Describe the table in words: stage, answers, action, condition and next stage."""
     return [
         (
             row.stage.value,

@@ -53,49 +53,25 @@ class GroundedBox:
 
     @property
     def log_odds(self) -> float:
-        """The log odds of the support."""
         support = min(max(self.support, _MIN_SUPPORT), _MAX_SUPPORT)
         return math.log(support / (1 - support))
 
 
 @dataclass(frozen=True)
 class BoxCalibration:
-    """Logistic regression: the probability that workers accept a box, from its support and its types.
+    """Logistic regression: the probability that workers accept a box, from its support and its types."""
 
-    Attributes
-    ----------
-    slope
-        Weight of the log odds of the support.
-    by_type
-        Intercept for each of `deixis.data.records.ENTITY_TYPES`.
-    several
-        Probability for boxes of mentions that name two or three things.
-    good_iou
-        Lowest IoU with a gold box at which a box counted as good in training.
-    about
-        Where it was trained.
-    """
-
-    slope: float
-    by_type: Mapping[str, float]
-    several: float
-    good_iou: float
-    about: str
+    slope: float  # of the log odds of the support
+    by_type: Mapping[str, float]  # intercepts
+    several: float  # probability for boxes of mentions that name two or three things
+    good_iou: float  # lowest IoU with a gold box at which a box counted as good in training
+    about: str  # where it was trained
 
     @classmethod
     def shipped(cls) -> BoxCalibration:
-        """Load the calibration that comes with the package."""
         return _shipped()
 
     def probability(self, box: GroundedBox) -> float:
-        """Return the probability that workers accept a box.
-
-        Examples
-        --------
-        >>> even = BoxCalibration(1.0, {"animals": 0.0}, 0.4, 0.6, "")
-        >>> even.probability(GroundedBox("0:0-5", ("animals",), (0, 0, 9, 9), 0.5))
-        0.5
-        """
         if box.amount > 1:
             return self.several
         known = [self.by_type[name] for name in box.types if name in self.by_type]

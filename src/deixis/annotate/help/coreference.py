@@ -49,35 +49,23 @@ PAIR_FEATURES = 17
 
 @dataclass(frozen=True, slots=True)
 class MentionFeatures:
-    """Features of a mention; all words are in lower case.
-
-    head, inside, before, after
-        Its last word, its other words, and the words around it.
-    lemma, plural, amount
-        The singular of the head, whether that differs from the head, and how many things the mention names: 1, 2, 3,
-        4 for more, 0 if unknown.
-    position
-        Its start in the caption, from 0 to 1.
-    order, same_type
-        Its rank among the mentions of its first type in the caption, from 0, and their number.
-    """
+    """Features of a mention; all words are in lower case."""
 
     caption: int
-    head: str
-    inside: tuple[str, ...]
+    head: str  # its last word
+    inside: tuple[str, ...]  # its other words
     before: tuple[str, ...]
     after: tuple[str, ...]
     types: tuple[str, ...]
-    lemma: str
+    lemma: str  # the singular of the head
     plural: bool
-    amount: int
-    position: float
-    order: int
-    same_type: int
+    amount: int  # how many things it names: 1, 2, 3, 4 for more, 0 if unknown
+    position: float  # its start in the caption, from 0 to 1
+    order: int  # its rank among the mentions of its first type in the caption, from 0
+    same_type: int  # the number of those mentions
 
     @property
     def modifiers(self) -> frozenset[str]:
-        """The words that distinguish it from other things of the same type."""
         return frozenset(self.inside) - _ARTICLES
 
     @property
@@ -86,13 +74,7 @@ class MentionFeatures:
 
 
 def singular(word: str) -> str:
-    """Return the singular of a noun by a few rules.
-
-    Examples
-    --------
-    >>> [singular(word) for word in ("dogs", "women", "grass", "benches", "puppies", "firemen")]
-    ['dog', 'woman', 'grass', 'bench', 'puppy', 'fireman']
-    """
+    """Return the singular of a noun by a few rules."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     for ending in _COMPOUND:
@@ -106,17 +88,7 @@ def singular(word: str) -> str:
 
 
 def mention_features(material: Material) -> list[MentionFeatures]:
-    """Compute the features of the mentions of a photo, in their order.
-
-    Examples
-    --------
-    >>> from deixis.annotate.material import prepare_photo
-    >>> from deixis.data.records import Caption, Photo
-    >>> photo = Photo("1", (Caption.from_text("Two black dogs watch a man."),), width=4, height=3)
-    >>> dogs, man = mention_features(prepare_photo(photo))
-    >>> dogs.lemma, dogs.amount, sorted(dogs.colours), man.before, man.amount
-    ('dog', 2, ['black'], ('dogs', 'watch'), 1)
-    """
+    """Compute the features of the mentions of a photo, in their order."""
     captions = [
         [(token.text.lower(), token.start, token.end) for token in tokenize(text)] for text in material.captions
     ]
@@ -234,15 +206,6 @@ class Coreference(Storable):
         `vectors` (words + 2, d), and the weights of the two hidden layers and the output.
     join_from
         Mean probability from which on two groups of mentions are joined.
-
-    Examples
-    --------
-    >>> from deixis.annotate.material import prepare_photo
-    >>> from deixis.data.records import Caption, Photo
-    >>> captions = ("A man throws a ball.", "A guy with a ball.")
-    >>> material = prepare_photo(Photo("1", tuple(map(Caption.from_text, captions)), width=4, height=3))
-    >>> [[material.mentions[number].text for number in chain] for chain in Coreference.shipped().chains(material)]
-    [['A man', 'A guy'], ['a ball', 'a ball']]
     """
 
     KIND: ClassVar[str] = "coreference"
@@ -336,15 +299,7 @@ def possible_pairs(features: Sequence[MentionFeatures]) -> list[Pair]:
 
 
 def group_mentions(count: int, probabilities: Mapping[Pair, float], join_from: float) -> list[list[int]]:
-    """Cluster mentions by the mean log odds of their pairs; a pair that is not listed separates two groups.
-
-    Examples
-    --------
-    >>> group_mentions(3, {(0, 1): 0.9, (0, 2): 0.8, (1, 2): 0.6}, 0.5)
-    [[0, 1, 2]]
-    >>> group_mentions(3, {(0, 1): 0.9, (0, 2): 0.8}, 0.5)
-    [[0, 1], [2]]
-    """
+    """Cluster mentions by the mean log odds of their pairs; a pair that is not listed separates two groups."""
     odds = np.full((count, count), -np.inf)
     for (a, b), probability in probabilities.items():
         odds[a, b] = odds[b, a] = log_odds(probability)
@@ -360,12 +315,6 @@ def group_mentions(count: int, probabilities: Mapping[Pair, float], join_from: f
 
 
 def log_odds(probability: float) -> float:
-    """Return the log odds, finite also for 0 and 1.
-
-    Examples
-    --------
-    >>> log_odds(0.5), round(log_odds(0.9), 2)
-    (0.0, 2.2)
-    """
+    """Return the log odds, finite also for 0 and 1."""
     clipped = min(max(probability, 1e-6), 1 - 1e-6)
     return float(np.log(clipped / (1 - clipped)))

@@ -84,13 +84,7 @@ class ProposalCounts:
 
 
 def with_proposals(settings: Settings, kinds: str | None, order: str | None) -> Settings:
-    """Set the proposals and the order as the command line gives them.
-
-    Examples
-    --------
-    >>> with_proposals(Settings(), "links,boxes", "uncertain").propose_boxes
-    True
-    """
+    """Set the proposals and the order as the command line gives them."""
     selected = [kind.strip() for kind in kinds.split(",")] if kinds else []
     for kind in selected:
         if kind not in KINDS:
@@ -245,15 +239,7 @@ def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]
 
 
 def uncertainty(events: Iterable[Event]) -> float:
-    """Return the mean entropy, in bits, of all proposals for a photo; 1 without proposals.
-
-    Examples
-    --------
-    >>> links = {"0:0-5 1:0-7": 0.5, "0:0-5 1:9-12": 1.0}
-    >>> body = {"model": "m", "fingerprint": "", "links": links, "yes_from": 0.9, "no_below": 0.1}
-    >>> uncertainty([ProposedLinks(number=1, worker="m", **body)])
-    0.5
-    """
+    """Return the mean entropy, in bits, of all proposals for a photo; 1 without proposals."""
     found: list[float] = []
     for event in effective_events(list(events)):
         if isinstance(event, ProposedLinks):

@@ -68,13 +68,7 @@ _STATUS_CODES: dict[type[Exception], int] = {
 
 @dataclass(frozen=True)
 class WorkbenchPolicy(AccessPolicy):
-    """Access rules of the workbench; `url` is its public address behind a reverse proxy.
-
-    Examples
-    --------
-    >>> WorkbenchPolicy(url="https://dogs.example.org").allows_host("dogs.example.org")
-    True
-    """
+    """Access rules of the workbench; `url` is its public address behind a reverse proxy."""
 
     url: str = ""
 
@@ -236,13 +230,7 @@ def serve_project(
 
 
 def check_url(url: str) -> str:
-    """Return a public address without its final slash.
-
-    Examples
-    --------
-    >>> check_url("https://dogs.example.org/")
-    'https://dogs.example.org'
-    """
+    """Return a public address without its final slash."""
     parts = urlsplit(url)
     if url and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query):
         raise DeixisError(f"--url {url}: use an address such as https://dogs.example.org")

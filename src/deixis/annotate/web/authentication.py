@@ -106,16 +106,7 @@ class AuthenticatedUser:
 class Authentication:
     """Finds the user of a request. Not thread-safe: for the event loop only.
 
-    Parameters
-    ----------
-    project, readers
-        The project, and threads that read its database.
-    cookie
-        Name of the session cookie: one per project, because cookies do not depend on the port.
-    secure
-        Whether browsers send the cookie over HTTPS only.
-    limiter
-        Rate limit of questions and answers.
+    `cookie` is the name of the session cookie, `limiter` the rate limit of questions and answers.
     """
 
     def __init__(

@@ -124,34 +124,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class AppContext:
-    """Shared state of the routes.
-
-    Attributes
-    ----------
-    project, name
-        The project and its name.
-    transactions, readers, password_workers
-        The queue of transactions, threads that read, and one thread for passwords, whose hashes are slow by design.
-    library, authentication
-        The photos and the users.
-    secret, workforce_hosts
-        The key that signs links for an external workforce, and the workforce's addresses.
-    link
-        The address of the page, with which invitations start.
-    limits
-        Rate limits.
-    """
+    """Shared state of the routes."""
 
     project: Project
     name: str
     transactions: TransactionQueue
     library: PhotoLibrary
     authentication: Authentication
-    secret: bytes
+    secret: bytes  # signs links for an external workforce
     workforce_hosts: tuple[str, ...]
-    link: str
+    link: str  # the address of the page, with which invitations start
     limits: Limits
     readers: BoundedExecutor
+    # Password hashes are slow by design.
     password_workers: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("passwords", 1, 300))
 
     async def describe_question(

@@ -159,13 +159,7 @@ def describe_photo(view: PhotoView, key: str | None = None) -> dict[str, Any]:
 
 
 def split_caption(text: str, spans: Iterable[tuple[int, int, str]]) -> list[dict[str, str | None]]:
-    """Split a caption at its mentions.
-
-    Examples
-    --------
-    >>> split_caption("A dog runs.", [(0, 5, "0:0-5")])
-    [{'text': 'A dog', 'mention': '0:0-5'}, {'text': ' runs.', 'mention': None}]
-    """
+    """Split a caption at its mentions."""
     parts: list[dict[str, str | None]] = []
     position = 0
     for start, end, mention in sorted(spans):
