@@ -24,10 +24,9 @@ from simulated_crowd import CARELESS, HONEST, Kind, SimulatedWorker, Truth, leas
 
 from deixis.annotate.judgements import JudgementResult, skip_question
 from deixis.annotate.known_answers import add_known_photos
-from deixis.annotate.maintenance import open_for_work
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, invite
-from deixis.annotate.project import Project, add_photos, make_project
+from deixis.annotate.project import Project, add_photos, make_project, open_for_work
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.settings import Settings
 from deixis.annotate.web.app import make_app

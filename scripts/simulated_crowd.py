@@ -15,10 +15,9 @@ import numpy as np
 
 from deixis import geometry
 from deixis.annotate.judgements import JudgementResult, record_answer
-from deixis.annotate.maintenance import requeue_suspended
 from deixis.annotate.material import parse_mention_id
 from deixis.annotate.people import Role, invite
-from deixis.annotate.project import Project
+from deixis.annotate.project import Project, requeue_suspended
 from deixis.annotate.queue import LeasedQuestion, next_question
 from deixis.annotate.review import decide_chain, review_queue
 from deixis.annotate.workflow import XYXY, Answer, Task, allowed_answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.state import PhotoState, derive_state
-from deixis.annotate.workflow import XYXY, Answer, Rules, Task
+from deixis.annotate.transactions import PhotoSnapshot
+from deixis.annotate.workflow import XYXY, Answer, Question, Rules, Task, allowed_answers
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 
 BOX: XYXY = (10.0, 10.0, 60.0, 50.0)
@@ -96,19 +98,31 @@ def _run(project: Project, work: Callable[[Connection], JudgementResult]) -> Rec
     return recorded
 
 
-def ask(project: Project, worker: str) -> LeasedQuestion:
+def ask(project: Project, worker: str, **options: Any) -> LeasedQuestion:
     """Lease the next question, which must exist."""
-    question = next_question(project, worker)
+    question = next_question(project, worker, **options)
     assert question is not None
     return question
 
 
-def answer(project: Project, worker: str, said: Answer, task: Task | None = None, box: XYXY | None = None) -> int:
+def snapshot(project: Project, photo: str = "dog0") -> PhotoSnapshot:
+    """Read a photo with its events and its state."""
+    with project.database.reading() as connection:
+        return project.snapshots.read(connection, photo)
+
+
+def answer(project: Project, worker: str, value: Answer, task: Task | None = None) -> int:
     """Answer the next question and return the number of the event."""
     question = ask(project, worker)
     assert task is None or question.task is task
-    chosen = box or (BOX if said is Answer.DRAWN else None)
-    return record(project, worker, question.token, said.value, box=chosen, seconds=3.0).event
+    box = BOX if value is Answer.DRAWN else None
+    return record(project, worker, question.token, value.value, box=box, seconds=3.0).event
+
+
+def link_and_verify(project: Project, worker: str) -> None:
+    """Make one chain of the two dogs of a photo, so that the question about a box is next."""
+    answer(project, worker, Answer.YES, Task.LINK)
+    answer(project, worker, Answer.YES, Task.VERIFY)
 
 
 class EventLog:
@@ -124,12 +138,22 @@ class EventLog:
 
     def answer(self, *answers: Answer, workers: Sequence[str] = ()) -> PhotoState:
         """Answer the first open question with each answer in turn, each by a different worker unless named."""
-        for place, each in enumerate(answers):
+        for index, each in enumerate(answers):
             number = len(self.events) + 1
-            worker = workers[place] if workers else f"w{number}"
-            question = self.state.questions[0]
-            box = BOX if each is Answer.DRAWN else None
             self.events.append(
-                Judged(number=number, worker=worker, task=question.task, subject=question.subject, answer=each, box=box)
+                judge(number, self.state.questions[0], workers[index] if workers else f"w{number}", each)
             )
         return self.state
+
+
+def judge(number: int, question: Question, worker: str, value: Answer) -> Judged:
+    """Make the event of an answer."""
+    box = BOX if value is Answer.DRAWN else None
+    return Judged(number=number, worker=worker, task=question.task, subject=question.subject, answer=value, box=box)
+
+
+def judge_at_random(number: int, questions: Sequence[Question], rng: random.Random) -> Judged:
+    """Make the event of a random answer to one of the questions, by a worker who may answer it."""
+    question = rng.choice(questions)
+    worker = rng.choice([name for name in map(str, range(60)) if name not in question.barred])
+    return judge(number, question, worker, rng.choice(allowed_answers(question.task)))

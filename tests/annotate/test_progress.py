@@ -14,7 +14,7 @@ from deixis.annotate.progress import WorkerProgress, format_pay, read_progress, 
 from deixis.annotate.schema import known_questions, leases
 from deixis.annotate.workflow import Answer, Task
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, ask, gold, people, record
+from tests.annotate.fakes import answer, ask, gold, link_and_verify, people, record
 
 
 def test_progress_of_a_new_project(new_project: MakeProject) -> None:
@@ -27,9 +27,9 @@ def test_progress_of_a_new_project(new_project: MakeProject) -> None:
 def test_work_time_cost_and_remaining_hours_add_up(new_project: MakeProject) -> None:
     project, clock = new_project(3, pay_per_hour=36.0, longest_item_s=100.0)
     workers = people(project, "Ann", "Bob", "Cy")
-    for worker, said in ((0, "yes"), (1, "yes"), (0, "scene"), (2, "scene")):
-        question = ask(project, workers[worker])
-        record(project, workers[worker], question.token, said, seconds=500.0 if said == "yes" else 50.0)
+    for index, value, seconds in ((0, "yes", 500.0), (1, "yes", 500.0), (0, "scene", 50.0), (2, "scene", 50.0)):
+        worker = workers[index]
+        record(project, worker, ask(project, worker).token, value, seconds=seconds)
         clock.now += 900
     found = read_progress(project)
     assert (found.finished, found.judged) == (1, 4)
@@ -45,8 +45,7 @@ def test_agreement_is_measured_on_questions_that_several_workers_answered(new_pr
     project, _ = new_project(2)
     ann, bob, cy = people(project, "Ann", "Bob", "Cy")
     for first, second in (("scene", "scene"), ("no box", "no box")):
-        answer(project, ann, Answer.YES, Task.LINK)
-        answer(project, ann, Answer.YES, Task.VERIFY)
+        link_and_verify(project, ann)
         record(project, bob, ask(project, bob).token, first)
         record(project, cy, ask(project, cy).token, second)
     requirement = {task.task: task for task in read_progress(project).tasks}[Task.REQUIREMENT]
@@ -57,7 +56,7 @@ def test_the_pay_table_cannot_run_formulas() -> None:
     bad = WorkerProgress("w1", '=HYPERLINK("http://x")', 1, 0.1, 1.5, 0, None, {})
     [row] = csv.DictReader(io.StringIO(format_pay([bad], "EUR")))
     assert row["name"].startswith("'=")
-    assert row["accuracy"] == ""
+    assert (row["pay_EUR"], row["accuracy"]) == ("1.50", "")
 
 
 def test_a_forgotten_worker_is_still_paid(new_project: MakeProject) -> None:

@@ -1,18 +1,30 @@
-"""Creating, opening and copying projects."""
+"""Creating, opening and copying projects, and edited settings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deixis.annotate.progress import read_progress
-from deixis.annotate.project import PROJECT_FILE, add_photos, backup_project, make_project, open_project
-from deixis.annotate.settings import Settings
+from deixis.annotate.project import (
+    PROJECT_FILE,
+    SETTINGS_FILE,
+    add_photos,
+    apply_settings,
+    backup_project,
+    make_project,
+    open_for_work,
+    open_project,
+    reload_settings,
+)
+from deixis.annotate.settings import Settings, write_settings
+from deixis.annotate.transactions import SnapshotCache
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, dogs, people
+from tests.annotate.fakes import answer, ask, dogs, link_and_verify, next_question, people, record
 
 
 def test_photos_are_added_once(new_project: MakeProject) -> None:
@@ -21,35 +33,31 @@ def test_photos_are_added_once(new_project: MakeProject) -> None:
     assert add_photos(project, dogs(3)) == (0, 3)
 
 
-def test_a_project_is_opened_with_its_settings(tmp_path: Path) -> None:
+def test_a_project_is_opened_with_its_settings_and_replaces_no_other(tmp_path: Path) -> None:
     make_project(tmp_path / "p", settings=Settings(first_items=7), images=tmp_path).close()
     again = open_project(tmp_path / "p")
     assert (again.settings.first_items, again.images) == (7, tmp_path)
     again.close()
+    with pytest.raises(DeixisError, match="exists already"):
+        make_project(tmp_path / "p")
 
 
 def test_a_folder_that_is_no_project_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="deixis annotate init"):
         open_project(tmp_path / "none")
-    (tmp_path / PROJECT_FILE).write_text("{")
-    with pytest.raises(DeixisError, match="project.json"):
-        open_project(tmp_path)
-    (tmp_path / PROJECT_FILE).write_text("[1]")
-    with pytest.raises(DeixisError, match="project.json"):
-        open_project(tmp_path)
+    for text in ("{", "[1]"):
+        (tmp_path / PROJECT_FILE).write_text(text)
+        with pytest.raises(DeixisError, match=PROJECT_FILE):
+            open_project(tmp_path)
 
 
-def test_a_project_does_not_replace_another(tmp_path: Path) -> None:
-    make_project(tmp_path / "p").close()
-    with pytest.raises(DeixisError, match="exists already"):
-        make_project(tmp_path / "p")
-
-
-def test_work_can_continue_in_a_backup(new_project: MakeProject, tmp_path: Path) -> None:
+def test_work_can_continue_in_a_backup_which_replaces_nothing(new_project: MakeProject, tmp_path: Path) -> None:
     project, clock = new_project(2)
     ann, bob = people(project, "Ann", "Bob")
     answer(project, ann, Answer.YES, Task.LINK)
     assert backup_project(project, tmp_path / "copy") == 1
+    with pytest.raises(DeixisError, match="exists already"):
+        backup_project(project, tmp_path / "copy")
     copy = open_project(tmp_path / "copy")
     copy.clock = clock
     assert read_progress(copy) == read_progress(project)
@@ -59,9 +67,35 @@ def test_work_can_continue_in_a_backup(new_project: MakeProject, tmp_path: Path)
     copy.close()
 
 
-def test_a_backup_replaces_nothing(new_project: MakeProject, tmp_path: Path) -> None:
-    project, _ = new_project(1)
-    (tmp_path / "copy").mkdir()
-    (tmp_path / "copy" / "thesis.txt").write_text("precious")
-    with pytest.raises(DeixisError, match="exists already"):
-        backup_project(project, tmp_path / "copy")
+@pytest.mark.parametrize("reopen", [True, False])
+def test_edited_rules_apply_to_existing_judgements(new_project: MakeProject, reopen: bool) -> None:
+    project, clock = new_project(2)
+    assert apply_settings(project) == 0
+    [ann] = people(project, "Ann")
+    link_and_verify(project, ann)
+    answer(project, ann, Answer.SCENE, Task.REQUIREMENT)
+    assert not reload_settings(project)
+    assert read_progress(project).finished == 0
+    write_settings(replace(project.settings, judgements_to_end=1), project.folder / SETTINGS_FILE)
+    if reopen:
+        project = open_for_work(project.folder)
+        project.clock = clock
+    else:
+        assert reload_settings(project)
+    assert read_progress(project).finished == 1
+    assert apply_settings(project) == 0
+    assert ask(project, ann).photo == "dog1"
+    if reopen:
+        project.close()
+
+
+def test_an_answer_while_settings_change_updates_the_questions_correctly(new_project: MakeProject) -> None:
+    project, _ = new_project(1, judgements_to_end=2)
+    ann, bob = people(project, "Ann", "Bob")
+    link_and_verify(project, ann)
+    question = ask(project, bob)
+    project.settings = replace(project.settings, judgements_to_end=1)
+    project.snapshots, project.settings_changing = SnapshotCache(project.settings), True
+    record(project, bob, question.token, "scene")
+    assert read_progress(project).finished == 1
+    assert next_question(project, ann) is None

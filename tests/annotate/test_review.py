@@ -13,39 +13,43 @@ from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, ask, next_question, people, photo, record, skip, undo
-
-
-def to_requirement(project: Project, worker: str) -> None:
-    answer(project, worker, Answer.YES, Task.LINK)
-    answer(project, worker, Answer.YES, Task.VERIFY)
+from tests.annotate.fakes import (
+    answer,
+    ask,
+    link_and_verify,
+    next_question,
+    people,
+    photo,
+    record,
+    skip,
+    snapshot,
+    undo,
+)
 
 
 def test_an_undecided_chain_waits_for_the_decision_of_a_reviewer(new_project: MakeProject) -> None:
     project, _ = new_project(1, votes_to_review=3)
     workers = people(project, "Ann", "Bob", "Cy")
     [rob] = people(project, "Rob", role=Role.REVIEWER)
-    to_requirement(project, workers[0])
+    link_and_verify(project, workers[0])
     answer(project, workers[0], Answer.BOX, Task.REQUIREMENT)
     answer(project, workers[1], Answer.NO_MORE, Task.DRAWING)
     answer(project, workers[2], Answer.BOX, Task.REQUIREMENT)
     assert next_question(project, rob) is None
     [item] = review_queue(project)
     assert (item.photo, item.phrase, item.holds_up) == ("dog0", "The dog", True)
-    with pytest.raises(RefusedError, match="dog0"):
-        decide_chain(project, rob, "dog0", item.mention, "all")
-    with pytest.raises(RefusedError):
-        decide_chain(project, workers[0], "dog0", item.mention, "no box")
-    with pytest.raises(RefusedError, match="review"):
-        decide_chain(project, rob, "dog0", item.mention, "perhaps")
-    with pytest.raises(RefusedError, match="0:1-2"):
-        decide_chain(project, rob, "dog0", "0:1-2", "no box")
-    with pytest.raises(RefusedError, match="cat"):
-        decide_chain(project, rob, "cat", item.mention, "no box")
+    for reviewer, name, mention, decision, match in (
+        (rob, "dog0", item.mention, "all", "dog0"),
+        (workers[0], "dog0", item.mention, "no box", "reviewers"),
+        (rob, "dog0", item.mention, "perhaps", "review"),
+        (rob, "dog0", "0:1-2", "no box", "0:1-2"),
+        (rob, "cat", item.mention, "no box", "cat"),
+    ):
+        with pytest.raises(RefusedError, match=match):
+            decide_chain(project, reviewer, name, mention, decision)
     decide_chain(project, rob, "dog0", "0:0-5", "no box")
     assert review_queue(project) == []
-    with project.database.reading() as connection:
-        assert project.snapshots.read(connection, "dog0").state.finished
+    assert snapshot(project, "dog0").state.finished
 
 
 def test_a_remark_waits_until_a_reviewer_has_decided_on_the_photo(new_project: MakeProject) -> None:
@@ -76,8 +80,7 @@ def test_reviewers_drop_add_and_keep_phrases(new_project: MakeProject) -> None:
         decide_phrase(project, rob, "dog0", "7:0-5", "drop")
     decide_phrase(project, rob, "dog0", "1:0-7", "drop")
     decide_phrase(project, rob, "dog0", "1:8-13", "add", types=("other",))
-    with project.database.reading() as connection:
-        state = project.snapshots.read(connection, "dog0").state
+    state = snapshot(project, "dog0").state
     assert [chain.shown.text for chain in state.chains] == ["A dog", "jumps"]
     assert review_queue(project) == []
 
@@ -92,18 +95,17 @@ def test_boxes_of_an_incomplete_chain_cannot_be_decided(new_project: MakeProject
 def test_a_history_lists_every_judgement_with_its_transition(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     ann, bob = people(project, "Ann", "Bob")
-    answer(project, ann, Answer.YES, Task.LINK)
-    answer(project, ann, Answer.YES, Task.VERIFY)
+    link_and_verify(project, ann)
     answer(project, bob, Answer.SCENE, Task.REQUIREMENT)
-    [story], lost = explain_photo(project, "dog0")
-    assert story.phrases == ("A dog", "The dog")
-    assert [(entry.who, entry.said) for entry in story.told] == [
+    [chain], not_counted = explain_photo(project, "dog0")
+    assert chain.phrases == ("A dog", "The dog")
+    assert [(entry.who, entry.said) for entry in chain.told] == [
         ("Ann", "link: yes"),
         ("Ann", "verify: yes"),
         ("Bob", "requirement: scene"),
     ]
-    assert story.told[0].led_to == "join the chain; always; to in a chain"
-    assert (story.place, lost) == ("requirement", [])
+    assert chain.told[0].led_to == "join the chain; always; to in a chain"
+    assert (chain.place, not_counted) == ("requirement", [])
 
 
 def test_a_history_can_be_read_as_of_any_event_and_explains_what_does_not_count(new_project: MakeProject) -> None:
@@ -113,12 +115,12 @@ def test_a_history_can_be_read_as_of_any_event_and_explains_what_does_not_count(
     link = answer(project, ann, Answer.YES, Task.LINK)
     answer(project, ann, Answer.YES, Task.VERIFY)
     undo(project, rob, link)
-    stories, lost = explain_photo(project, "dog0")
-    assert [story.place for story in stories] == ["mentions may still join"]
-    assert [entry.event for entry in lost] == [link, link + 1]
-    assert "event 3" in lost[0].led_to
-    [story], lost = explain_photo(project, "dog0", until=2)
-    assert (story.place, lost) == ("requirement", [])
+    [chain], not_counted = explain_photo(project, "dog0")
+    assert chain.place == "mentions may still join"
+    assert [entry.event for entry in not_counted] == [link, link + 1]
+    assert "event 3" in not_counted[0].led_to
+    [chain], not_counted = explain_photo(project, "dog0", until=2)
+    assert (chain.place, not_counted) == ("requirement", [])
 
 
 A, B, SNOW = ("0:0-5", ("animals",)), ("1:0-7", ("animals",)), ("0:9-17", ("scene",))
@@ -146,8 +148,7 @@ def test_before_work_begins_phrases_are_replaced_with_their_questions(new_projec
     with pytest.raises(ExpiredQuestionError):
         record(project, ann, held.token, "yes")
     first = ask(project, ann)
-    second = next_question(project, ann, exclude=[first.token])
-    assert second is not None
+    second = ask(project, ann, exclude=[first.token])
     assert [first.content["mentions"], second.content["mentions"]] == [["0:9-17"], ["0:2-5"]]
 
 
@@ -159,9 +160,7 @@ def test_after_work_has_begun_phrase_changes_are_recorded_as_events(new_project:
     assert read_phrases(project, "7").begun
     edit_phrases(project, eve, "7", [A, B, SNOW])
     assert ids(project) == ["0:0-5", "0:9-17", "1:0-7"], "what was dropped can come back"
-    with project.database.reading() as connection:
-        kinds = [event.kind for event in project.snapshots.read(connection, "7").events]
-    assert kinds.count("marking") == 4
+    assert [event.kind for event in snapshot(project, "7").events].count("marking") == 4
     assert next_question(project, ann) is not None
 
 

@@ -47,7 +47,7 @@ class WorkerProgress:
     pay: float
     checked: int
     accuracy: float | None
-    levels: dict[str, str]
+    levels: dict[Task, Level]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
             .group_by(checks.c.worker)
         )
     }
-    levels: dict[str, dict[str, str]] = {}
+    levels: dict[str, dict[Task, Level]] = {}
     for row in connection.execute(select(qualifications)):
-        levels.setdefault(row.worker, {})[row.task] = row.level
+        levels.setdefault(row.worker, {})[Task(row.task)] = Level(row.level)
     found = []
     people = select(workers.c.id, workers.c.name).where(workers.c.role != MODEL_ROLE)
     for row in connection.execute(people.order_by(workers.c.invited_at, workers.c.id)):

@@ -1,4 +1,7 @@
-"""A project: a directory with a database, settings and the path of its photos."""
+"""A project: a directory with a database, settings and the path of its photos.
+
+The questions of an open project are kept consistent with edited settings and suspensions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -16,11 +19,13 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from deixis.annotate import schema
 from deixis.annotate.database import Database, read_property, write_property
+from deixis.annotate.events import Discounted, Judged, Skipped
 from deixis.annotate.material import Material
 from deixis.annotate.queue import rebuild_questions
-from deixis.annotate.schema import photos
+from deixis.annotate.schema import photos, requeue
 from deixis.annotate.settings import Settings, read_settings, write_settings
-from deixis.annotate.transactions import SnapshotCache, photo_columns
+from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
+from deixis.annotate.workflow import Task
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_directory
 
@@ -29,6 +34,7 @@ SETTINGS_FILE = "settings.json"
 SQLITE_FILE = "annotations.sqlite"
 _PHOTOS_PER_TRANSACTION = 200
 _ROWS_PER_BATCH = 1000
+_RULES = "rules"
 
 
 @dataclass
@@ -68,7 +74,7 @@ def make_project(
 
 
 def open_project(folder: Path) -> Project:
-    """Open a project; `deixis.annotate.maintenance.open_for_work` also applies edited settings."""
+    """Open a project; `open_for_work` also applies edited settings."""
     path = folder / PROJECT_FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -167,3 +173,84 @@ def read_link(project: Project) -> str | None:
 def write_link(project: Project, link: str) -> None:
     with project.database.writing() as connection:
         write_property(connection, "link", link)
+
+
+def open_for_work(folder: Path) -> Project:
+    """Open a project; apply edited settings and complete the work of an interrupted process."""
+    project = open_project(folder)
+    apply_settings(project)
+    requeue_suspended(project)
+    return project
+
+
+def reload_settings(project: Project) -> bool:
+    """Apply settings that were edited while the project is open; return whether there were any.
+
+    All processes that have the project open do this, because one set of rules must determine a photo's questions.
+    """
+    settings = read_settings(project.folder / SETTINGS_FILE)
+    if settings == project.settings:
+        return False
+    project.settings_changing = True
+    project.settings, project.snapshots = settings, SnapshotCache(settings)
+    try:
+        apply_settings(project)
+    finally:
+        project.settings_changing = False
+    return True
+
+
+def apply_settings(project: Project) -> int:
+    """Rebuild the questions of all photos if the rules were edited, and return the number of photos.
+
+    Events stay as they are; only the states derived from them change. After an interruption, it starts again.
+    """
+    rules = json.dumps(asdict(project.settings.rules) | {"independent": project.settings.independent})
+    with project.database.reading() as connection:
+        applied = read_property(connection, _RULES)
+        names = list(connection.scalars(select(photos.c.id).where(photos.c.known.is_(False))))
+    if applied == rules:
+        return 0
+    if applied is None:  # a new project
+        names = []
+    for name in names:
+        with change_photo(project, name) as transaction:
+            transaction.apply(rebuild=True)
+    with project.database.writing() as connection:
+        write_property(connection, _RULES, rules)
+    return len(names)
+
+
+def requeue_suspended(project: Project, limit: int | None = None) -> int:
+    """Exclude the judgements of suspended workers, one photo per transaction, and return the number of photos.
+
+    After an interruption, the next call continues.
+    """
+    with project.database.reading() as connection:
+        if connection.execute(select(requeue.c.photo).limit(1)).first() is None:
+            return 0
+    done = 0
+    while limit is None or done < limit:
+        with project.database.writing() as connection:
+            row = connection.execute(select(requeue).limit(1).with_for_update(skip_locked=True)).first()
+            if row is None:
+                return done
+            transaction = PhotoTransaction(project, connection, row.photo)
+            _discount_worker(transaction, row.worker, Task(row.task))
+            key = (requeue.c.worker == row.worker) & (requeue.c.task == row.task) & (requeue.c.photo == row.photo)
+            connection.execute(delete(requeue).where(key))
+            transaction.apply()
+        transaction.cache_snapshot()
+        done += 1
+    return done
+
+
+def _discount_worker(transaction: PhotoTransaction, worker: str, task: Task) -> None:
+    numbers = [
+        event.number
+        for event in transaction.snapshot.events
+        if isinstance(event, Judged | Skipped) and event.worker == worker and event.task is task
+    ]
+    key = f"discount:{worker}:{task.value}:{transaction.photo}:{max(numbers, default=0)}"
+    if numbers and find_event(transaction.connection, key) is None:
+        transaction.add_event(key, worker, Discounted.kind, {"whom": worker, "task": task.value})

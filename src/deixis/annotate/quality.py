@@ -196,7 +196,7 @@ def suspend_unreliable(project: Project, connection: Connection, worker: str) ->
 
 
 def _requeue_judgements(connection: Connection, worker: str, task: Task) -> None:
-    """Release the worker's questions, and list their photos for `deixis.annotate.maintenance.requeue_suspended`."""
+    """Release the worker's questions, and list their photos for `deixis.annotate.project.requeue_suspended`."""
     listed = set(
         connection.scalars(select(requeue.c.photo).where(requeue.c.worker == worker, requeue.c.task == task.value))
     )

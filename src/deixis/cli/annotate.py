@@ -39,7 +39,7 @@ _MAX_LISTED = 5
 
 @contextmanager
 def _open(folder: Path) -> Iterator[Project]:
-    from deixis.annotate.maintenance import open_for_work
+    from deixis.annotate.project import open_for_work
 
     project = open_for_work(folder)
     try:
@@ -531,7 +531,7 @@ def hire(
 
     Requires boto3 and AWS credentials.
     """
-    from deixis.annotate.mturk import Hit, create_hit, turk_client
+    from deixis.annotate.workforce import Hit, create_hit, turk_client
 
     hit = Hit(url, people, reward, items, minutes, days)
     with _open(project) as opened:
@@ -554,7 +554,7 @@ def settle(project: Folder, live: Live = False, json: Json = False) -> None:
 
     Incomplete and unknown assignments are listed.
     """
-    from deixis.annotate.mturk import approve_assignments, turk_client
+    from deixis.annotate.workforce import approve_assignments, turk_client
 
     with _open(project) as opened:
         done = approve_assignments(opened, turk_client(live=live))

@@ -16,15 +16,15 @@ class SureOfHeads:
 
     def __init__(self, yes: float = 0.99, no: float = 0.01) -> None:
         self.yes, self.no = yes, no
-        self.asked = 0
+        self.calls = 0
 
     def event_body(self, material: Material) -> dict[str, Any]:
-        self.asked += 1
+        self.calls += 1
         mentions = material.mentions
         links = {
             f"{one.id} {other.id}": self.yes if one.head == other.head else self.no
-            for place, one in enumerate(mentions)
-            for other in mentions[place + 1 :]
+            for index, one in enumerate(mentions)
+            for other in mentions[index + 1 :]
             if one.caption != other.caption and set(one.types) & set(other.types)
         }
         about = {"model": self.name, "fingerprint": self.fingerprint, "yes_from": 0.9, "no_below": 0.1}

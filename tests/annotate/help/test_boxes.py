@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
-from deixis.annotate.help.boxes import BoxCalibration, _separate_boxes, ground_mentions, proposed_boxes
+import numpy as np
+import pytest
+
+from deixis.annotate.help.boxes import BoxCalibration, GroundedBox, _separate_boxes, ground_mentions, proposed_boxes
 from deixis.annotate.material import prepare_photo
 from deixis.data.images import open_photo
-from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.models.grounding import load_grounding_model
+from tests.annotate.fakes import photo
 
 
 def test_the_grounder_proposes_boxes_inside_the_photo_for_single_things_and_for_two_of_a_kind() -> None:
     picture = open_photo(SAMPLES / "images" / "dogs.jpg")
-    said = ("A dog in a field.", "Two dogs in a field.", "Dogs.")
+    captions = ("A dog in a field.", "Two dogs in a field.", "Dogs.")
     half = (picture.width // 2, picture.height // 2)  # as if the project had a smaller copy of the photo
-    material = prepare_photo(Photo("dogs", tuple(map(Caption.from_text, said)), width=half[0], height=half[1]))
+    material = prepare_photo(photo(*captions, size=half))
     grounder = load_grounding_model()
-    pointed = ground_mentions(grounder, grounder.propose(picture), material)
+    found = ground_mentions(grounder, grounder.propose(picture), material)
     texts = {mention.id: mention.text for mention in material.mentions}
-    assert [texts[each.mention] for each in pointed if each.amount == 1] == ["A dog", "a field", "a field"]
-    assert {texts[each.mention] for each in pointed if each.amount == 2} == {"Two dogs"}
-    assert len(pointed) <= 5
-    boxes = proposed_boxes(pointed, BoxCalibration.shipped())
+    assert [texts[each.mention] for each in found if each.amount == 1] == ["A dog", "a field", "a field"]
+    assert {texts[each.mention] for each in found if each.amount == 2} == {"Two dogs"}
+    assert len(found) <= 5
+    boxes = proposed_boxes(found, BoxCalibration.shipped())
     for x1, y1, x2, y2, probability in (box for of_mention in boxes.values() for box in of_mention):
         assert 0 <= x1 < x2 <= half[0]
         assert 0 <= y1 < y2 <= half[1]
         assert 0 < probability < 1
+
+
+def test_the_probability_of_a_box_is_logistic_in_its_support() -> None:
+    calibration = BoxCalibration(1.0, {"animals": 0.0}, 0.4, 0.6, "")
+    box = GroundedBox("0:0-5", ("animals",), (0, 0, 9, 9), 0.75)
+    assert calibration.probability(box) == pytest.approx(0.75)
+    assert calibration.probability(replace(box, amount=2)) == 0.4
 
 
 def test_boxes_around_several_others_are_removed() -> None:

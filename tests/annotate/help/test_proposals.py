@@ -27,34 +27,23 @@ from deixis.annotate.settings import Settings
 from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, ask, dogs, gold, people, photo, undo
+from tests.annotate.fakes import answer, ask, dogs, gold, people, photo, snapshot, undo
 from tests.annotate.help.fakes import SureOfHeads, box_model
 from tests.annotate.test_linking import DOGS, HIM, links, proposed_boxes
 
 
-def test_nothing_is_proposed_without_models(new_project: MakeProject) -> None:
-    project, _ = new_project(1)
-    assert propose(project) == ProposalCounts(0, 0, 0)
-    (ann,) = people(project, "ann")
-    assert "proposal" not in ask(project, ann).content
-
-
 def test_workers_verify_proposed_links(new_project: MakeProject) -> None:
     project, _ = new_project(2)
-    assert propose(project, links=SureOfHeads()) == ProposalCounts(2, 0, 0)
+    assert propose(project) == ProposalCounts(0, 0, 0)
+    model = SureOfHeads()
+    assert propose(project, links=model) == ProposalCounts(2, 0, 0)
     (ann,) = people(project, "ann")
     question = ask(project, ann)
     assert question.task is Task.VERIFY
     assert question.content["proposal"] == {"model": "coreference", "links": 1}
-
-
-def test_proposing_again_runs_the_models_on_new_photos_only(new_project: MakeProject) -> None:
-    project, _ = new_project(1)
-    model = SureOfHeads()
-    propose(project, links=model)
     add_photos(project, [prepare_photo(gold("new"))])
     assert propose(project, links=model) == ProposalCounts(1, 0, 0)
-    assert model.asked == 2
+    assert model.calls == 3, "the model runs on new photos only"
 
 
 def test_photos_with_judgements_get_no_proposals(new_project: MakeProject) -> None:
@@ -128,8 +117,7 @@ def test_perfect_workers_correct_a_model_that_is_always_wrong(new_project: MakeP
 
 
 def _chains(project: Project, photo: str) -> list[tuple[frozenset[str], tuple[object, ...]]]:
-    with project.database.reading() as connection:
-        state = project.snapshots.read(connection, photo).state
+    state = snapshot(project, photo).state
     assert state.finished
     return [
         (frozenset(mention.id for mention in chain.mentions), tuple(sorted(box.xyxy for box in chain.workflow.boxes)))
@@ -138,13 +126,10 @@ def _chains(project: Project, photo: str) -> list[tuple[frozenset[str], tuple[ob
     ]
 
 
-def test_proposals_are_off_by_default() -> None:
+def test_proposal_settings_are_checked(tmp_path: Path) -> None:
     assert with_proposals(Settings(), None, None) == Settings()
-    asked = with_proposals(Settings(), "links, boxes", "uncertain")
-    assert (asked.propose_links, asked.propose_boxes, asked.order) == (True, True, "uncertain")
-
-
-def test_invalid_proposal_settings_are_errors(tmp_path: Path) -> None:
+    chosen = with_proposals(Settings(), "links, boxes", "uncertain")
+    assert (chosen.propose_links, chosen.propose_boxes, chosen.order) == (True, True, "uncertain")
     with pytest.raises(DeixisError, match="--propose dogs"):
         with_proposals(Settings(), "dogs", None)
     with pytest.raises(DeixisError, match="order"):
@@ -153,35 +138,30 @@ def test_invalid_proposal_settings_are_errors(tmp_path: Path) -> None:
         Settings(boxes_show_from=2)
     with pytest.raises(DeixisError, match="links_no_below"):
         Settings(links_no_below=0.8, links_yes_from=0.7)
-    project = make_project(tmp_path / "none")
-    with pytest.raises(DeixisError, match="propose_links"):
-        propose_by_settings(project)
-    project.close()
-    project = make_project(tmp_path / "boxes", settings=Settings(propose_boxes=True))
-    with pytest.raises(DeixisError, match="propose_boxes"):
-        propose_by_settings(project)
-    project.close()
+    for settings, match in ((Settings(), "propose_links"), (Settings(propose_boxes=True), "propose_boxes")):
+        project = make_project(tmp_path / match, settings=settings)
+        with pytest.raises(DeixisError, match=match):
+            propose_by_settings(project)
+        project.close()
 
 
 def test_the_bounds_of_proposals_are_settings(tmp_path: Path) -> None:
     project = make_project(tmp_path / "asked", settings=Settings(propose_links=True, links_yes_from=1.0))
     add_photos(project, dogs(1))
     propose_by_settings(project)
-    with project.database.reading() as connection:
-        state = project.snapshots.read(connection, "dog0").state
-    assert [question.task for question in state.questions] == [Task.LINK]
+    assert [question.task for question in snapshot(project).state.questions] == [Task.LINK]
     project.close()
 
 
 class Unsure(SureOfHeads):
     """Surer of some photos than of others."""
 
-    def __init__(self, likely: dict[str, float]) -> None:
+    def __init__(self, probabilities: dict[str, float]) -> None:
         super().__init__()
-        self.likely = likely
+        self.probabilities = probabilities
 
     def event_body(self, material):  # type: ignore[no-untyped-def]
-        self.yes = self.likely[material.photo]
+        self.yes = self.probabilities[material.photo]
         return super().event_body(material)
 
 

@@ -1,4 +1,4 @@
-"""Workers of an external workforce, and Mechanical Turk."""
+"""Workers of an external workforce."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from deixis.annotate.mturk import Hit, approve_assignments, create_hit, external_question, list_hits
 from deixis.annotate.people import Role
 from deixis.annotate.project import read_secret
-from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, make_items_key, parse_items_key
-from deixis.annotate.workforce import APPROVED, list_assignments
-from deixis.errors import DeixisError
+from deixis.annotate.web.external_routes import WORKFORCE_HOSTS
+from deixis.annotate.workforce import list_assignments, make_items_key
 from tests.annotate.web.conftest import Bench, MakeBench
 
 pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
@@ -20,8 +18,8 @@ pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
 
 def entering(bench: Bench, items: int = 2, **more: str) -> dict[str, str]:
     key = make_items_key(read_secret(bench.project), items)
-    given = {"key": key, "assignmentId": "A1", "hitId": "H1", "workerId": "W1", "turkSubmitTo": WORKFORCE_HOSTS[1]}
-    return given | more
+    body = {"key": key, "assignmentId": "A1", "hitId": "H1", "workerId": "W1", "turkSubmitTo": WORKFORCE_HOSTS[1]}
+    return body | more
 
 
 def entered(bench: Bench, **more: Any) -> tuple[TestClient, Any]:
@@ -34,8 +32,8 @@ def entered(bench: Bench, **more: Any) -> tuple[TestClient, Any]:
 
 def test_a_preview_has_no_session(bench: MakeBench) -> None:
     opened = bench()
-    given = entering(opened, assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE")
-    response = opened.client.post("/api/external/enter", json=given).json()
+    body = entering(opened, assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE")
+    response = opened.client.post("/api/external/enter", json=body).json()
     assert response["preview"] is True
     assert response["session"] is None
     assert list_assignments(opened.project) == []
@@ -43,8 +41,8 @@ def test_a_preview_has_no_session(bench: MakeBench) -> None:
 
 def test_an_assignment_is_submitted_after_its_questions(bench: MakeBench) -> None:
     opened = bench(photos=3)
-    client, said = entered(opened)
-    assert (said["items"], said["done"], said["submit"]) == (2, 0, None)
+    client, progress = entered(opened)
+    assert (progress["items"], progress["done"], progress["submit"]) == (2, 0, None)
     question = client.post("/api/next", json={}).json()["question"]
     assert client.get(question["photo"]["url"]).status_code in (200, 404), "its address has a key"
     first = client.post("/api/answer", json={"token": question["token"], "answer": "yes", "next": {}}).json()
@@ -88,8 +86,8 @@ def test_an_assignment_continues_where_it_was(bench: MakeBench) -> None:
     client, _ = entered(opened)
     question = client.post("/api/next", json={}).json()["question"]
     client.post("/api/answer", json={"token": question["token"], "answer": "yes"})
-    _, said = entered(opened)
-    assert said["done"] == 1
+    _, progress = entered(opened)
+    assert progress["done"] == 1
     assert len(list_assignments(opened.project)) == 1
     other = opened.client.post("/api/external/enter", json=entering(opened, workerId="W2"))
     assert other.status_code == 422
@@ -132,79 +130,3 @@ def test_only_the_external_page_can_be_shown_in_a_frame(bench: MakeBench) -> Non
     assert "x-frame-options" not in theirs.headers
     assert client.get("/", headers=in_frame).status_code == 403
     assert "frame-ancestors 'none'" in client.get("/").headers["content-security-policy"]
-
-
-class Turk:
-    """Mechanical Turk as boto3 describes it; requests that it would refuse are refused."""
-
-    def __init__(self) -> None:
-        boto3 = pytest.importorskip("boto3", reason="boto3 is not installed: pip install deixis[mturk]")
-        from botocore.stub import Stubber
-
-        secret = {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
-        self.client = boto3.client("mturk", region_name="us-east-1", **secret)
-        self.stub = Stubber(self.client)
-        self.stub.activate()
-
-
-def test_a_hit_shows_the_page_and_requires_a_history(bench: MakeBench) -> None:
-    opened = bench(history_items=500, history_accuracy=0.95)
-    turk = Turk()
-    wanted = Hit("https://dogs.example.org/", people=5, reward=0.5, items=7)
-    secret = read_secret(opened.project)
-    expected = {
-        "MaxAssignments": 5,
-        "LifetimeInSeconds": 7 * 86400,
-        "AssignmentDurationInSeconds": 3600,
-        "Reward": "0.50",
-        "Title": wanted.title,
-        "Description": wanted.description,
-        "Keywords": "photo, image, annotation, bounding box",
-        "Question": external_question(wanted, secret),
-        "QualificationRequirements": [
-            {
-                "QualificationTypeId": name,
-                "Comparator": "GreaterThanOrEqualTo",
-                "IntegerValues": [value],
-                "ActionsGuarded": "Accept",
-            }
-            for name, value in (("00000000000000000040", 500), ("000000000000000000L0", 95))
-        ],
-    }
-    turk.stub.add_response("create_hit", {"HIT": {"HITId": "H1"}}, expected)
-    assert create_hit(opened.project, turk.client, wanted) == "H1"
-    assert list_hits(opened.project) == ["H1"]
-    key = expected["Question"].partition("key=")[2].partition("<")[0]  # type: ignore[attr-defined]
-    assert parse_items_key(secret, key) == 7
-
-
-def test_only_complete_assignments_of_the_same_worker_are_approved(bench: MakeBench) -> None:
-    opened = bench(photos=5)
-    turk = Turk()
-    turk.stub.add_response("create_hit", {"HIT": {"HITId": "H1"}})
-    create_hit(opened.project, turk.client, Hit("https://dogs.example.org", 5, 0.5))
-    for number, items in ((1, 1), (2, 1), (3, 9)):
-        client, _ = entered(opened, items=items, assignmentId=f"A{number}", workerId=f"W{number}")
-        question = client.post("/api/next", json={}).json()["question"]
-        client.post("/api/answer", json={"token": question["token"], "answer": question["answers"][0]})
-    handed_in = [("A1", "W1"), ("A2", "W9"), ("A3", "W3"), ("A4", "W4")]
-    listed = [{"AssignmentId": assignment, "WorkerId": worker} for assignment, worker in handed_in]
-    asked = {"HITId": "H1", "AssignmentStatuses": ["Submitted"], "MaxResults": 100}
-    turk.stub.add_response("list_assignments_for_hit", {"Assignments": listed[:2], "NextToken": "more"}, asked)
-    turk.stub.add_response("approve_assignment", {}, {"AssignmentId": "A1"})
-    turk.stub.add_response("list_assignments_for_hit", {"Assignments": listed[2:]}, {**asked, "NextToken": "more"})
-    done = approve_assignments(opened.project, turk.client)
-    turk.stub.assert_no_pending_responses()
-    assert (done.approved, done.not_done, done.unknown) == (["A1"], ["A3"], ["A2", "A4"])
-    assert [each.id for each in list_assignments(opened.project) if each.state == APPROVED] == ["A1"]
-
-
-def test_errors_of_mechanical_turk_are_one_line(bench: MakeBench) -> None:
-    opened = bench()
-    turk = Turk()
-    turk.stub.add_client_error("create_hit", "RequestError", "Your balance\nis too low")
-    with pytest.raises(DeixisError, match=r"^Mechanical Turk: .*Your balance is too low"):
-        create_hit(opened.project, turk.client, Hit("https://dogs.example.org", 5, 0.5))
-    with pytest.raises(DeixisError, match="http://dogs.example.org"):
-        Hit("http://dogs.example.org", 5, 0.5)
-    assert list_hits(opened.project) == []

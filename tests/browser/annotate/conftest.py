@@ -16,10 +16,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from deixis.annotate.known_answers import add_known_photos
-from deixis.annotate.maintenance import open_for_work
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role, invite
-from deixis.annotate.project import Project, add_photos, make_project
+from deixis.annotate.project import Project, add_photos, make_project, open_for_work
 from deixis.annotate.settings import Settings
 from deixis.annotate.web.app import make_app
 from deixis.annotate.web.context import Limits

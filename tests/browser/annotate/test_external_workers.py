@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 
 from deixis.annotate.project import read_secret
-from deixis.annotate.web.external_routes import make_items_key
+from deixis.annotate.workforce import make_items_key
 from tests.browser.annotate.conftest import Bench, MakeBench
 from tests.browser.annotate.photos import two_people_with_a_dog
 

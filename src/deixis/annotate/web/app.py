@@ -19,24 +19,19 @@ from starlette.responses import Response
 
 from deixis import __version__
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
-from deixis.annotate.maintenance import reload_settings, requeue_suspended
 from deixis.annotate.people import InvitationError, NameTakenError, Role, invite, renew_invitation
-from deixis.annotate.project import Project, read_secret, write_link
+from deixis.annotate.project import Project, read_secret, reload_settings, requeue_suspended, write_link
 from deixis.annotate.schema import workers
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.web.authentication import Authentication, RateLimiter
 from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, errors
-from deixis.annotate.web.external_routes import (
-    EXTERNAL_PAGE,
-    WORKFORCE_HOSTS,
-    FrameMiddleware,
-    add_external_routes,
-)
+from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
 from deixis.annotate.web.owner_routes import add_owner_routes
 from deixis.annotate.web.photos import NoPictureError, PhotoLibrary, UnknownPhotoError
 from deixis.annotate.web.review_routes import add_review_routes
 from deixis.annotate.web.session_routes import add_session_routes
 from deixis.annotate.web.work_routes import add_work_routes
+from deixis.annotate.workforce import EXTERNAL_PAGE
 from deixis.errors import DeixisError
 from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
@@ -85,7 +80,7 @@ def make_app(
     limits: Limits | None = None,
     workforce_hosts: tuple[str, ...] = WORKFORCE_HOSTS,
 ) -> FastAPI:
-    """Make the web application of a project from `deixis.annotate.maintenance.open_for_work`.
+    """Make the web application of a project from `deixis.annotate.project.open_for_work`.
 
     By default, only this machine has access. Invitations start with `link`, the address of the page; the sites of
     `workforce_hosts` may show one page in a frame.
@@ -191,7 +186,7 @@ def serve_project(
     on_start: Callable[[str], None] = print,
     open_browser: bool = False,
 ) -> None:
-    """Serve a project from `deixis.annotate.maintenance.open_for_work` until Ctrl-C.
+    """Serve a project from `deixis.annotate.project.open_for_work` until Ctrl-C.
 
     `url` is the public address, if an HTTPS reverse proxy forwards requests. `on_start` is called with the link of the
     page, or with the invitation of the owner, if the project has none yet.

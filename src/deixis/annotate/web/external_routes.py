@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
@@ -16,9 +14,14 @@ from deixis.annotate.project import Project
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.requests import ExternalRequest
 from deixis.annotate.web.responses import ExternalProgress, ExternalResponse, SubmitForm
-from deixis.annotate.workforce import Assignment, find_assignment, start_assignment
+from deixis.annotate.workforce import (
+    EXTERNAL_PAGE,
+    Assignment,
+    find_assignment,
+    parse_items_key,
+    start_assignment,
+)
 
-EXTERNAL_PAGE = "/external"
 WORKFORCE_HOSTS = ("https://www.mturk.com", "https://workersandbox.mturk.com")
 """Sites that may show the page in a frame and receive its form."""
 
@@ -54,20 +57,6 @@ def add_external_routes(routes: APIRouter, context: AppContext) -> None:
 
         assignment, token = await context.readers.run(start)
         return ExternalResponse(preview=False, session=token, **describe_assignment(assignment).model_dump())
-
-
-def make_items_key(secret: bytes, items: int) -> str:
-    """Sign the number of questions that a link asks for."""
-    signature = hmac.new(secret, f"outside {items}".encode(), hashlib.sha256).hexdigest()
-    return f"{items}.{signature[:32]}"
-
-
-def parse_items_key(secret: bytes, key: str) -> int | None:
-    """Return the number of questions of a key; None if this project has not signed it."""
-    items = key.partition(".")[0]
-    if not (items.isascii() and items.isdecimal() and len(items) < 6):
-        return None
-    return int(items) if hmac.compare_digest(key.encode(), make_items_key(secret, int(items)).encode()) else None
 
 
 def _submit_url(submit_to: str, hosts: tuple[str, ...]) -> str:

@@ -23,7 +23,6 @@ from deixis.annotate.web.responses import (
     CaptionText,
     Dashboard,
     EmptyResponse,
-    HourInfo,
     LinkResponse,
     PeopleResponse,
     Person,
@@ -57,8 +56,7 @@ class _DashboardCache:
         with self._lock:
             if self._cached is None or time.monotonic() - self._read_at > _CACHE_S:
                 progress = asdict(read_progress(self._project))
-                pace = [HourInfo(**asdict(hour)) for hour in read_pace(self._project)]
-                self._cached = Dashboard(**progress, pace=pace)
+                self._cached = Dashboard(**progress, pace=read_pace(self._project))
                 self._read_at = time.monotonic()
             return self._cached
 

@@ -8,7 +8,9 @@ from pydantic import BaseModel, Field
 
 from deixis.annotate.guidelines import Guideline
 from deixis.annotate.people import Role
+from deixis.annotate.progress import Hour, TaskProgress, WorkerProgress
 from deixis.annotate.quality import Level
+from deixis.annotate.review import ChainHistory, HistoryEntry
 from deixis.annotate.workflow import Task
 
 Box = tuple[float, float, float, float]
@@ -175,23 +177,6 @@ class ReviewResponse(BaseModel):
     items: list[ReviewInfo]
 
 
-class HistoryInfo(BaseModel):
-    event: int
-    who: str
-    at: str
-    said: str
-    led_to: str
-
-
-class ChainInfo(BaseModel):
-    phrases: list[str]
-    mentions: list[str]
-    types: list[str]
-    place: str
-    boxes: list[Box]
-    told: list[HistoryInfo]
-
-
 class RemarkInfo(BaseModel):
     event: int
     who: str
@@ -202,8 +187,8 @@ class RemarkInfo(BaseModel):
 class HistoryResponse(BaseModel):
     photo: PhotoInfo
     captions: list[CaptionInfo]
-    chains: list[ChainInfo]
-    not_counted: list[HistoryInfo]
+    chains: list[ChainHistory]
+    not_counted: list[HistoryEntry]
     remarks: list[RemarkInfo]
 
 
@@ -213,31 +198,6 @@ class EventResponse(BaseModel):
 
 class LevelResponse(BaseModel):
     level: Level
-
-
-class HourInfo(BaseModel):
-    at: float
-    judged: int
-
-
-class TaskInfo(BaseModel):
-    task: Task
-    open: int
-    judged: int
-    seconds: float
-    known: int
-    agreement: float | None
-
-
-class WorkerInfo(BaseModel):
-    worker: str
-    name: str | None
-    judged: int
-    hours: float
-    pay: float
-    checked: int
-    accuracy: float | None
-    levels: dict[Task, Level]
 
 
 class Dashboard(BaseModel):
@@ -250,9 +210,9 @@ class Dashboard(BaseModel):
     currency: str
     per_hour: float
     hours_left: float | None
-    tasks: list[TaskInfo]
-    workers: list[WorkerInfo]
-    pace: list[HourInfo]
+    tasks: list[TaskProgress]
+    workers: list[WorkerProgress]
+    pace: list[Hour]
 
 
 class Person(BaseModel):

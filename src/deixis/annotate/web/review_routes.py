@@ -27,10 +27,8 @@ from deixis.annotate.web.photos import split_captions
 from deixis.annotate.web.requests import MAX_NUMBER, DecisionRequest, PhotoId, ReinstateRequest, SeenRequest
 from deixis.annotate.web.responses import (
     CaptionInfo,
-    ChainInfo,
     EmptyResponse,
     EventResponse,
-    HistoryInfo,
     HistoryResponse,
     LevelResponse,
     RemarkInfo,
@@ -118,8 +116,8 @@ def _describe_history(context: AppContext, photo_id: str, until: int | None) -> 
     return HistoryResponse(
         photo=context.describe_photo(photo),
         captions=[CaptionInfo(**caption) for caption in captions],
-        chains=[ChainInfo(**asdict(chain)) for chain in chains],
-        not_counted=[HistoryInfo(**asdict(entry)) for entry in not_counted],
+        chains=chains,
+        not_counted=not_counted,
         remarks=_read_remarks(context, photo),
     )
 
