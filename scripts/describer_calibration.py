@@ -11,8 +11,7 @@ import numpy.typing as npt
 from deixis.arrays import Floats
 from deixis.evaluation.items import regions_of
 from deixis.geometry import Boxes
-from deixis.models.describer.description import Describer, DescriptionSettings
-from deixis.models.describer.salience import estimate_objectness
+from deixis.models.describer.description import Describer, DescriptionSettings, estimate_objectness
 from deixis.models.grounder.data import stem
 from deixis.models.photo_features import PhotoFeatures, RegionInputs
 from deixis.tokens import words

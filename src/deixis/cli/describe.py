@@ -30,8 +30,7 @@ def describe(
 ) -> None:
     """Describe regions of a photo with phrases."""
     from deixis.data.images import open_photo
-    from deixis.models.describer.description import draw_descriptions
-    from deixis.models.describer.salience import parse_region
+    from deixis.models.describer.description import draw_descriptions, parse_region
     from deixis.models.pipeline import load
     from deixis.pictures.grounded import check_picture_name, save_picture
 

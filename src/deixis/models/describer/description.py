@@ -1,9 +1,12 @@
-"""Description of the regions of a photo: several different phrases each."""
+"""Description of the regions of a photo: several different phrases each.
+
+Regions are given by the user, or the most salient ones; phrases are probable and differ from each other.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from os import PathLike
@@ -11,20 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from deixis import geometry
 from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
 from deixis.models.arguments import check_count
-from deixis.models.describer.phrase_bank import FUNCTION_WORDS, PhraseBank
-from deixis.models.describer.salience import Box, clip_region, estimate_objectness, select_diverse, select_salient
+from deixis.models.describer.phrase_bank import PhraseBank, content_words
 from deixis.models.photo_features import RegionInputs
 from deixis.models.pipeline import SHIPPED, PhotoLike, open_image
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.vision.feature_map import FeatureMap
+from deixis.vision.proposals import Proposals
 
 if TYPE_CHECKING:
     from deixis.models.grounding import RegionPipeline
@@ -37,6 +41,17 @@ _SAME_PHRASE = 0.999
 
 _MIN_RELEVANCE = 0.4
 """Phrases should have at least this fraction of the score of the best one."""
+
+_MAX_SIMILARITY = 0.6
+"""Of two regions at least this similar only one is described."""
+
+_OVERLAP_WEIGHT = 1.5
+"""Weight of the overlap in the similarity: two regions with an IoU of 0.4 are the same, whatever they look like."""
+
+_MIN_SALIENCE = 0.3
+"""Regions below this fraction of the highest salience are not described."""
+
+Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,7 @@ class DescriptionSettings:
     scale, bias
         The probability of a phrase is the logistic function of ``scale · (score + prior) + bias``.
     phrase_diversity, region_diversity
-        Weights of similarity, between 0 and 1, as of `deixis.models.describer.salience.select_diverse`.
+        Weights of similarity, between 0 and 1, as of `select_diverse`.
     """
 
     prior: float = 0.0
@@ -66,7 +81,7 @@ class DescriptionSettings:
                 raise DeixisError(f"{name}={value!r}: must be a number")
 
     def probabilities(self, scores: Floats) -> Floats:
-        """Probabilities of phrases, from scores with the prior."""
+        """Probabilities that phrases describe regions, from scores with the prior."""
         return np.asarray(1 / (1 + np.exp(-(self.scale * scores + self.bias))))
 
 
@@ -102,16 +117,7 @@ class RegionDescription:
 
 
 class Describer:
-    """Finds phrases for regions of photos.
-
-    Examples
-    --------
-    >>> import deixis
-    >>> from deixis.data.samples import SAMPLES
-    >>> found = deixis.load("describer").describer.describe(SAMPLES / "images" / "dogs.jpg", regions=2)
-    >>> len(found), len(found[0].phrases)
-    (2, 5)
-    """
+    """Finds phrases for regions of photos."""
 
     def __init__(self, pipeline: RegionPipeline, bank: PhraseBank, settings: DescriptionSettings | None = None) -> None:
         self.pipeline = pipeline
@@ -121,8 +127,7 @@ class Describer:
     @classmethod
     def of(cls, pipeline: RegionPipeline) -> Describer:
         """The describer of a model: its own, or else with the phrases of the shipped one, uncalibrated."""
-        own = pipeline.describer_part
-        if own is not None:
+        if (own := pipeline.describer_part) is not None:
             with damaged(Path(pipeline.name) / DESCRIBER):
                 return cls(pipeline, *description_from_artifact(own))
         bank, settings = _shipped_description()
@@ -143,16 +148,15 @@ class Describer:
         """Describe a region of a photo, or the most salient ones; see `Pipeline.describe`."""
         top, regions = check_count(top, "top"), check_count(regions, "regions")
         image = open_image(photo)
-        box = None if region is None else clip_region(region, image.size)
+        boxes = None if region is None else np.array([clip_region(region, image.size)])
         proposed = self.pipeline.propose(image)
         features, proposals = proposed.features, proposed.proposals
-        if box is not None:
-            boxes = np.array([box])
+        if boxes is not None:
             return self._describe(boxes, self._encode(features, boxes, estimate_objectness(boxes, proposals)), top)
         if not len(proposals.boxes):
             return []
         visual = self._encode(features, proposals.boxes, proposals.scores)
-        probabilities = self.probabilities(self.scores(visual))
+        probabilities = self.settings.probabilities(self.scores(visual))
         # A region that no phrase describes well may be a distinct object, but there is little to say about it.
         salience = proposals.scores * np.sqrt(probabilities.max(axis=1))
         best_phrases = probabilities.argmax(axis=1)
@@ -170,20 +174,15 @@ class Describer:
         """Score encoded regions (rows) against all phrases of the bank (columns), with the prior."""
         return self.pipeline.compare(visual, self.bank_vectors) + self.settings.prior * self.bank.log_frequencies()
 
-    def probabilities(self, scores: Floats) -> Floats:
-        """Probabilities that phrases describe regions, from `scores`."""
-        return self.settings.probabilities(scores)
-
     def _describe(self, boxes: Boxes, visual: Floats, top: int) -> list[RegionDescription]:
         found = []
-        for box, row in zip(boxes.tolist(), self.probabilities(self.scores(visual)), strict=True):
+        for (x1, y1, x2, y2), row in zip(boxes.tolist(), self.settings.probabilities(self.scores(visual)), strict=True):
             chosen = self._select_phrases(row, top)
             phrases = tuple(DescribingPhrase(self.bank.phrases[index], float(row[index])) for index in chosen)
-            x1, y1, x2, y2 = box
             found.append(RegionDescription((x1, y1, x2, y2), phrases))
         return found
 
-    def _select_phrases(self, probabilities: Floats, top: int) -> npt.NDArray[np.intp]:
+    def _select_phrases(self, probabilities: Floats, top: int) -> NDArray[np.intp]:
         """Indices of probable phrases that differ from each other."""
         best_first = np.argsort(-probabilities, kind="stable")
         relevance = probabilities[best_first] / probabilities[best_first[0]]
@@ -198,11 +197,11 @@ class Describer:
         )
         return candidates[chosen]
 
-    def _encode(self, features: FeatureMap, boxes: Boxes, objectness: npt.NDArray[np.float64]) -> Floats:
+    def _encode(self, features: FeatureMap, boxes: Boxes, objectness: NDArray[np.float64]) -> Floats:
         shares = boxes / np.tile(features.size, 2)
         return self.pipeline.encode_regions(RegionInputs(features.regions(boxes), shares, objectness, features.whole))
 
-    def _similarity(self, phrase: int, others: npt.NDArray[np.intp]) -> Floats:
+    def _similarity(self, phrase: int, others: NDArray[np.intp]) -> Floats:
         """Similarity of phrases by their words and by their vectors."""
         by_words = (self._bags_of_words[others] @ self._bags_of_words[phrase].T).toarray()[:, 0]
         return np.asarray(np.maximum(by_words, self._directions[others] @ self._directions[phrase]))
@@ -215,7 +214,16 @@ class Describer:
 
     @cached_property
     def _bags_of_words(self) -> Any:
-        return _bags_of_words(self.bank.phrases)
+        """A sparse unit vector of the content words of each phrase."""
+        from scipy import sparse
+
+        columns: dict[str, int] = {}
+        rows = [[columns.setdefault(word, len(columns)) for word in content_words(text)] for text in self.bank.phrases]
+        indices = [column for row in rows for column in row]
+        values = [len(row) ** -0.5 for row in rows for _ in row]
+        starts = np.cumsum([0, *map(len, rows)])
+        shape = (len(rows), max(1, len(columns)))
+        return sparse.csr_matrix((np.array(values, np.float32), indices, starts), shape)
 
 
 def description_from_artifact(artifact: Artifact) -> tuple[PhraseBank, DescriptionSettings]:
@@ -233,14 +241,7 @@ def _shipped_description() -> tuple[PhraseBank, DescriptionSettings]:
 
 
 def draw_descriptions(photo: Image.Image, regions: Sequence[RegionDescription], *, top: int = 3) -> Image.Image:
-    """Draw regions on a photo, with the first `top` phrases of each below in its colour.
-
-    Examples
-    --------
-    >>> dog = RegionDescription((10, 10, 90, 60), (DescribingPhrase("a brown dog", 0.8),))
-    >>> draw_descriptions(Image.new("RGB", (280, 210)), [dog]).width
-    960
-    """
+    """Draw regions on a photo, with the first `top` phrases of each below in its colour."""
     lines = []
     for region in regions:
         text = "  ·  ".join(phrase.text for phrase in region.phrases[:top])
@@ -249,19 +250,99 @@ def draw_descriptions(photo: Image.Image, regions: Sequence[RegionDescription], 
     return draw_grounding(photo, lines)
 
 
-def _bags_of_words(phrases: Sequence[str]) -> Any:
-    """A sparse unit vector of the content words of each phrase."""
-    from scipy import sparse
-
-    columns: dict[str, int] = {}
-    rows = [[columns.setdefault(word, len(columns)) for word in _content_words(phrase)] for phrase in phrases]
-    indices = [column for row in rows for column in row]
-    values = [len(row) ** -0.5 for row in rows for _ in row]
-    starts = np.cumsum([0, *map(len, rows)])
-    shape = (len(phrases), max(1, len(columns)))
-    return sparse.csr_matrix((np.array(values, np.float32), indices, starts), shape)
+def parse_region(text: str) -> Box:
+    """Parse a box that a user typed."""
+    try:
+        x1, y1, x2, y2 = (float(side) for side in text.split(","))
+    except ValueError:
+        raise DeixisError(f"region {text!r}: give four numbers with commas between them: x1,y1,x2,y2") from None
+    return x1, y1, x2, y2
 
 
-def _content_words(phrase: str) -> set[str]:
-    words = set(phrase.split())
-    return words - FUNCTION_WORDS or words
+def clip_region(region: Sequence[float], size: tuple[int, int]) -> Box:
+    """Clip a region to a photo of the given width and height; refuse it if nothing is left."""
+    try:
+        sides = [float(side) for side in region]
+    except (TypeError, ValueError):
+        raise DeixisError(f"region {region!r}: give four numbers: x1, y1, x2, y2") from None
+    name = "region " + ",".join(f"{side:g}" for side in sides)
+    if len(sides) != 4 or not all(map(math.isfinite, sides)):
+        raise DeixisError(f"{name}: give four numbers: x1, y1, x2, y2")
+    if sides[0] >= sides[2] or sides[1] >= sides[3]:
+        raise DeixisError(f"{name}: is empty; give x1, y1, x2, y2 with x1 < x2 and y1 < y2")
+    x1, y1, x2, y2 = geometry.clip(sides, *size).tolist()
+    if x1 >= x2 or y1 >= y2:
+        raise DeixisError(f"{name}: lies outside the photo, which is {size[0]} × {size[1]} pixels")
+    if min(x2 - x1, y2 - y1) < 1:
+        raise DeixisError(f"{name}: is narrower than a pixel within the photo, which is {size[0]} × {size[1]} pixels")
+    return x1, y1, x2, y2
+
+
+def select_salient(
+    boxes: Boxes, salience: Floats, vectors: Floats, best_phrases: NDArray[np.intp], count: int, diversity: float
+) -> NDArray[np.intp]:
+    """Select the most salient regions that differ from each other, the best first.
+
+    Two regions are similar by their overlap (IoU); if one contains the other, also by their appearance; and if both
+    have the same best phrase, also by the share of the smaller one that lies in the other. `vectors` are unit vectors
+    of the appearance; `diversity` is the weight of `select_diverse`.
+    """
+    if not len(boxes):
+        return np.empty(0, np.intp)
+    good = np.flatnonzero(salience >= _MIN_SALIENCE * salience.max())
+    boxes, vectors, best_phrases = boxes[good], vectors[good], best_phrases[good]
+
+    def similarity(item: int) -> Floats:
+        appearance = np.maximum(vectors @ vectors[item], 0) ** 2  # a part always resembles its whole a little
+        same = np.where(best_phrases == best_phrases[item], _OVERLAP_WEIGHT, appearance)
+        contained = same * _containment(boxes[item], boxes)
+        return np.asarray(np.maximum(contained, _OVERLAP_WEIGHT * geometry.iou(boxes[item], boxes)[0]))
+
+    selected = select_diverse(salience[good], similarity, count, weight=diversity, max_similarity=_MAX_SIMILARITY)
+    return good[selected]
+
+
+def estimate_objectness(boxes: Boxes, proposals: Proposals) -> NDArray[np.float64]:
+    """The score of the proposal that overlaps each box most, times that overlap (IoU)."""
+    if not len(proposals.boxes):
+        return np.zeros(len(boxes))
+    overlaps = geometry.iou(boxes, proposals.boxes)
+    nearest = overlaps.argmax(axis=1)
+    return np.asarray(overlaps[np.arange(len(boxes)), nearest] * proposals.scores[nearest])
+
+
+def _containment(box: Boxes, boxes: Boxes) -> Floats:
+    """The share of the smaller of two boxes that lies in the other."""
+    sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
+    shared = np.maximum(sides, 0).prod(axis=1)
+    return np.asarray(shared / np.maximum(np.minimum(geometry.area(box), geometry.area(boxes)), 1e-9))
+
+
+def select_diverse(
+    relevance: ArrayLike,
+    similarity: Callable[[int], Floats],
+    count: int,
+    *,
+    weight: float = 0.5,
+    max_similarity: float = np.inf,
+) -> NDArray[np.intp]:
+    """Select items greedily by maximal marginal relevance.
+
+    After Carbonell and Goldstein, *The use of MMR* (SIGIR 1998): the next item maximizes ``(1 − weight) · relevance −
+    weight · highest similarity to a selected item``. Of equal items the first is selected. `similarity` gives the
+    similarity of an item to all, on the scale of the relevance. Items at least `max_similarity` similar to a selected
+    one are never selected.
+    """
+    values = np.asarray(relevance, dtype=np.float64)
+    nearest = np.zeros(len(values))
+    available = np.ones(len(values), dtype=bool)
+    selected: list[int] = []
+    while len(selected) < count and available.any():
+        marginal = np.where(available, (1 - weight) * values - weight * nearest, -np.inf)
+        best = int(marginal.argmax())
+        selected.append(best)
+        available[best] = False
+        alike = np.asarray(similarity(best), dtype=np.float64)
+        available &= alike < max_similarity
+        nearest = np.maximum(nearest, alike) if len(selected) > 1 else alike
+    return np.array(selected, dtype=np.intp)

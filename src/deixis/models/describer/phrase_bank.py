@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from deixis.arrays import Floats
-from deixis.data.records import Caption, Photo
+from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
-from deixis.storage.atomic import new_file
 from deixis.tokens import words
 
 MAX_WORDS = 6
@@ -37,21 +36,7 @@ _MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class PhraseBank:
-    """Phrases and their counts.
-
-    Attributes
-    ----------
-    phrases
-        Distinct phrases in lower case.
-    counts
-        How often each occurs, at least 1.
-
-    Examples
-    --------
-    >>> bank = PhraseBank(("a man", "a red bus"), (30, 10))
-    >>> bank.log_frequencies().round(2)
-    array([-0.29, -1.39], dtype=float32)
-    """
+    """Distinct phrases in lower case, and how often each occurs: at least once."""
 
     phrases: tuple[str, ...]
     counts: tuple[int, ...]
@@ -63,7 +48,6 @@ class PhraseBank:
             raise DeixisError(f"{len(self.phrases):,} phrases need as many counts, each at least 1")
 
     def __len__(self) -> int:
-        """Number of phrases."""
         return len(self.phrases)
 
     def log_frequencies(self) -> Floats:
@@ -72,44 +56,30 @@ class PhraseBank:
         return np.asarray(np.log(counts / counts.sum()), dtype=np.float32)
 
     @classmethod
-    def from_photos(
-        cls, photos: Iterable[Photo], *, max_words: int = MAX_WORDS, min_count: int = MIN_COUNT
-    ) -> PhraseBank:
+    def from_photos(cls, photos: Iterable[Photo], *, min_count: int = MIN_COUNT) -> PhraseBank:
         """Count the noun phrases of captions.
 
         If a photo has boxes, only phrases whose chain has one are counted; captions without mentions are parsed.
-        Phrases without content ("one", "the other") are left out. Phrases longer than `max_words` or rarer than
-        `min_count` are left out too.
-
-        Examples
-        --------
-        >>> photos = [Photo(str(n), (Caption.from_text("A dog chases a red ball."),)) for n in range(3)]
-        >>> PhraseBank.from_photos(photos)
-        PhraseBank(phrases=('a dog', 'a red ball'), counts=(3, 3))
+        Phrases without content ("one", "the other") and long or rare ones are left out.
         """
         counted: Counter[str] = Counter()
         for photo in photos:
-            counted.update(phrase for phrase in _phrases_of(photo) if _has_content(phrase, max_words))
+            counted.update(
+                phrase
+                for phrase in _phrases_of(photo)
+                if len(phrase.split()) <= MAX_WORDS and not FUNCTION_WORDS.issuperset(phrase.split())
+            )
         kept = [(phrase, count) for phrase, count in counted.most_common() if count >= min_count]
         if not kept:
-            raise DeixisError(f"no noun phrase of at most {max_words} words occurs {min_count} times in these captions")
+            raise DeixisError(f"no noun phrase of at most {MAX_WORDS} words occurs {min_count} times in these captions")
         return cls(*zip(*kept, strict=True))
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> PhraseBank:
-        r"""Read a list: one phrase per line, optionally with its count after a tab.
+        """Read a list: one phrase per line, optionally with its count after a tab.
 
         The count is 1 by default; empty lines are ignored; files that end in .gz are compressed. Counts of repeated
         phrases are added.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "bank.txt"
-        ...     _ = file.write_text("A red bus\t12\n\nour dog Rex\n")
-        ...     PhraseBank.read(file)
-        PhraseBank(phrases=('a red bus', 'our dog rex'), counts=(12, 1))
         """
         file = Path(path)
         counted: Counter[str] = Counter()
@@ -124,14 +94,6 @@ class PhraseBank:
             raise DeixisError(f"{file}: holds no phrase; give one per line")
         return cls(tuple(counted), tuple(counted.values()))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a list for `read`, compressed if the name ends in .gz."""
-        text = "".join(f"{phrase}\t{count}\n" for phrase, count in zip(self.phrases, self.counts, strict=True))
-        data = text.encode()
-        with new_file(path) as unfinished:
-            # Without the time, the same phrases give the same file.
-            unfinished.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
-
 
 def _phrases_of(photo: Photo) -> Iterator[str]:
     shown = {chain for box in photo.boxes for chain in box.chains}
@@ -139,16 +101,10 @@ def _phrases_of(photo: Photo) -> Iterator[str]:
         if not caption.related:
             continue
         if not caption.mentions:
-            yield from _parsed(caption)
-            continue
+            yield from (_normalized(phrase.text) for phrase in Sentence.from_caption(caption).phrases)
         for mention in caption.mentions:
             if mention.chain is not None and (mention.chain in shown or not photo.boxes):
                 yield _normalized(caption.phrase(mention))
-
-
-def _parsed(caption: Caption) -> Iterator[str]:
-    for phrase in Sentence.from_caption(caption).phrases:
-        yield _normalized(phrase.text)
 
 
 def _normalized(phrase: str) -> str:
@@ -156,9 +112,10 @@ def _normalized(phrase: str) -> str:
     return " ".join(words(phrase)).replace(" 's", "'s").replace(" '", "'")
 
 
-def _has_content(phrase: str, max_words: int) -> bool:
-    words_of_phrase = phrase.split()
-    return len(words_of_phrase) <= max_words and not FUNCTION_WORDS.issuperset(words_of_phrase)
+def content_words(phrase: str) -> set[str]:
+    """The words of a phrase without function words; all words if there are no others."""
+    words = set(phrase.split())
+    return words - FUNCTION_WORDS or words
 
 
 def _count(text: str, where: str) -> int:
@@ -171,12 +128,8 @@ def _count(text: str, where: str) -> int:
 
 def _read_text(file: Path) -> str:
     try:
-        if file.suffix == ".gz":
-            with gzip.open(file) as opened:
-                data = opened.read(_MAX_BYTES + 1)
-        else:
-            with file.open("rb") as plain:
-                data = plain.read(_MAX_BYTES + 1)
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
+            data = opened.read(_MAX_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise DeixisError(f"{file}: is damaged, or not compressed by gzip") from None
     if len(data) > _MAX_BYTES:
