@@ -20,7 +20,7 @@ from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbou
 from deixis.models.evaluation import EvaluationData
 from deixis.models.m_rnn.captioning import CaptionPipeline
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.evaluation import caption_perplexity, region_scores, retrieval_scores
+from deixis.models.m_rnn.evaluation import caption_perplexity
 from deixis.models.photo_features import find_or_compute_features
 from deixis.models.pipeline import Pipeline
 from deixis.papers import scoring
@@ -128,11 +128,11 @@ def test_the_oracle_chooses_the_caption_most_similar_to_the_references(captioner
 
 def test_a_captioner_ranks_photos_and_regions_by_its_own_scores(captioner: Captioner) -> None:
     features, gold = captioner.on.features(captioner.pipeline), sentences_of(captioner.on.photos)
-    photos = recall_at_k(retrieval_scores(captioner.pipeline, features, gold.texts), gold.photo_of_sentence)
+    photos = recall_at_k(captioner.pipeline.retrieval_scores(features, gold.texts), gold.photo_of_sentence)
     assert score_retrieval(captioner.pipeline, captioner.on).scores == photos.scores
     regions = regions_of(captioner.on.photos)
     by_region = region_retrieval(
-        region_scores(captioner.pipeline, features, regions),
+        captioner.pipeline.region_scores(features, regions),
         regions.positives,
         phrases=regions.phrases,
         photo_of_region=regions.photo_of_region,

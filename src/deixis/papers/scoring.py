@@ -21,7 +21,7 @@ from deixis.models.consensus.consensus import Candidates, Similarity, best_first
 from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
-from deixis.models.m_rnn.evaluation import caption_perplexity, use_best_device
+from deixis.models.m_rnn.evaluation import caption_perplexity
 from deixis.papers.results import Captions, ModelScores, score_caption_texts
 from deixis.papers.tables import find_table
 
@@ -186,7 +186,7 @@ def score_captions(
     If captions are reranked by those of training photos, k and m of each half of the photos are tuned on the other
     half. `training` are the photos that the model was trained on.
     """
-    model, features, gold = use_best_device(pipeline).model, on.features(pipeline), sentences_of(on.photos)
+    model, features, gold = pipeline.use_best_device().model, on.features(pipeline), sentences_of(on.photos)
     photos = pipeline.model_inputs(features, on.on_progress)
     on.on_progress("writing captions", 0, len(features.photos))
     generated = model.generate(photos, _decoding(options, model.settings.max_length))

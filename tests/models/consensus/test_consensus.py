@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from deixis.models.consensus.similarity import CaptionSimilarity
 
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
@@ -19,7 +20,6 @@ from deixis.models.consensus.consensus import (
     oracle_scores,
     tune,
 )
-from deixis.models.consensus.similarity import CaptionSimilarity
 from tests.models.sentences import captions, sentence
 
 

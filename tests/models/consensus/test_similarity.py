@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from deixis.models.consensus.similarity import CaptionSimilarity
 
 from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics, cider
 from deixis.evaluation.captions.ngrams import CaptionSet
-from deixis.models.consensus.similarity import CaptionSimilarity
 from tests.models.sentences import captions, flat, sentence
 
 

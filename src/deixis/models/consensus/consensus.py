@@ -8,20 +8,23 @@ the choice of the other half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from deixis.errors import DeixisError
-from deixis.evaluation.captions.metrics import bleu_from, bleu_statistics
+from deixis.evaluation.captions.metrics import SCALE, SIGMA, bleu_from, bleu_statistics
 from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet
 from deixis.language.features.base import Text, words_of
-from deixis.models.consensus.similarity import CaptionSimilarity, Floats, IntArray
 
+Floats = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 Similarity = Literal["bleu", "cider"]
 
 PAPER_TOP_CAPTIONS = {"bleu": 175, "cider": 125}
@@ -29,20 +32,16 @@ PAPER_TOP_CAPTIONS = {"bleu": 175, "cider": 125}
 
 _PHOTOS_PER_BLOCK = 512
 
+_WORD_BITS = 31
+"""Code of an n-gram: the number of its first n − 1 words, then the id of its last word in this many bits."""
+
 
 @dataclass(frozen=True)
 class RerankSettings:
-    """How sentences are reranked with one similarity.
+    """How sentences are reranked with one similarity: smoothed BLEU-4 or CIDEr-D.
 
-    Attributes
-    ----------
-    similarity
-        bleu (smoothed BLEU-4 of the sentence) or cider (CIDEr-D).
-    neighbours
-        k of section 8.2: number of nearest training photos.
-    top_captions
-        m of section 8.2: the score is the mean over this number of most similar captions; None for the paper's 175
-        (bleu) and 125 (cider).
+    `neighbours` is k of section 8.2, the number of nearest training photos. `top_captions` is m: the score is the mean
+    over this number of most similar captions; None for the paper's.
     """
 
     similarity: Similarity = "cider"
@@ -57,7 +56,6 @@ class RerankSettings:
 
     @property
     def m(self) -> int:
-        """Number of most similar captions."""
         return self.top_captions or PAPER_TOP_CAPTIONS[self.similarity]
 
 
@@ -76,7 +74,7 @@ class Consensus:
 
     def __init__(self, vectors: ArrayLike, captions: Sequence[Sequence[Text]]) -> None:
         self._vectors = np.asarray(vectors, dtype=np.float32)
-        self._captions = [[list(words_of(text)) for text in texts] for texts in captions]
+        self._captions = _words(captions)
         if self._vectors.ndim != 2 or len(self._vectors) != len(self._captions) or not len(self._captions):
             raise DeixisError(
                 f"consensus: vectors of shape {self._vectors.shape} are not one row for each of "
@@ -91,13 +89,7 @@ class Consensus:
         return CaptionSimilarity(self._captions)
 
     def neighbours(self, vectors: ArrayLike, count: int) -> IntArray:
-        """The rows of the training photos nearest to each photo by cosine, nearest first (section 8.1).
-
-        Examples
-        --------
-        >>> Consensus(np.eye(3), [["a"], ["b"], ["c"]]).neighbours([[1, 0.5, 0]], 2).tolist()
-        [[0, 1]]
-        """
+        """The rows of the training photos nearest to each photo by cosine, nearest first (section 8.1)."""
         queries = np.asarray(vectors, dtype=np.float32)
         if queries.ndim != 2 or queries.shape[1] != self._vectors.shape[1]:
             raise DeixisError(
@@ -122,10 +114,10 @@ class Consensus:
         if len(nearest) != len(sentences):
             raise DeixisError(f"consensus: {len(nearest)} photos, but sentences for {len(sentences)}")
         measure: Callable[[Sequence[Sequence[str]], IntArray], Floats] = getattr(self.similarity, similarity)
-        for rows, texts in zip(nearest, sentences, strict=True):
+        for rows, texts in zip(nearest, _words(sentences), strict=True):
             captions = np.concatenate([np.arange(self._starts[row], self._starts[row + 1]) for row in rows])
             ends = np.cumsum(self._starts[rows + 1] - self._starts[rows])
-            yield ends, measure([list(words_of(text)) for text in texts], captions)
+            yield ends, measure(texts, captions)
 
     def scores(
         self, vectors: ArrayLike, sentences: Sequence[Sequence[Text]], settings: RerankSettings | None = None
@@ -145,14 +137,12 @@ class Consensus:
         return [best_first(scores) for scores in self.scores(vectors, sentences, settings)]
 
 
-def best_first(scores: Floats) -> IntArray:
-    """The order of sentences by their scores, best first; ties keep their order.
+def _words(texts: Sequence[Sequence[Text]]) -> list[list[list[str]]]:
+    return [[list(words_of(text)) for text in of_photo] for of_photo in texts]
 
-    Examples
-    --------
-    >>> best_first(np.array([0.1, 0.4, 0.1])).tolist()
-    [1, 0, 2]
-    """
+
+def best_first(scores: Floats) -> IntArray:
+    """The order of sentences by their scores, best first; ties keep their order."""
     return np.argsort(-scores, kind="stable")
 
 
@@ -162,15 +152,8 @@ def oracle_scores(
     """Scores of sentences by the photos' own captions: the upper bound of reranking (oracle of Table 8).
 
     `references` are the own captions of each photo; CIDEr-D is computed over these photos.
-
-    Examples
-    --------
-    >>> sentences = [["a cat", "a dog runs"], ["two cats sleep", "a dog runs"]]
-    >>> [each.argmax().tolist() for each in oracle_scores(sentences, [["a dog runs fast"], ["the cats sleep"]])]
-    [1, 0]
     """
-    candidates = [[list(words_of(text)) for text in texts] for texts in sentences]
-    captions = [[list(words_of(text)) for text in texts] for texts in references]
+    candidates, captions = _words(sentences), _words(references)
     if similarity == "bleu":
         return list(map(_smoothed_bleu, candidates, captions))
     measure, ends = CaptionSimilarity(captions), np.cumsum([len(texts) for texts in captions])
@@ -201,17 +184,7 @@ TOP_CAPTIONS = (5, 10, 25, 50, 75, 100, 125, 175, 250, 400)
 
 @dataclass(frozen=True)
 class Candidates:
-    """Sentences to choose from.
-
-    Attributes
-    ----------
-    vectors
-        One row per photo, by which its neighbours are found.
-    sentences
-        For each photo the sentences to choose from.
-    references
-        For each photo its own captions.
-    """
+    """For each photo the vector by which its neighbours are found, sentences to choose from, and its own captions."""
 
     vectors: ArrayLike
     sentences: Sequence[Sequence[Text]]
@@ -219,16 +192,7 @@ class Candidates:
 
 
 def tune(consensus: Consensus, candidates: Candidates, similarity: Similarity) -> RerankSettings:
-    """The k and m with the best choices: by BLEU-4 over all photos for bleu, by CIDEr-D for cider.
-
-    Examples
-    --------
-    >>> consensus = Consensus(np.eye(2), [["a dog runs", "a dog in the snow"], ["two cats sleep"]])
-    >>> candidates = Candidates(np.eye(2), [["a cat", "a dog"], ["a dog", "a cat"]], [["a dog"], ["a cat"]])
-    >>> found = tune(consensus, candidates, "bleu")
-    >>> found.neighbours, found.top_captions
-    (5, 5)
-    """
+    """The k and m with the best choices: by BLEU-4 over all photos for bleu, by CIDEr-D for cider."""
     trial = _Trial.of(consensus, candidates, similarity)
     return trial.best_on(np.arange(len(candidates.sentences)))
 
@@ -254,18 +218,10 @@ def cross_validated_order(
 
 @dataclass(frozen=True)
 class _Trial:
-    """The sentence that every k and m chooses for each photo.
+    """The sentence that every k and m chooses for each photo."""
 
-    Attributes
-    ----------
-    settings
-        All k and m.
-    gained
-        (photos, settings, …): what the chosen sentence adds to the score.
-    """
-
-    settings: list[RerankSettings]
-    gained: Floats
+    settings: list[RerankSettings]  # all k and m
+    gained: Floats  # (photos, settings, …): what the chosen sentence adds to the score
 
     @classmethod
     def of(cls, consensus: Consensus, candidates: Candidates, similarity: Similarity) -> _Trial:
@@ -300,9 +256,165 @@ def _choices(ends: IntArray, similarities: Floats) -> IntArray:
 def _bleu_statistics(candidates: Candidates) -> list[Floats]:
     """For each photo what each of its sentences adds to corpus BLEU."""
     counts = [len(texts) for texts in candidates.sentences]
-    sentences = [list(words_of(text)) for texts in candidates.sentences for text in texts]
-    captions = [[list(words_of(text)) for text in texts] for texts in candidates.references]
+    sentences = list(chain.from_iterable(_words(candidates.sentences)))
     # Each sentence stands for a photo of its own.
-    references = [texts for texts, count in zip(captions, counts, strict=True) for _ in range(count)]
+    captions = zip(_words(candidates.references), counts, strict=True)
+    references = [texts for texts, count in captions for _ in range(count)]
     everything = CaptionSet(tuple(map(str, range(len(sentences)))), sentences, references)
     return np.split(bleu_statistics(everything), np.cumsum(counts)[:-1])
+
+
+# Similarity of sentences and captions (section 8.2)
+
+
+class CaptionSimilarity:
+    """Similarity of any sentences to a fixed set of captions.
+
+    Every occurrence of an n-gram in a caption is a column of a sparse matrix, so that clipped counts are dot products:
+    the i-th occurrence in a sentence matches the i-th occurrence in a caption. `captions` are those of each photo, as
+    words. Document frequencies are counted over these photos.
+    """
+
+    def __init__(self, captions: Sequence[Sequence[Sequence[str]]]) -> None:
+        sentences = list(chain.from_iterable(captions))
+        photo_of = np.repeat(np.arange(len(captions)), [len(photo) for photo in captions])
+        distinct = dict.fromkeys(chain.from_iterable(sentences))
+        self._ids = {word: number for number, word in enumerate(distinct)}
+        self._lengths = np.array([len(words) for words in sentences], dtype=np.int64)
+        self._log_photos = float(np.log(max(1, len(captions))))
+        self._known: list[_KnownNgrams] = []
+        self._counts: list[Any] = []
+        self._weights: list[Any] = []
+        for codes, rows in self._ngrams(sentences):
+            self._known.append(_KnownNgrams.of(codes, rows, photo_of))
+            found = self._occurrences(len(self._known) - 1, codes, rows, len(sentences))
+            weights = found.count * found.idf**2 / found.norm[found.row]
+            self._counts.append(self._matrix(found, np.ones(len(found.row))))
+            self._weights.append(self._matrix(found, weights))
+
+    def bleu(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
+        """BLEU-4 of each sentence (row) with each of these captions (column) as its only reference.
+
+        Precisions of n-grams longer than one word are (matches + 1) / (n-grams + 1), after Lin and Och (2004): few
+        pairs share four words in a row, and without smoothing all others would be 0.
+        """
+        length = np.array([len(words) for words in sentences], dtype=np.float64)[:, None]
+        logs = np.zeros((len(sentences), len(captions)))
+        for n, (codes, rows) in enumerate(self._ngrams(sentences)):
+            found = self._occurrences(n, codes, rows, len(sentences))
+            ours = self._matrix(found, np.ones(len(found.row)))
+            matches = np.asarray((ours @ self._counts[n][captions].T).todense())
+            smooth = 1.0 if n else 0.0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs += np.nan_to_num(np.log((matches + smooth) / (np.maximum(length - n, 0) + smooth)), nan=-np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            brevity = np.minimum(0, 1 - np.nan_to_num(self._lengths[captions] / length, posinf=np.inf))
+        return np.asarray(np.exp(logs / MAX_NGRAM + brevity))
+
+    def cider(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
+        """CIDEr-D (0 to 10) of each sentence (row) with each of these captions (column) as its only reference."""
+        total = np.zeros((len(sentences), len(captions)))
+        for n, (codes, rows) in enumerate(self._ngrams(sentences)):
+            found = self._occurrences(n, codes, rows, len(sentences))
+            ours = self._matrix(found, 1 / found.norm[found.row])
+            total += np.asarray((ours @ self._weights[n][captions].T).todense())
+        bigrams = np.array([max(0, len(words) - 1) for words in sentences])[:, None]
+        difference = bigrams - np.maximum(0, self._lengths[captions] - 1)
+        return np.asarray(SCALE / MAX_NGRAM * total * np.exp(-(difference**2) / (2 * SIGMA**2)))
+
+    def _ngrams(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[IntArray, IntArray]]:
+        """For n = 1, 2, …: the code of each n-gram, and its sentence.
+
+        Before it continues with n + 1, the n-grams of length n must be in `_known`.
+        """
+        words = _word_ids(sentences, self._ids)
+        lengths = np.array([len(each) for each in sentences], dtype=np.int64)
+        rows = np.repeat(np.arange(len(sentences)), lengths)
+        last = np.cumsum(lengths)[rows] - 1  # last word of the sentence that each word is in
+        first, prefix = np.arange(len(words)), np.zeros(len(words), dtype=np.int64)
+        for n in range(MAX_NGRAM):
+            fits = first + n <= last[first]
+            first, prefix = first[fits], prefix[fits]
+            codes = prefix << _WORD_BITS | words[first + n]
+            yield codes, rows[first]
+            prefix = self._known[n].numbers(codes)
+
+    def _occurrences(self, n: int, codes: IntArray, rows: IntArray, sentences: int) -> _Occurrences:
+        known = self._known[n]
+        ngrams = known.numbers(codes)
+        order = np.lexsort((ngrams, rows))
+        ngrams, rows = ngrams[order], rows[order]
+        first = np.flatnonzero(np.diff(ngrams, prepend=-1) | np.diff(rows, prepend=-1))
+        counts = np.diff(first, append=len(ngrams))
+        count = np.repeat(counts, counts)
+        rank = np.arange(len(ngrams)) - np.repeat(first, counts)
+        photos = np.append(known.photos, 1)[np.minimum(ngrams, len(known.photos))]  # 1 if no caption has it
+        idf = self._log_photos - np.log(photos)
+        squares = np.bincount(rows[first], (counts * idf[first]) ** 2, sentences)
+        # A sentence of n-grams that every photo has is a vector of length 0: all its similarities are 0.
+        norm = np.where(squares > 0, np.sqrt(squares), np.inf)
+        return _Occurrences(rows, ngrams, rank, count, idf, norm, known)
+
+    def _matrix(self, found: _Occurrences, values: Floats) -> Any:
+        """A sparse matrix: one row per sentence, one column per occurrence that a caption has."""
+        columns = found.known.columns
+        there = found.ngram < len(columns) - 1
+        row, ngram, rank, values = found.row[there], found.ngram[there], found.rank[there], values[there]
+        fits = rank < columns[ngram + 1] - columns[ngram]
+        cells = row[fits], (columns[ngram] + rank)[fits]
+        return sparse.csr_array((values[fits], cells), shape=(len(found.norm), int(columns[-1])))
+
+
+@dataclass(frozen=True)
+class _KnownNgrams:
+    """The n-grams of one length that captions have."""
+
+    codes: IntArray  # sorted
+    photos: IntArray  # number of photos that have each n-gram in a caption
+    # The first column of each n-gram, which has as many as its highest count in a caption; and the number of columns.
+    columns: IntArray
+
+    @classmethod
+    def of(cls, codes: IntArray, rows: IntArray, photo_of_row: IntArray) -> _KnownNgrams:
+        distinct, ngrams = np.unique(codes, return_inverse=True)
+        base = 1 + max(len(photo_of_row), int(photo_of_row.max(initial=0)))  # above all numbers of captions and photos
+        in_photos = np.unique(ngrams * base + photo_of_row[rows]) // base
+        in_captions, counts = np.unique(ngrams * base + rows, return_counts=True)
+        highest = np.zeros(len(distinct), dtype=np.int64)
+        np.maximum.at(highest, in_captions // base, counts)
+        photos = np.bincount(in_photos, minlength=len(distinct))
+        return cls(distinct, photos, np.concatenate([[0], np.cumsum(highest)]))
+
+    def numbers(self, codes: IntArray) -> IntArray:
+        """The number of each n-gram; those that no caption has get higher ones, equal n-grams the same."""
+        index = np.searchsorted(self.codes, codes)
+        known = np.zeros(len(codes), dtype=bool)
+        inside = index < len(self.codes)
+        known[inside] = self.codes[index[inside]] == codes[inside]
+        found = np.where(known, index, 0)
+        found[~known] = len(self.codes) + np.unique(codes[~known], return_inverse=True)[1]
+        return found
+
+
+@dataclass(frozen=True)
+class _Occurrences:
+    """Occurrences of n-grams of one length in sentences, sorted by sentence and n-gram."""
+
+    row: IntArray  # the sentence
+    ngram: IntArray
+    rank: IntArray  # number of earlier occurrences in the sentence
+    count: IntArray  # occurrences in the sentence
+    idf: Floats
+    norm: Floats  # for each sentence the length of its vector of count · idf
+    known: _KnownNgrams
+
+
+def _word_ids(sentences: Sequence[Sequence[str]], known: Mapping[str, int]) -> IntArray:
+    """Ids of all words, sentence after sentence; words that no caption has get higher ids."""
+    unknown: dict[str, int] = {}
+    found = [
+        known[word] if word in known else len(known) + unknown.setdefault(word, len(unknown))
+        for words in sentences
+        for word in words
+    ]
+    return np.array(found, dtype=np.int64)

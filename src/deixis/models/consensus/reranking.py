@@ -27,7 +27,7 @@ from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_a
 from deixis.tokens import words
 
 if TYPE_CHECKING:
-    from deixis.models.consensus.similarity import IntArray
+    from deixis.models.consensus.consensus import IntArray
     from deixis.models.photo_features import PhotoFeatures
 
 FOLDER = "neighbours"
@@ -36,22 +36,12 @@ FOLDER = "neighbours"
 
 @dataclass(frozen=True)
 class RerankConfig:
-    """How the neighbours of photos are found, and k and m of each similarity.
-
-    Attributes
-    ----------
-    neighbour_feature
-        refined (g(V_I · I), section 8.1) or photo.
-    bleu, cider
-        k and m.
-    tuned_on
-        Number of photos that k and m were chosen on; 0 for the paper's.
-    """
+    """How the neighbours of photos are found (section 8.1), and k and m of each similarity."""
 
     neighbour_feature: NeighbourFeature = "refined"
     bleu: RerankSettings = field(default_factory=lambda: RerankSettings("bleu"))
     cider: RerankSettings = field(default_factory=lambda: RerankSettings("cider"))
-    tuned_on: int = 0
+    tuned_on: int = 0  # number of photos that k and m were chosen on; 0 for the paper's
 
     def __post_init__(self) -> None:
         similarities = (self.bleu.similarity, self.cider.similarity)
@@ -59,7 +49,6 @@ class RerankConfig:
             raise ValueError(f"not a configuration of reranking: {self!r}")
 
     def settings(self, similarity: Similarity) -> RerankSettings:
-        """K and m of a similarity."""
         return self.bleu if similarity == "bleu" else self.cider
 
     @classmethod
@@ -70,26 +59,7 @@ class RerankConfig:
 
 
 class Neighbours(Storable):
-    """Training photos with their captions.
-
-    Parameters
-    ----------
-    encoder
-        Encoder of the photos.
-    photos
-        Their ids.
-    vectors, captions
-        For each photo its vector and the words of its captions.
-    config
-        How they are used.
-
-    Examples
-    --------
-    >>> encoder = EncoderInfo("deixis", "1f2e")
-    >>> neighbours = Neighbours(encoder, ("1", "2"), np.eye(2), [[("a", "dog")], [("two", "cats")]])
-    >>> neighbours.captions_of(1)
-    ['two cats']
-    """
+    """Training photos: their ids, vectors, and the words of their captions."""
 
     KIND = "neighbours"
 
@@ -121,18 +91,16 @@ class Neighbours(Storable):
         return cls(encoder, [ids[row] for row in kept], vectors, [captions[row] for row in kept], config)
 
     def captions_of(self, row: int) -> list[str]:
-        """The captions of a photo."""
         return [" ".join(each) for each in self.captions[row]]
 
     def consensus(self, model: MRNN) -> Consensus:
-        """Score sentences for the photos of a model."""
         return Consensus(neighbour_vectors(model, self.vectors, self.config.neighbour_feature), self.captions)
 
     def to_artifact(self) -> Artifact:
         settings = {
             "encoder": asdict(self.encoder),
             "photos": list(self.photos),
-            "captions": [[" ".join(each) for each in texts] for texts in self.captions],
+            "captions": [self.captions_of(row) for row in range(len(self.captions))],
             "config": asdict(self.config),
         }
         return Artifact(self.KIND, settings, {"vectors": np.asarray(self.vectors, dtype=np.float32)})
@@ -158,17 +126,7 @@ def default_feature(model: MRNN) -> NeighbourFeature:
 
 @dataclass(frozen=True)
 class Reranker:
-    """Scores generated sentences by the captions of similar training photos.
-
-    Attributes
-    ----------
-    neighbours
-        The training photos.
-    model
-        The captioner.
-    settings
-        Similarity, k and m.
-    """
+    """Scores generated sentences by the captions of similar training photos."""
 
     neighbours: Neighbours
     model: MRNN
@@ -176,7 +134,6 @@ class Reranker:
 
     @cached_property
     def consensus(self) -> Consensus:
-        """Computed when first used."""
         return self.neighbours.consensus(self.model)
 
     def nearest(self, photos: Photos, count: int) -> IntArray:
@@ -184,7 +141,6 @@ class Reranker:
         return self.consensus.neighbours(self._vectors(photos), count)
 
     def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
-        """The consensus score of each sentence."""
         texts = [[each.words for each in some] for some in sentences]
         return self.consensus.scores(self._vectors(photos), texts, self.settings)
 
@@ -195,21 +151,12 @@ class Reranker:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Scores generated sentences by the photos' own captions: the upper bound of reranking.
-
-    Attributes
-    ----------
-    references
-        For each photo its captions.
-    similarity
-        bleu or cider.
-    """
+    """Scores generated sentences by the photos' own captions: the upper bound of reranking."""
 
     references: Sequence[Sequence[str]]
     similarity: Similarity
 
     def scores(self, photos: Photos, sentences: Sequence[Sequence[GeneratedSentence]]) -> list[NDArray[np.float64]]:
-        """The score of each sentence."""
         return oracle_scores([[each.words for each in some] for some in sentences], self.references, self.similarity)
 
 

@@ -18,7 +18,6 @@ from deixis.models.consensus.reranking import (
 from deixis.models.consensus.spec import ConsensusDataSettings, ConsensusSettings
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner
 from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.evaluation import use_best_device
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
 from deixis.models.training.data import refuse_no_photos, training_photos
 from deixis.models.training.objective import DevScores
@@ -40,7 +39,7 @@ def prepare_data(run: Run) -> ConsensusData:
     """Open the captioner, and read the features of photos by its encoder."""
     data, settings = run.settings[ConsensusDataSettings], run.settings[ConsensusSettings]
     photos = training_photos(run.dataset, run.train_split)
-    captioner = use_best_device(load_captioner(data.captioner))
+    captioner = load_captioner(data.captioner).use_best_device()
     if settings.neighbour_feature == "refined" and not captioner.model.settings.refines_images:
         raise DeixisError(
             f"neighbour_feature=refined: {data.captioner} has no refined features "

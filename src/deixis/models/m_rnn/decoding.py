@@ -54,11 +54,6 @@ class Decoding:
         Random seed of sampling.
     max_length
         Maximum number of words.
-
-    Examples
-    --------
-    >>> Decoding(beam=10, count=10).method
-    'beam'
     """
 
     method: Literal["beam", "greedy", "sample"] = "beam"
@@ -105,11 +100,6 @@ class GeneratedSentence:
         Of the words and the end token, natural logarithm.
     finished
         Whether the end token was generated before the maximum length.
-
-    Examples
-    --------
-    >>> GeneratedSentence(("a", "dog"), -3 * np.log(4), True).perplexity
-    4.0
     """
 
     words: tuple[str, ...]
@@ -118,7 +108,6 @@ class GeneratedSentence:
 
     @property
     def text(self) -> str:
-        """The words, separated by spaces."""
         return " ".join(self.words)
 
     @property
@@ -129,22 +118,9 @@ class GeneratedSentence:
 
 @dataclass(frozen=True)
 class BeamRows:
-    """Which photos the rows of a step belong to.
+    """Which photos the rows of a step belong to; each photo has `width` slots.
 
-    Attributes
-    ----------
-    photos
-        Number of photos.
-    width
-        Number of slots of each photo.
-    slots
-        (rows,): photo · width + slot of each row, ascending; None if all slots are in use.
-
-    Examples
-    --------
-    >>> rows = BeamRows(photos=2, width=3, slots=torch.tensor([0, 1, 5]))
-    >>> rows.expand(torch.tensor([[7.0], [8.0]]))[:, 0].tolist()
-    [7.0, 7.0, 8.0]
+    `slots` (rows,) is photo · width + slot of each row, ascending; None if all slots are in use.
     """
 
     photos: int
@@ -174,9 +150,7 @@ class BeamRows:
 class Context(Protocol):
     """What a network has computed from photos, one row each."""
 
-    def take(self, rows: Tensor | slice) -> Self:
-        """The contexts of these photos."""
-        ...
+    def take(self, rows: Tensor | slice) -> Self: ...
 
 
 C = TypeVar("C", bound=Context)
@@ -190,9 +164,7 @@ class NextWordModel(Protocol[C_contra]):
     end: int
     start: int
 
-    def initial_state(self, rows: int) -> State:
-        """The state before the first word."""
-        ...
+    def initial_state(self, rows: int) -> State: ...
 
     def step(self, context: C_contra, words: Tensor, state: State, rows: BeamRows) -> tuple[Tensor, State]:
         """Log-probabilities of the word after `words` (rows,), and the state after `words`."""
@@ -200,17 +172,11 @@ class NextWordModel(Protocol[C_contra]):
 
 
 def encode_start(text: str, vocabulary: Vocabulary) -> list[int]:
-    """Ids of the words that sentences start with; unknown words are an error.
-
-    Examples
-    --------
-    >>> encode_start("A dog", Vocabulary(("a", "dog"), (2, 1)))
-    [0, 1]
-    """
+    """Ids of the words that sentences start with; unknown words are an error."""
     words = words_in(text)
-    unknown = [word for word in words if word not in vocabulary]
-    if unknown:
-        raise DeixisError(f"start: the model does not know the word {unknown[0]!r}")
+    for word in words:
+        if word not in vocabulary:
+            raise DeixisError(f"start: the model does not know the word {word!r}")
     return vocabulary.encode(words)
 
 
@@ -255,12 +221,8 @@ class _Search(Generic[C]):
     """A search for the sentences of some photos.
 
     Each photo has `width` slots. The network's tensors have one row per slot that is still extended (`_active`, slot
-    numbers). Words and scores of all slots are numpy arrays: for so few numbers numpy is faster.
-
-    Attributes
-    ----------
-    results
-        After `run`, for each photo its sentences: word ids and log-probability.
+    numbers). Words and scores of all slots are numpy arrays: for so few numbers numpy is faster. After `run`, `results`
+    has the sentences of each photo: word ids and log-probability.
     """
 
     def __init__(

@@ -53,21 +53,11 @@ class PreparedPhotos:
 
 @dataclass(frozen=True)
 class PreparedSentences:
-    """What is computed once for sentences, whatever the photos.
-
-    Attributes
-    ----------
-    tree
-        Their prefixes.
-    prefixes
-        What the language part gives for each prefix; None if it depends on the image.
-    log_prior
-        (n,): log P(w), averaged over the reference photos.
-    """
+    """What is computed once for sentences, whatever the photos."""
 
     tree: PrefixTree
-    prefixes: tuple[Tensor, Tensor] | None
-    log_prior: Tensor
+    prefixes: tuple[Tensor, Tensor] | None  # of the language part for each prefix; None if it depends on the image
+    log_prior: Tensor  # log P(w) (n,), averaged over the reference photos
 
 
 class MRNN(Storable, Scorer):
@@ -133,16 +123,9 @@ class MRNN(Storable, Scorer):
     def generate(
         self, photos: Photos, decoding: Decoding | None = None, start: str = ""
     ) -> list[list[GeneratedSentence]]:
-        """Generate sentences: for each photo a list, the best first.
+        """Generate sentences that begin with the words of `start`: for each photo or region a list, the best first.
 
-        Parameters
-        ----------
-        photos
-            Photos or regions.
-        decoding
-            Beam search with a width of 5 by default.
-        start
-            First words of each sentence.
+        The default is a beam search with a width of 5.
         """
         decoding = decoding or Decoding(max_length=self.settings.max_length)
         first = encode_start(start, self.vocabulary)
@@ -173,16 +156,8 @@ class MRNN(Storable, Scorer):
         """For each sentence the log-probabilities of its words and the end token, given its photo.
 
         Natural logarithms, as `deixis.evaluation.captions.perplexity_scores` takes them. A word outside the vocabulary
-        counts as the unknown word.
-
-        Parameters
-        ----------
-        photos
-            Photos or regions.
-        sentences
-            Texts, or their words.
-        photo_of_sentence
-            The row of each sentence's photo; by default sentence i belongs to photo i.
+        counts as the unknown word. `photo_of_sentence` is the row of each sentence's photo; by default sentence i
+        belongs to photo i.
         """
         vectors, cells = self._checked(photos)
         rows = np.arange(len(sentences)) if photo_of_sentence is None else np.asarray(photo_of_sentence)
@@ -213,7 +188,6 @@ class MRNN(Storable, Scorer):
         return [np.minimum(row[kept], 0) for row, kept in zip(log_p, real.cpu().numpy(), strict=True)]
 
     def unknown_words(self, sentences: Sequence[Text]) -> list[int]:
-        """Number of unknown words in each sentence."""
         words, _ = word_ids(sentences, self.vocabulary)
         counts: list[int] = (words == len(self.vocabulary)).sum(1).tolist()
         return counts
@@ -354,12 +328,6 @@ class Ensemble:
     """Several m-RNNs that generate together: the probability of a word is the mean of theirs.
 
     They need the same vocabulary, device and image features.
-
-    Examples
-    --------
-    >>> models = [MRNN(8, Vocabulary(("a", "dog", "runs"), (3, 2, 1))) for _ in range(2)]
-    >>> len(Ensemble(models).generate(np.eye(8)[:2], Decoding(beam=3)))
-    2
     """
 
     def __init__(self, models: Sequence[MRNN]) -> None:
@@ -378,9 +346,8 @@ class Ensemble:
         prepared = [model.prepare_generation(photos) for model in self.models]
         network = _MeanNetwork([model.fast_network() for model in self.models])
         context = _EnsembleContext(tuple(each.context for each in prepared))
-        return decode(
-            network, context, prepared[0].count, first.vocabulary, decoding, encode_start(start, first.vocabulary)
-        )
+        ids = encode_start(start, first.vocabulary)
+        return decode(network, context, prepared[0].count, first.vocabulary, decoding, ids)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,6 @@ class CellAttention(nn.Module):
 
 
 def require_cells(cells: Tensor | None) -> Tensor:
-    """The cells of feature maps, which attention needs."""
     if cells is None:
         raise DeixisError("attention=true: needs the cells of feature maps; vectors alone are not enough")
     return cells
@@ -98,25 +97,14 @@ def require_cells(cells: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class VisualContext:
-    """What photos contribute to every word: computed once per photo, one row each; None for unused inputs.
+    """What photos contribute to every word: computed once per photo, one row each; None for unused inputs."""
 
-    Attributes
-    ----------
-    multimodal
-        V_I · I (n, multimodal_dim), an input of the multimodal layer.
-    words
-        (n, second_embedding_dim): added to word embedding II.
-    keys, values
-        (n, heads, cells, attention_dim / heads): of the attention.
-    """
-
-    multimodal: Tensor | None = None
-    words: Tensor | None = None
-    keys: Tensor | None = None
+    multimodal: Tensor | None = None  # V_I · I (n, multimodal_dim), an input of the multimodal layer
+    words: Tensor | None = None  # (n, second_embedding_dim), added to word embedding II
+    keys: Tensor | None = None  # (n, heads, cells, attention_dim / heads), of the attention
     values: Tensor | None = None
 
     def take(self, rows: Tensor | slice) -> Self:
-        """The contexts of these photos."""
         return self._map(lambda part: part[rows])
 
     def repeat(self, times: int) -> Self:
@@ -133,25 +121,7 @@ class MRNNNetwork(nn.Module):
 
     Word ids are those of the vocabulary, followed by the unknown word, the end token and the start token. The start
     token is never generated and the end token never read, so padding after the end of a sentence has no effect.
-
-    Parameters
-    ----------
-    photo_size
-        Size of the image feature I.
-    vocabulary_size
-        Number of known words.
-    settings
-        Hyperparameters.
-    cell_size
-        Size of a cell of a feature map, with attention.
-
-    Examples
-    --------
-    >>> network = MRNNNetwork(8, 10, MRNNSettings())
-    >>> context = network.visual_context(torch.ones(2, 8))
-    >>> logits, state = network(context, torch.tensor([[network.start, 4, 7]] * 2))
-    >>> logits.shape, state[0].shape
-    (torch.Size([2, 3, 12]), torch.Size([2, 256]))
+    `photo_size` is the size of the image feature I, `cell_size` that of a cell of a feature map, with attention.
     """
 
     photo_mean: Tensor
@@ -250,7 +220,6 @@ class MRNNNetwork(nn.Module):
         return self.settings.image_input in ("multimodal", "nowhere")
 
     def initial_state(self, rows: int) -> State:
-        """The state before the first word."""
         count = 2 if self.settings.recurrent_cell == "lstm" else 1
         return tuple(self.word_bias.new_zeros(rows, self.settings.hidden_size) for _ in range(count))
 

@@ -48,15 +48,7 @@ _BATCHES_PER_POOL = 50
 
 
 class CaptionSampler:
-    """Batches of captions (their rows) of similar length, shuffled each epoch.
-
-    Examples
-    --------
-    >>> sampler = CaptionSampler(np.array([3, 9, 3, 8]), batch_size=2)
-    >>> batches = [sorted(batch.tolist()) for batch in sampler.epoch(0, np.random.default_rng(0))]
-    >>> len(sampler), sorted(batches)
-    (2, [[0, 2], [1, 3]])
-    """
+    """Batches of captions (their rows) of similar length, shuffled each epoch."""
 
     def __init__(self, lengths: NDArray[np.integer] | Tensor, batch_size: int = 64) -> None:
         self._lengths = np.asarray(lengths)
@@ -87,43 +79,21 @@ class LikelihoodObjective:
     """Eq. 6 without its second term: −log₂ P of the words of a batch, with end tokens, over their number.
 
     The second term, λ‖θ‖², is the optimizer's `weight_decay`, whose gradient is that of λ = weight_decay / 2.
-
-    Attributes
-    ----------
-    photos
-        Vectors of all photos.
-    photo_of_caption
-        The row of each caption's photo.
-    words, lengths
-        Padded word ids and numbers of words of all captions.
-    cells
-        (n, k, cell_size): cells of all photos, with attention; may be in half precision.
-
-    Examples
-    --------
-    >>> from deixis.models.m_rnn.spec import MRNNSettings
-    >>> words, lengths = torch.tensor([[0, 1], [1, 3]]), torch.tensor([2, 1])
-    >>> objective = LikelihoodObjective(torch.eye(4), torch.tensor([0, 3]), words, lengths)
-    >>> sorted(objective(MRNNNetwork(4, 2, MRNNSettings()), torch.tensor([0, 1])).terms)
-    ['perplexity']
     """
 
-    photos: Tensor
-    photo_of_caption: Tensor
-    words: Tensor
-    lengths: Tensor
-    cells: Tensor | None = None
+    photos: Tensor  # vectors of all photos
+    photo_of_caption: Tensor  # the row of each caption's photo
+    words: Tensor  # padded word ids of all captions
+    lengths: Tensor  # their numbers of words
+    cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
 
     def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
         """The loss of a batch of captions."""
-        if not isinstance(network, MRNNNetwork):
-            raise TypeError(f"an MRNNNetwork is needed, not a {type(network).__name__}")
+        network = _m_rnn(network)
         device = network.word_bias.device
         lengths = self.lengths[batch]
         words = self.words[batch, : int(lengths.max())].to(device)
-        rows = self.photo_of_caption[batch]
-        sides = [self.photos] if self.cells is None else [self.photos, self.cells]
-        inputs = [side[rows.to(side.device)].to(device, torch.float32) for side in sides]
+        inputs = _inputs(self.photos, self.cells, self.photo_of_caption[batch], device)
         smoothing = network.settings.label_smoothing if network.training else 0.0
 
         def losses(words: Tensor, lengths: Tensor, *inputs: Tensor) -> Tensor:
@@ -135,7 +105,7 @@ class LikelihoodObjective:
 
     def sample_captions(self, photos: Tensor) -> Tensor:
         """The row of a random caption of each photo, the same in all processes."""
-        owners, order = self._by_photo
+        owners, order = self._by_photo  # sorted photos of all captions, and the row of each caption
         first = torch.searchsorted(owners, photos)
         count = torch.searchsorted(owners, photos, right=True) - first
         uniform = same_everywhere(torch.rand(len(photos)))
@@ -143,9 +113,20 @@ class LikelihoodObjective:
 
     @cached_property
     def _by_photo(self) -> tuple[Tensor, Tensor]:
-        """The sorted photos of all captions, and the row of each caption."""
         owners, order = self.photo_of_caption.sort(stable=True)
         return owners, order
+
+
+def _m_rnn(network: nn.Module) -> MRNNNetwork:
+    if not isinstance(network, MRNNNetwork):
+        raise TypeError(f"an MRNNNetwork is needed, not a {type(network).__name__}")
+    return network
+
+
+def _inputs(photos: Tensor, cells: Tensor | None, rows: Tensor, device: torch.device) -> list[Tensor]:
+    """Vectors and, with attention, cells of some photos in single precision."""
+    sides = [photos] if cells is None else [photos, cells]
+    return [side[rows.to(side.device)].to(device, torch.float32) for side in sides]
 
 
 _END = "</s>"  # no word of a caption has this form
@@ -158,14 +139,7 @@ Reward = Callable[[IntArray, IntArray], FloatArray]
 
 
 class PhotoSampler:
-    """Batches of photos, shuffled each epoch.
-
-    Examples
-    --------
-    >>> sampler = PhotoSampler(np.array([0, 1, 4]), batch_size=2)
-    >>> len(sampler), sorted(torch.cat(list(sampler.epoch(0, np.random.default_rng(0)))).tolist())
-    (2, [0, 1, 4])
-    """
+    """Batches of photos, shuffled each epoch."""
 
     def __init__(self, photos: IntArray, batch_size: int) -> None:
         if not len(photos):
@@ -187,48 +161,23 @@ class PhotoSampler:
 class RewardObjective:
     """Policy gradient: the mean over samples of −(reward − mean reward of the others) · log P, over their mean length.
 
-    Sentences are sampled without dropout; the gradient of their probability is taken with it.
-
-    Attributes
-    ----------
-    photos
-        Vectors of all photos.
-    reward
-        Of sentences, by the rows of these photos.
-    samples
-        Sentences per photo, two or more.
-    max_length
-        Maximum number of words.
-    cells
-        (n, k, cell_size): cells of all photos, with attention; may be in half precision.
-    likelihood
-        An additional likelihood loss, on one random caption of each photo.
-    likelihood_weight
-        Its weight.
-
-    Examples
-    --------
-    >>> from deixis.models.m_rnn.spec import MRNNSettings
-    >>> objective = RewardObjective(torch.eye(4), lambda words, photos: (words == 0).mean(1), 3, max_length=6)
-    >>> sorted(objective(MRNNNetwork(4, 2, MRNNSettings()), torch.tensor([0, 3])).terms)
-    ['reward', 'words']
+    Sentences are sampled without dropout; the gradient of their probability is taken with it. `likelihood` is an
+    additional likelihood loss, on one random caption of each photo.
     """
 
-    photos: Tensor
-    reward: Reward
-    samples: int = 5
+    photos: Tensor  # vectors of all photos
+    reward: Reward  # of sentences, by the rows of these photos
+    samples: int = 5  # sentences per photo, two or more
     max_length: int = 20
-    cells: Tensor | None = None
+    cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
     likelihood: LikelihoodObjective | None = None
     likelihood_weight: float = 0.0
 
     def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
         """The loss of a batch of photos."""
-        if not isinstance(network, MRNNNetwork):
-            raise TypeError(f"an MRNNNetwork is needed, not a {type(network).__name__}")
+        network = _m_rnn(network)
         device = network.word_bias.device
-        sides = [self.photos] if self.cells is None else [self.photos, self.cells]
-        inputs = [side[batch.to(side.device)].to(device, torch.float32) for side in sides]
+        inputs = _inputs(self.photos, self.cells, batch, device)
         # The same in all processes, so that the samples of a photo do not depend on which process draws them.
         uniform = same_everywhere(torch.rand(len(batch), self.samples, self.max_length, device=device))
 
@@ -308,14 +257,6 @@ class CiderReward:
 
     The end token counts as a word; without it captions learn to stop after *a man in a*. `repetition_penalty` is
     subtracted for each repetition of a rarely repeated word: CIDEr-D tolerates *a man and a man* too much.
-
-    Examples
-    --------
-    >>> known = Vocabulary(("a", "dog", "cat"), (3, 2, 1))
-    >>> reward = CiderReward([[["a", "dog"]], [["a", "cat"]]], known)
-    >>> end = len(known) + 1
-    >>> reward(np.array([[0, 1, end], [0, 2, end]]), np.array([0, 0])).round(2).tolist()
-    [7.5, 0.0]
     """
 
     def __init__(

@@ -56,61 +56,31 @@ class PageNeighbour:
 
 @dataclass(frozen=True)
 class Card:
-    """What the page shows of a photo.
+    """What the page shows of a photo."""
 
-    Attributes
-    ----------
-    name, image
-        Its id, and the photo as a ``data:`` URL.
-    sentences
-        Generated sentences by probability.
-    reranked
-        The same after reranking; empty without.
-    references
-        People's captions.
-    neighbours
-        The nearest training photos.
-    """
-
-    name: str
-    image: str
-    sentences: Sequence[PageSentence]
-    reranked: Sequence[PageSentence] = ()
-    references: Sequence[str] = ()
-    neighbours: Sequence[PageNeighbour] = ()
+    name: str  # its id
+    image: str  # a ``data:`` URL
+    sentences: Sequence[PageSentence]  # generated, by probability
+    reranked: Sequence[PageSentence] = ()  # the same after reranking; empty without
+    references: Sequence[str] = ()  # people's captions
+    neighbours: Sequence[PageNeighbour] = ()  # nearest training photos
 
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the page.
-
-    Attributes
-    ----------
-    title
-        Heading.
-    lines
-        How the captions and scores were made.
-    scores
-        Scores of all photos of the split with their intervals: name → (score, low, high).
-    cards
-        The photos.
-    reranked_by
-        Heading of the reranked list.
-    """
+    """The content of the page."""
 
     title: str
-    lines: Sequence[str]
-    scores: Mapping[str, tuple[float, float, float]]
+    lines: Sequence[str]  # how the captions and scores were made
+    scores: Mapping[str, tuple[float, float, float]]  # of all photos of the split: name → (score, low, high)
     cards: Sequence[Card]
-    reranked_by: str = ""
+    reranked_by: str = ""  # heading of the reranked list
 
     def write(self, path: Path) -> None:
-        """Write the HTML file."""
         with new_file(path) as unfinished:
             unfinished.write_text(self.html(), encoding="utf-8")
 
     def html(self) -> str:
-        """The page as HTML."""
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines)
         cells = "".join(
             f"<div><b>{value:.1f}</b><span>{escape(name)}</span><small>{low:.1f} – {high:.1f}</small></div>"

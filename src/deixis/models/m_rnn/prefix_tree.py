@@ -24,47 +24,27 @@ _ROWS_PER_BLOCK = {"cpu": 1024, "cuda": 131_072}
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """Sentences as a tree of their prefixes. The first prefix is empty; parents come before children.
+    """Sentences as a tree of their prefixes. The first prefix is empty; parents come before children."""
 
-    Attributes
-    ----------
-    parent, word
-        For each prefix the one without its last word, and that word; for the empty prefix 0 and the start token.
-    starts
-        Index of the first prefix of each length, and the number of prefixes.
-    origin, next_word
-        For each step: a prefix and a word that follows it in a sentence; sorted by prefix.
-    step, sentence
-        For each word of each sentence, with its end token: the step it is, and the sentence.
-    count
-        Number of sentences.
-    """
-
+    # For each prefix the one without its last word, and that word; for the empty prefix 0 and the start token.
     parent: IntArray
     word: IntArray
+    # Index of the first prefix of each length, and the number of prefixes.
     starts: IntArray
+    # For each step: a prefix and a word that follows it in a sentence; sorted by prefix.
     origin: IntArray
     next_word: IntArray
+    # For each word of each sentence, with its end token: the step it is, and the sentence.
     step: IntArray
     sentence: IntArray
-    count: int
+    count: int  # number of sentences
 
     def __len__(self) -> int:
         return len(self.parent)
 
     @classmethod
     def from_sentences(cls, words: IntArray, lengths: IntArray, *, start: int, end: int) -> PrefixTree:
-        """Build the tree of sentences, given as padded word ids (n, length) and numbers of words (n,).
-
-        Examples
-        --------
-        >>> words = np.array([[4, 7], [4, 5], [4, 9]])
-        >>> tree = PrefixTree.from_sentences(words, np.array([2, 2, 1]), start=11, end=10)
-        >>> len(tree), tree.word.tolist(), tree.starts.tolist()
-        (4, [11, 4, 5, 7], [0, 1, 2, 4])
-        >>> len(tree.origin), len(tree.step)
-        (6, 8)
-        """
+        """Build the tree of sentences, given as padded word ids (n, length) and numbers of words (n,)."""
         count, longest = words.shape
         at = np.zeros(count, dtype=np.int64)  # the prefix that each sentence has reached
         parent, word, starts = [np.zeros(1, dtype=np.int64)], [np.array([start])], [0, 1]
