@@ -1,10 +1,11 @@
-"""Consensus reranking and the choice of k and m, against plain loops."""
+"""Similarity of captions, consensus reranking and the choice of k and m, against plain loops."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
-from deixis.models.consensus.similarity import CaptionSimilarity
 
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
@@ -13,6 +14,7 @@ from deixis.evaluation.captions.ngrams import CaptionSet
 from deixis.models.consensus import consensus as module
 from deixis.models.consensus.consensus import (
     Candidates,
+    CaptionSimilarity,
     Consensus,
     RerankSettings,
     Similarity,
@@ -20,7 +22,7 @@ from deixis.models.consensus.consensus import (
     oracle_scores,
     tune,
 )
-from tests.models.sentences import captions, sentence
+from tests.models.sentences import captions, flat, sentence
 
 
 def neighbours_by_loop(vectors: np.ndarray, queries: np.ndarray, count: int) -> list[list[int]]:
@@ -72,6 +74,14 @@ def test_ties_keep_their_order() -> None:
     assert order.tolist() == [1, 3, 0, 2]
 
 
+def smoothed_bleu(scored: CaptionSet) -> np.ndarray:
+    """BLEU-4 of each photo by the evaluation, with one more match and one more n-gram of two or more words."""
+    statistics = bleu_statistics(scored)
+    statistics[:, 1:4] += 1
+    statistics[:, 5:8] += 1
+    return bleu_from(statistics)[:, 3]
+
+
 @pytest.mark.parametrize("similarity", ["bleu", "cider"])
 def test_the_oracle_ranks_by_the_photos_own_captions(similarity: str) -> None:
     references = captions(8, seed=5)
@@ -85,10 +95,7 @@ def test_the_oracle_ranks_by_the_photos_own_captions(similarity: str) -> None:
             if similarity == "cider":
                 values.append(cider(scored).cider_d[photo])
             else:
-                statistics = bleu_statistics(scored)
-                statistics[:, 1:4] += 1
-                statistics[:, 5:8] += 1
-                values.append(bleu_from(statistics)[photo, 3])
+                values.append(smoothed_bleu(scored)[photo])
         np.testing.assert_allclose(scores, values, atol=1e-4)
 
 
@@ -102,11 +109,6 @@ def test_inputs_of_wrong_shape_are_an_error() -> None:
         consensus.scores(np.eye(2), [["a"]])
     with pytest.raises(DeixisError, match="neighbours=0"):
         RerankSettings(neighbours=0)
-
-
-def test_the_defaults_are_those_of_the_paper() -> None:
-    assert RerankSettings().neighbours == 60
-    assert (RerankSettings("bleu").m, RerankSettings("cider").m) == (175, 125)
 
 
 @pytest.fixture(autouse=True)
@@ -166,3 +168,61 @@ def test_a_single_photo_is_reranked_with_its_own_choice() -> None:
     consensus, candidates = make_candidates(photos=1)
     order, _ = cross_validated_order(consensus, candidates, "cider")
     assert sorted(order[0].tolist()) == list(range(len(candidates.sentences[0])))
+
+
+def test_bleu_of_a_pair_equals_the_evaluation_with_smoothing() -> None:
+    references, rng = flat(captions()), np.random.default_rng(1)
+    hypotheses = [sentence(rng) for _ in references]
+    found = CaptionSimilarity(captions()).bleu(hypotheses, np.arange(len(references)))
+    pairs = CaptionSet(tuple(map(str, range(len(references)))), hypotheses, [[words] for words in references])
+    np.testing.assert_allclose(np.diag(found), smoothed_bleu(pairs), atol=1e-4)
+
+
+def test_unknown_words_match_nothing() -> None:
+    similarity = CaptionSimilarity(captions())
+    everything = np.arange(len(flat(captions())))
+    for measure in (similarity.bleu, similarity.cider):
+        known, unknown = measure([["a", "dog"], ["zebra", "zebra"]], everything)
+        assert known.max() > 0
+        assert (unknown == 0).all()
+        assert (measure([[]], everything) == 0).all()
+
+
+def grams(words: list[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[begin : begin + n]) for begin in range(len(words) - n + 1))
+
+
+def cider_by_loop(one: list[str], other: list[str], training: list[list[list[str]]]) -> float:
+    """CIDEr-D of a sentence with one reference, as in its paper."""
+    total = 0.0
+    for n in range(1, 5):
+        photos = [set().union(*(grams(words, n) for words in texts)) for texts in training]
+
+        def idf(gram: tuple[str, ...], photos: list[set[tuple[str, ...]]] = photos) -> float:
+            return float(np.log(len(photos)) - np.log(max(1, sum(gram in photo for photo in photos))))
+
+        ours, theirs = grams(one, n), grams(other, n)
+        lengths = [np.sqrt(sum((count * idf(gram)) ** 2 for gram, count in some.items())) for some in (ours, theirs)]
+        if all(lengths):
+            common = sum(min(ours[gram], count) * count * idf(gram) ** 2 for gram, count in theirs.items())
+            total += common / np.prod(lengths)
+    difference = max(0, len(one) - 1) - max(0, len(other) - 1)
+    return float(10 / 4 * total * np.exp(-(difference**2) / 72))
+
+
+def test_cider_equals_a_plain_loop_with_unknown_words_and_photos_without_captions() -> None:
+    training = [[], *captions(8, seed=3), []]
+    rng = np.random.default_rng(4)
+    sentences = [["zebra", *sentence(rng), "zebra", "zebra", "zebra"], *(sentence(rng) for _ in range(4))]
+    references = flat(training)
+    found = CaptionSimilarity(training).cider(sentences, np.arange(len(references)))
+    expected = [[cider_by_loop(one, other, training) for other in references] for one in sentences]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_captions_are_compared_in_the_order_of_the_argument() -> None:
+    similarity, everything = CaptionSimilarity(captions()), np.arange(len(flat(captions())))
+    some = np.array([7, 2, 2, 11])
+    for measure in (similarity.bleu, similarity.cider):
+        whole = measure([["a", "red", "dog"]], everything)
+        np.testing.assert_allclose(measure([["a", "red", "dog"]], some), whole[:, some])

@@ -58,23 +58,22 @@ def test_neighbours_are_found_by_refined_or_plain_features(captioner_folder: Pat
     features = features_of(captioner_folder, "dev")
     kept = Neighbours.load(captioner_folder / "run" / FOLDER)
     vectors, train = features.vectors(), features_of(captioner_folder, "train").vectors()
-    for feature in ("refined", "photo"):
+    for feature, change in (("refined", captioner.model.refine), ("photo", np.asarray)):
         kept.config = RerankConfig(feature)  # type: ignore[arg-type]
         reranker = Reranker(kept, captioner.model, RerankSettings("cider", neighbours=4))
-        plain = Consensus(train, kept.captions) if feature == "photo" else None
-        refined = Consensus(captioner.model.refine(train), kept.captions)
-        queries = vectors if plain else captioner.model.refine(vectors)
-        expected = (plain or refined).neighbours(queries, 4)
+        expected = Consensus(change(train), kept.captions).neighbours(change(vectors), 4)
         np.testing.assert_array_equal(reranker.nearest(vectors, 4), expected)
         np.testing.assert_array_equal(reranker.nearest(VectorsAndCells(vectors, np.zeros((8, 1, 1))), 4), expected)
+
+
+WALLS = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "green", "red")]
 
 
 def test_captions_are_sorted_by_consensus(captioner_folder: Path, captioner: CaptionPipeline) -> None:
     reranker = open_reranker("cider", captioner_folder / "run", captioner)
     reranker = replace(reranker, settings=RerankSettings("cider", neighbours=2))
     red, green = features_of(captioner_folder, "dev").vectors()[:2]
-    some = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "green", "red")]
-    found = rank_captions(np.stack([red, green]), [some, some], reranker)
+    found = rank_captions(np.stack([red, green]), [WALLS, WALLS], reranker)
     assert [result.text for result in found] == ["a red wall", "a green wall"]
     assert found[0].captions[0].log_probability == -1.0
     for result in found:
@@ -84,11 +83,10 @@ def test_captions_are_sorted_by_consensus(captioner_folder: Path, captioner: Cap
     assert found[0].first(1).as_json()["captions"] == found[0].as_json()["captions"][:1]
 
 
-def test_the_oracle_scores_by_the_photos_own_captions(captioner_folder: Path) -> None:
-    some = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "green", "red")]
+def test_the_oracle_scores_by_the_photos_own_captions() -> None:
     for similarity in ("bleu", "cider"):
         oracle = Oracle([["A red wall."], ["A green one."]], similarity)  # type: ignore[arg-type]
-        found = rank_captions(np.zeros((2, 3)), [some, some], oracle)
+        found = rank_captions(np.zeros((2, 3)), [WALLS, WALLS], oracle)
         assert [result.text for result in found] == ["a red wall", "a green wall"]
 
 
@@ -109,19 +107,14 @@ def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> 
         captioner.beam_search(3, 4, rerank=True)
 
 
-def test_reranking_without_training_photos_names_the_command(
+def test_neighbours_are_found_beside_the_model_and_missing_ones_name_the_command(
     captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
 ) -> None:
+    assert open_reranker("bleu", captioner_folder / "run" / "model", captioner).settings == RerankSettings("bleu")
     with pytest.raises(DeixisError, match="deixis train consensus --data DATA --set captioner=elsewhere"):
         open_reranker("bleu", "elsewhere", captioner)
     with pytest.raises(DeixisError, match=str(tmp_path)):
         open_reranker("cider", captioner_folder / "run", captioner, tmp_path)
-
-
-def test_neighbours_are_found_from_the_model_folder_of_a_run(
-    captioner_folder: Path, captioner: CaptionPipeline
-) -> None:
-    assert open_reranker("bleu", captioner_folder / "run" / "model", captioner).settings == RerankSettings("bleu")
 
 
 def test_neighbours_of_another_encoder_are_refused(

@@ -13,12 +13,15 @@ from PIL import Image
 import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError, PhotoError
+from deixis.evaluation.items import Regions
+from deixis.models.m_rnn import captioning
 from deixis.models.m_rnn.captioning import CaptionPipeline, CaptionResult, load_captioner, model_inputs, pool_cells
-from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.spec import CaptionDataSettings
-from deixis.models.photo_features import compute_features
+from deixis.models.photo_features import compute_features, find_or_compute_features
+from deixis.vision import encoders
 from tests.models.captioner import SMALL, train_small_captioner
 from tests.models.coloured import COLOURS
+from tests.models.quarters import make_quarters, use_small_encoders
 from tests.vision.feature_store.small import colour_encoder
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -27,6 +30,20 @@ pytestmark = pytest.mark.usefixtures("small_encoder")
 @pytest.fixture
 def captioner(captioner_folder: Path) -> CaptionPipeline:
     return load_captioner(captioner_folder / "run")
+
+
+@pytest.fixture(scope="module")
+def attention_folder(captioner_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A captioner with attention over 2 × 2 cells."""
+    folder = tmp_path_factory.mktemp("attention")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder())
+        train_small_captioner(dataset_in(captioner_folder), folder, settings=replace(SMALL, attention=True))
+    return folder
+
+
+def dataset_in(folder: Path) -> Dataset:
+    return Dataset(folder / "data", images=folder / "images")
 
 
 def assert_close(found: Sequence[CaptionResult | PhotoError], expected: Sequence[CaptionResult]) -> None:
@@ -45,14 +62,6 @@ def test_photos_are_captioned_from_paths_and_from_images(captioner_folder: Path,
     with Image.open(paths[1]) as image:
         assert_close(captioner.caption([image.convert("RGB")]), [found[1]])
     assert captioner.caption([]) == []
-
-
-def test_captions_are_sorted_by_probability(captioner_folder: Path, captioner: CaptionPipeline) -> None:
-    [result] = captioner.caption_photos([captioner_folder / "images" / "0000.png"], Decoding(beam=4, count=3))
-    log_p = [caption.log_probability for caption in result.captions]
-    assert log_p == sorted(log_p, reverse=True)
-    assert result.text == result.captions[0].text
-    assert [set(each) for each in result.as_json()["captions"]] == [{"text", "logprob", "perplexity"}] * 3
 
 
 def test_captions_start_with_the_first_words_and_unknown_ones_are_refused_before_any_photo_is_opened(
@@ -80,22 +89,11 @@ def test_an_unreadable_file_gives_its_error_and_the_others_are_captioned(
     assert progress == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("settings", "data"),
-    [
-        (replace(SMALL, attention=True), CaptionDataSettings(feature_grid=2)),
-        (SMALL, CaptionDataSettings(crops=10)),
-        (replace(SMALL, image_input="nowhere"), CaptionDataSettings()),
-    ],
-)
-def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, tmp_path: Path, settings, data) -> None:
-    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
-    train_small_captioner(dataset, tmp_path / "run", settings=settings, data=data)
-    captioner = load_captioner(tmp_path / "run")
-    dev = dataset.split("dev")
-    features = compute_features(dataset, dev, colour_encoder(), crops=data.crops)
+def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, attention_folder: Path) -> None:
+    dataset, captioner = dataset_in(captioner_folder), load_captioner(attention_folder)
+    features = compute_features(dataset, dataset.split("dev"), colour_encoder())
     expected = [found[0].text for found in captioner.model.generate(captioner.model_inputs(features))]
-    paths = [dataset.path_of(photo) for photo in dev]
+    paths = [dataset.path_of(photo) for photo in dataset.split("dev")]
     assert [result.text for _, result in captioner.caption_files(paths)] == expected
     assert [result.text for result in captioner.caption(paths)] == expected
 
@@ -103,8 +101,7 @@ def test_files_are_encoded_as_the_training_photos_were(captioner_folder: Path, t
 def test_a_model_trained_on_ten_crops_encodes_files_and_images_with_ten_crops(
     captioner_folder: Path, tmp_path: Path
 ) -> None:
-    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
-    train_small_captioner(dataset, tmp_path / "run", data=CaptionDataSettings(crops=10))
+    train_small_captioner(dataset_in(captioner_folder), tmp_path / "run", data=CaptionDataSettings(crops=10))
     captioner = load_captioner(tmp_path / "run")
     framed = Image.new("RGB", (24, 24), "white")  # crops show less of the frame than the whole photo
     framed.paste((200, 30, 30), (6, 6, 18, 18))
@@ -117,8 +114,11 @@ def test_a_model_trained_on_ten_crops_encodes_files_and_images_with_ten_crops(
         assert result.captions[0].log_probability == pytest.approx(expected.log_probability, abs=1e-4)  # type: ignore[union-attr]
 
 
-def test_cells_of_a_data_set_are_pooled_from_its_feature_maps(captioner_folder: Path) -> None:
-    dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
+def test_cells_are_means_of_the_feature_map_in_row_order(captioner_folder: Path) -> None:
+    cells = np.arange(2 * 4 * 4, dtype=np.float32).reshape(2, 4, 4)
+    expected = [[cells[channel, y : y + 2, x : x + 2].mean() for channel in (0, 1)] for y in (0, 2) for x in (0, 2)]
+    np.testing.assert_allclose(pool_cells(cells, 2), expected)
+    dataset = dataset_in(captioner_folder)
     features = compute_features(dataset, dataset.split("dev"), colour_encoder())
     found = model_inputs(features, 2)
     for row, photo in enumerate(features.photos.ids):
@@ -126,10 +126,44 @@ def test_cells_of_a_data_set_are_pooled_from_its_feature_maps(captioner_folder: 
         np.testing.assert_allclose(found.cells[row], expected, atol=1e-3)  # type: ignore[union-attr]
 
 
-def test_pooled_cells_are_means_in_row_order() -> None:
-    cells = np.arange(2 * 4 * 4, dtype=np.float32).reshape(2, 4, 4)
-    expected = [[cells[channel, y : y + 2, x : x + 2].mean() for channel in (0, 1)] for y in (0, 2) for x in (0, 2)]
-    np.testing.assert_allclose(pool_cells(cells, 2), expected)
+@pytest.mark.parametrize("attention", [False, True])
+def test_retrieval_scores_do_not_depend_on_the_block_size(
+    captioner_folder: Path, attention_folder: Path, monkeypatch: pytest.MonkeyPatch, attention: bool
+) -> None:
+    monkeypatch.setattr(captioning, "_SCORED_PER_BLOCK", 3)
+    dataset = dataset_in(captioner_folder)
+    captioner = load_captioner(attention_folder if attention else captioner_folder / "run")
+    features = find_or_compute_features(captioner.encoder, dataset, dataset.split("dev"))
+    texts = ["A red wall.", "A blue wall.", "Everything here is green."]
+    progress: list[int] = []
+    found = captioner.retrieval_scores(features, texts, lambda doing, done, total: progress.append(done))
+    model = captioner.model
+    whole = model.scores(model.prepare_visual(captioner.model_inputs(features)), model.prepare_text(texts))
+    np.testing.assert_allclose(found, whole, rtol=1e-4, atol=1e-4)
+    assert (found.argmax(0) % 4).tolist() == [0, 2, 1]  # red, blue and green photos
+    assert progress[-4:] == [0, 3, 6, 8]
+
+
+def test_regions_are_scored_by_their_own_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_encoders(monkeypatch)
+    monkeypatch.setattr(captioning, "_SCORED_PER_BLOCK", 2)
+    dataset = make_quarters(tmp_path, 12)
+    train_small_captioner(dataset, tmp_path / "run")
+    captioner, dev = load_captioner(tmp_path / "run"), dataset.split("dev")
+    features = find_or_compute_features(captioner.encoder, dataset, dev)
+    boxes = ((0, 0, 8, 8), (8, 8, 16, 16), (0, 8, 8, 16), (8, 0, 16, 8), (0, 0, 16, 16))
+    photos = (0, 0, 2, 3, 3)  # the second has none
+    phrases = ("a red square", "the blue one", "a red square")
+    gold = Regions(boxes, photos, phrases, (0, 0, 2), ((0, 0),))
+    progress: list[int] = []
+    found = captioner.region_scores(features, gold, lambda doing, done, total: progress.append(done))
+    vectors = np.concatenate(
+        [features.region_vectors(dev.ids[photo], np.array([box])) for box, photo in zip(boxes, photos, strict=True)]
+    )
+    expected = captioner.model.scores(captioner.model.prepare_visual(vectors), captioner.model.prepare_text(phrases))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert len({tuple(row.round(3)) for row in found}) == 5
+    assert progress == [0, 2, 5]
 
 
 def test_deixis_caption_captions_a_photo(captioner_folder: Path) -> None:

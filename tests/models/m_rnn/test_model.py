@@ -16,18 +16,13 @@ from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.model import MRNN, Ensemble, VectorsAndCells
 from deixis.models.m_rnn.network import scaled_tanh
 from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.storage.artifacts import CONFIG, WEIGHTS
+from deixis.storage.artifacts import CONFIG
 from tests.models.presets import paper_presets
 
 PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
 
-SIZES = {
-    "first_embedding_dim": 4,
-    "second_embedding_dim": 6,
-    "hidden_size": 6,
-    "multimodal_dim": 8,
-    "reference_photos": 3,
-}
+SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
+SIZES |= {"attention_dim": 4, "reference_photos": 3}
 KINDS = {
     "m-rnn": replace(PAPER_NETWORKS["papers/m-rnn"], **SIZES),
     "shared": replace(PAPER_NETWORKS["papers/m-rnn-shared"], **SIZES),
@@ -97,15 +92,6 @@ def test_padding_does_not_change_log_probabilities(kind: str) -> None:
         np.testing.assert_allclose(together[place], alone, rtol=1e-5)
 
 
-def test_generated_sentences_have_the_models_log_probability() -> None:
-    model = model_of("m-rnn")
-    for photo, sentences in enumerate(model.generate(inputs_of("m-rnn"), Decoding(beam=3, count=3, max_length=60))):
-        for sentence in sentences:
-            log_p = model.log_probabilities(inputs_of("m-rnn"), [sentence.words], np.array([photo]))[0]
-            expected = log_p.sum() if sentence.finished else log_p[:-1].sum()
-            assert sentence.log_probability == pytest.approx(expected, rel=1e-4)
-
-
 def test_training_photos_are_standardized() -> None:
     model = model_of("attention")
     vectors, cells = photos(20, attention=True, seed=1)
@@ -129,19 +115,13 @@ def test_reference_photos_are_a_seeded_sample_of_training_photos() -> None:
     assert all((everything == row).all(1).any() for row in one)
 
 
-def test_refined_features_are_g_of_v_i_times_i() -> None:
-    model = model_of("m-rnn")
-    rows = torch.from_numpy(photos(3))
+def test_refined_features_are_g_of_v_i_times_i_and_need_no_cells() -> None:
+    model, both = model_of("attention"), photos(3, attention=True)
     with torch.no_grad():
-        standard = (rows - model.network.photo_mean) / model.network.photo_scale
+        standard = (torch.from_numpy(both.vectors) - model.network.photo_mean) / model.network.photo_scale
         expected = scaled_tanh(standard @ model.network.from_photo.weight.T)
-    np.testing.assert_allclose(model.refine(photos(3)), expected, rtol=1e-5)
-
-
-def test_refined_features_need_no_cells() -> None:
-    model, looks = model_of("attention"), photos(3, attention=True)
-    assert isinstance(looks, VectorsAndCells)
-    np.testing.assert_array_equal(model.refine(looks.vectors), model.refine(looks))
+    for features in (both, both.vectors):
+        np.testing.assert_allclose(model.refine(features), expected, rtol=1e-5)
 
 
 def test_using_a_model_in_training_mode_disables_dropout_and_keeps_the_mode() -> None:
@@ -158,12 +138,6 @@ def test_empty_inputs_give_empty_results() -> None:
     assert model.log_probabilities(photos(2), []) == []
     assert model.refine(np.zeros((0, 5))).shape == (0, 8)
     assert model.scores(model.prepare_visual(np.zeros((0, 5))), model.prepare_text(["a dog"])).shape == (0, 1)
-
-
-def test_regions_are_scored_like_photos() -> None:
-    model = model_of("m-rnn")
-    regions, phrases = photos(9, seed=4), model.prepare_text(["a dog", "a cat"])
-    assert model.scores(model.prepare_visual(regions), phrases).shape == (9, 2)
 
 
 def test_unknown_words_are_counted() -> None:
@@ -186,23 +160,14 @@ def test_inputs_of_wrong_shape_are_an_error() -> None:
         model_of("attention").generate(VectorsAndCells(photos(2), np.zeros((2, 4, 9))))
 
 
-@pytest.mark.parametrize("damage", ["version", "settings", "references"])
-def test_damaged_and_newer_models_are_refused(damage: str, tmp_path: Path) -> None:
-    model = model_of("m-rnn")
-    model.save(tmp_path / "model")
+def test_a_model_with_an_absurd_size_is_refused(tmp_path: Path) -> None:
+    model_of("m-rnn").save(tmp_path / "model")
     path = tmp_path / "model" / CONFIG
     document = json.loads(path.read_text())
-    if damage == "version":
-        document["version"] = 99
-    elif damage == "settings":
-        document["settings"]["settings"]["multimodal_dim"] = 10**9
-    else:
-        (tmp_path / "model" / WEIGHTS).write_bytes(b"")
+    document["settings"]["settings"]["multimodal_dim"] = 10**9
     path.write_text(json.dumps(document))
-    with pytest.raises(DeixisError) as caught:
+    with pytest.raises(DeixisError, match=str(tmp_path)):
         MRNN.load(tmp_path / "model")
-    assert "\n" not in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
 
 
 def test_generation_uses_changed_weights() -> None:
@@ -228,20 +193,12 @@ def test_generation_uses_changed_cell_statistics() -> None:
         assert [s.log_probability for s in own] == pytest.approx([row.sum() for row in log_p], rel=1e-4)
 
 
-ENSEMBLE_SIZES = {
-    "first_embedding_dim": 4,
-    "second_embedding_dim": 6,
-    "hidden_size": 6,
-    "multimodal_dim": 8,
-    "attention_dim": 4,
-}
-KNOWN = Vocabulary(tuple("abcde"), (5, 4, 3, 2, 1))
 PHOTOS = VectorsAndCells(*(np.random.default_rng(0).normal(size=size) for size in ((4, 5), (4, 9, 3))))
 
 
 def random_model(seed: int, **others: object) -> MRNN:
     torch.manual_seed(seed)
-    model = MRNN(5, KNOWN, MRNNSettings(**ENSEMBLE_SIZES, **others), cell_size=3)  # type: ignore[arg-type]
+    model = MRNN(5, WORDS, MRNNSettings(**SIZES, **others), cell_size=3)  # type: ignore[arg-type]
     model.network.double()
     with torch.no_grad():
         for weight in model.network.parameters():
@@ -249,14 +206,10 @@ def random_model(seed: int, **others: object) -> MRNN:
     return model
 
 
-def two_models() -> list[MRNN]:
-    return [random_model(0), random_model(1, recurrent_cell="lstm", attention=True, image_input="both")]
-
-
 @pytest.mark.parametrize("decoding", [Decoding("greedy"), Decoding(beam=3, count=3), Decoding("sample", seed=2)])
 def test_an_ensemble_uses_the_mean_probability_of_each_word(decoding: Decoding) -> None:
-    models = two_models()
-    for photo, sentences in enumerate(Ensemble(models).generate(PHOTOS, decoding, start="b")):
+    models = [random_model(0), random_model(1, recurrent_cell="lstm", attention=True, image_input="both")]
+    for photo, sentences in enumerate(Ensemble(models).generate(PHOTOS, decoding, start="dog")):
         photo_input = VectorsAndCells(PHOTOS.vectors[[photo]], PHOTOS.cells[[photo]])
         for sentence in sentences:
             log_p = np.array([model.log_probabilities(photo_input, [sentence.words])[0] for model in models])
@@ -264,15 +217,8 @@ def test_an_ensemble_uses_the_mean_probability_of_each_word(decoding: Decoding) 
             assert sentence.log_probability == pytest.approx(expected)
 
 
-def test_an_ensemble_of_one_model_twice_generates_what_the_model_generates() -> None:
-    model = two_models()[1]
-    decoding = Decoding(beam=3, count=3)
-    alone, twice = model.generate(PHOTOS, decoding), Ensemble([model, model]).generate(PHOTOS, decoding)
-    assert [[s.words for s in each] for each in alone] == [[s.words for s in each] for each in twice]
-
-
 def test_an_ensemble_needs_models_with_one_vocabulary() -> None:
-    other = MRNN(5, Vocabulary(("a",), (1,)), MRNNSettings(**ENSEMBLE_SIZES))
+    other = MRNN(5, Vocabulary(("a",), (1,)), MRNNSettings(**SIZES))
     with pytest.raises(DeixisError, match="the same vocabulary"):
         Ensemble([random_model(0), other])
     with pytest.raises(DeixisError, match="at least one"):

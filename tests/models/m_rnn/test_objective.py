@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,9 @@ from deixis.evaluation.captions.metrics import cider
 from deixis.evaluation.captions.ngrams import CaptionSet
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
-from deixis.models.m_rnn.model import MRNN
-from deixis.models.m_rnn.network import MRNNNetwork
+from deixis.models.m_rnn.evaluation import caption_cider
 from deixis.models.m_rnn.objective import CaptionSampler, CiderReward, PhotoSampler, sample_sentences
+from deixis.models.training.trainer import Trainer
 from deixis.tokens import words
 from tests.models.m_rnn.caption_runs import (
     KINDS,
@@ -34,38 +34,29 @@ from tests.models.m_rnn.caption_runs import (
 )
 from tests.models.training.test_trainer import KilledError, same_run
 
-
-def test_every_caption_is_in_one_batch_of_an_epoch() -> None:
-    lengths = np.random.default_rng(0).integers(1, 30, size=1003)
-    sampler = CaptionSampler(lengths, 16)
-    batches = list(sampler.epoch(0, np.random.default_rng(1)))
-    assert len(batches) == len(sampler) == 63
-    assert sorted(torch.cat(batches).tolist()) == list(range(1003))
+LENGTHS = np.random.default_rng(0).integers(5, 25, size=6403)
 
 
-def test_batches_depend_on_the_generator_only() -> None:
-    sampler = CaptionSampler(np.random.default_rng(0).integers(1, 30, size=200), 16)
-    one, again, other = (list(sampler.epoch(0, np.random.default_rng(seed))) for seed in (1, 1, 2))
-    assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
-    assert any(not torch.equal(a, b) for a, b in zip(one, other, strict=True))
+@pytest.mark.parametrize("sampler", [CaptionSampler(LENGTHS, 64), PhotoSampler(np.arange(6403), 64)])
+def test_every_row_is_in_one_batch_of_an_epoch(sampler: CaptionSampler | PhotoSampler) -> None:
+    batches, again, other = (list(sampler.epoch(0, np.random.default_rng(seed))) for seed in (1, 1, 2))
+    assert len(batches) == len(sampler) == 101
+    assert sorted(torch.cat(batches).tolist()) == list(range(6403))
+    assert all(map(torch.equal, batches, again))
+    assert not all(map(torch.equal, batches, other))
 
 
-def test_captions_in_a_batch_have_similar_lengths() -> None:
-    lengths = np.random.default_rng(0).integers(5, 25, size=6400)
-    batches = CaptionSampler(lengths, 64).epoch(0, np.random.default_rng(1))
-    read = sum(len(batch) * lengths[batch].max() for batch in batches)
-    assert read < 1.03 * lengths.sum()
-
-
-def test_batches_are_not_sorted_by_length() -> None:
-    lengths = np.arange(3200) // 100
-    means = [lengths[batch].mean() for batch in CaptionSampler(lengths, 64).epoch(0, np.random.default_rng(1))]
+def test_captions_in_a_batch_have_similar_lengths_and_batches_come_in_any_order() -> None:
+    batches = list(CaptionSampler(LENGTHS, 64).epoch(0, np.random.default_rng(1)))
+    assert sum(len(batch) * LENGTHS[batch].max() for batch in batches) < 1.03 * LENGTHS.sum()
+    means = [LENGTHS[batch].mean() for batch in batches]
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.5
 
 
-def test_no_captions_are_an_error() -> None:
-    with pytest.raises(DatasetError, match="no caption"):
-        CaptionSampler(np.zeros(0, dtype=np.int64))
+def test_data_without_captions_or_photos_is_refused() -> None:
+    for sampler in (CaptionSampler, PhotoSampler):
+        with pytest.raises(DatasetError, match="no (caption|photo)"):
+            sampler(np.zeros(0, dtype=np.int64), 8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,28 +82,10 @@ def test_label_smoothing_changes_the_loss_but_not_the_perplexity() -> None:
     assert smoothed.total.item() != pytest.approx(plain.total.item())
 
 
-def test_perplexity_equals_a_plain_loop_over_words() -> None:
-    run = LikelihoodRun(SMALL)
-    total, count = 0.0, 0
-    for text, owner in zip(TEXTS, OWNERS, strict=True):
-        for log_p in run.model.log_probabilities(run.photos[owner : owner + 1], [text])[0]:
-            total, count = total - np.log2(np.exp(log_p)), count + 1
-    found = caption_perplexity(run.model, run.photos, TEXTS, OWNERS)
-    assert found.perplexity == pytest.approx(2 ** (total / count))
-    assert count == found.words == sum(len(words(text)) + 1 for text in TEXTS)
-    assert found.n == 12
-
-
-def test_perplexity_scores_include_the_share_of_unknown_words() -> None:
-    run = LikelihoodRun(SMALL)
-    assert caption_perplexity(run.model, run.photos, ["a dog", "a red zebra"], np.array([0, 0])).oov == pytest.approx(
-        20
-    )
-
-
-def test_the_likelihood_loss_refuses_other_networks() -> None:
-    with pytest.raises(TypeError, match="MRNNNetwork"):
-        LikelihoodRun(SMALL).loss(nn.Linear(2, 2), torch.arange(2))
+def test_other_networks_are_refused() -> None:
+    for run in (LikelihoodRun(SMALL), RewardRun()):
+        with pytest.raises(TypeError, match="MRNNNetwork"):
+            run.loss(nn.Linear(2, 2), torch.arange(2))
 
 
 def test_captions_determined_by_the_photo_are_learned(tmp_path: Path) -> None:
@@ -127,29 +100,24 @@ def test_captions_determined_by_the_photo_are_learned(tmp_path: Path) -> None:
     assert (OWNERS[scores.argmax(1)] == np.arange(12)).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "reward"])
 def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
     def stop(doing: str, done: int, total: int | None) -> None:
-        if done == 4:
+        if done == 3:
             raise KilledError
 
-    settings = replace(SETTINGS, threads=2, save_every=2, weight_decay=1e-4, max_grad_norm=1.0)
-    LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / "unbroken").train()
+    def trainer(name: str, **others: Any) -> Trainer[torch.Tensor]:
+        if kind == "reward":
+            settings = replace(SETTINGS, save_every=2, batch_size=4, ema_decay=0.5)
+            return RewardRun(replace(REWARD_KIND, dropout=0.2), settings).trainer(tmp_path / name, **others)
+        settings = replace(SETTINGS, threads=2, save_every=2, weight_decay=1e-4, max_grad_norm=1.0)
+        return LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / name, **others)
+
+    trainer("unbroken").train()
     with pytest.raises(KilledError):
-        LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / "run", on_progress=stop).train()
-    LikelihoodRun(KINDS[kind], settings).trainer(tmp_path / "run").train(resume=True)
+        trainer("run", on_progress=stop).train()
+    trainer("run").train(resume=True)
     assert same_run(tmp_path / "run", tmp_path / "unbroken")
-    opened = MRNN.load(tmp_path / "run" / "model")
-    assert isinstance(opened.network, MRNNNetwork)
-
-
-def test_every_photo_is_in_one_batch_of_an_epoch() -> None:
-    sampler = PhotoSampler(np.arange(3, 25), 8)
-    batches = list(sampler.epoch(0, np.random.default_rng(0)))
-    assert len(batches) == len(sampler) == 3
-    assert sorted(torch.cat(batches).tolist()) == list(range(3, 25))
-    with pytest.raises(DatasetError, match="no photo"):
-        PhotoSampler(np.arange(0), 8)
 
 
 def test_sentences_are_sampled_with_their_probabilities_and_end() -> None:
@@ -243,27 +211,6 @@ def test_self_critical_training_improves_cider(tmp_path: Path) -> None:
     assert caption_cider(run.model, run.photos, REFERENCES) > before + 50
 
 
-def test_a_killed_self_critical_run_resumes_bit_for_bit(tmp_path: Path) -> None:
-    def stop(doing: str, done: int, total: int | None) -> None:
-        if done == 3:
-            raise KilledError
-
-    settings = replace(SETTINGS, save_every=2, batch_size=4, ema_decay=0.5)
-    kind = replace(REWARD_KIND, dropout=0.2)
-    RewardRun(kind, settings).trainer(tmp_path / "unbroken").train()
-    with pytest.raises(KilledError):
-        RewardRun(kind, settings).trainer(tmp_path / "run", on_progress=stop).train()
-    RewardRun(kind, settings).trainer(tmp_path / "run").train(resume=True)
-    assert same_run(tmp_path / "run", tmp_path / "unbroken")
-
-
-def test_the_reward_loss_refuses_other_networks() -> None:
-    run = RewardRun()
-    assert isinstance(run.model.network, MRNNNetwork)
-    with pytest.raises(TypeError, match="MRNNNetwork"):
-        run.loss(torch.nn.Linear(2, 2), torch.tensor([0]))
-
-
 KNOWN = Vocabulary(("a", "dog", "runs", "cat", "red"), (5, 4, 3, 2, 1))
 UNKNOWN, STOP = len(KNOWN), len(KNOWN) + 1
 WORDS = [*KNOWN.words, "zebra", "yacht"]
@@ -299,26 +246,12 @@ def expected(sentences: list[list[str]], gold: list[list[list[str]]]) -> np.ndar
 @pytest.mark.parametrize("seed", range(4))
 def test_the_reward_is_the_cider_d_of_the_evaluation_with_the_end_token_as_a_word(seed: int) -> None:
     gold, sentences = references(), captions(seed, 30)
-    found = CiderReward(gold, KNOWN)(as_ids(sentences), np.arange(30))
+    reward = CiderReward(gold, KNOWN)
+    found = reward(as_ids(sentences), np.arange(30))
     np.testing.assert_allclose(found, expected(sentences, gold), rtol=1e-12, atol=1e-12)
     assert found.max() > 0.5
-
-
-def test_a_caption_of_the_photo_has_the_highest_reward() -> None:
-    gold = [[words] for words in captions(3, 20)]
-    known = [[[word for word in words if word in KNOWN] for words in each] for each in gold]
-    reward = CiderReward(known, KNOWN)
-    own = reward(as_ids([each[0] for each in known]), np.arange(20))
-    others = reward(as_ids([each[0] for each in known[1:] + known[:1]]), np.arange(20))
-    assert (own >= others).all()
-
-
-def test_rewards_do_not_depend_on_the_order_of_sentences() -> None:
-    gold, sentences = references(), captions(1, 30)
-    reward = CiderReward(gold, KNOWN)
-    whole = reward(as_ids(sentences), np.arange(30))
     some = np.array([7, 3, 3, 29])
-    np.testing.assert_allclose(reward(as_ids(sentences)[some], some), whole[some], rtol=1e-6)
+    np.testing.assert_allclose(reward(as_ids(sentences)[some], some), found[some], rtol=1e-6)
 
 
 def test_an_unfinished_sentence_has_a_lower_reward() -> None:

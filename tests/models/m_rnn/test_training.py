@@ -16,7 +16,6 @@ from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.model import MRNN
 from deixis.models.m_rnn.spec import CaptionDataSettings
 from deixis.models.registry import get_spec
-from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 from deixis.vision.feature_store import update_store
@@ -97,23 +96,6 @@ def test_the_same_seed_gives_the_same_model(dataset: Dataset, made: Path, tmp_pa
     weights = [model_of(one).network.word_bias for one in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
-
-
-def test_a_stopped_run_resumes_bit_for_bit(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    class EnoughError(Exception):
-        pass
-
-    def stop(doing: str, done: int, total: int | None) -> None:
-        if done == 6 and "loss" in doing:
-            raise EnoughError
-
-    training = replace(BRIEF, log_every=1)
-    train_captioner(dataset, made, tmp_path / "unbroken", training=training)
-    with pytest.raises(EnoughError):
-        train_captioner(dataset, made, tmp_path / "run", training=training, on_progress=stop)
-    train_captioner(dataset, made, tmp_path / "run", training=training, resume=True)
-    ours, theirs = (read_checkpoint(tmp_path / name / "last.safetensors")[0] for name in ("run", "unbroken"))
-    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
 def test_attention_uses_the_feature_grid(dataset: Dataset, made: Path, tmp_path: Path) -> None:
