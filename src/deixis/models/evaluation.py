@@ -444,8 +444,7 @@ def evaluate_captions(
 def _score_captioner(
     on: EvaluationData, system: System, options: CaptionOptions, training: Sequence[str] | None, notes: list[str]
 ) -> CaptionerScores:
-    from deixis.models.m_rnn.evaluation import score_captioner
-    from deixis.models.m_rnn.page import make_page
+    from deixis.models.m_rnn.evaluation import make_page, score_captioner
 
     pipeline = cast("CaptionPipeline", system.load("captions"))
     ranker: Ranker | None = _oracle(on, options)

@@ -6,7 +6,7 @@ In the order of the paper:
 - `objective`: section 4, equation 6, and training on CIDEr-D, which the paper does not have;
 - `decoding`: generation of sentences (section 5); `prefix_tree`: likelihoods for retrieval (section 5, equation 7);
 - `model`: the network with its vocabulary, `captioning`: with its image encoder;
-- `evaluation` and `page`: perplexity (equation 5) and caption scores of a data set;
+- `evaluation`: perplexity (equation 5) and caption scores of a data set, and the page that shows captions;
 - `training`, `spec` and ``presets.toml``: the functions of the `ModelSpec`, the networks of the paper and our own.
 
 Consensus reranking (section 8) is `deixis.models.consensus`.
