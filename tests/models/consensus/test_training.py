@@ -92,7 +92,7 @@ def test_impossible_settings_are_refused_before_the_work(
         train_consensus(dataset, captioner_folder, tmp_path / "consensus", train_split="holiday")
     with pytest.raises(DeixisError, match="elsewhere"):
         train_consensus(dataset, captioner_folder, tmp_path / "consensus", captioner="elsewhere")
-    for name in ("neighbours", "top_captions_bleu", "top_captions_cider"):
+    for name in ("neighbours", "top_captions_bleu", "top_captions_cider", "beam"):
         with pytest.raises(DeixisError, match=f"{name}=0"):
             ConsensusSettings(**{name: 0})  # type: ignore[arg-type]
     train_small_captioner(dataset, tmp_path / "blind", settings=replace(SMALL, image_input="nowhere"))

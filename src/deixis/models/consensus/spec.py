@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from deixis.errors import DeixisError
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import DataSettings
+from deixis.models.training.settings import require
 
 NeighbourFeature = Literal["refined", "photo"]
 
@@ -44,12 +44,6 @@ class ConsensusSettings:
         m of section 8.2 for CIDEr.
     beam
         Beam width that sentences are generated with to choose k and m.
-
-    Examples
-    --------
-    >>> ConsensusSettings(beam=1)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: beam=1: must be 2 or more, or there is nothing to choose from
     """
 
     neighbour_feature: NeighbourFeature = "refined"
@@ -60,11 +54,9 @@ class ConsensusSettings:
     beam: int = 10
 
     def __post_init__(self) -> None:
-        if self.beam < 2:
-            raise DeixisError(f"beam={self.beam}: must be 2 or more, or there is nothing to choose from")
-        for name in ("neighbours", "top_captions_bleu", "top_captions_cider"):
-            if getattr(self, name) < 1:
-                raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
+        counts = ("neighbours", "top_captions_bleu", "top_captions_cider")
+        require(self, {"beam": self.beam >= 2}, "must be 2 or more, or there is nothing to choose from")
+        require(self, {name: getattr(self, name) >= 1 for name in counts}, "must be 1 or more")
 
 
 SPEC = ModelSpec(

@@ -10,7 +10,7 @@ from typing import Literal
 from deixis.errors import DeixisError
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import FeatureSource, PhotoDataSettings
-from deixis.models.training.settings import TrainSettings
+from deixis.models.training.settings import TrainSettings, require
 
 MONITOR = "minus_perplexity"
 """The validation score that selects the best epoch, unless monitor=cider."""
@@ -90,19 +90,17 @@ class MRNNSettings:
 
     def __post_init__(self) -> None:
         sizes = ("first_embedding_dim", "second_embedding_dim", "hidden_size", "multimodal_dim", "attention_dim")
-        for name in (*sizes, "attention_heads", "min_count", "max_length", "reference_photos"):
-            if getattr(self, name) < 1:
-                raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
-        for name in ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise DeixisError(f"{name}={getattr(self, name)}: must be at least 0 and less than 1")
+        counts = (*sizes, "attention_heads", "min_count", "max_length", "reference_photos")
+        shares = ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing")
+        require(self, {name: getattr(self, name) >= 1 for name in counts}, "must be 1 or more")
+        require(self, {name: 0 <= getattr(self, name) < 1 for name in shares}, "must be at least 0 and less than 1")
         if self.recurrent_cell == "relu" and self.hidden_size != self.second_embedding_dim:
             raise DeixisError(
                 f"hidden_size={self.hidden_size}: with recurrent_cell=relu it must equal second_embedding_dim="
                 f"{self.second_embedding_dim}, because eq. 2 adds the two"
             )
-        if self.attention_dim % self.attention_heads:
-            raise DeixisError(f"attention_heads={self.attention_heads}: must divide attention_dim={self.attention_dim}")
+        divides = self.attention_dim % self.attention_heads == 0
+        require(self, {"attention_heads": divides}, f"must divide attention_dim={self.attention_dim}")
         if self.single_embedding and self.multimodal_word_input == "first":
             raise DeixisError("multimodal_word_input=first: with single_embedding=true there is only the second")
         if self.image_input == "both-shared" and self.multimodal_dim < self.second_embedding_dim:
@@ -137,12 +135,6 @@ class CaptionDataSettings(PhotoDataSettings):
         Directory of a trained model with the same network to start from; random weights without it.
     monitor
         Validation score that selects the best epoch: perplexity, or cider (CIDEr-D with a beam of 5).
-
-    Examples
-    --------
-    >>> CaptionDataSettings(feature_grid=0)
-    Traceback (most recent call last):
-    deixis.errors.DeixisError: feature_grid=0: must be 1 or more
     """
 
     crops: int = 0
@@ -155,19 +147,15 @@ class CaptionDataSettings(PhotoDataSettings):
     monitor: Literal["perplexity", "cider"] = "perplexity"
 
     def __post_init__(self) -> None:
-        if self.reward_samples < 2:
-            raise DeixisError(f"reward_samples={self.reward_samples}: must be 2 or more; samples are compared in pairs")
-        if self.feature_grid < 1:
-            raise DeixisError(f"feature_grid={self.feature_grid}: must be 1 or more")
-        for name in ("repetition_penalty", "likelihood_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise DeixisError(f"{name}={getattr(self, name)}: must be 0 or more")
-        if self.crops not in (0, 10):
-            raise DeixisError(f"crops={self.crops}: must be 0 or 10")
+        pairs = {"reward_samples": self.reward_samples >= 2}
+        weights = ("repetition_penalty", "likelihood_weight")
+        require(self, pairs, "must be 2 or more; samples are compared in pairs")
+        require(self, {"feature_grid": self.feature_grid >= 1}, "must be 1 or more")
+        require(self, {name: 0 <= getattr(self, name) < math.inf for name in weights}, "must be 0 or more")
+        require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
 
     @property
     def feature_source(self) -> FeatureSource:
-        """The features of photos that the model is trained on."""
         return FeatureSource(self.encoder, self.features_dir, self.crops)
 
 
