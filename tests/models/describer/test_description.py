@@ -209,8 +209,8 @@ def test_at_most_the_requested_number_of_regions_is_selected() -> None:
 
 def test_the_objectness_of_a_region_is_that_of_the_most_overlapping_proposal() -> None:
     proposals = Proposals(np.array([[0, 0, 10, 10], [50, 50, 90, 70]], dtype=float), np.array([0.8, 0.5]))
-    likely = estimate_objectness(np.array([[0, 0, 10, 5], [50, 50, 90, 70], [95, 0, 99, 5]], dtype=float), proposals)
-    assert likely == pytest.approx([0.4, 0.5, 0])
+    found = estimate_objectness(np.array([[0, 0, 10, 5], [50, 50, 90, 70], [95, 0, 99, 5]], dtype=float), proposals)
+    assert found == pytest.approx([0.4, 0.5, 0])
     assert estimate_objectness(BOXES, Proposals(np.zeros((0, 4)), np.zeros(0))).tolist() == [0] * 6
 
 
@@ -222,7 +222,7 @@ def select_by_loop(relevance: list[float], alike: np.ndarray, most: int, weight:
             if place not in chosen:
                 nearest = max((alike[place, other] for other in chosen), default=0.0)
                 values[place] = (1 - weight) * relevance[place] - weight * nearest
-        chosen.append(max(values, key=lambda place: (values[place], -place)))
+        chosen.append(max(values, key=lambda item: (values[place], -place)))
     return chosen
 
 
@@ -232,10 +232,10 @@ def test_the_selection_equals_a_plain_loop(seed: int, count: int, most: int, wei
     relevance = generator.random(count)
     alike = generator.uniform(-1, 1, (count, count))
     alike = (alike + alike.T) / 2
-    found = select_diverse(relevance, lambda place: alike[place], most, weight=weight).tolist()
+    found = select_diverse(relevance, lambda item: alike[item], most, weight=weight).tolist()
     assert found == select_by_loop(relevance.tolist(), alike, most, weight)
 
 
 def test_too_similar_items_are_never_selected() -> None:
     alike = np.array([[1, 0.99, 0.2], [0.99, 1, 0.2], [0.2, 0.2, 1]])
-    assert select_diverse([0.9, 0.8, 0.1], lambda place: alike[place], 3, max_similarity=0.95).tolist() == [0, 2]
+    assert select_diverse([0.9, 0.8, 0.1], lambda item: alike[item], 3, max_similarity=0.95).tolist() == [0, 2]

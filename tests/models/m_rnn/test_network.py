@@ -91,7 +91,7 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
         if s.image_input in ("multimodal", "both", "both-shared"):
             m = m + weight["from_photo.weight"] @ photo
         if s.attention:
-            m = m + weight["attention.from_values.weight"] @ looked_at(weight, r, cells, s.attention_heads)
+            m = m + weight["attention.from_values.weight"] @ attended(weight, r, cells, s.attention_heads)
         m = 1.7159 * np.tanh(2 / 3 * m)
         if s.tie_word_weights:
             logits = weight["first.weight"][: WORDS + 2] @ (weight["to_embedding.weight"] @ m)
@@ -101,7 +101,7 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
     return found
 
 
-def looked_at(weight: dict[str, np.ndarray], r: np.ndarray, cells: np.ndarray, heads: int) -> np.ndarray:
+def attended(weight: dict[str, np.ndarray], r: np.ndarray, cells: np.ndarray, heads: int) -> np.ndarray:
     query = weight["attention.to_query.weight"] @ r
     keys = [weight["attention.to_key.weight"] @ cell for cell in cells]
     values = [weight["attention.to_value.weight"] @ cell for cell in cells]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +24,13 @@ from tests.models.captioner import SMALL
 from tests.models.coloured import make_coloured
 from tests.vision.feature_store.small import colour_encoder
 
+Train = Callable[..., TrainResult]
+
 BRIEF = TrainSettings(epochs=2, batch_size=8, learning_rate=0.01, device="cpu", threads=1)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of photos in four colours, and a store of their features."""
     folder = tmp_path_factory.mktemp("coloured")
     update_store(folder / "features", make_coloured(folder), colour_encoder())
@@ -35,29 +38,33 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def dataset(made: Path) -> Dataset:
-    return Dataset(made / "data")
+def dataset(folder: Path) -> Dataset:
+    return Dataset(folder / "data")
 
 
-def train_captioner(dataset: Dataset, made: Path, out: Path, **others: object) -> TrainResult:
-    chosen = {
-        "data": CaptionDataSettings(features_dir=str(made / "features"), feature_grid=2),
-        "settings": SMALL,
-        "training": BRIEF,
-    } | others
-    parts = Settings(tuple(chosen.pop(name) for name in ("data", "settings", "training")))  # type: ignore[arg-type]
-    found = train("m-rnn", dataset, out=out, settings=parts, **chosen)  # type: ignore[arg-type]
-    assert found
-    return found
+@pytest.fixture
+def data(folder: Path) -> CaptionDataSettings:
+    return CaptionDataSettings(features_dir=str(folder / "features"), feature_grid=2)
+
+
+@pytest.fixture
+def train_captioner(dataset: Dataset, data: CaptionDataSettings, tmp_path: Path) -> Train:
+    def train_captioner(name: str = "run", *, on: Dataset = dataset, **changed: object) -> TrainResult:
+        chosen = {"data": data, "settings": SMALL, "training": BRIEF} | changed
+        found = train("m-rnn", on, out=tmp_path / name, settings=Settings(tuple(chosen.values())))  # type: ignore[arg-type]
+        assert found
+        return found
+
+    return train_captioner
 
 
 def model_of(found: TrainResult) -> MRNN:
     return load_captioner(found.outcome.model).model
 
 
-def test_a_run_saves_a_captioner_and_its_card(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_a_run_saves_a_captioner_and_its_card(train_captioner: Train, tmp_path: Path) -> None:
     training = replace(BRIEF, epochs=30, learning_rate=0.02)
-    found = train_captioner(dataset, made, tmp_path / "run", training=training)
+    found = train_captioner(training=training)
     assert (found.photos, found.sentences, found.phrases, found.left_out) == (16, 32, 0, ())
     assert found.outcome.best.monitor == "minus_perplexity"
     assert found.dev
@@ -71,90 +78,91 @@ def test_a_run_saves_a_captioner_and_its_card(dataset: Dataset, made: Path, tmp_
         assert words in card
 
 
-def test_the_card_has_the_command_that_repeats_the_run(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    found = train_captioner(dataset, made, tmp_path / "run")
+def test_the_card_has_the_command_that_repeats_the_run(train_captioner: Train, data: CaptionDataSettings) -> None:
+    found = train_captioner()
     card = (found.outcome.model / "README.md").read_text()
     command = next(line for line in card.splitlines() if line.startswith("deixis train m-rnn"))
     typed = [word for word in shlex.split(command)[5:] if word != "--set"]
-    data = CaptionDataSettings(features_dir=str(made / "features"), feature_grid=2)
     assert get_spec("m-rnn").choose_settings(None, typed) == Settings((data, SMALL, BRIEF))
 
 
-def test_rare_training_words_are_unknown_on_dev(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_rare_training_words_are_unknown_on_dev(train_captioner: Train) -> None:
     # Each colour is in eight captions, "a" and "wall" in sixteen.
-    found = train_captioner(dataset, made, tmp_path / "run", settings=replace(SMALL, min_count=9))
+    found = train_captioner(settings=replace(SMALL, min_count=9))
     assert found.dev
     assert found.dev.scores["oov"] == pytest.approx(100 * 2 / 7)  # of "a red wall", "everything here is red"
 
 
-def test_the_same_seed_gives_the_same_model(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_model(train_captioner: Train) -> None:
     torch.manual_seed(5)  # earlier random numbers do not matter
-    first = train_captioner(dataset, made, tmp_path / "first")
+    first = train_captioner("first")
     torch.manual_seed(6)
-    again = train_captioner(dataset, made, tmp_path / "again")
-    other = train_captioner(dataset, made, tmp_path / "other", training=replace(BRIEF, seed=1))
+    again = train_captioner("again")
+    other = train_captioner("other", training=replace(BRIEF, seed=1))
     weights = [model_of(one).network.word_bias for one in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_attention_uses_the_feature_grid(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    found = train_captioner(dataset, made, tmp_path / "run", settings=replace(SMALL, attention=True))
+def test_attention_uses_the_feature_grid(train_captioner: Train) -> None:
+    found = train_captioner(settings=replace(SMALL, attention=True))
     captioner = load_captioner(found.outcome.model)
     assert (captioner.feature_grid, captioner.model.cell_size) == (2, 3)
     assert captioner.model.references_.cells.shape[1:] == (4, 3)  # type: ignore[union-attr]
 
 
-def test_self_critical_training_starts_from_a_trained_model(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    data = CaptionDataSettings(features_dir=str(made / "features"), feature_grid=2, monitor="cider")
+def test_self_critical_training_starts_from_a_trained_model(
+    train_captioner: Train, data: CaptionDataSettings, tmp_path: Path
+) -> None:
+    data = replace(data, monitor="cider")
     settings = replace(SMALL, attention=True, dropout=0.1)
-    first = train_captioner(dataset, made, tmp_path / "words", data=data, settings=settings)
+    first = train_captioner("words", data=data, settings=settings)
     on = replace(data, objective="cider", init_from=str(tmp_path / "words"), reward_samples=3)
     training = replace(BRIEF, epochs=40, learning_rate=0.02, evaluate_every=10)
-    then = train_captioner(
-        dataset, made, tmp_path / "cider", data=on, settings=replace(settings, dropout=0.0), training=training
-    )
+    then = train_captioner("cider", data=on, settings=replace(settings, dropout=0.0), training=training)
     assert first.outcome.best.monitor == then.outcome.best.monitor == "cider_d"
     assert then.outcome.best.scores["cider_d"] > first.outcome.best.scores["cider_d"]
     assert model_of(then).settings.dropout == 0
 
 
-def test_training_starts_only_from_the_same_network(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    first = train_captioner(dataset, made, tmp_path / "first", training=replace(BRIEF, epochs=1))
-    data = CaptionDataSettings(features_dir=str(made / "features"), init_from=str(tmp_path / "first"))
+def test_training_starts_only_from_the_same_network(
+    train_captioner: Train, data: CaptionDataSettings, tmp_path: Path
+) -> None:
+    first = train_captioner("first", training=replace(BRIEF, epochs=1))
+    data = replace(data, init_from=str(tmp_path / "first"))
     still = replace(BRIEF, epochs=1, learning_rate=1e-12, seed=5)
-    again = train_captioner(dataset, made, tmp_path / "again", data=data, training=still)
+    again = train_captioner("again", data=data, training=still)
     torch.testing.assert_close(model_of(again).network.state_dict(), model_of(first).network.state_dict())
     with pytest.raises(DeixisError, match="multimodal_dim=16, not multimodal_dim=20"):
-        train_captioner(dataset, made, tmp_path / "run", data=data, settings=replace(SMALL, multimodal_dim=20))
+        train_captioner(data=data, settings=replace(SMALL, multimodal_dim=20))
     with pytest.raises(DeixisError, match="feature_grid"):
-        train_captioner(dataset, made, tmp_path / "run", data=data, settings=replace(SMALL, attention=True))
+        train_captioner(data=data, settings=replace(SMALL, attention=True))
     with pytest.raises(DeixisError, match="nowhere"):
-        train_captioner(dataset, made, tmp_path / "run", data=replace(data, init_from="nowhere"))
+        train_captioner(data=replace(data, init_from="nowhere"))
 
 
-def test_without_dev_the_last_epoch_is_kept(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_without_dev_the_last_epoch_is_kept(train_captioner: Train, dataset: Dataset, tmp_path: Path) -> None:
     make_dataset(tmp_path / "data", list(dataset.split("train")))
-    found = train_captioner(Dataset(tmp_path / "data"), made, tmp_path / "run")
+    found = train_captioner(on=Dataset(tmp_path / "data"))
     assert found.dev is None
     assert found.outcome.best.scores == {}
 
 
-def test_photos_without_features_are_left_out_and_named(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_photos_without_features_are_left_out_and_named(
+    train_captioner: Train, dataset: Dataset, data: CaptionDataSettings, tmp_path: Path
+) -> None:
     make_dataset(tmp_path / "data", [*dataset.photos, replace(dataset.photos[0], id="9999")])
-    assert train_captioner(Dataset(tmp_path / "data"), made, tmp_path / "run").left_out == (
-        f"9999: not in {made / 'features'}",
-    )
+    assert train_captioner(on=Dataset(tmp_path / "data")).left_out == (f"9999: not in {data.features_dir}",)
 
 
-def test_unusable_training_data_is_an_error(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+def test_unusable_training_data_is_an_error(train_captioner: Train, dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="no split 'training'"):
-        train_captioner(dataset, made, tmp_path / "run", data=CaptionDataSettings(train_split="training"))
+        train_captioner(data=CaptionDataSettings(train_split="training"))
     with pytest.raises(DeixisError, match="min_count=99"):
-        train_captioner(dataset, made, tmp_path / "run", settings=replace(SMALL, min_count=99))
+        train_captioner(settings=replace(SMALL, min_count=99))
     make_dataset(tmp_path / "mute", [replace(photo, captions=()) for photo in dataset.photos])
     with pytest.raises(DatasetError, match="'train'"):
-        train_captioner(Dataset(tmp_path / "mute"), made, tmp_path / "run")
+        train_captioner(on=Dataset(tmp_path / "mute"))
     for setting, value in {"crops": 5, "reward_samples": 1, "feature_grid": 0, "repetition_penalty": -1}.items():
         with pytest.raises(DeixisError, match=f"{setting}={value}"):
             CaptionDataSettings(**{setting: value})  # type: ignore[arg-type]
