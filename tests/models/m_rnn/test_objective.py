@@ -47,9 +47,10 @@ def test_every_row_is_in_one_batch_of_an_epoch(sampler: CaptionSampler | PhotoSa
 
 
 def test_captions_in_a_batch_have_similar_lengths_and_batches_come_in_any_order() -> None:
-    batches = list(CaptionSampler(LENGTHS, 64).epoch(0, np.random.default_rng(1)))
-    assert sum(len(batch) * LENGTHS[batch].max() for batch in batches) < 1.03 * LENGTHS.sum()
-    means = [LENGTHS[batch].mean() for batch in batches]
+    lengths = LENGTHS[:3200]  # one pool
+    batches = list(CaptionSampler(lengths, 64).epoch(0, np.random.default_rng(1)))
+    assert sum(len(batch) * lengths[batch].max() for batch in batches) < 1.03 * lengths.sum()
+    means = [lengths[batch].mean() for batch in batches]
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.5
 
 
