@@ -222,7 +222,7 @@ def select_by_loop(relevance: list[float], alike: np.ndarray, most: int, weight:
             if place not in chosen:
                 nearest = max((alike[place, other] for other in chosen), default=0.0)
                 values[place] = (1 - weight) * relevance[place] - weight * nearest
-        chosen.append(max(values, key=lambda item: (values[place], -place)))
+        chosen.append(max(values, key=lambda item: (values[item], -item)))
     return chosen
 
 
