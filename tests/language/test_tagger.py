@@ -28,7 +28,3 @@ def test_any_tokens_get_one_known_tag_each(tokens: list[str]) -> None:
     tags = tag(tokens)
     assert len(tags) == len(tokens)
     assert set(tags) <= set(Tagger.shipped().model.labels)
-
-
-def test_the_shipped_tagger_is_loaded_once() -> None:
-    assert Tagger.shipped() is Tagger.shipped()

@@ -108,20 +108,9 @@ def test_saving_again_replaces_everything(folder: Path) -> None:
     assert not [name for name in (WEIGHTS, CARD, "part") if (folder / name).exists()]
 
 
-def test_a_directory_that_deixis_did_not_make_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(DeixisError, match="mine"):
-        write_artifact(tmp_path / "mine", Artifact("outer", {}))
-    assert (tmp_path / "mine" / "letter.txt").exists()
-
-
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named_and_one_of_the_package_tells_to_reinstall(tmp_path: Path) -> None:
     assert "nowhere" in refused(tmp_path / "nowhere")
     assert "reinstall" not in refused(tmp_path / "nowhere")
-
-
-def test_a_missing_directory_of_the_package_tells_to_reinstall() -> None:
     assert "reinstall deixis" in refused(Path(deixis.__file__).parent / "language" / "models" / "nowhere")
 
 

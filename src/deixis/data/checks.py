@@ -31,7 +31,6 @@ class Problem:
     remedy: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"kind": self.kind, "count": self.count, "examples": list(self.examples), "mend": self.remedy}
 
 

@@ -25,14 +25,10 @@ class MentionPhrase(Protocol):
     """A phrase that combines mentions, such as a relation between two. Its box is the union of their boxes."""
 
     @property
-    def text(self) -> str:
-        """The phrase."""
-        ...
+    def text(self) -> str: ...
 
     @property
-    def mentions(self) -> tuple[Mention, ...]:
-        """The mentions in it."""
-        ...
+    def mentions(self) -> tuple[Mention, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,6 @@ class RaggedArray:
 
     @cached_property
     def counts(self) -> Integers:
-        """Length of each row."""
         return np.diff(self.starts)
 
     @cached_property
@@ -135,17 +130,14 @@ class RegionPhrasePairs:
         return builder.finish()
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.phrase)
 
     @cached_property
     def region_photo(self) -> Integers:
-        """Photo of each region."""
         return np.repeat(np.arange(len(self.photos)), np.diff(self.region_starts))
 
     @cached_property
     def first_proposal(self) -> Integers:
-        """First proposal of each photo."""
         golds = np.bincount(self.region_photo[self.gold], minlength=len(self.photos))
         return np.asarray(self.region_starts[:-1] + golds)
 
@@ -172,7 +164,6 @@ class RegionPhrasePairs:
 
     @cached_property
     def phrases_of_chain(self) -> RaggedArray:
-        """Distinct phrases of each chain."""
         both = np.unique(np.stack([self.chain, self.phrase], axis=1), axis=0)
         return RaggedArray.from_owners(both[:, 0], both[:, 1], len(self.gold))
 
@@ -209,8 +200,6 @@ def training_set_sizes(chunks: RegionPhrasePairs, augmented: RegionPhrasePairs |
 
 
 class _Builder:
-    """Builds the columns photo by photo."""
-
     def __init__(
         self,
         more_phrases: Callable[[Caption, Sequence[Mention]], Iterable[MentionPhrase]] | None,

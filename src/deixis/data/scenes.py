@@ -58,7 +58,6 @@ class SceneObject:
     pair: bool
 
     def steps_to(self, other: SceneObject) -> tuple[int, int]:
-        """Steps to the right and down from this object to another."""
         (x, y), (other_x, other_y) = LOCATIONS[self.location], LOCATIONS[other.location]
         return other_x - x, other_y - y
 

@@ -37,7 +37,6 @@ class TypeRow:
 
     @property
     def mentions_per_chain(self) -> float:
-        """Mean number of mentions of a chain."""
         return _ratio(self.mentions, self.chains)
 
     @property
@@ -75,7 +74,6 @@ class Statistics:
         return _ratio(sum(row.boxes for row in self.types), sum(row.chains for row in self.types))
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         ratios = {
             "captions_per_photo": _ratio(self.captions, self.photos),
             "tokens_per_caption": _ratio(self.tokens, self.captions + self.region_phrases),

@@ -89,7 +89,6 @@ Row = tuple[Any, ...]
 
 
 def file_name(table: str) -> str:
-    """Return the file name of a table."""
     return f"{table}.arrow"
 
 
@@ -121,7 +120,6 @@ class _TableWriter:
         self._writer = pa.ipc.new_file(self._sink, schema)
 
     def add(self, row: Row) -> int:
-        """Add a row and return its number."""
         self.rows.append(row)
         self.count += 1
         return self.count - 1
@@ -290,14 +288,12 @@ def _combine_hashes(files: Mapping[str, str]) -> str:
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
-    """Write the manifest into a data set directory."""
     (folder / _MANIFEST_FILE).write_text(
         json.dumps(asdict(manifest), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a data set directory."""
     path = folder / _MANIFEST_FILE
     with explain_os_errors(path):  # the folder may not be readable
         there = path.is_file()

@@ -67,16 +67,15 @@ class ChunkFeatures:
 
 
 class Chunker:
-    """Finds noun phrase chunks with a trained model."""
-
     def __init__(self, model: SequenceModel, tagger: Tagger) -> None:
         self.model = model
         self._features = ChunkFeatures(tagger, model.bits)
 
     @classmethod
+    @cache
     def shipped(cls) -> Chunker:
         """The chunker of the package, loaded once."""
-        return _shipped()
+        return Chunker(SequenceModel.load(MODELS / "chunker"), Tagger.shipped())
 
     def chunks(self, tokens: Sequence[str], tags: Sequence[str] | None = None) -> list[Span]:
         """Return the chunks of a sentence as token spans, in order, without overlaps.
@@ -84,11 +83,6 @@ class Chunker:
         `tags` are those of the tagger if already known.
         """
         return spans_from_labels(self.model.decode(self._features(tokens, tags)))
-
-
-@cache
-def _shipped() -> Chunker:
-    return Chunker(SequenceModel.load(MODELS / "chunker"), Tagger.shipped())
 
 
 def spans_from_labels(labels: Sequence[str]) -> list[Span]:

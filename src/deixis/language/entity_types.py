@@ -77,9 +77,10 @@ class EntityTypes(Storable):
     about: Mapping[str, Any]
 
     @classmethod
+    @cache
     def shipped(cls) -> EntityTypes:
         """The dictionary of the package, loaded once."""
-        return _shipped()
+        return EntityTypes.load(SHIPPED)
 
     def types_of(self, words: Sequence[str]) -> Types:
         """Return the types of a phrase; empty for a non-visual phrase."""
@@ -128,8 +129,3 @@ def is_visual(words: Sequence[str]) -> bool:
 def is_colour(words: Sequence[str]) -> bool:
     """Return whether a lower-case phrase is only a colour, which then stands for clothing ("a man in dark blue")."""
     return words[-1] in COLOURS and all(word in COLOURS or word in _BESIDE_COLOURS for word in words)
-
-
-@cache
-def _shipped() -> EntityTypes:
-    return EntityTypes.load(SHIPPED)

@@ -182,16 +182,15 @@ class _Piece(NamedTuple):
 
 
 class Parser:
-    """Parses sentences with a trained model."""
-
     def __init__(self, scores: SpanScores) -> None:
         self.scores = scores
         self._labels = tuple(tuple(label.split(JOINT)) for label in scores.labels)
 
     @classmethod
+    @cache
     def shipped(cls) -> Parser:
         """The parser of the package, loaded once."""
-        return _shipped()
+        return Parser(SpanScores.load(SHIPPED))
 
     def parse(self, sentence: SentenceInput) -> Tree:
         """Parse one sentence; see the function `parse`."""
@@ -318,11 +317,6 @@ def _pieces(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     return pieces + [(begin, len(tokens))] * (begin < len(tokens))
 
 
-@cache
-def _shipped() -> Parser:
-    return Parser(SpanScores.load(SHIPPED))
-
-
 def parse(sentence: SentenceInput) -> Tree:
     """Return the constituency tree of an English sentence."""
-    return _shipped().parse(sentence)
+    return Parser.shipped().parse(sentence)

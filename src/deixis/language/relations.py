@@ -38,7 +38,6 @@ class Entity:
 
     @property
     def text(self) -> str:
-        """The tokens, joined by spaces."""
         return " ".join(token.text for token in self.tokens)
 
 

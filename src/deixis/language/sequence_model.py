@@ -161,7 +161,6 @@ class SequenceModel(Storable):
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        """Build from the content that `to_artifact` gave."""
         settings, arrays = artifact.settings, artifact.arrays
         labels, bits = tuple(map(str, settings["labels"])), int(settings["bits"])
         transitions = arrays["transitions"]
@@ -173,7 +172,6 @@ class SequenceModel(Storable):
 
     @property
     def bits(self) -> int:
-        """Binary logarithm of the size of the weight table."""
         return int(self.weights.shape[0]).bit_length() - 1
 
     @cached_property

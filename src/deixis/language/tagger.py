@@ -37,28 +37,22 @@ TAGGER_TEMPLATES: tuple[Template, ...] = (
 
 
 class Tagger:
-    """Tags tokens with a trained model."""
-
     def __init__(self, model: SequenceModel) -> None:
         self.model = model
         self._facts = WordFacts()
         self._rows = FeatureRows(TAGGER_TEMPLATES, model.bits)
 
     @classmethod
+    @cache
     def shipped(cls) -> Tagger:
         """The tagger of the package, loaded once."""
-        return _shipped()
+        return Tagger(SequenceModel.load(MODELS / "tagger"))
 
     def tag(self, tokens: Sequence[str]) -> list[str]:
         """Return one Penn Treebank tag per token."""
         return self.model.decode(self._rows(self._facts(tokens)))
 
 
-@cache
-def _shipped() -> Tagger:
-    return Tagger(SequenceModel.load(MODELS / "tagger"))
-
-
 def tag(tokens: Sequence[str]) -> list[str]:
     """Tag the tokens of an English sentence with the tagger of the package."""
-    return _shipped().tag(tokens)
+    return Tagger.shipped().tag(tokens)

@@ -58,7 +58,6 @@ class Tree:
 
     @property
     def text(self) -> str:
-        """The words, joined by spaces."""
         return " ".join(self.words())
 
     def nodes(self) -> Iterator[Tree]:
@@ -70,15 +69,12 @@ class Tree:
             stack.extend(reversed(node.children))
 
     def phrases(self) -> Iterator[Tree]:
-        """Iterate over the nodes that are not leaves."""
         return (node for node in self.nodes() if not node.is_leaf)
 
     def leaves(self) -> Iterator[Tree]:
-        """Iterate over the leaves, from left to right."""
         return (node for node in self.nodes() if node.is_leaf)
 
     def words(self) -> list[str]:
-        """Return the words, from left to right."""
         return [node.word for node in self.nodes() if node.word is not None]
 
     def spanning(self, start: int, end: int) -> Tree | None:
@@ -99,7 +95,6 @@ class Tree:
         return found
 
     def __str__(self) -> str:
-        """Bracketed text, on one line."""
         parts: list[str] = []
         waiting: list[Tree | None] = [self]
         while waiting:
@@ -137,7 +132,6 @@ def _own(node: Tree) -> tuple[object, ...]:
 
 
 def leaf(label: str, token: Token, position: int) -> Tree:
-    """Create the leaf of a token at an index of the sentence."""
     return Tree(label, position, position + 1, token.start, token.end, (), token.text)
 
 
@@ -174,8 +168,6 @@ def read_trees(text: str, *, plain: bool = False, name: str = "trees") -> list[T
 
 @dataclass(slots=True)
 class _Open:
-    """An open bracket."""
-
     offset: int
     label: str | None = None
     word: str | None = None

@@ -56,11 +56,9 @@ class WordVectors(Storable):
 
     @property
     def dimension(self) -> int:
-        """Dimension of the vectors."""
         return int(self.matrix.shape[1])
 
     def __len__(self) -> int:
-        """Number of words."""
         return len(self._row_of)
 
     def __contains__(self, word: str) -> bool:
@@ -341,7 +339,6 @@ def _row_of_hash(packed: bytes) -> dict[int, int]:
 
 
 def hash_words(words: Sequence[str]) -> NDArray[np.uint64]:
-    """Return spaCy's 64-bit hash of each word."""
     encoded = [word.encode("utf-8", errors="surrogatepass") for word in words]
     lengths = np.fromiter((len(word) for word in encoded), dtype=np.int64, count=len(encoded))
     hashes = np.zeros(len(encoded), dtype=np.uint64)

@@ -23,7 +23,6 @@ class Vocabulary:
 
     @classmethod
     def fit(cls, sentences: Iterable[Iterable[str]], min_count: int = 1) -> Vocabulary:
-        """Build a vocabulary from sentences."""
         counted = Counter(word for sentence in sentences for word in sentence)
         kept = sorted(
             ((word, count) for word, count in counted.items() if count >= min_count),
@@ -47,7 +46,6 @@ class Vocabulary:
         return [number for number in ids if number is not None]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Return the words of ids."""
         numbers = list(ids)
         outside = [number for number in numbers if not 0 <= number < len(self)]
         if outside:

@@ -30,7 +30,6 @@ def function_words() -> frozenset[str]:
 
 @cache
 def stem(word: str) -> str:
-    """Return Snowball's English stem of a word."""
     return str(_stemmer().stemWord(word))
 
 

@@ -45,9 +45,7 @@ class Tree(Protocol):
         """Sorted file names, without hidden files and macOS resource folders."""
         ...
 
-    def read(self, name: str) -> bytes:
-        """Return the bytes of one file."""
-        ...
+    def read(self, name: str) -> bytes: ...
 
 
 class Folder:
@@ -73,8 +71,6 @@ class Folder:
 
 
 class Zip:
-    """Files inside a zip."""
-
     def __init__(self, root: Path, archive: zipfile.ZipFile) -> None:
         self.root = root
         self._archive = archive

@@ -51,7 +51,6 @@ def photo_path(location: str | os.PathLike[str]) -> Path:
 
 
 def is_remote(path: Path) -> bool:
-    """Return whether a path is remote."""
     return isinstance(path, RemotePath)
 
 

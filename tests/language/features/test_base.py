@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +20,6 @@ def test_shares_of_a_sentence_sum_to_one_or_zero() -> None:
     used, shares = word_shares(["A dog, a zebra", "zebra", "cat"], VECTORS)
     assert used.tolist() == [0, 1, 2]
     np.testing.assert_allclose(shares.toarray(), [[1 / 3, 0, 2 / 3], [0, 0, 0], [0, 1, 0]], rtol=1e-6)
-
-
-def test_no_sentences_have_no_shares() -> None:
     used, shares = word_shares([], VECTORS)
     assert (len(used), shares.shape) == (0, (0, 0))
 
@@ -74,12 +70,6 @@ def test_a_string_equals_its_words() -> None:
     np.testing.assert_array_equal(features.transform(["A dog."]), features.transform([["a", "dog"]]))
 
 
-def test_a_saved_tfidf_transforms_identically(tmp_path: Path) -> None:
-    features = TfIdf().fit(SENTENCES)
-    features.save(tmp_path / "saved")
-    np.testing.assert_array_equal(TfIdf.load(tmp_path / "saved").transform(SENTENCES), features.transform(SENTENCES))
-
-
 def test_tfidf_without_frequent_words_is_an_error() -> None:
     with pytest.raises(DeixisError, match="tf-idf"):
         TfIdf().fit(["a dog"])
@@ -94,17 +84,3 @@ def test_more_sentences_than_a_chunk_keep_their_order(vectors: WordVectors, sent
     many = sentences * 30
     rows = MeanVector(vectors).transform(many)
     np.testing.assert_allclose(rows, np.tile(MeanVector(vectors).transform(sentences), (30, 1)), atol=1e-6)
-
-
-def test_a_sentence_of_unknown_words_is_zeros(vectors: WordVectors) -> None:
-    assert not MeanVector(vectors).transform(["nobody knows", ""]).any()
-
-
-def test_a_saved_mean_vector_transforms_identically(
-    vectors: WordVectors, sentences: list[list[str]], tmp_path: Path
-) -> None:
-    features = MeanVector(vectors)
-    features.save(tmp_path / "saved")
-    np.testing.assert_array_equal(
-        MeanVector.load(tmp_path / "saved").transform(sentences), features.transform(sentences)
-    )

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.language.features import FisherVectors, Reduced, TextFeatures, TfIdf, hglmm_features, load_features
+from deixis.language.features import (
+    FisherVectors,
+    MeanVector,
+    Reduced,
+    TextFeatures,
+    TfIdf,
+    hglmm_features,
+    load_features,
+)
 from deixis.language.features.reduction import PCA
 from deixis.language.vectors import WordVectors
 
@@ -81,15 +90,12 @@ def test_rows_far_from_zero_keep_their_precision() -> None:
     np.testing.assert_allclose(far.variances_, near.variances_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("chunks", [[data(5)], [data(1)]])
-def test_too_many_components_are_an_error(chunks: list[np.ndarray]) -> None:
-    with pytest.raises(DeixisError, match="8 components"):
+@pytest.mark.parametrize(
+    ("chunks", "message"), [([data(5)], "8 components"), ([data(1)], "8 components"), ([], "no rows")]
+)
+def test_too_few_rows_are_an_error(chunks: list[np.ndarray], message: str) -> None:
+    with pytest.raises(DeixisError, match=message):
         PCA(8).fit(chunks)
-
-
-def test_no_rows_are_an_error() -> None:
-    with pytest.raises(DeixisError, match="no rows"):
-        PCA(8).fit([])
 
 
 def test_reduced_features_are_pca_of_fisher_vectors(vectors: WordVectors, sentences: list[list[str]]) -> None:
@@ -102,29 +108,31 @@ def test_reduced_features_are_pca_of_fisher_vectors(vectors: WordVectors, senten
     np.testing.assert_allclose(reduced.mean(axis=0), 0, atol=1e-5)
 
 
-@pytest.mark.parametrize("of", ["fisher", "tf-idf", "reduced"])
-def test_what_was_saved_transforms_identically(
-    vectors: WordVectors, sentences: list[list[str]], tmp_path: Path, of: str
+MAKERS: dict[str, Callable[[WordVectors], TextFeatures]] = {
+    "mean": MeanVector,
+    "tf-idf": lambda vectors: TfIdf(),
+    "fisher": lambda vectors: FisherVectors(vectors, components=3, count="tokens"),
+    "reduced mean": lambda vectors: Reduced(MeanVector(vectors), 4),
+    "reduced fisher": lambda vectors: Reduced(FisherVectors(vectors, components=3), 10),
+    "reduced twice": lambda vectors: Reduced(Reduced(TfIdf(), 20), 10),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_saved_features_transform_identically(
+    make: Callable[[WordVectors], TextFeatures], vectors: WordVectors, sentences: list[list[str]], tmp_path: Path
 ) -> None:
-    inner: dict[str, TextFeatures] = {
-        "fisher": FisherVectors(vectors, components=3),
-        "tf-idf": TfIdf(),
-        "reduced": Reduced(TfIdf(), 20),
-    }
-    features = Reduced(inner[of], 10).fit(sentences)
+    features = make(vectors).fit(sentences)
     features.save(tmp_path / "saved")
-    for loaded in (Reduced.load(tmp_path / "saved"), load_features(tmp_path / "saved")):
+    for loaded in (type(features).load(tmp_path / "saved"), load_features(tmp_path / "saved")):
         np.testing.assert_array_equal(loaded.transform(sentences), features.transform(sentences))
 
 
-def test_the_same_seed_gives_the_same_rows(vectors: WordVectors, sentences: list[list[str]]) -> None:
-    first, again = (hglmm_features(vectors, 10, 3, seed=1).fit(sentences).transform(sentences) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
-def test_too_few_sentences_are_errors(vectors: WordVectors, sentences: list[list[str]]) -> None:
-    with pytest.raises(DeixisError, match="6,000 components"):
-        Reduced(TfIdf(), 6000).fit(sentences)
+@pytest.mark.parametrize("make", [MAKERS["mean"], MAKERS["tf-idf"], MAKERS["fisher"]], ids=["mean", "tf-idf", "fisher"])
+def test_a_sentence_of_unknown_words_is_zeros(
+    make: Callable[[WordVectors], TextFeatures], vectors: WordVectors, sentences: list[list[str]]
+) -> None:
+    assert not make(vectors).fit([words[:-1] for words in sentences]).transform([["nobody", "knows"], []]).any()
 
 
 def test_features_of_another_kind_are_an_error(sentences: list[list[str]], tmp_path: Path) -> None:

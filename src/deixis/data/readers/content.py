@@ -23,7 +23,6 @@ def decode(data: bytes, name: str | Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 file."""
     try:
         return decode(path.read_bytes(), path)
     except OSError as error:
@@ -53,7 +52,6 @@ class Content:
 
     @cached_property
     def names(self) -> list[str]:
-        """File names in a folder or zip."""
         if not self.is_tree:
             return []
         with open_tree(self.path) as tree:

@@ -39,7 +39,6 @@ def recognizes(content: Content) -> bool:
 
 
 def read(content: Content) -> Source:
-    """Return photos in the order of the file names."""
     names = [name for name in content.names if name.endswith(_SUFFIX)]
     return Source(KIND, _photos(content.path, names), len(names))
 

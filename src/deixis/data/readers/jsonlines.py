@@ -39,7 +39,6 @@ def recognizes(content: Content) -> bool:
 
 
 def read(content: Content) -> Source:
-    """Return photos in the order of the file."""
     if _is_full(_first_record(content)):
         records = list(_records(content))
         return Source(KIND, _full_photos(records), len(records))

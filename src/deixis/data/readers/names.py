@@ -36,7 +36,6 @@ def photo_stem(name: str) -> str:
 
 
 def flickr_number(stem: str) -> str | None:
-    """Return the Flickr number in a photo stem, or None."""
     if stem.isdecimal():
         return stem
     found = _FLICKR_NAME.fullmatch(stem)
@@ -55,14 +54,12 @@ class NameIndex(Generic[T]):
                 self._stem_of_number[number] = None if number in self._stem_of_number else stem
 
     def stem(self, name: str) -> str | None:
-        """Return the stem that matches a name, or None."""
         if name in self.by_stem:
             return name
         number = flickr_number(name)
         return self._stem_of_number.get(number) if number is not None else None
 
     def find(self, name: str) -> T | None:
-        """Return the value of a name, or None."""
         stem = self.stem(name)
         return None if stem is None else self.by_stem[stem]
 
@@ -102,7 +99,6 @@ class PhotoIds:
         return found
 
     def add_new(self, name: str, error: MakeError) -> str:
-        """Return the id of a photo name that must be new."""
         if name in self._ids:
             raise error(f"duplicate photo {quote_text(name)}")
         return self.get(name, error)
@@ -146,7 +142,6 @@ class CaptionCollector:
             entry.splits[check_split_name(split, error)] = None
 
     def source(self, kind: str) -> Source:
-        """Return the collected photos."""
         return Source(kind, self._photos(), len(self._entries))
 
     def _photos(self) -> Iterator[Photo]:

@@ -39,7 +39,6 @@ def recognizes(content: Content) -> bool:
 
 
 def read(content: Content) -> Source:
-    """Return photos in the order of the table."""
     layout = _layout(content.first_line)
     if layout is None:
         raise DatasetError(f"{content.path}: the header has no column for photos or none for sentences")

@@ -65,7 +65,6 @@ class Value:
                 raise self.error(f"unknown key {quote_text(key)}")
 
     def items(self) -> list[Value]:
-        """Return the items of a list."""
         if not isinstance(self.value, list):
             raise self._expected("a list")
         return [Value(item, self, index) for index, item in enumerate(self.value)]
@@ -88,20 +87,17 @@ class Value:
         return self.value
 
     def nonblank_text(self) -> str:
-        """Return a stripped string that is not empty."""
         text = self.text().strip()
         if not text:
             raise self.error("is empty")
         return text
 
     def flag(self) -> bool:
-        """Return a boolean."""
         if not isinstance(self.value, bool):
             raise self._expected("true or false")
         return self.value
 
     def integer(self, minimum: int = 0, maximum: int = LARGEST_SIDE) -> int:
-        """Return an integer within limits."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             raise self._expected("an integer")
         if not minimum <= self.value <= maximum:
@@ -118,7 +114,6 @@ class Value:
         return self.text() if isinstance(self.value, str) else self.integer(-(2**63), 2**63 - 1)
 
     def numbers(self, count: int) -> list[float]:
-        """Return a list of `count` finite numbers."""
         if not isinstance(self.value, list) or len(self.value) != count:
             raise self._expected(f"a list of {count} numbers")
         floats = [number for number in self.value if type(number) is float and math.isfinite(number)]
@@ -127,7 +122,6 @@ class Value:
         return [item.number() for item in self.items()]
 
     def number(self) -> float:
-        """Return a finite number."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             raise self._expected("a number")
         try:
@@ -166,7 +160,6 @@ def first_json(text: str, file: Path) -> tuple[object, bool]:
 
 
 def parse_line(line: str, number: int, file: Path) -> Value:
-    """Parse a line that holds one JSON value."""
     start = len(line) - len(line.lstrip())
     value, end = _decode(line, start, file, number)
     more = line[end:].lstrip()

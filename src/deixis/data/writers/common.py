@@ -45,7 +45,6 @@ def sentences_of(photo: Photo) -> list[str]:
 
 
 def path_of(photo: Photo, images: Path) -> Path | None:
-    """Return the path of the photo file, or None."""
     if photo.file is None:
         return None
     if not is_relative_path(photo.file):
@@ -127,7 +126,6 @@ class Spool:
         self.count += 1
 
     def items(self) -> Iterator[dict[str, Any]]:
-        """Yield all items in the order of addition."""
         self._file.seek(0)
         for line in self._file:
             yield json.loads(line)

@@ -39,7 +39,6 @@ Region = dict[str, Any]
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
-    """Write ``tasks.json``, ``config.xml`` and ``README.md``."""
     # Dictionaries as ordered sets: entity types first, then other labels as they occur.
     box_labels = dict.fromkeys(ENTITY_TYPES)
     mention_labels = dict.fromkeys((*ENTITY_TYPES, NOT_VISUAL))

@@ -188,7 +188,6 @@ class _Shards:
         self._waiting = self._written = self._shards = self._count = 0
 
     def add(self, row: dict[str, Any], size: int) -> None:
-        """Add a row of about `size` bytes."""
         self._rows.append(row)
         self._waiting += size
         self._count += 1
@@ -207,7 +206,6 @@ class _Shards:
         return self._count
 
     def close(self) -> None:
-        """Close the current file, if any."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

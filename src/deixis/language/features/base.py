@@ -69,14 +69,12 @@ class TextFeatures(Protocol):
 
 
 def words_of(text: Text) -> list[str]:
-    """Return the words of a sentence or phrase."""
     if isinstance(text, str):
         return words(text)
     return list(text if isinstance(text, Sequence) else text.words)
 
 
 def chunks_of(sentences: Sequence[Text], size: int = CHUNK) -> Iterator[Sequence[Text]]:
-    """Iterate over chunks of sentences."""
     for start in range(0, len(sentences), size):
         yield sentences[start : start + size]
 
@@ -128,15 +126,12 @@ class MeanVector(Storable):
 
     @property
     def dimension(self) -> int:
-        """Dimension of the word vectors."""
         return self.vectors.dimension
 
     def fit(self, sentences: Sequence[Text]) -> Self:
-        """Do nothing; there is nothing to fit."""
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:
-        """Return one mean per sentence."""
         means = np.zeros((len(sentences), self.dimension), dtype=np.float32)
         done = 0
         for chunk in chunks_of(sentences):
@@ -170,12 +165,10 @@ class TfIdf(Storable):
 
     @property
     def dimension(self) -> int:
-        """Number of words."""
         fitted(self.words_, self)
         return len(self.idf_)
 
     def fit(self, sentences: Sequence[Text]) -> Self:
-        """Count the sentences of each word."""
         sentence_counts = Counter(word for sentence in sentences for word in set(words_of(sentence)))
         kept = sorted(word for word, count in sentence_counts.items() if count >= self.minimum)
         if not kept:

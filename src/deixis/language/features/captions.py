@@ -82,7 +82,6 @@ class CaptionReport:
 
 
 def default_folder(data: Path, kind: str) -> Path:
-    """Return the default folder of the text features of a data set."""
     return data / FEATURES / f"text-{kind}"
 
 

@@ -75,7 +75,6 @@ class ICA:
         return rotation
 
     def transform(self, vectors: Floats) -> Floats:
-        """Return the components of each row."""
         components = (vectors - fitted(self.mean_, self)) @ fitted(self.unmixing_, self).T
         return np.asarray(components, dtype=np.float32)
 

@@ -77,7 +77,6 @@ class PCA:
         return variances, linalg.blas.sgemm(1.0, basis, turn)
 
     def transform(self, rows: Floats) -> Floats:
-        """Return the components of each row."""
         reduced = (rows - fitted(self.mean_, self)) @ fitted(self.components_, self).T
         return np.asarray(reduced, dtype=np.float32)
 
@@ -173,7 +172,6 @@ class Reduced(Storable):
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:
-        """Return one row per sentence."""
         rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
         done = 0
         for chunk in chunks_of(sentences):
