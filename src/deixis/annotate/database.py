@@ -67,11 +67,7 @@ class PendingWork:
 
 
 class Database:
-    """An open database.
-
-    SQLite allows one writer at a time. Threads of this process wait for a lock, so SQLite itself only waits for other
-    processes. PostgreSQL locks rows.
-    """
+    """An open database. On SQLite, which has one writer, threads wait for a lock of this process."""
 
     def __init__(self, url: str | URL) -> None:
         try:

@@ -40,10 +40,7 @@ class Judged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped(Event):
-    """A question returned without an answer; `bad_phrase` names a mention reported as not being a phrase.
-
-    The worker's remark is stored separately, because remarks can be deleted and events cannot.
-    """
+    """A question returned without an answer; `bad_phrase` names a mention reported as not being a phrase."""
 
     kind: ClassVar[str] = "skipped"
 
@@ -135,10 +132,7 @@ def make_event(kind: str, number: int, worker: str, at: float, body: dict[str, A
 
 
 def effective_events(events: Sequence[Event]) -> list[Event]:
-    """Select the events that count: not undone, and not excluded by a later `Discounted`.
-
-    An undo can be undone itself, and so can a `Discounted`.
-    """
+    """Select the events that count: not undone, and not excluded by a later `Discounted` that is not undone itself."""
     undone = undone_events(events)
     discounted: set[tuple[str, Task]] = set()
     counted: list[Event] = []

@@ -68,10 +68,7 @@ class _Cluster:
 
 
 def merge_boxes(chains: Sequence[ChainBoxes], settings: Settings | None = None) -> MergeResult:
-    """Merge the boxes of a photo, then the chains with equal boxes (section 2.3 of the paper).
-
-    Chains without boxes are never merged.
-    """
+    """Merge the boxes of a photo, then the chains with equal boxes (section 2.3 of the paper)."""
     settings = settings or Settings()
     clusters = [_Cluster((chain.name,), frozenset(chain.types), (box,)) for chain in chains for box in chain.boxes]
     while (pair := _closest_pair(clusters, settings)) is not None:
@@ -190,10 +187,7 @@ class ExportedPhoto:
 
 
 def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> ExportedPhoto:
-    """Convert a photo with merged chains and boxes.
-
-    A chain that has not ended has no boxes and is marked as not annotated.
-    """
+    """Convert a photo with merged chains and boxes; chains that have not ended are marked as not annotated."""
     material = snapshot.material
     chains = {str(number): chain for number, chain in enumerate(snapshot.state.chains, start=1)}
     merged = merge_boxes(
@@ -284,10 +278,7 @@ def export_project(
     replace: bool = False,
     on_progress: OnProgress = no_progress,
 ) -> tuple[int, int]:
-    """Write a data set with ``provenance.jsonl``; return the numbers of photos written and left out as unfinished.
-
-    `format_name` is one of `deixis.data.writers.FORMATS`. The directory appears when it is complete.
-    """
+    """Write a data set with ``provenance.jsonl``; return the numbers of photos written and left out as unfinished."""
     if with_photos and project.images is None:
         raise DeixisError(f"{project.folder}: the project has no image files; export without --with-photos")
     with project.database.reading() as connection:

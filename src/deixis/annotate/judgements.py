@@ -91,10 +91,7 @@ def record_answer(
     seconds: float = 0.0,
     remark: str = "",
 ) -> JudgementResult:
-    """Record the answer to a leased question.
-
-    `box` belongs to the answer "drawn", in pixels of the photo; `remark` is shown to the reviewers.
-    """
+    """Record the answer to a leased question; `box`, in pixels of the photo, belongs to the answer "drawn"."""
     lease = _close_lease(connection, worker, token)
     if isinstance(lease, Recorded):
         return JudgementResult(lease)

@@ -44,10 +44,7 @@ class _GoldChain:
 
 
 def add_known_photos(project: Project, photos: Iterable[Photo], *, seed: int = 0) -> int:
-    """Add annotated photos as a source of known questions and return the number of questions.
-
-    Workers cannot distinguish known questions from others. Photos that the project already has are skipped.
-    """
+    """Add annotated photos that the project does not have as a source of known questions; return their number."""
     count = 0
     for photo in photos:
         material = prepare_photo(photo)
@@ -77,10 +74,7 @@ def known_row(known: KnownQuestion, *, reviewed: bool = False) -> dict[str, obje
 
 
 def make_known_questions(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
-    """Make questions of all tasks about an annotated photo, with each answer about equally often.
-
-    `material` is the photo with its own mentions; `rng` chooses pairs and bad boxes.
-    """
+    """Make questions of all tasks about an annotated photo, with each answer about equally often."""
     chains = _gold_chains(photo, material)
     yield from _link_questions(material.photo, chains, rng)
     yield from _verification_questions(material.photo, chains, rng)

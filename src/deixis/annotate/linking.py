@@ -58,10 +58,7 @@ class LinkProposals:
         return replace(self, withdrawn=self.withdrawn | {mention.id for mention in mentions})
 
     def probability(self, mention: CaptionMention, chain: Sequence[CaptionMention]) -> float | None:
-        """Return the probability that a mention belongs to a chain, from the mean log odds of its pairs.
-
-        None if the model knows none of the pairs, such as those with a phrase added later.
-        """
+        """Return the probability that a mention belongs to a chain, from the mean log odds of its known pairs."""
         links = self.event.links
         pairs = (_pair_subject(other, mention) for other in chain)
         found = [min(max(links[pair], _EPSILON), 1 - _EPSILON) for pair in pairs if pair in links]

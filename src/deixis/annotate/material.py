@@ -77,10 +77,7 @@ def parse_mention_id(mention_id: str) -> tuple[int, int, int]:
 
 
 def prepare_photo(photo: Photo, *, keep_mentions: bool = True) -> Material:
-    """Prepare a photo for annotation. Its chains and boxes are ignored.
-
-    With `keep_mentions`, the mentions of captions that have some are used; otherwise phrases are found in all captions.
-    """
+    """Prepare a photo, with the mentions of its captions if `keep_mentions`, or else with the phrases found in them."""
     if photo.width is None or photo.height is None:
         raise DeixisError(f"photo {photo.id}: unknown size, so no box can be drawn; import the data with --images")
     for number, caption in enumerate(photo.sentences):

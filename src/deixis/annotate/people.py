@@ -80,10 +80,7 @@ def invite(
     history_items: int = 0,
     history_accuracy: float = 0.0,
 ) -> tuple[str, str]:
-    """Invite a worker and return their id and the token of the invitation, of which only a hash is stored.
-
-    A worker needs a record of work elsewhere (`history_items`, `history_accuracy`), unless the owner vouches for them.
-    """
+    """Invite a worker and return their id and the token of the invitation, of which only a hash is stored."""
     name = name.strip()
     if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")

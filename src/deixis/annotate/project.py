@@ -98,10 +98,7 @@ def _sqlite_url(folder: Path) -> str:
 
 
 def add_photos(project: Project, materials: Iterable[Material], *, known: bool = False) -> tuple[int, int]:
-    """Add photos, also while workers are active, and return how many were added and how many existed already.
-
-    Existing photos stay unchanged. `known` photos are only a source of known questions and are not annotated.
-    """
+    """Add photos, if `known` only as a source of known questions; return how many were added and how many existed."""
     added = existing = 0
     remaining = iter(materials)
     while block := list(islice(remaining, _PHOTOS_PER_TRANSACTION)):
@@ -132,10 +129,7 @@ def _insert_photos(project: Project, connection: Connection, materials: Sequence
 
 
 def backup_project(project: Project, out: Path) -> int:
-    """Copy a project, also while workers are active, and return the number of events in the copy.
-
-    The copy always uses SQLite, so no server is needed to open it.
-    """
+    """Copy a project to one that uses SQLite, also while workers are active; return the number of events."""
     with new_directory(out, inputs=[project.folder]) as folder:
         copy = Database(_sqlite_url(folder))
         copy.create_tables()
@@ -222,10 +216,7 @@ def apply_settings(project: Project) -> int:
 
 
 def requeue_suspended(project: Project, limit: int | None = None) -> int:
-    """Exclude the judgements of suspended workers, one photo per transaction, and return the number of photos.
-
-    After an interruption, the next call continues.
-    """
+    """Exclude the judgements of suspended workers, one photo per transaction, and return the number of photos."""
     with project.database.reading() as connection:
         if connection.execute(select(requeue.c.photo).limit(1)).first() is None:
             return 0

@@ -24,10 +24,7 @@ _NO_WORK = (Level.NO_HISTORY, Level.FAILED, Level.SUSPENDED)
 
 
 def rebuild_questions(connection: Connection, photo: str, position: int, state: PhotoState) -> None:
-    """Make the queued questions of a photo those of its state, whatever is queued now.
-
-    `position` is the position of the photo in the queue. Leases of questions that are gone end.
-    """
+    """Make the queued questions of a photo those of its state, whatever is queued now."""
     rows = connection.execute(schema.PHOTO_QUESTIONS, {"p_photo": photo})
     queued = {(task, subject): number for number, task, subject in rows}
     wanted = {(question.task.value, question.subject): question for question in state.questions}
@@ -143,10 +140,7 @@ def next_question(
 
 
 def lease_again(project: Project, connection: Connection, worker: str, event: int) -> LeasedQuestion | None:
-    """Lease the question that an undone event answered; None if it is not open any more.
-
-    Known questions are leased again too, so that they cannot be recognized.
-    """
+    """Lease the question that an undone event answered, known ones too; None if it is not open any more."""
     now = project.clock()
     lease = connection.execute(schema.LEASE_BY_EVENT, {"p_number": event, "p_worker": worker}).first()
     if lease is None:

@@ -245,10 +245,7 @@ class ChainHistory:
 def explain_photo(
     project: Project, photo: str, *, until: int | None = None
 ) -> tuple[list[ChainHistory], list[HistoryEntry]]:
-    """Return the history of each chain of a photo, and the judgements that do not count.
-
-    `until` is the number of an event: the photo is described as it was after it.
-    """
+    """Return the history of each chain of a photo, and the judgements that do not count, as of the event `until`."""
     with project.database.reading() as connection:
         snapshot = project.snapshots.read(connection, photo)
         names = {row.id: row.name or row.id for row in connection.execute(workers.select())}

@@ -135,10 +135,7 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
 def derive_state(
     material: Material, events: Sequence[Event], rules: Rules | None = None, *, independent: bool = True
 ) -> PhotoState:
-    """Derive the state of a photo from all its events, in the order of their numbers.
-
-    `independent` says whether votes on one thing must come from different workers, none of whom drew it.
-    """
+    """Derive the state of a photo from its events in order; `independent`: nobody votes twice or on their own box."""
     rules = rules or Rules()
     index = _index_events(events)
     review = _reported_phrases(index, rules)
@@ -354,10 +351,7 @@ def _chain_reviews(chain: ChainState, index: _EventIndex) -> Iterable[ReviewItem
 def extend_state(
     state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules, *, independent: bool
 ) -> PhotoState | None:
-    """Update the state of `events` by one judgement about boxes, which changes one chain only.
-
-    Returns None for all other events: `derive_state` has to derive the state from the beginning.
-    """
+    """Update the state of `events` by one judgement about boxes, which changes one chain; None for other events."""
     if not isinstance(new, Judged) or new.task in (Task.LINK, Task.VERIFY):
         return None
     if any(isinstance(event, Skipped) for event in events):  # the state does not say who skipped a question

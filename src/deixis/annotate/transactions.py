@@ -50,10 +50,7 @@ class PhotoSnapshot:
 
 
 class SnapshotCache:
-    """The most recently used snapshots. Thread-safe.
-
-    Only committed snapshots may be stored: in a writing transaction, `store` follows the commit.
-    """
+    """The most recently used snapshots of committed states. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

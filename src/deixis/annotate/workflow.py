@@ -398,10 +398,7 @@ def allowed_answers(stage: Stage) -> tuple[Answer, ...]:
 
 
 def apply_answer(state: WorkflowState, answer: WorkerAnswer, rules: Rules) -> tuple[WorkflowState, Transition | None]:
-    """Take the transition of an answer and the automatic ones after it.
-
-    Returns the unchanged state and None if no row fits the answer.
-    """
+    """Take the transition of an answer and the automatic ones after it; None if no row fits the answer."""
     for row in _AFTER_ANSWER.get((state.stage, answer.answer), ()):
         after = row.action(state, answer)
         if row.condition(after, rules):

@@ -196,17 +196,7 @@ _WEIGHTS = ("vectors", "mention_w", "mention_b", "pair_w", "pair_b", "last_w", "
 
 
 class Coreference(Storable):
-    """A trained coreference model.
-
-    Parameters
-    ----------
-    words
-        The vocabulary; its embeddings start in row 2.
-    weights
-        `vectors` (words + 2, d), and the weights of the two hidden layers and the output.
-    join_from
-        Mean probability from which on two groups of mentions are joined.
-    """
+    """A trained coreference model; groups of mentions are joined from the mean probability `join_from` on."""
 
     KIND: ClassVar[str] = "coreference"
 

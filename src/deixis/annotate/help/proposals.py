@@ -254,10 +254,7 @@ def _entropy(probability: float) -> float:
 
 
 def order_by_uncertainty(project: Project) -> int:
-    """Put the photos with the least certain proposals first and return the number of photos.
-
-    Photos added later come last, until this runs again.
-    """
+    """Put the photos with the least certain proposals first and return the number of photos."""
     with project.database.reading() as connection:
         rows = connection.execute(select(photos.c.id, photos.c.known).order_by(photos.c.place)).all()
         rank = {

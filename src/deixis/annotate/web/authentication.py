@@ -104,10 +104,7 @@ class AuthenticatedUser:
 
 
 class Authentication:
-    """Finds the user of a request. Not thread-safe: for the event loop only.
-
-    `cookie` is the name of the session cookie, `limiter` the rate limit of questions and answers.
-    """
+    """Finds the user of a request. Not thread-safe: for the event loop only."""
 
     def __init__(
         self, project: Project, readers: BoundedExecutor, cookie: str, secure: bool, limiter: RateLimiter

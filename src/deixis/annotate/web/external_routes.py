@@ -86,10 +86,7 @@ def describe_assignment(assignment: Assignment, *, no_questions: bool = False) -
 
 
 class FrameMiddleware:
-    """ASGI middleware: lets the workforce's sites show one page in a frame and receive its form.
-
-    It wraps the guard, whose stricter rules apply to all other pages.
-    """
+    """ASGI middleware: lets the workforce's sites show one page in a frame and receive its form."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         self.app = app

@@ -55,10 +55,7 @@ class PhotoView:
 
 
 class PhotoLibrary:
-    """The photos of a project, with caches. Thread-safe.
-
-    Public ids are signed with the project's secret, so that they cannot be guessed and mean nothing elsewhere.
-    """
+    """The photos of a project under signed public ids, which cannot be guessed, with caches. Thread-safe."""
 
     def __init__(self, project: Project, secret: bytes) -> None:
         self._project, self._secret = project, secret
