@@ -38,6 +38,14 @@ def new_project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make
         project.close()
 
 
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    """An SQLite database with empty tables."""
+    made = Database(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    made.create_tables()
+    return made
+
+
 def _new_database(server: str) -> str:
     """A place of its own for one project: a schema, which is made much faster than a database."""
     name = f"test_{uuid.uuid4().hex}"

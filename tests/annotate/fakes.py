@@ -6,15 +6,17 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert, select
 
 from deixis.annotate import queue
+from deixis.annotate.database import Database
 from deixis.annotate.events import Event, Judged
 from deixis.annotate.judgements import JudgementResult, Recorded, record_answer, skip_question, undo_event
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
+from deixis.annotate.schema import properties
 from deixis.annotate.state import PhotoState, derive_state
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Question, Rules, Task, allowed_answers
@@ -123,6 +125,22 @@ def link_and_verify(project: Project, worker: str) -> None:
     """Make one chain of the two dogs of a photo, so that the question about a box is next."""
     answer(project, worker, Answer.YES, Task.LINK)
     answer(project, worker, Answer.YES, Task.VERIFY)
+
+
+def add_property(key: str) -> Callable[[Connection], str]:
+    """Make work for a transaction: insert a property and return its key."""
+
+    def work(connection: Connection) -> str:
+        connection.execute(insert(properties), {"key": key, "value": ""})
+        return key
+
+    return work
+
+
+def property_keys(database: Database) -> set[str]:
+    """Return the keys of the properties that tests have added."""
+    with database.reading() as connection:
+        return set(connection.scalars(select(properties.c.key))) - {"format", "version"}
 
 
 class EventLog:

@@ -7,27 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, select, text
 
 from deixis.annotate import schema
 from deixis.annotate.database import Database
 from deixis.errors import DeixisError
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Database:
-    made = Database(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    made.create_tables()
-    return made
-
-
-def add(key: str) -> object:
-    return insert(schema.properties).values(key=key, value="")
-
-
-def keys(database: Database) -> set[str]:
-    with database.reading() as connection:
-        return set(connection.scalars(select(schema.properties.c.key)))
+from tests.annotate.fakes import add_property, property_keys
 
 
 def test_tables_are_created_once(database: Database) -> None:
@@ -63,7 +48,7 @@ def test_failed_work_is_rolled_back_without_affecting_work_in_the_same_transacti
 
     def work(name: str) -> None:
         def do(connection: Connection) -> str:
-            connection.execute(add(name))  # type: ignore[arg-type]
+            add_property(name)(connection)
             time.sleep(0.01)
             if name == "bad":
                 raise DeixisError("refused")
@@ -81,39 +66,39 @@ def test_failed_work_is_rolled_back_without_affecting_work_in_the_same_transacti
     for thread in threads:
         thread.join()
     assert results == {"a": "a", "b": "b", "bad": "refused", "c": "c", "d": "d"}
-    assert keys(database) == {"format", "version", "a", "b", "c", "d"}
+    assert property_keys(database) == {"a", "b", "c", "d"}
 
 
 def test_an_exception_reaches_the_caller_and_everything_is_rolled_back(database: Database) -> None:
     def do(connection: Connection) -> None:
-        connection.execute(add("half"))  # type: ignore[arg-type]
+        add_property("half")(connection)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         database.run(do)
-    assert "half" not in keys(database)
+    assert "half" not in property_keys(database)
     assert database.run(lambda connection: 7) == 7
 
 
 def test_after_commit_runs_after_the_commit(database: Database) -> None:
-    seen = []
+    committed = []
 
     def do(connection: Connection) -> str:
-        connection.execute(add("new"))  # type: ignore[arg-type]
-        seen.append("new" in keys(database))
+        add_property("new")(connection)
+        committed.append("new" in property_keys(database))
         return "new"
 
-    database.run(do, lambda key: seen.append(key in keys(database)))
-    assert seen == [False, True]
+    database.run(do, lambda key: committed.append(key in property_keys(database)))
+    assert committed == [False, True]
 
 
 def test_a_reader_sees_one_state_and_does_not_block_writers(database: Database) -> None:
     with database.reading() as connection:
         before = set(connection.scalars(select(schema.properties.c.key)))
         with database.writing() as other:
-            other.execute(add("later"))  # type: ignore[arg-type]
+            add_property("later")(other)
         assert set(connection.scalars(select(schema.properties.c.key))) == before
-    assert "later" in keys(database)
+    assert "later" in property_keys(database)
 
 
 def test_an_earlier_version_is_upgraded(database: Database) -> None:
@@ -130,6 +115,6 @@ def test_an_earlier_version_is_upgraded(database: Database) -> None:
 def test_a_transaction_in_steps_commits_or_rolls_back_and_releases_the_lock(database: Database) -> None:
     for key, keep in (("kept", True), ("not", False)):
         transaction = database.begin()
-        transaction.connection.execute(add(key))
+        add_property(key)(transaction.connection)
         transaction.end(commit=keep)
-    assert keys(database) - {"format", "version"} == {"kept"}
+    assert property_keys(database) == {"kept"}

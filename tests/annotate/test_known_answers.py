@@ -40,15 +40,11 @@ def test_a_bad_box_is_inside_the_photo_and_clearly_wrong() -> None:
             if known.answer is Answer.BAD and known.question.new_box:
                 box = known.question.new_box.xyxy
                 assert (geometry.clip(box, 100, 80) == box).all()
-                gold_boxes = [each.xyxy for each in photo.boxes]
-                own = Truth(photo).boxes_of(known.question.mentions[0])
-                assert geometry.iou([box], own).max() < 0.4
-                assert len(gold_boxes) == 3
+                assert geometry.iou([box], Truth(photo).boxes_of(known.question.mentions[0])).max() < 0.4
 
 
 def test_a_photo_that_is_annotated_gives_no_known_answers(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     assert add_known_photos(project, [gold("dog0")]) == 0
-    count = add_known_photos(project, [gold("new")])
-    assert count > 10
+    assert add_known_photos(project, [gold("new")]) > 10
     assert add_known_photos(project, [gold("new")]) == 0

@@ -16,7 +16,6 @@ from deixis.annotate.people import invite
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.schema import barred, checks, questions
-from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import XYXY, Answer, Task, allowed_answers
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import (
@@ -168,28 +167,6 @@ def undo_and_lease(project: Project, worker: str, event: int) -> LeasedQuestion 
         return replace(outcome, question=queue.lease_again(project, connection, worker, event))
 
     return project.database.run(work, JudgementResult.cache).question
-
-
-def test_an_answer_and_the_next_question_share_a_transaction(new_project: MakeProject) -> None:
-    project, _ = new_project(photos=2)
-    [ann] = people(project, "ann")
-    question = ask(project, ann)
-    done = answer_and_continue(project, ann, question.token, "yes")
-    assert done.recorded is not None
-    assert done.question is not None
-    assert done.question.task is Task.VERIFY
-    assert ask(project, ann).token == done.question.token
-
-
-def test_a_refused_answer_leaves_the_question_open(new_project: MakeProject) -> None:
-    project, _ = new_project(photos=2)
-    ann, bob = people(project, "ann", "bob")
-    question = ask(project, ann)
-    for worker, value in ((ann, "maybe"), (bob, "yes")):
-        with pytest.raises(RefusedError):
-            answer_and_continue(project, worker, question.token, value)
-    assert next_question(project, ann, exclude=[question.token]) is not None
-    assert answer_and_continue(project, ann, question.token, "yes").recorded is not None, "it is still open"
 
 
 def waiting(project: Project, photo: str) -> dict[tuple[str, str], set[str]]:

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection
 
-from deixis.annotate import schema
 from deixis.annotate.database import Database
 from deixis.annotate.web.context import TransactionQueue
 from deixis.errors import DeixisError
+from tests.annotate.fakes import add_property, property_keys
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Database:
-    made = Database(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    made.create_tables()
-    return made
-
-
-def add(key: str) -> object:
-    def work(connection: Connection) -> str:
-        connection.execute(insert(schema.properties), {"key": key, "value": ""})
-        return key
-
-    return work
-
-
-def keys(database: Database) -> set[str]:
-    with database.reading() as connection:
-        return set(connection.scalars(select(schema.properties.c.key))) - {"format", "version"}
-
-
-def run(database: Database, *works: object) -> list[object]:
+def run(database: Database, *works: Callable[[Connection], Any]) -> list[object]:
     async def all_at_once() -> list[object]:
         writer = TransactionQueue(database)
-        done = await asyncio.gather(*(writer.run(work) for work in works), return_exceptions=True)  # type: ignore[arg-type]
+        done = await asyncio.gather(*(writer.run(work) for work in works), return_exceptions=True)
         await writer.close()
         return list(done)
 
@@ -46,23 +27,23 @@ def run(database: Database, *works: object) -> list[object]:
 
 def test_concurrent_work_is_all_committed(database: Database) -> None:
     names = [f"k{number}" for number in range(250)]
-    assert run(database, *map(add, names)) == names
-    assert keys(database) == set(names)
+    assert run(database, *map(add_property, names)) == names
+    assert property_keys(database) == set(names)
 
 
 def test_failed_work_is_rolled_back_and_other_work_is_committed(database: Database) -> None:
     def fails(connection: Connection) -> None:
-        add("half")(connection)  # type: ignore[operator]
+        add_property("half")(connection)
         raise DeixisError("no")
 
     def breaks(connection: Connection) -> None:
-        add("one")(connection)  # type: ignore[operator]
+        add_property("one")(connection)
 
-    one, failed, broken, two = run(database, add("one"), fails, breaks, add("two"))
+    one, failed, broken, two = run(database, add_property("one"), fails, breaks, add_property("two"))
     assert (one, two) == ("one", "two")
     assert str(failed) == "no"
     assert isinstance(broken, DeixisError)
-    assert keys(database) == {"one", "two"}
+    assert property_keys(database) == {"one", "two"}
 
 
 def test_a_failed_commit_is_reported_to_every_request(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,29 +52,29 @@ def test_a_failed_commit_is_reported_to_every_request(database: Database, monkey
     def disk_full(self: Connection) -> None:
         raise OSError("no space left on device")
 
-    async def tries() -> list[object]:
+    async def write() -> list[object]:
         writer = TransactionQueue(database)
-        works = [writer.run(add(key), reported.append) for key in ("a", "b")]  # type: ignore[arg-type]
+        works = [writer.run(add_property(key), reported.append) for key in ("a", "b")]
         done = await asyncio.gather(*works, return_exceptions=True)
         await writer.close()
         return list(done)
 
     with monkeypatch.context() as patched:
         patched.setattr(Connection, "commit", disk_full)
-        done = asyncio.run(tries())
+        done = asyncio.run(write())
     assert [str(each) for each in done] == ["no space left on device"] * 2
     assert reported == []
-    assert keys(database) == set()
-    assert run(database, add("later")) == ["later"], "the turn was given back"
+    assert property_keys(database) == set()
+    assert run(database, add_property("later")) == ["later"], "the lock was released"
 
 
 def test_work_of_a_disconnected_client_is_committed(database: Database) -> None:
-    async def leaves() -> None:
+    async def disconnect() -> None:
         writer = TransactionQueue(database)
-        waiting = asyncio.create_task(writer.run(add("left")))  # type: ignore[arg-type]
+        waiting = asyncio.create_task(writer.run(add_property("left")))
         await asyncio.sleep(0)
         waiting.cancel()
         await writer.close()
 
-    asyncio.run(leaves())
-    assert keys(database) == {"left"}
+    asyncio.run(disconnect())
+    assert property_keys(database) == {"left"}

@@ -82,15 +82,8 @@ def test_owners_edit_phrases_before_and_after_the_first_judgement(bench: MakeBen
     changed = eve.put(f"photos/{name}/phrases", phrases=[*phrases[:1], {"id": "0:9-17", "types": ["scene"]}])
     assert [phrase["text"] for phrase in changed["phrases"]] == ["dog", "the snow"]
     assert changed["begun"] is True
-    for invalid in (
-        [{"id": "0:2-5"}, {"id": "0:4-9"}],
-        [{"id": "0:2-500"}],
-        [{"id": "7:2-5"}],
-        [{"id": "0:2-5", "types": ["scene"]}],
-        [{"id": "0:2-5", "types": ["<b>"]}],
-    ):
-        answer = eve.client.put(f"/api/photos/{name}/phrases", json={"phrases": invalid})
-        assert answer.status_code in (400, 422)
+    eve.put(f"photos/{name}/phrases", 422, phrases=[{"id": "0:2-5"}, {"id": "0:4-9"}])
+    eve.put(f"photos/{name}/phrases", 400, phrases=[{"id": "0:2-500"}])
     assert [phrase["id"] for phrase in eve.get(f"photos/{name}/phrases")["phrases"]] == ["0:2-5", "0:9-17"]
 
 

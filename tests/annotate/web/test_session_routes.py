@@ -110,11 +110,11 @@ def test_a_session_of_another_project_is_invalid(bench: MakeBench) -> None:
     ann = one.person("Ann")
     question = ann.next()
     stranger = other.person("Bob")
-    for client in (TestClient(other.client.app, base_url="http://127.0.0.1"),):
-        client.cookies.update(dict.fromkeys(stranger.client.cookies, ann.token))
-        client.headers.update(ann.client.headers)
-        assert client.post("/api/next", json={}).status_code == 401
-        assert client.get("/api/me", headers={"authorization": f"Bearer {ann.token}"}).status_code == 401
+    client = browser(other)
+    client.cookies.update(dict.fromkeys(stranger.client.cookies, ann.token))
+    client.headers.update(ann.client.headers)
+    assert client.post("/api/next", json={}).status_code == 401
+    assert client.get("/api/me", headers={"authorization": f"Bearer {ann.token}"}).status_code == 401
     stranger.post("answer", 404, token=question["token"], answer="yes")
     assert stranger.client.get(question["photo"]["url"]).status_code == 404
 
@@ -144,15 +144,15 @@ def test_every_route_requires_a_login(bench: MakeBench) -> None:
     client = TestClient(app, base_url="http://127.0.0.1")
     open_to_all = {"/api/session", "/api/login", "/api/invitation", "/api/join", "/api/external/enter"}
     tried = 0
+    photo, worker = "p" + "0" * 24, "w" + "0" * 12
+    body = {"token": "t", "answer": "yes", "event": 1, "text": "", "phrases": [], "old": "", "new": "", "name": "x"}
+    body |= {"photo": photo, "mention": "0:0-1", "decision": "keep", "worker": worker, "task": "link"}
     for path, methods in client.get("/api/openapi.json").json()["paths"].items():
         if path in open_to_all:
             continue
-        path = path.replace("{photo_id}", "p" + "0" * 24).replace("{worker}", "w" + "0" * 12).replace("{task}", "link")
+        path = path.format(photo_id=photo, worker=worker, task="link")
         for method in methods:
-            bodies = ({"token": "t", "answer": "yes", "event": 1, "text": "", "phrases": [], "old": "", "new": "",
-                       "photo": "p" + "0" * 24, "mention": "0:0-1", "decision": "keep", "worker": "w" + "0" * 12,
-                       "task": "link", "name": "x"},)  # fmt: skip
-            answer = client.request(method, path, json=None if method in ("get", "delete") else bodies[0])
+            answer = client.request(method, path, json=None if method in ("get", "delete") else body)
             assert answer.status_code == 401, (method, path, answer.text)
             tried += 1
     assert tried > 20

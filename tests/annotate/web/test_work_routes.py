@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from sqlalchemy import func, select, update
 
+from deixis.annotate.known_answers import add_known_photos
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.project import add_photos
 from deixis.annotate.schema import events, leases
 from deixis.annotate.state import Reason
-from tests.annotate.fakes import photo
+from deixis.annotate.workflow import Task
+from tests.annotate.fakes import gold, photo
 from tests.annotate.web.conftest import Bench, MakeBench
 
 BOX = [10.0, 10.0, 60.0, 50.0]
@@ -46,36 +48,16 @@ def test_an_answer_returns_the_next_question_and_another_can_be_held(bench: Make
 def test_all_six_tasks_can_be_done(bench: MakeBench) -> None:
     opened = bench()
     people = [opened.person(name) for name in ("Ann", "Bob", "Cem", "Dee")]
-    seen = []
-    for turn, said in enumerate(["yes", "yes", "box", "drawn", "good", "all", "all"]):
-        who = next(each for each in people[turn % 4 :] + people if each.post("next")["question"])
-        question = who.next()
-        seen.append(question["task"])
-        who.post("answer", token=question["token"], answer=said, box=BOX if said == "drawn" else None)
-    assert seen == ["link", "verify", "requirement", "drawing", "quality", "coverage", "coverage"]
+    tasks = []
+    for turn, value in enumerate(["yes", "yes", "box", "drawn", "good", "all", "all"]):
+        worker = next(each for each in people[turn % 4 :] + people if each.post("next")["question"])
+        question = worker.next()
+        tasks.append(question["task"])
+        worker.post("answer", token=question["token"], answer=value, box=BOX if value == "drawn" else None)
+    assert tasks == ["link", "verify", "requirement", "drawing", "quality", "coverage", "coverage"]
     assert people[0].post("next")["why"]
     dashboard = opened.person("Eve", Role.OWNER).get("dashboard")
     assert (dashboard["finished"], dashboard["judged"]) == (1, 7)
-
-
-def test_a_repeated_request_is_one_judgement(bench: MakeBench) -> None:
-    opened = bench()
-    ann = opened.person("Ann")
-    token = ann.next()["token"]
-    first = ann.post("answer", token=token, answer="yes")
-    again = ann.post("answer", token=token, answer="no")
-    assert again == {**first, "again": True}
-    assert judged(opened) == 1
-
-
-def test_forged_tokens_and_tokens_of_others_are_refused_alike(bench: MakeBench) -> None:
-    opened = bench(photos=2)
-    ann, bob = opened.person("Ann"), opened.person("Bob")
-    mine = ann.next()["token"]
-    tokens = (mine, "x" * 16, "ünïcode", "' OR 1=1 --", "")
-    errors = {bob.post("answer", 404, token=token, answer="yes")["error"] for token in tokens}
-    assert len(errors) == 1, "another worker's token cannot be recognized"
-    assert ann.post("answer", token=mine, answer="yes")["again"] is False
 
 
 def test_an_expired_question_gives_status_410(bench: MakeBench) -> None:
@@ -89,14 +71,10 @@ def test_an_expired_question_gives_status_410(bench: MakeBench) -> None:
 
 
 def test_invalid_boxes_are_refused_and_the_question_stays_open(bench: MakeBench) -> None:
-    opened = bench(judgements_to_end=1)
-    people = [opened.person(name) for name in ("Ann", "Bob", "Cem", "Dee")]
-    for who, said in zip(people, ["yes", "yes", "box"], strict=False):
-        who.answer(said)
-    ann = people[3]
+    opened = bench(photos=0)
+    add_photos(opened.project, [prepare_photo(photo("A man."))])
+    ann = opened.person("Ann")
     token = ann.next()["token"]
-    for box in ([-1, 0, 50, 50], [0, 0, 101, 50], [50, 50, 50, 60], [60, 10, 10, 50], None):
-        ann.post("answer", 422, token=token, answer="drawn", box=box)
     for body in ('"box": [1, 2, 3]', '"box": "all of it"', '"box": [NaN, 1, 2, 3]', '"box": [1e999, 1, 2, 3]'):
         text = f'{{"token": "{token}", "answer": "drawn", {body}}}'
         answer = ann.client.post("/api/answer", content=text, headers={"content-type": "application/json"})
@@ -140,24 +118,6 @@ def test_a_question_is_skipped_with_a_bad_phrase_and_a_remark(bench: MakeBench) 
     assert eve.get("review")["total"] == 0
 
 
-def test_hostile_captions_are_returned_unchanged(bench: MakeBench) -> None:
-    opened = bench(photos=0)
-    captions = ("A dog <script>alert(1)</script> runs.", "The dog 👩‍👩‍👧 jumps \u202eback\u202c, שלום.")
-    add_photos(opened.project, [prepare_photo(photo(*captions, name="<b>.jpg"))])
-    question = opened.person("Ann").next()
-    shown = ["".join(part["text"] for part in caption["parts"]) for caption in question["captions"]]
-    assert set(shown) <= set(captions)
-    for caption in question["captions"]:
-        for part in caption["parts"]:
-            if part["mention"]:
-                number, _, span = part["mention"].partition(":")
-                start, _, end = span.partition("-")
-                assert part["text"] == captions[int(number)][int(start) : int(end)]
-    answer = opened.person("Bob").client.post("/api/next", json={})
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-
-
 def test_requests_that_are_too_large_are_refused(bench: MakeBench) -> None:
     ann = bench().person("Ann")
     token = ann.next()["token"]
@@ -168,9 +128,6 @@ def test_requests_that_are_too_large_are_refused(bench: MakeBench) -> None:
 
 
 def test_known_questions_cannot_be_recognized(bench: MakeBench) -> None:
-    from deixis.annotate.known_answers import add_known_photos
-    from tests.annotate.fakes import gold
-
     opened = bench(test_questions=1, first_items=2)
     add_known_photos(opened.project, [gold()])
     ann = opened.person("Ann")
@@ -192,9 +149,7 @@ def test_workers_see_their_own_levels_hours_and_pay(bench: MakeBench) -> None:
     mine = ann.get("me")
     assert mine["judged"] == 1
     assert mine["pay"] == 0.02
-    assert {each["task"] for each in mine["tasks"]} == {
-        "link", "verify", "requirement", "drawing", "quality", "coverage"
-    }  # fmt: skip
+    assert {each["task"] for each in mine["tasks"]} == set(Task)
 
 
 def test_workers_without_history_learn_why_there_are_no_questions(bench: MakeBench) -> None:
