@@ -28,7 +28,7 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix
-from deixis.models.text_encoders import word_ids
+from deixis.models.networks import word_ids
 
 KNOWN, PHOTO_SIZE, LENGTH, ROUNDS = 2600, 384, 12, 5
 

@@ -69,42 +69,31 @@ def test_a_sentence_is_split_as_in_the_treebank(line: str) -> None:
 
 
 SPELLINGS = {
-    "": [],
-    " \t\n": [],
-    "A dog, a cat.": ["a", "dog", "a", "cat"],
-    "He can't hold the dogs' toys.": ["he", "ca", "n't", "hold", "the", "dogs", "toys"],
-    "It’s O’Brien": ["it", "'s", "o’brien"],
-    "I’d I’m I’ll we’re we’ve don’t": ["i", "'d", "i", "'m", "i", "'ll", "we", "'re", "we", "'ve", "do", "n't"],
-    '"Stop" (now) [here] {there}': [
-        "stop",
-        "-lrb-",
-        "now",
-        "-rrb-",
-        "-lsb-",
-        "here",
-        "-rsb-",
-        "-lcb-",
-        "there",
-        "-rcb-",
-    ],
-    "“Stop” ‘now’ – a — b … c -- d --- e ...f ....": ["stop", "now", "a", "b", "c", "d", "e", "f"],
-    "¼ ½ ¾ ⅓ ⅔ ⅛": ["1/4", "1/2", "3/4", "1/3", "2/3", "⅛"],
-    "¤ ₠ \x80 ¥": ["$", "$", "$", "¥"],
-    "& &amp; &gt; &lt; &mdash; &nbsp;": ["&", "&", ">", "<"],
-    "½ cup, 5¢, £5, €5, $5, 50%": ["1/2", "cup", "5", "cents", "#", "5", "$", "5", "$", "5", "50", "%"],
-    "R&amp;B &lt;3 &quot;x&quot; man&apos;s": ["r&b", "<", "3", "x", "man", "'s"],
-    "what?! no!! ** a": ["what", "?!", "no", "!!", "**", "a"],
-    ":) and :(": [":-rrb-", "and", ":-lrb-"],
-    "an emoji 😀 and a heart ♥": ["an", "emoji", "and", "a", "heart", "♥"],
-    "soft\xadhyphen zero\u200bwidth \ufeffmark": ["softhyphen", "zero", "width", "mark"],
-    "the U.S. at 5 p.m.": ["the", "u.s.", "at", "5", "p.m."],
-    "plan B.": ["plan", "b"],
+    "": "",
+    " \t\n": "",
+    "A dog, a cat.": "a dog a cat",
+    "He can't hold the dogs' toys.": "he ca n't hold the dogs toys",
+    "It’s O’Brien": "it 's o’brien",
+    "I’d I’m I’ll we’re we’ve don’t": "i 'd i 'm i 'll we 're we 've do n't",
+    '"Stop" (now) [here] {there}': "stop -lrb- now -rrb- -lsb- here -rsb- -lcb- there -rcb-",
+    "“Stop” ‘now’ – a — b … c -- d --- e ...f ....": "stop now a b c d e f",
+    "¼ ½ ¾ ⅓ ⅔ ⅛": "1/4 1/2 3/4 1/3 2/3 ⅛",
+    "¤ ₠ \x80 ¥": "$ $ $ ¥",
+    "& &amp; &gt; &lt; &mdash; &nbsp;": "& & > <",
+    "½ cup, 5¢, £5, €5, $5, 50%": "1/2 cup 5 cents # 5 $ 5 $ 5 50 %",
+    "R&amp;B &lt;3 &quot;x&quot; man&apos;s": "r&b < 3 x man 's",
+    "what?! no!! ** a": "what ?! no !! ** a",
+    ":) and :(": ":-rrb- and :-lrb-",
+    "an emoji 😀 and a heart ♥": "an emoji and a heart ♥",
+    "soft\xadhyphen zero\u200bwidth \ufeffmark": "softhyphen zero width mark",
+    "the U.S. at 5 p.m.": "the u.s. at 5 p.m.",
+    "plan B.": "plan b",
 }
 
 
 @pytest.mark.parametrize(("sentence", "expected"), SPELLINGS.items())
-def test_words_are_spelled_as_in_the_caption_evaluation(sentence: str, expected: list[str]) -> None:
-    assert words(sentence) == expected
+def test_words_are_spelled_as_in_the_caption_evaluation(sentence: str, expected: str) -> None:
+    assert words(sentence) == expected.split()
 
 
 def test_offsets_count_code_points_past_wide_and_invisible_characters() -> None:

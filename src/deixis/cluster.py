@@ -282,6 +282,18 @@ def check_shared(path: Path, error: PhotoError) -> None:
         )
 
 
+Source = TypeVar("Source", Path, PhotoSource)
+
+
+def _check_all_shared(
+    results: Iterable[tuple[Source, Result | PhotoError]],
+) -> Iterator[tuple[Source, Result | PhotoError]]:
+    for photo, result in results:
+        if isinstance(result, PhotoError):
+            check_shared(photo if isinstance(photo, Path) else photo.path, result)
+        yield photo, result
+
+
 CaptionedPhoto = tuple[Path, CaptionResult | PhotoError]
 
 
@@ -289,12 +301,12 @@ CaptionedPhoto = tuple[Path, CaptionResult | PhotoError]
 class CaptionJob:
     """Captions of photos."""
 
-    model: str
-    fingerprint: str
+    model: str  # name or directory
+    fingerprint: str  # of the model on this machine
     decoding: Decoding
-    start: str = ""
+    start: str = ""  # words that captions begin with
     rerank: Similarity | None = None
-    neighbours: Path | None = None
+    neighbours: Path | None = None  # directory of the photos to rerank by
 
     @classmethod
     def for_model(
@@ -305,11 +317,9 @@ class CaptionJob:
         rerank: Similarity | None = None,
         neighbours: Path | None = None,
     ) -> CaptionJob:
-        """Return a job for a model of this machine."""
         return cls(model, fingerprint_artifact(model_folder(model)), decoding, start, rerank, neighbours)
 
     def load(self) -> Callable[[Sequence[Path]], Iterator[CaptionedPhoto]]:
-        """Load the captioner."""
         check_same(f"the model {self.model}", self.fingerprint, fingerprint_artifact(model_folder(self.model)))
         pipeline = load_captioner(self.model)
         reranker = open_reranker(self.rerank, self.model, pipeline, self.neighbours) if self.rerank else None
@@ -320,10 +330,7 @@ def caption_photos(
     workers: ClusterWorkers, job: CaptionJob, paths: Sequence[Path], on_progress: OnProgress = no_progress
 ) -> Iterator[CaptionedPhoto]:
     """Yield what `CaptionPipeline.caption_files` gives, computed by workers."""
-    for path, result in track(workers.map(job, paths), "captioning photos", len(paths), on_progress):
-        if isinstance(result, PhotoError):
-            check_shared(path, result)
-        yield path, result
+    yield from _check_all_shared(track(workers.map(job, paths), "captioning photos", len(paths), on_progress))
 
 
 @dataclass(frozen=True)
@@ -331,14 +338,13 @@ class FeaturesJob:
     """Features of photos."""
 
     encoder: str
-    fingerprint: str
-    device: str | None = None
+    fingerprint: str  # of the encoder on this machine
+    device: str | None = None  # by default each worker uses a GPU if it has one
     crops: int = 0
     proposer: str | None = None
     top: int = 0
 
     def load(self) -> Callable[[Sequence[PhotoSource]], Iterator[PhotoResult]]:
-        """Load the encoder and the proposer."""
         encoder = open_encoder(self.encoder, self.device)
         check_same(f"the encoder {self.encoder}", self.fingerprint, encoder.fingerprint)
         proposer = open_proposer(self.proposer, encoder.name) if self.proposer else None
@@ -348,14 +354,7 @@ class FeaturesJob:
 
 def cluster_features(workers: ClusterWorkers, job: FeaturesJob) -> ComputeFeatures:
     """Return the `compute` argument of `update_store` that lets workers compute features."""
-
-    def compute(todo: Sequence[PhotoSource]) -> Iterator[PhotoResult]:
-        for photo, found in workers.map(job, todo):
-            if isinstance(found, PhotoError):
-                check_shared(photo.path, found)
-            yield photo, found
-
-    return compute
+    return lambda todo: _check_all_shared(workers.map(job, todo))
 
 
 EncodedResult = tuple[Path, PhotoVectors | PhotoError]
@@ -369,7 +368,6 @@ class EncodingJob:
     fingerprint: str
 
     def load(self) -> Callable[[Sequence[Path]], Iterator[EncodedResult]]:
-        """Load the models."""
         encoder = default_encoder()
         check_same("the models", self.fingerprint, encoder.fingerprint)
         return encoder.encode_photos
@@ -380,7 +378,6 @@ class MetadataJob:
     """Hashes and EXIF data of files."""
 
     def load(self) -> Callable[[Sequence[Path]], Iterator[MetadataResult]]:
-        """Return the reader."""
         return _read_metadata
 
 
@@ -392,14 +389,7 @@ def _read_metadata(paths: Sequence[Path]) -> Iterator[MetadataResult]:
 
 def cluster_metadata_reader(workers: ClusterWorkers) -> MetadataReader:
     """Return the `read_metadata` argument of `update_index` that lets workers read files."""
-
-    def read(paths: Iterable[Path]) -> Iterator[MetadataResult]:
-        for path, metadata in workers.map(MetadataJob(), paths):
-            if isinstance(metadata, PhotoError):
-                check_shared(path, metadata)
-            yield path, metadata
-
-    return read
+    return lambda paths: _check_all_shared(workers.map(MetadataJob(), paths))
 
 
 class ClusterEncoder:
@@ -421,8 +411,4 @@ class ClusterEncoder:
         return self._encoder.region_dimension
 
     def encode_photos(self, paths: Iterable[Path]) -> Iterator[EncodedResult]:
-        """Yield one result per path, in order."""
-        for path, encoded in self._workers.map(EncodingJob(self.fingerprint), paths):
-            if isinstance(encoded, PhotoError):
-                check_shared(path, encoded)
-            yield path, encoded
+        yield from _check_all_shared(self._workers.map(EncodingJob(self.fingerprint), paths))

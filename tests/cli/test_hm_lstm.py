@@ -10,10 +10,8 @@ import pytest
 
 from deixis.cli.main import _run
 from deixis.language.vectors import WordVectors
-from deixis.models import grounding
 from tests.models.coloured import COLOURS
 from tests.models.quarters import make_quarters, use_small_encoders
-from tests.vision.feature_store.small import Corners
 
 SMALL = [
     f"--set={setting}"
@@ -28,7 +26,6 @@ SMALL = [
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     use_small_encoders(monkeypatch)
-    monkeypatch.setattr(grounding, "open_proposer", lambda name, encoder=None: Corners())
     words = [*COLOURS, "a", "the", "square", "one"]
     WordVectors(np.eye(len(words), dtype=np.float32), words).save("vectors")
     make_quarters(tmp_path)

@@ -14,14 +14,12 @@ import deixis
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items
-from deixis.models import grounding
 from deixis.models.describer import description
 from deixis.models.describer.phrase_bank import PhraseBank
 from deixis.models.pipeline import CAPABILITIES, TASKS, load
 from deixis.models.registry import model_names
 from deixis.storage.artifacts import CONFIG, WEIGHTS
 from tests.models.quarters import make_quarters, use_small_encoders
-from tests.vision.feature_store.small import Corners
 
 NETWORK = {"epochs": 1, "batch_size": 8, "device": "cpu", "threads": 1}
 SMALL: dict[str, dict[str, Any]] = {
@@ -68,7 +66,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     use_small_encoders(monkeypatch)
-    monkeypatch.setattr(grounding, "open_proposer", lambda name, encoder=None: Corners())
     bank = PhraseBank(("a red square", "the blue one"), (2, 1))
     monkeypatch.setattr(description, "_shipped_description", lambda: (bank, description.DescriptionSettings()))
 

@@ -63,13 +63,6 @@ def paths(dataset: Dataset) -> list[Path]:
     return [dataset.path_of(photo) for photo in dataset.photos]
 
 
-def test_a_saved_pipeline_gives_the_same_vectors(bundle: Pipeline, folder: Path, dataset: Dataset) -> None:
-    again = load(folder)
-    assert again.encoder == bundle.encoder
-    np.testing.assert_array_equal(again.encode_images(paths(dataset)), bundle.encode_images(paths(dataset)))
-    np.testing.assert_array_equal(again.encode_sentences(SENTENCES), bundle.encode_sentences(SENTENCES))
-
-
 def test_photos_are_paths_or_open_images_in_any_number(bundle: Pipeline, dataset: Dataset) -> None:
     from_paths = bundle.encode_images([str(path) for path in paths(dataset)])
     opened = [Image.open(path) for path in paths(dataset)]
@@ -121,12 +114,6 @@ def test_models_share_an_open_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     EncoderInfo("a test's own", fingerprint).open()
     assert len(opened) == 2
-
-
-@pytest.mark.parametrize("encode", ["encode_images", "encode_sentences"])
-def test_a_single_string_is_not_a_list(bundle: Pipeline, encode: str) -> None:
-    with pytest.raises(DeixisError, match=r"^(photos|sentences): give a list of them, not one str$"):
-        getattr(bundle, encode)("dog.jpg")
 
 
 def test_a_photo_that_cannot_be_read_is_named(bundle: Pipeline, tmp_path: Path) -> None:
@@ -212,11 +199,6 @@ def test_a_missing_file_is_refused(folder: Path, part: str) -> None:
     (folder / part).unlink()
     with pytest.raises(DeixisError, match="made.model"):
         load(folder)
-
-
-def test_the_config_says_which_encoder_the_model_needs(folder: Path) -> None:
-    encoder = json.loads((folder / CONFIG).read_text())["provenance"]["encoder"]
-    assert (encoder["name"], encoder["fingerprint"], encoder["crops"]) == ("colours", "colours-1", 0)
 
 
 def test_a_run_directory_opens_as_the_model_in_it(bundle: Pipeline, tmp_path: Path) -> None:

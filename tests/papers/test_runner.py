@@ -1,8 +1,8 @@
-"""Computing tables on small photos with coloured quarters: recipes, seeds, resuming, and tests of claims."""
+"""Tables computed on small photos with coloured quarters: recipes, seeds, resuming, scores and tests of claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,21 @@ import numpy as np
 import pytest
 
 from deixis.data.dataset import Dataset
-from deixis.errors import DeixisError
+from deixis.errors import DatasetError, DeixisError
+from deixis.evaluation.captions import caption_scores, compare_captions
 from deixis.evaluation.intervals import Comparison
-from deixis.evaluation.items import localization_items, sentences_of
-from deixis.evaluation.phrase_localization import localization
-from deixis.evaluation.retrieval import Ranking, recall_at_k
+from deixis.evaluation.items import Item, localization_items, regions_of, sentences_of
+from deixis.evaluation.phrase_localization import RankedPredictions, localization
+from deixis.evaluation.predictions import Prediction, match_predictions
+from deixis.evaluation.retrieval import Ranking, recall_at_k, region_retrieval
+from deixis.language.vectors import WordVectors
+from deixis.models.consensus.consensus import Candidates, best_first, cross_validated_order, oracle_scores
+from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
 from deixis.models.evaluation import EvaluationData
+from deixis.models.m_rnn.captioning import CaptionPipeline
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
+from deixis.models.m_rnn.evaluation import caption_perplexity
+from deixis.models.photo_features import find_or_compute_features
 from deixis.models.pipeline import Pipeline
 from deixis.models.training import runner as training_runner
 from deixis.papers import runner
@@ -26,13 +35,21 @@ from deixis.papers.runner import (
     ClaimTest,
     TableRunner,
     check_claim,
+    combined_scores,
     decide,
     required_models,
     row_applies,
+    score_captions,
+    score_grounding,
+    score_regions,
+    score_retrieval,
+    scores_from_captions,
+    scores_from_predictions,
 )
-from deixis.papers.tables import Claim, Recipe, Table, Training, Weights, find_table
+from deixis.papers.tables import CaptionOptions, Claim, Recipe, Table, Training, Weights, find_table
 from deixis.papers.training import ExperimentFolder, TableModels, check_changes
 from deixis.storage.progress import OnProgress, no_progress
+from tests.models.coloured import COLOURS
 from tests.models.quarters import make_quarters, make_store, use_small_encoders
 
 SMALL_CCA = ("embedding_dim=2", "regularization=0.01", "max_proposals=4")
@@ -40,12 +57,30 @@ SMALL_NETWORK = (
     *("epochs=2", "batch_size=16", "learning_rate=0.05", "hidden_size=12", "max_proposals=4"),
     *("device=cpu", "threads=1", "word_dim=4", "text_hidden_size=5"),
 )
+SMALL_CAPTIONER = (
+    *("epochs=8", "batch_size=16", "learning_rate=0.03", "min_count=2", "device=cpu", "threads=1"),
+    *("first_embedding_dim=8", "second_embedding_dim=12", "hidden_size=12", "multimodal_dim=16"),
+)
+SMALL_HM_LSTM = (
+    *("epochs=1", "round_epochs=1", "rounds=1", "batch_size=16", "hidden_size=8", "embedding_dim=6", "max_proposals=4"),
+    *("device=cpu", "threads=1"),
+)
+CAPTIONER = Training("m-rnn", "papers/m-rnn")
+
+
+@pytest.fixture(autouse=True)
+def small_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_encoders(monkeypatch)
 
 
 @pytest.fixture
-def quarters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    use_small_encoders(monkeypatch)
+def quarters(tmp_path: Path) -> Dataset:
     return make_quarters(tmp_path, 18)
+
+
+@pytest.fixture
+def dev(quarters: Dataset) -> EvaluationData:
+    return EvaluationData(quarters, quarters.split("dev"))
 
 
 class ProgressLog:
@@ -101,19 +136,15 @@ def test_localization_scores_equal_those_of_train_and_evaluate(quarters: Dataset
 
 
 def test_the_most_common_phrases_of_the_data_follow_those_of_the_paper(quarters: Dataset) -> None:
-    found = make_runner(quarters, SMALL_CCA).run(find_table("entities-5"))
+    log = ProgressLog()
+    found = make_runner(quarters, SMALL_CCA, log=log).run(find_table("entities-5"))
+    assert log.labels == ["entities-5: man"], "rows that share a recipe share a model"
     more = [row for row in found.table.rows if row.part == COMMON_PHRASES]
     assert list(found.ours) == [row.key for row in more], "no photo shows a man"
     counts = [found.ours[row.key].score("n") for row in more]
     assert counts == sorted(counts, key=lambda count: -(count or 0))
     assert sum(count or 0 for count in counts) == 12
     assert {"red square", "red one"} & {row.label for row in more}
-
-
-def test_rows_that_share_a_recipe_train_one_model(quarters: Dataset) -> None:
-    log = ProgressLog()
-    make_runner(quarters, SMALL_CCA, log=log).run(find_table("entities-5"))
-    assert log.labels == ["entities-5: man"]
 
 
 def test_stacked_and_weighted_models_share_the_region_model(quarters: Dataset) -> None:
@@ -228,14 +259,10 @@ def test_an_interrupted_training_is_resumed(quarters: Dataset, monkeypatch: pyte
 
 def test_text_features_default_to_tfidf_and_can_be_changed(quarters: Dataset) -> None:
     training = Training("two-branch", "papers/two-branch-sentences")
-    plain = TableModels(quarters, ExperimentFolder(quarters.path), ()).settings(training, seed=4).to_json()
+    plain = make_runner(quarters, ()).models.settings(training, seed=4).to_json()
     assert (plain["text_features"], plain["seed"]) == ("tfidf", 4)
-    chosen = (
-        TableModels(quarters, ExperimentFolder(quarters.path), ("text_features=hglmm", "correlation_power=3"))
-        .settings(training, seed=0)
-        .to_json()
-    )
-    assert chosen["text_features"] == "hglmm", "a setting that only other models have is ignored"
+    changes = ("text_features=hglmm", "correlation_power=3")  # a setting that only other models have is ignored
+    assert make_runner(quarters, changes).models.settings(training, seed=0).to_json()["text_features"] == "hglmm"
 
 
 def test_a_setting_that_no_model_of_the_table_has_is_refused() -> None:
@@ -270,7 +297,44 @@ def test_features_of_another_directory_are_used(quarters: Dataset, tmp_path: Pat
     assert [path.name for path in (quarters.path / "features").iterdir()] == ["text-tfidf"], "no photo was encoded"
 
 
+@pytest.fixture
+def hm_lstm(quarters: Dataset, tmp_path: Path) -> TableRunner:
+    words = [*COLOURS, "a", "the", "square", "one"]
+    WordVectors(np.eye(len(words), dtype=np.float32), words).save(tmp_path / "vectors")
+    return make_runner(quarters, (*SMALL_HM_LSTM, f"word_vectors={tmp_path / 'vectors'}"))
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "value"),
+    [
+        ("chain", "text_encoder", "chain"),
+        ("tree", "text_encoder", "tree-lstm"),
+        ("root-only", "phrase_weight", 0.0),
+    ],
+)
+def test_a_variant_of_hm_lstm_differs_in_one_setting(hm_lstm: TableRunner, key: str, name: str, value: object) -> None:
+    recipes = [find_table("hm-lstm-1").row(row).recipe for row in ("hm-lstm", key)]
+    models = replace(hm_lstm.models, changes=())
+    ours, theirs = (models.settings(each.model, 0).to_json() for each in recipes)  # type: ignore[union-attr, arg-type]
+    assert {name: value for name, value in theirs.items() if ours[name] != value} == {name: value}
+
+
+def test_region_retrieval_and_localization_use_the_same_models(hm_lstm: TableRunner, quarters: Dataset) -> None:
+    table = only("hm-lstm-4", "hm-lstm", "root-only", "points-hm-lstm", "points-root-only")
+    found = hm_lstm.run(table)
+    assert set(found.ours) == {"hm-lstm", "root-only", "points-hm-lstm", "points-root-only"}
+    assert all(len(result.by_seed("r1")) == 2 for result in found.ours.values())
+    assert len(list((quarters.path / "experiments" / "models").iterdir())) == 4  # two variants, two seeds
+    assert found.ours["points-hm-lstm"].score("upper_bound") == 100
+    assert {(each.claim.better, each.claim.score) for each in found.claims} == {
+        ("hm-lstm", "r1"), ("hm-lstm", "r10"), ("points-hm-lstm", "r1")
+    }  # fmt: skip
+    assert found.about["text"] == ("read word by word",)
+
+
 CLAIM = Claim("a over b", "a", "b", "r1")
+
+
 PHOTOS = 200
 
 
@@ -290,28 +354,17 @@ def run_test(better: list[np.ndarray], worse: list[np.ndarray]) -> ClaimTest:
     return found
 
 
-def test_a_clear_difference_holds() -> None:
+@pytest.mark.parametrize(
+    ("better", "worse", "verdict"), [(0.8, 0.4, "holds"), (0.4, 0.8, "does not hold"), (0.5, 0.5, "cannot tell")]
+)
+def test_only_a_clear_difference_decides_a_claim(better: float, worse: float, verdict: str) -> None:
     found = run_test(
-        [sample_correct(0.8, seed) for seed in range(3)], [sample_correct(0.4, 10 + seed) for seed in range(3)]
+        [sample_correct(better, seed) for seed in range(3)], [sample_correct(worse, 20 + seed) for seed in range(3)]
     )
-    assert found.verdict == "holds"
+    assert found.verdict == verdict
     assert len(found.by_seed) == 3
     assert found.difference.difference == pytest.approx(np.mean(found.by_seed))
-
-
-def test_a_clear_difference_in_the_other_direction_does_not_hold() -> None:
-    found = run_test(
-        [sample_correct(0.4, seed) for seed in range(3)], [sample_correct(0.8, 10 + seed) for seed in range(3)]
-    )
-    assert found.verdict == "does not hold"
-
-
-def test_equal_models_cannot_be_distinguished() -> None:
-    found = run_test(
-        [sample_correct(0.5, seed) for seed in range(3)], [sample_correct(0.5, 20 + seed) for seed in range(3)]
-    )
-    assert found.verdict == "cannot tell"
-    assert found.difference.low < 0 < found.difference.high
+    assert (found.difference.low < 0 < found.difference.high) == (verdict == "cannot tell")
 
 
 def test_seeds_that_disagree_leave_a_claim_undecided() -> None:
@@ -349,3 +402,244 @@ def test_rows_must_be_scored_on_the_same_photos_and_have_ranks() -> None:
 def test_an_interval_around_0_decides_nothing_even_if_all_seeds_agree() -> None:
     for difference, seeds in ((0.5, (0.4, 0.6)), (-0.5, (-0.4, -0.6))):
         assert decide(Comparison(difference, -2.0, 2.0, p=0.6), seeds) == "cannot tell"
+
+
+class Captioner:
+    """Photos with coloured quarters, and a captioner trained on them for a few epochs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.dataset: Dataset = make_quarters(folder, 18)
+        self.runner = make_runner(self.dataset, SMALL_CAPTIONER, seeds=1)
+        self.pipeline: CaptionPipeline = self.runner.models.pipeline(CAPTIONER, 0)
+        self.on = EvaluationData(self.dataset, self.dataset.split("dev"))
+        self.train = self.dataset.split("train")
+        self.references = {photo.id: [caption.text for caption in photo.sentences] for photo in self.on.photos}
+
+    def generate(self, decoding: Decoding) -> list[list[GeneratedSentence]]:
+        return self.pipeline.model.generate(self.on.features(self.pipeline).vectors(), decoding)
+
+    def score(self, options: CaptionOptions) -> ModelScores:
+        return score_captions(self.pipeline, self.on, options, self.train)
+
+
+@pytest.fixture(scope="module")
+def captioner(tmp_path_factory: pytest.TempPathFactory) -> Captioner:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        use_small_encoders(monkeypatch)
+        return Captioner(tmp_path_factory.mktemp("written"))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_captions_are_generated_by_the_model_and_scored_by_the_evaluation(captioner: Captioner, beam: int) -> None:
+    found = captioner.score(CaptionOptions(beam))
+    photos = captioner.on.features(captioner.pipeline)
+    decoding = Decoding(method="greedy") if beam == 1 else Decoding(beam=beam)
+    made = captioner.generate(decoding)
+    written = {photo: some[0].text for photo, some in zip(photos.photos.ids, made, strict=True)}
+    assert {photo: text for photo, (text, _) in found.captions.items()} == written
+    expected = caption_scores(written, captioner.references, training=sentences_of(captioner.train).texts)
+    assert found.scores["bleu1"] == pytest.approx(expected.bleu1)
+    assert found.scores["novel"] == expected.novel
+    gold = sentences_of(captioner.on.photos)
+    expected_perplexity = caption_perplexity(
+        captioner.pipeline.model, photos.vectors(), gold.texts, np.array(gold.photo_of_sentence)
+    )
+    assert found.scores["perplexity"] == expected_perplexity.perplexity
+    assert "known, 0.0 % of those scored unknown" in found.about["words"]
+
+
+@pytest.mark.parametrize("similarity", ["bleu", "cider"])
+@pytest.mark.parametrize("feature", ["refined", "photo"])
+def test_reranking_tunes_k_and_m_on_the_other_half_of_the_photos(
+    captioner: Captioner, similarity: str, feature: str
+) -> None:
+    found = captioner.score(CaptionOptions(4, similarity, feature))  # type: ignore[arg-type]
+    pipeline, vectors = captioner.pipeline, captioner.on.features(captioner.pipeline).vectors()
+    made = captioner.generate(Decoding(beam=4, count=4))
+    train_features = find_or_compute_features(pipeline.encoder, captioner.dataset, captioner.train)
+    near = Neighbours.from_features(train_features, pipeline.encoder, RerankConfig(feature))  # type: ignore[arg-type]
+    sentences = [[each.words for each in some] for some in made]
+    written = Candidates(
+        neighbour_vectors(pipeline.model, vectors, feature), sentences, list(captioner.references.values())
+    )  # type: ignore[arg-type]
+    order, settings = cross_validated_order(near.consensus(pipeline.model), written, similarity)  # type: ignore[arg-type]
+    expected = [some[ranked[0]].text for some, ranked in zip(made, order, strict=True)]
+    assert [text for text, _ in found.captions.values()] == expected
+    assert found.about[f"k and m of {similarity}, each from the other half"].startswith(
+        f"{settings[0].neighbours} and {settings[0].m}, "
+    )
+
+
+@pytest.mark.parametrize("similarity", ["bleu", "cider"])
+def test_the_oracle_chooses_the_caption_most_similar_to_the_references(captioner: Captioner, similarity: str) -> None:
+    found = captioner.score(CaptionOptions(4, f"{similarity}-oracle"))  # type: ignore[arg-type]
+    made = captioner.generate(Decoding(beam=4, count=4))
+    scores = oracle_scores(
+        [[each.words for each in some] for some in made], list(captioner.references.values()), similarity
+    )  # type: ignore[arg-type]
+    expected = [some[best_first(each)[0]].text for some, each in zip(made, scores, strict=True)]
+    assert [text for text, _ in found.captions.values()] == expected
+
+
+def plain_region_scores(scores: object, on: EvaluationData) -> Mapping[str, float]:
+    gold = regions_of(on.photos)
+    options = {"phrases": gold.phrases, "photo_of_region": gold.photo_of_region}
+    return region_retrieval(scores, gold.positives, **options).scores  # type: ignore[arg-type]
+
+
+def test_a_captioner_ranks_photos_and_regions_by_its_own_scores(captioner: Captioner) -> None:
+    pipeline, on = captioner.pipeline, captioner.on
+    features, gold = on.features(pipeline), sentences_of(on.photos)
+    photos = recall_at_k(pipeline.retrieval_scores(features, gold.texts), gold.photo_of_sentence)
+    assert score_retrieval(pipeline, on).scores == photos.scores
+    plain = pipeline.region_scores(features, regions_of(on.photos))
+    assert score_regions(pipeline, on).scores == plain_region_scores(plain, on)
+
+
+def test_tables_score_each_caption_option_once(captioner: Captioner) -> None:
+    keys = ("shared", "cider", "cider-oracle", "bleu-photo")
+    found = captioner.runner.run(only("m-rnn-8", *keys))
+    assert tuple(found.ours) == keys
+    assert [each.claim.says for each in found.claims] == ["reranking by CIDEr helps"]
+    assert len(list((captioner.runner.models.runs.folder / "scores").glob("captions-*"))) == 4
+    oracle, reranked = (found.ours[key].score("cider_d") or 0 for key in ("cider-oracle", "cider"))
+    assert oracle >= reranked
+
+
+def test_each_caption_option_has_its_own_stored_scores(captioner: Captioner) -> None:
+    runner = captioner.runner
+    options = [(1,), (5,), (10, "bleu"), (10, "cider"), (10, "cider", "photo")]
+    recipes = [Recipe("captions", CAPTIONER, caption_options=CaptionOptions(*each)) for each in options]
+    abouts = [str(runner._about(recipe, 0)) for recipe in recipes]
+    assert len(set(abouts)) == 5
+    assert "writing" not in runner._about(Recipe("retrieval", CAPTIONER), 0), "stored scores of other tasks stay valid"
+
+
+WORDS = ("a man", "A man", "the man", "a red hat", "two dogs")
+
+
+TYPES = (("people",), ("people",), ("people", "other"), ("clothing",), ("animals",))
+
+
+def make_predictions(seed: int = 0) -> tuple[list[Prediction], list[Item]]:
+    """Mentions of five phrases in twelve photos, and boxes of which some are correct."""
+    rng = np.random.default_rng(seed)
+    items, predictions = [], []
+    for number in range(60):
+        kind = number % 5
+        items.append(Item(str(number // 5), kind, (0, len(WORDS[kind])), WORDS[kind], TYPES[kind], ((0, 0, 9, 9),)))
+        starts = rng.integers(0, 8, (6, 1))
+        boxes = np.hstack([starts, starts, starts + 9, starts + 9]).astype(float)
+        predictions.append(Prediction(items[-1].photo, kind, items[-1].span, boxes, rng.random(6)))
+    return predictions, items
+
+
+def test_localization_scores_equal_those_of_the_evaluation() -> None:
+    predictions, items = make_predictions()
+    ranked = RankedPredictions.from_matched(match_predictions(predictions, items), items, "union")
+    result = scores_from_predictions(ranked)
+    found, plain = result.scores, localization(predictions, items)
+    for name in ("r1", "r5", "r10", "upper_bound"):
+        assert found[name] == found[f"overall_{name}"] == pytest.approx(getattr(plain, name))
+        for type_, scores in plain.by_type.items():
+            assert found[f"{type_}_{name}"] == pytest.approx(getattr(scores, name))
+    for name in ("ap", "ap_nms"):
+        assert found[f"“man”_{name}"] == pytest.approx(getattr(plain.by_phrase["man"], name))
+        assert found[f"people_{name}"] == pytest.approx(getattr(plain.by_type["people"], name))
+        assert found[f"overall_{name}"] == pytest.approx(getattr(plain, f"macro_{name}"))
+    assert (found["“man”_n"], found["“two dogs”_n"], found["people_n"], found["overall_n"]) == (36, 12, 36, 60)
+    interval, expected = RowResult([result], "people").interval("r1"), plain.by_type["people"].interval["r1"]
+    assert interval is not None
+    assert expected is not None
+    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+
+
+def cca(dataset: Dataset, preset: str) -> Pipeline:
+    return make_runner(dataset, SMALL_CCA).models.pipeline(Training("cca", f"papers/cca-{preset}"), 0)
+
+
+def test_region_scores_equal_those_of_the_evaluation(quarters: Dataset, dev: EvaluationData) -> None:
+    pipeline = cca(quarters, "chunks")
+    found = score_regions(pipeline, dev)
+    plain = pipeline.region_scores(dev.features(pipeline), regions_of(dev.photos))
+    assert found.scores == plain_region_scores(plain, dev)
+    assert found.photos == 6
+
+
+def test_a_split_without_boxes_is_an_error(quarters: Dataset) -> None:
+    with pytest.raises(DatasetError, match="data"):
+        score_grounding(None, EvaluationData(quarters, quarters.photos[:0]))  # type: ignore[arg-type]
+
+
+REFERENCES = {str(number): ("a dog runs in the snow", "the dog is running") for number in range(30)}
+
+
+def scores_with_mistakes(caption: str, wrong: int) -> ModelScores:
+    made = {photo: caption if int(photo) >= wrong else "a cat" for photo in REFERENCES}
+    return scores_from_captions(
+        {photo: (made[photo], REFERENCES[photo]) for photo in REFERENCES}, ["a cat"], perplexity=12.5
+    )
+
+
+def test_caption_scores_equal_those_of_the_evaluation_and_can_be_saved(tmp_path: Path) -> None:
+    scores = scores_with_mistakes("a dog runs in snow", wrong=10)
+    plain = caption_scores(
+        {photo: made for photo, (made, _) in scores.captions.items()}, REFERENCES, training=["a cat"]
+    )
+    assert {name: scores.scores[name] for name in ("bleu4", "cider", "novel")} == pytest.approx(
+        {"bleu4": plain.bleu4, "cider": plain.cider, "novel": plain.novel}
+    )
+    assert scores.scores["perplexity"] == 12.5
+    scores.save(tmp_path)
+    loaded = ModelScores.load(tmp_path)
+    assert (loaded.scores, loaded.captions, loaded.photos) == (scores.scores, scores.captions, 30)
+
+
+def test_claims_about_captions_are_tested_over_photos() -> None:
+    better, worse = (scores_with_mistakes("a dog runs in snow", wrong=wrong) for wrong in (5, 15))
+    found = check_claim(Claim("a over b", "a", "b", "bleu1"), RowResult([better]), RowResult([worse]), rounds=500)
+    plain = compare_captions(
+        *(caption_scores({p: made for p, (made, _) in each.captions.items()}, REFERENCES) for each in (better, worse)),
+        rounds=500,
+    )["bleu1"]
+    assert found is not None
+    assert found.verdict == "holds"
+    assert (found.difference.low, found.difference.high) == pytest.approx((plain.low, plain.high))
+
+
+def loop_scores(
+    photo_model: Pipeline, region_model: Pipeline, weights: Weights, on: EvaluationData, count: int
+) -> np.ndarray:
+    """Photo by photo, sentence by sentence, phrase by phrase."""
+    photo_features, region_features = on.features(photo_model), on.features(region_model, regions=True)
+    squared, share, exponent = (True, 0.7, 1.5) if weights == "entities" else (False, 0.8, 1.0)
+    rows = []
+    for index, photo in enumerate(on.photos):
+        regions = region_features.proposal_vectors(photo.id)[:count]
+        if weights == "entities":
+            regions = np.concatenate([regions, region_features.vectors(index, index + 1)])
+        vectors = region_model.model.prepare_visual(regions)
+        whole = photo_model.model.prepare_visual(photo_features.vectors(index, index + 1))[0]
+        row = []
+        for caption in (caption for each in on.photos for caption in each.sentences):
+            apart = np.linalg.norm(whole - photo_model.encode_sentences([caption.text])[0])
+            phrases = [caption.phrase(mention) for mention in caption.mentions]
+            nearest = [
+                min(np.linalg.norm(vector - region_model.encode_sentences([phrase])[0]) for vector in vectors)
+                for phrase in phrases
+            ]
+            power = 2 if squared else 1
+            local = sum(each**power for each in nearest) / len(phrases) ** exponent if phrases else apart**power
+            row.append(-(share * apart**power + (1 - share) * local))
+        rows.append(row)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(("weights", "count"), [("entities", 2), ("two-branch", 3)])
+def test_combined_scores_add_the_distance_of_each_phrase_to_its_nearest_region(
+    quarters: Dataset, dev: EvaluationData, monkeypatch: pytest.MonkeyPatch, weights: Weights, count: int
+) -> None:
+    monkeypatch.setitem(runner._PROPOSALS, weights, count)
+    models = cca(quarters, "sentences"), cca(quarters, "chunks")
+    found = combined_scores(*models, weights, dev)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, loop_scores(*models, weights, dev, count), atol=1e-4)

@@ -12,7 +12,6 @@ T = TypeVar("T")
 
 
 def check_text(value: object, name: str) -> str:
-    """Check that a value is a text."""
     if not isinstance(value, str):
         raise DeixisError(f"{name}: give a text, not {type_name(value)}")
     return value

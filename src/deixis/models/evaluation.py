@@ -31,6 +31,7 @@ from deixis.evaluation.score_matrix import Scores, as_blocks, open_scores
 from deixis.models.pipeline import TASKS, Pipeline, load, model_folder
 from deixis.storage.atomic import new_file
 from deixis.storage.progress import OnProgress, no_progress
+from deixis.vision.feature_store.files import read_manifest
 
 if TYPE_CHECKING:
     from deixis.evaluation.captions import CaptionScores
@@ -72,7 +73,7 @@ class EvaluationData:
         dataset = Dataset(Path(data), images=None if images is None else Path(images))
         stores = () if features is None else (Path(features),)
         for store in stores:
-            _check_store(store)
+            read_manifest(store)  # a wrong path is an error here, and not ignored
         return cls(dataset, dataset.split(split) if split else dataset.photos, stores, on_progress)
 
     def features(self, pipeline: Pipeline, *, regions: bool = False) -> PhotoFeatures:
@@ -492,12 +493,6 @@ def _reranker(system: System, pipeline: CaptionPipeline, options: CaptionOptions
             raise
         notes.append(f"the page shows no neighbours: {error}")
         return None
-
-
-def _check_store(store: Path) -> None:
-    from deixis.vision.feature_store.files import read_manifest
-
-    read_manifest(store)  # a wrong path is an error here, and not ignored
 
 
 _EVALUATORS: Mapping[str, Callable[..., Evaluation]] = {

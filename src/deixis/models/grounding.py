@@ -36,7 +36,7 @@ from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals import Proposals, Proposer, open_proposer
+from deixis.vision.proposals import Proposals, Proposer
 
 if TYPE_CHECKING:
     from deixis.models.describer.description import Describer, DescriptionSettings, RegionDescription
@@ -217,14 +217,7 @@ class RegionPipeline(Pipeline):
     @cached_property
     def proposer(self) -> Proposer:
         """The region proposer that the model was trained with."""
-        about = self.provenance
-        proposer = open_proposer(about.proposals, self.encoder.name)
-        if about.proposals_fingerprint not in ("", proposer.fingerprint):
-            raise DeixisError(
-                f"the model was trained on another version of the proposals {about.proposals} "
-                f"({about.proposals_fingerprint}, installed is {proposer.fingerprint}); train it again"
-            )
-        return proposer
+        return self.provenance.proposal_source.open(self.encoder.name)
 
     def propose(self, photo: PhotoLike) -> PhotoProposals:
         """Encode a photo and propose regions, which takes most of the time; `ground_regions` uses the result."""

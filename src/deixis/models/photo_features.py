@@ -26,6 +26,7 @@ from deixis.vision.feature_store.files import read_manifest
 
 if TYPE_CHECKING:
     from deixis.models.pipeline import EncoderInfo
+    from deixis.vision.proposals import Proposer
 
 LOCATION_SIZE = 7
 """Left, top, right and bottom of a box, its width, height and area."""
@@ -57,6 +58,18 @@ class ProposalSource:
     name: str
     max_proposals: int
     fingerprint: str = ""  # changes whenever the proposals do; empty accepts any version
+
+    def open(self, encoder: str) -> Proposer:
+        """Open the proposer; another version than that of the fingerprint is refused."""
+        from deixis.vision.proposals import open_proposer
+
+        proposer = open_proposer(self.name, encoder)
+        if self.fingerprint not in ("", proposer.fingerprint):
+            raise DeixisError(
+                f"the model was trained on another version of the proposals {self.name} "
+                f"({self.fingerprint}, installed is {proposer.fingerprint}); train it again"
+            )
+        return proposer
 
 
 @dataclass(frozen=True)
@@ -118,7 +131,6 @@ class PhotoFeatures:
 
     @property
     def region_size(self) -> int:
-        """Size of the vector of a region."""
         return self.store.contents.channels + (LOCATION_SIZE if self.location_weight else 0)
 
     def proposals(self, photo_id: str) -> Boxes:
@@ -189,10 +201,13 @@ def compute_features(
     Another store of the data set that has all of these photos and features is used as it is. Photos that cannot be read
     are left out.
     """
-    options = _feature_options(encoder, crops, proposals)
-    if options.proposer and proposals:
-        proposals = replace(proposals, name=options.proposer.name, fingerprint=options.proposer.fingerprint)
-    name = options.proposer.name if options.proposer else None
+    options = FeatureOptions(crops)
+    if proposals:
+        options = FeatureOptions(crops, proposals.open(encoder.name), proposals.max_proposals)
+    proposer = options.proposer
+    if proposer and proposals:
+        proposals = replace(proposals, name=proposer.name, fingerprint=proposer.fingerprint)
+    name = proposer.name if proposer else None
     path = default_store_path(dataset.path, encoder.name, crops=crops, proposer=name, top=options.top)
     if not (path / MANIFEST).exists():
         found = find_features(dataset, photos, encoder.fingerprint, crops=crops, proposals=proposals)
@@ -203,20 +218,6 @@ def compute_features(
         return _select(FeatureStore(path), dataset, photos, crops, options.top)
     report = update_store(path, dataset, encoder, photos=photos, options=options, on_progress=on_progress)
     return _select(FeatureStore(path), dataset, photos, crops, options.top, report.skipped)
-
-
-def _feature_options(encoder: ImageEncoder, crops: int, proposals: ProposalSource | None) -> FeatureOptions:
-    if proposals is None:
-        return FeatureOptions(crops)
-    from deixis.vision.proposals import open_proposer
-
-    proposer = open_proposer(proposals.name, encoder.name)
-    if proposals.fingerprint not in ("", proposer.fingerprint):
-        raise DeixisError(
-            f"the model was trained on another version of the proposals {proposals.name} "
-            f"({proposals.fingerprint}, installed is {proposer.fingerprint}); train it again"
-        )
-    return FeatureOptions(crops, proposer, proposals.max_proposals)
 
 
 def read_features(

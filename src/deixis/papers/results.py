@@ -70,11 +70,9 @@ class ModelScores:
 
     @property
     def photos(self) -> int:
-        """Number of photos that were scored."""
         return max((ranking.photos for ranking in self.rankings.values()), default=len(self.captions))
 
     def save(self, folder: Path) -> None:
-        """Write into an existing folder."""
         rankings = {
             name: {"number": number, "photos": ranking.photos}
             for number, (name, ranking) in enumerate(self.rankings.items())
@@ -96,7 +94,6 @@ class ModelScores:
 
     @classmethod
     def load(cls, folder: Path) -> ModelScores:
-        """Read what `save` wrote."""
         try:
             document = json.loads((folder / SCORES).read_text(encoding="utf-8"))
             with np.load(folder / RANKS, allow_pickle=False) as arrays:
@@ -120,7 +117,6 @@ class RowResult:
     group: str = ""
 
     def score(self, column: str) -> float | None:
-        """Mean over seeds."""
         values = self.by_seed(column)
         return float(np.mean(values)) if values else None
 

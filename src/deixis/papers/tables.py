@@ -108,7 +108,6 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def row(self, key: str) -> Row:
-        """Return the row with this key."""
         for row in self.rows:
             if row.key == key:
                 return row
@@ -118,7 +117,6 @@ class Table:
 
 @cache
 def published_tables() -> Mapping[str, Table]:
-    """Return all tables of the papers by name."""
     return {name: table for paper in _PAPERS for name, table in read_tables(_PUBLISHED / f"{paper}.toml").items()}
 
 

@@ -42,7 +42,6 @@ class ExperimentFolder:
         self.folder = folder
 
     def model(self, name: str, about: Mapping[str, Any]) -> Path:
-        """Return the directory of the model with this description."""
         return self.folder / "models" / f"{name}-{hash_settings(about)}"
 
     def scores(self, name: str, about: Mapping[str, Any], compute: Callable[[], ModelScores]) -> ModelScores:
@@ -80,25 +79,21 @@ class TableModels:
 
     @property
     def feature_dirs(self) -> tuple[Path, ...]:
-        """Directories of precomputed features."""
         values = [
             change.partition("=")[2].strip() for change in self.changes if _setting_name(change) == "features_dir"
         ]
         return tuple(Path(folder) for folder in values if folder)
 
     def settings(self, training: Training, seed: int) -> Settings:
-        """Return all settings of a model."""
         before, after = (
             _changes_for(training, changes) for changes in (DEFAULT_CHANGES, [*self.changes, f"seed={seed}"])
         )
         return _settings(training, [*before, *training.changes, *after])
 
     def text_features(self, training: Training, seed: int) -> str:
-        """Return the name of a model's text features."""
         return str(self.settings(training, seed).to_json().get("text_features", "none"))
 
     def train_split(self, training: Training, seed: int) -> str:
-        """Return the split that a model is trained on."""
         return str(self.settings(training, seed).to_json()["train_split"])
 
     def about(self, training: Training, seed: int) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.grounder.inputs import RegionBatch, TextBatch, make_text_inputs, to_word_spans
+from deixis.models.networks import MAX_WORDS
 from deixis.models.photo_features import RegionInputs
-from deixis.models.text_encoders import MAX_WORDS
 from deixis.tokens import tokenize, words
 
 WORDS = Vocabulary(("a", "dog", "cat"), (3, 2, 1))

@@ -14,8 +14,8 @@ from deixis.language.vectors import WordVectors
 from deixis.models.base import Embedder
 from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.networks import MAX_WORDS
 from deixis.models.photo_features import RegionInputs
-from deixis.models.text_encoders import MAX_WORDS
 from tests.models.grounder.test_inputs import WORDS, regions
 from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL
 

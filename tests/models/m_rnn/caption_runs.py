@@ -20,7 +20,7 @@ from deixis.models.m_rnn.objective import (
     RewardObjective,
 )
 from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.models.text_encoders import word_ids
+from deixis.models.networks import word_ids
 from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import TrainSettings

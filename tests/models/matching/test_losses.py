@@ -33,7 +33,7 @@ from deixis.models.matching.samplers import (
 )
 from deixis.models.matching.similarity import SimilarityNetwork, SimilaritySettings
 from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork, TwoBranchSettings
-from deixis.models.text_encoders import word_ids
+from deixis.models.networks import word_ids
 from tests.models.training.region_pairs import random_pairs
 
 PHRASES = random_pairs(photos=6, proposals=16)

@@ -11,7 +11,6 @@ import pytest
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.models.training.data import MatchingDataSettings, read_photos, training_photos
-from deixis.models.training.settings import describe_fields
 from deixis.vision import proposals
 from deixis.vision.feature_store import FeatureOptions, update_store
 from tests.models.quarters import make_quarters, use_small_encoders
@@ -36,19 +35,12 @@ PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
         ({"location_weight": -1.0}, "location_weight=-1.0: must be 0 or more"),
         ({"location_weight": float("nan")}, "location_weight=nan: must be 0 or more"),
         ({"max_regions_per_phrase": -1}, "max_regions_per_phrase=-1: must be 0 or more"),
-        (
-            {"train_on": "phrases", "crops": 10},
-            "crops=10: regions are pooled from the map of the whole photo; take crops=0",
-        ),
+        ({"train_on": "phrases", "crops": 10}, "crops=10: regions are pooled .* take crops=0"),
     ],
 )
 def test_invalid_settings_are_refused(setting: dict[str, float], rule: str) -> None:
     with pytest.raises(DeixisError, match=f"^{rule}$"):
         MatchingDataSettings(**setting)
-
-
-def test_every_setting_is_described() -> None:
-    assert all(describe_fields(MatchingDataSettings).values())
 
 
 def test_a_missing_split_is_refused(dataset: Dataset) -> None:
@@ -57,20 +49,20 @@ def test_a_missing_split_is_refused(dataset: Dataset) -> None:
 
 
 def test_regions_are_computed_and_stored_in_the_data_set(dataset: Dataset) -> None:
-    seen = read_photos(dataset, dataset.photos, THREE_PROPOSALS.feature_source)
-    assert seen.store.path == dataset.path / "features" / "colours,corners=3"
+    features = read_photos(dataset, dataset.photos, THREE_PROPOSALS.feature_source)
+    assert features.store.path == dataset.path / "features" / "colours,corners=3"
     photo_id = dataset.photos.ids[0]
-    assert seen.proposals(photo_id).tolist() == [[0, 0, 8, 8], [0, 8, 8, 16], [8, 0, 16, 8]]
-    assert seen.proposal_vectors(photo_id).shape == (3, 3)
+    assert features.proposals(photo_id).tolist() == [[0, 0, 8, 8], [0, 8, 8, 16], [8, 0, 16, 8]]
+    assert features.proposal_vectors(photo_id).shape == (3, 3)
 
 
 def test_the_first_proposals_of_a_larger_store_are_used(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     update_store(
         dataset.path / "features" / "rich", dataset, colour_encoder(), options=FeatureOptions(proposer=Corners(), top=4)
     )
-    seen = read_photos(dataset, dataset.photos, THREE_PROPOSALS.feature_source)
-    assert seen.store.path.name == "rich"
-    assert len(seen.proposals("0000")) == len(seen.proposal_vectors("0000")) == 3
+    features = read_photos(dataset, dataset.photos, THREE_PROPOSALS.feature_source)
+    assert features.store.path.name == "rich"
+    assert len(features.proposals("0000")) == len(features.proposal_vectors("0000")) == 3
     assert read_photos(dataset, dataset.photos, MatchingDataSettings().feature_source).store.path.name == "rich"
     monkeypatch.setattr(proposals, "open_proposer", lambda name, encoder=None: Corners("corners-2"))
     assert read_photos(dataset, dataset.photos, THREE_PROPOSALS.feature_source).store.path.name == "colours,corners=3"
@@ -88,40 +80,23 @@ def test_a_store_that_lacks_photos_or_proposals_is_not_used(dataset: Dataset) ->
 @pytest.mark.parametrize(
     ("extras", "learning", "words"),
     [
-        (
-            FeatureOptions(),
-            THREE_PROPOSALS,
-            "holds no proposals; make a store that does with: deixis features DATA --encoder NAME",
-        ),
-        (
-            FeatureOptions(0, Corners(), 2),
-            MatchingDataSettings(train_on="phrases", proposals="corners", max_proposals=3),
-            "holds no 3 proposals",
-        ),
-        (
-            FeatureOptions(0, Corners(), 4),
-            THREE_PROPOSALS,
-            r"holds no proposals of head, but of corners \(corners-1\); make a store",
-        ),
+        (FeatureOptions(), THREE_PROPOSALS, "holds no proposals; make .*: deixis features DATA --encoder NAME"),
+        (FeatureOptions(0, Corners(), 2), replace(THREE_PROPOSALS, proposals="corners"), "holds no 3 proposals"),
+        (FeatureOptions(0, Corners(), 4), THREE_PROPOSALS, r"no proposals of head, but of corners \(corners-1\)"),
     ],
 )
 def test_an_unsuitable_features_dir_is_refused(
     dataset: Dataset, tmp_path: Path, extras: FeatureOptions, learning: MatchingDataSettings, words: str
 ) -> None:
-
     update_store(tmp_path / "store", dataset, colour_encoder(), options=extras)
     with pytest.raises(DeixisError, match=words):
         read_photos(dataset, dataset.photos, replace(learning, features_dir=str(tmp_path / "store")).feature_source)
 
 
 def test_locations_are_appended_to_the_vectors(dataset: Dataset) -> None:
-    seen = read_photos(
-        dataset,
-        dataset.photos,
-        MatchingDataSettings(train_on="phrases", max_proposals=4, location_weight=2.0).feature_source,
-    )
-    assert seen.region_size == 10
-    vectors = seen.proposal_vectors("0000")
+    features = read_photos(dataset, dataset.photos, replace(PHRASES, location_weight=2.0).feature_source)
+    assert features.region_size == 10
+    vectors = features.proposal_vectors("0000")
     np.testing.assert_allclose(vectors[2, 3:], 2 * np.array([0.5, 0, 1, 0.5, 0.5, 0.5, 0.25]))
-    np.testing.assert_allclose(seen.vectors()[:, 3:], 2 * np.array([[0, 0, 1, 1, 1, 1, 1]] * 9))
-    np.testing.assert_allclose(seen.region_vectors("0000", seen.proposals("0000")), vectors, atol=1e-3)
+    np.testing.assert_allclose(features.vectors()[:, 3:], 2 * np.array([[0, 0, 1, 1, 1, 1, 1]] * 9))
+    np.testing.assert_allclose(features.region_vectors("0000", features.proposals("0000")), vectors, atol=1e-3)

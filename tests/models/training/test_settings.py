@@ -103,12 +103,8 @@ def test_a_wrong_assignment_is_named_in_one_line(assignment: str, names: str) ->
     assert "\n" not in str(error.value)
 
 
-def test_the_last_assignment_wins() -> None:
-    assert KINDS.with_assignments(["whole=1", "whole=2"])[Kinds].whole == 2
-
-
 def test_an_assignment_goes_to_the_settings_that_have_the_name() -> None:
-    found = Settings((Kinds(), TrainSettings())).with_assignments(["whole=7", "epochs=9"])
+    found = Settings((Kinds(), TrainSettings())).with_assignments(["whole=1", "epochs=9", "whole=7"])
     assert (found[Kinds].whole, found[TrainSettings].epochs) == (7, 9)
     assert found.names[0] == "whole"
     assert found.get(CCASettings) is None
@@ -158,9 +154,6 @@ def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, document: Any, names:
     with pytest.raises(DeixisError, match=names) as error:
         KINDS.with_file(written(tmp_path, document))
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="gone.json"):
         KINDS.with_file(tmp_path / "gone.json")
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,13 +22,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 from deixis.errors import DeixisError
-from deixis.models.matching.two_branch import TwoBranch
+from deixis.models.matching.losses import MatchingObjective
+from deixis.models.matching.samplers import LabelledPairs, SentenceSampler
+from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork, TwoBranchSettings
 from deixis.models.training import checkpoints
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import RunDescription, read_log
 from deixis.models.training.settings import Settings, TrainSettings
-from deixis.models.training.trainer import MovingAverage, Stepper, learning_rate_at
+from deixis.models.training.trainer import WARM_UP, MovingAverage, Stepper, learning_rate_at, shape_of
 from tests.models.training import real, tiny
 from tests.models.training.tiny import ABOUT, ROWS, SETTINGS, Tiny
 
@@ -37,30 +40,15 @@ def rates(steps_per_epoch: int = 10, **chosen: object) -> list[float]:
     return [learning_rate_at(step, settings, steps_per_epoch) for step in range(4 * steps_per_epoch)]
 
 
-def test_a_constant_rate_stays_constant() -> None:
+def test_the_learning_rate_follows_its_schedule() -> None:
     assert set(rates()) == {1.0}
-
-
-def test_warmup_rises_linearly_to_the_learning_rate() -> None:
     assert rates(warmup_steps=4)[:6] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 1.0])
-
-
-def test_cosine_falls_to_nearly_zero() -> None:
-    found = rates(lr_schedule="cosine", warmup_steps=4)
-    assert found[4] == 1.0
-    assert found[4 + 18] == pytest.approx(0.5)
-    assert found[4:] == sorted(found[4:], reverse=True)
-    assert 0 < found[-1] < 0.01
-
-
-def test_step_falls_at_the_ends_of_epochs() -> None:
-    found = rates(lr_schedule="step", lr_decay_epochs=2, lr_decay=0.5)
-    assert found == [1.0] * 20 + [0.5] * 20
-
-
-def test_a_schedule_that_has_ended_gives_no_negative_rate() -> None:
-    settings = TrainSettings(epochs=1, lr_schedule="cosine")
-    assert learning_rate_at(50, settings, 10) == 0.0
+    assert rates(lr_schedule="step", lr_decay_epochs=2, lr_decay=0.5) == [1.0] * 20 + [0.5] * 20
+    cosine = rates(lr_schedule="cosine", warmup_steps=4)[4:]
+    assert (cosine[0], cosine[18]) == (1.0, pytest.approx(0.5))
+    assert cosine == sorted(cosine, reverse=True)
+    assert 0 < cosine[-1] < 0.01
+    assert learning_rate_at(50, TrainSettings(epochs=1, lr_schedule="cosine"), 10) == 0.0  # never negative
 
 
 def test_the_moving_average_equals_a_plain_loop() -> None:
@@ -207,13 +195,8 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FULL_WORDS = (
-    "save_every=4",
-    "ema_decay=0.8",
-    "lr_schedule=cosine",
-    "warmup_steps=4",
-    "max_grad_norm=1.0",
-    "weight_decay=0.01",
-    "optimizer=adamw",
+    *("save_every=4", "ema_decay=0.8", "lr_schedule=cosine", "warmup_steps=4"),
+    *("max_grad_norm=1.0", "weight_decay=0.01", "optimizer=adamw"),
 )
 FULL = Settings((SETTINGS,)).with_assignments(FULL_WORDS)[TrainSettings]
 
@@ -227,6 +210,10 @@ def test_a_run_directory_holds_the_documented_files(unbroken: Path) -> None:
         "run.json",
     ]
     assert (unbroken / "model" / "README.md").read_text().startswith("# tiny, trained on made up")
+    document = json.loads((unbroken / "run.json").read_text())
+    assert (document["model"], document["settings"]["epochs"]) == ("tiny", 3)
+    assert document["data"]["splits"] == {"train": "def"}
+    assert "torch" in document["versions"]
 
 
 def test_training_reduces_the_loss(tmp_path: Path) -> None:
@@ -253,14 +240,21 @@ class KilledError(Exception):
     pass
 
 
-@pytest.mark.parametrize("last_step", range(1, STEPS + 1))
-def test_a_run_interrupted_at_any_step_resumes_bit_for_bit(tmp_path: Path, unbroken: Path, last_step: int) -> None:
+def kill_at(step: int) -> Any:
+    """A progress callback that ends the run after a step."""
+
     def stop(doing: str, done: int, total: int | None) -> None:
-        if done == last_step:
+        if done == step:
             raise KilledError
 
+    return stop
+
+
+@pytest.mark.parametrize("last_step", range(1, STEPS + 1))
+def test_a_run_interrupted_at_any_step_resumes_bit_for_bit(tmp_path: Path, unbroken: Path, last_step: int) -> None:
     with pytest.raises(KilledError):
-        trained(tmp_path / "run", FULL, on_progress=stop)
+        trained(tmp_path / "run", FULL, on_progress=kill_at(last_step))
+    assert (tmp_path / "run" / "last.safetensors").exists() == (last_step >= 4)
     Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
     assert same_run(tmp_path / "run", unbroken)
 
@@ -280,10 +274,10 @@ def test_a_run_killed_several_times_ends_bit_for_bit_as_an_uninterrupted_one(tmp
             time.sleep(chance.uniform(0, 0.12))
             started.send_signal(signal.SIGKILL)
             kills += 1
-        _, said = started.communicate(timeout=60)
+        _, messages = started.communicate(timeout=60)
         if started.returncode != -signal.SIGKILL:
             break
-    assert started.returncode == 0, said.decode()
+    assert started.returncode == 0, messages.decode()
     assert same_run(out, unbroken), f"seed {seed}"
 
 
@@ -300,14 +294,10 @@ def wait_until_past(out: Path, step: int, started: subprocess.Popen[bytes]) -> N
 
 @pytest.mark.parametrize("name", real.MODELS)
 def test_the_papers_models_resume_bit_for_bit_on_two_threads(tmp_path: Path, name: str) -> None:
-    def stop(doing: str, done: int, total: int | None) -> None:
-        if done == 4:
-            raise KilledError
-
     settings = replace(real.SETTINGS, threads=2, save_every=3)
     real.trainer(tmp_path / "unbroken", name, settings).train()
     with pytest.raises(KilledError):
-        real.trainer(tmp_path / "run", name, settings, stop).train()
+        real.trainer(tmp_path / "run", name, settings, kill_at(4)).train()
     real.trainer(tmp_path / "run", name, settings).train(resume=True)
     assert same_run(tmp_path / "run", tmp_path / "unbroken")
 
@@ -319,17 +309,6 @@ def test_a_run_directory_opens_as_a_model(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = trainer.network.embed_visual(torch.from_numpy(rows)).numpy()
     assert TwoBranch.load(outcome.model).prepare_visual(rows) == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_kill_before_the_first_checkpoint_loses_only_unsaved_steps(tmp_path: Path, unbroken: Path) -> None:
-    def stop(doing: str, done: int, total: int | None) -> None:
-        raise KilledError
-
-    with pytest.raises(KilledError):
-        trained(tmp_path / "run", FULL, on_progress=stop)
-    assert not (tmp_path / "run" / "last.safetensors").exists()
-    Tiny(FULL).trainer(tmp_path / "run").train(resume=True)
-    assert same_run(tmp_path / "run", unbroken)
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
@@ -375,15 +354,10 @@ def test_the_best_model_is_kept_and_not_the_last(tmp_path: Path) -> None:
     assert [line["best"] for line in read_log(tmp_path / "run" / "log.jsonl") if "dev" in line] == [True, True, False]
 
 
-def test_scores_may_be_numbers_of_numpy(tmp_path: Path) -> None:
-    evaluate = scores_in_turn(np.float32(1.5), np.float32(2.5), np.float32(0.5))
+def test_an_equal_score_of_any_type_does_not_replace_the_best(tmp_path: Path) -> None:
+    evaluate = scores_in_turn(np.float32(2.5), np.float32(2.5), np.float32(0.5))
     outcome = Tiny().trainer(tmp_path / "run", evaluate=evaluate).train()
-    assert outcome.best.scores == {"r1": 2.5}
-
-
-def test_an_equal_score_does_not_replace_the_best(tmp_path: Path) -> None:
-    outcome = Tiny().trainer(tmp_path / "run", evaluate=scores_in_turn(2.0, 2.0, 2.0)).train()
-    assert outcome.best.epoch == 1
+    assert (outcome.best.epoch, outcome.best.scores) == (1, {"r1": 2.5})
 
 
 def test_training_stops_early_without_improvement(tmp_path: Path) -> None:
@@ -397,11 +371,8 @@ def test_training_stops_early_without_improvement(tmp_path: Path) -> None:
 
 
 def test_patience_survives_a_kill(tmp_path: Path) -> None:
-    def stop(doing: str, done: int, total: int | None) -> None:
-        if done == 3 * 7 + 2:
-            raise KilledError
-
     settings = replace(SETTINGS, epochs=9, patience=2)
+    stop = kill_at(3 * 7 + 2)
     with pytest.raises(KilledError):
         Tiny(settings).trainer(tmp_path / "run", evaluate=scores_in_turn(1, 3, 2), on_progress=stop).train()
     outcome = Tiny(settings).trainer(tmp_path / "run", evaluate=scores_in_turn(2.5, 9)).train(resume=True)
@@ -440,13 +411,10 @@ def test_every_line_of_the_log_has_step_and_speed(tmp_path: Path) -> None:
 
 
 def test_progress_reports_throughput_and_time_left(tmp_path: Path) -> None:
-    heard: list[tuple[str, int, int | None]] = []
-    trained(tmp_path / "run", on_progress=lambda *words: heard.append(words))
-    assert [done for _, done, _ in heard] == list(range(1, STEPS + 1))
-    assert {total for *_, total in heard} == {STEPS}
-    assert "epoch 2 of 3, loss" in heard[10][0]
-    assert heard[10][0].endswith(" s left")
-    assert "examples/s" in heard[10][0]
+    reports: list[tuple[str, int, int | None]] = []
+    trained(tmp_path / "run", on_progress=lambda *report: reports.append(report))
+    assert [report[1:] for report in reports] == [(step, STEPS) for step in range(1, STEPS + 1)]
+    assert re.match(r"epoch 2 of 3, loss .* examples/s, .* s left$", reports[10][0])
 
 
 def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
@@ -455,29 +423,14 @@ def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
     assert lines[-1]["step"] == 9
 
 
-def test_the_state_of_torch_is_restored(tmp_path: Path) -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-    made = Tiny(replace(SETTINGS, threads=3))
-    threads = torch.get_num_threads()
-    torch.manual_seed(5)
-    made.trainer(tmp_path / "run").train()
-    assert torch.equal(torch.rand(1), expected)
-    assert torch.get_num_threads() == threads
-    assert not torch.are_deterministic_algorithms_enabled()
-
-
-def test_a_run_is_not_started_over_another(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:
     trained(tmp_path / "run")
-    with pytest.raises(DeixisError, match="run: not empty"):
-        trained(tmp_path / "run")
-
-
-def test_a_foreign_directory_is_not_touched(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(DeixisError, match="not empty"):
-        trained(tmp_path)
-    assert os.listdir(tmp_path) == ["thesis.tex"]
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
+    for name in ("run", "thesis"):
+        with pytest.raises(DeixisError, match=f"{name}: not empty"):
+            trained(tmp_path / name)
+    assert os.listdir(tmp_path / "thesis") == ["thesis.tex"]
 
 
 def test_resuming_without_a_run_is_refused(tmp_path: Path) -> None:
@@ -524,23 +477,20 @@ def test_data_that_was_moved_is_the_same_data(tmp_path: Path) -> None:
     Tiny().trainer(tmp_path / "run", about=moved).train(resume=True)
 
 
-def damage(path: Path, how: str) -> None:
-    content = path.read_bytes()
-    if how == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif how == "one bit":
-        path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
-    elif how == "empty":
-        path.write_bytes(b"")
-    else:
-        path.write_bytes(b"something else entirely, and long enough to be read")
+DAMAGES = {
+    "cut": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:-3] + bytes([content[-3] ^ 1]) + content[-2:],
+    "empty": lambda content: b"",
+    "other": lambda content: b"something else entirely, and long enough to be read",
+}
 
 
-@pytest.mark.parametrize("how", ["cut", "one bit", "empty", "other"])
+@pytest.mark.parametrize("how", DAMAGES)
 @pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors"])
 def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path, name: str, how: str) -> None:
     trained(tmp_path / "run")
-    damage(tmp_path / "run" / name, how)
+    path = tmp_path / "run" / name
+    path.write_bytes(DAMAGES[how](path.read_bytes()))
     with pytest.raises(DeixisError, match=f"{name}: damaged") as refusal:
         Tiny().trainer(tmp_path / "run").train(resume=True)
     assert "\n" not in str(refusal.value)
@@ -621,14 +571,6 @@ def test_a_score_that_is_not_a_number_stops_training(tmp_path: Path) -> None:
         trained(tmp_path / "run", evaluate=scores_in_turn(float("nan")))
 
 
-def test_the_description_is_readable_json(unbroken: Path) -> None:
-    document = json.loads((unbroken / "run.json").read_text())
-    assert document["model"] == "tiny"
-    assert document["settings"]["epochs"] == 3
-    assert document["data"]["splits"] == {"train": "def"}
-    assert "torch" in document["versions"]
-
-
 def many_rows(network: torch.nn.Embedding, batch: torch.Tensor) -> LossValue:
     """A loss whose gradient several threads add up: rows taken again and again."""
     rows = torch.randint(len(network.weight), (4000,))
@@ -647,3 +589,49 @@ def test_gradients_on_several_threads_are_summed_in_the_same_order(tmp_path: Pat
         made.train()
         weights.append(network.weight)
     assert torch.equal(*weights)
+
+
+# CUDA graphs.
+
+NETWORK = TwoBranchSettings(hidden_size=32, embedding_dim=16, neighbour_start_epoch=0)
+PHOTO = np.repeat(np.arange(40), 3)
+
+
+def test_batches_of_one_shape_share_a_graph() -> None:
+    one, same, other = (LabelledPairs(*torch.ones(4, rows)) for rows in (3, 3, 5))
+    assert shape_of(one) == shape_of(same) != shape_of(other)
+
+
+def test_values_that_are_not_tensors_are_part_of_the_shape() -> None:
+    sampler = SentenceSampler(PHOTO, TwoBranchSettings(neighbour_start_epoch=1), 20)
+    early, late = (next(sampler.epoch(epoch, np.random.default_rng(0))) for epoch in (0, 1))
+    assert shape_of(early) != shape_of(late)
+
+
+def test_a_batch_without_named_tensors_is_refused() -> None:
+    with pytest.raises(TypeError, match="Tensor"):
+        shape_of(torch.ones(3))
+
+
+def vectors_and_losses(static: bool) -> tuple[torch.Tensor, dict[str, float]]:
+    """The vectors of all texts after some epochs, and the mean losses."""
+    torch.manual_seed(0)
+    visual, text = torch.randn(40, 12), torch.randn(120, 10)
+    network = TwoBranchNetwork(12, 10, NETWORK).cuda()
+    objective = MatchingObjective(NETWORK, visual.cuda(), [text.cuda() if static else text.numpy()])
+    assert objective.static == static
+    sampler = SentenceSampler(PHOTO, NETWORK, 20)
+    stepper = Stepper(network, objective, TrainSettings(learning_rate=1e-3), torch.device("cuda"), len(sampler))
+    number = 0
+    for epoch in range(3 * WARM_UP):
+        for batch in sampler.epoch(epoch, np.random.default_rng(epoch)):
+            stepper.step(number, [batch])
+            number += 1
+    return network.eval().embed_text(text.cuda()).detach(), stepper.mean_losses()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="recordings are of a GPU, and there is none here")
+def test_replayed_steps_equal_plain_steps() -> None:
+    (texts, losses), (plain_texts, plain_losses) = vectors_and_losses(static=True), vectors_and_losses(static=False)
+    assert losses == pytest.approx(plain_losses, rel=1e-4)
+    torch.testing.assert_close(texts, plain_texts, rtol=0, atol=1e-2)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
+from deixis.models.networks import MAX_WORDS, word_ids
 from deixis.models.photo_features import RegionInputs
-from deixis.models.text_encoders import MAX_WORDS, word_ids
 from deixis.tokens import Token
 from deixis.tokens import words as words_of_tokens
 

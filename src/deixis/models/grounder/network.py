@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from deixis.models.grounder.inputs import RegionBatch, TextBatch
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.text_encoders import TextEncoder, TextEncoderShape
+from deixis.models.networks import TextEncoder, TextEncoderShape
 
 _LOCATION_HIDDEN = 128
 _HEAD_SIZE = 64

@@ -23,8 +23,7 @@ from deixis.models.m_rnn.fast_network import FastMRNN
 from deixis.models.m_rnn.network import MRNNNetwork, State, VisualContext
 from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix, read_prefixes
 from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.models.networks import check_rows
-from deixis.models.text_encoders import word_ids
+from deixis.models.networks import check_rows, word_ids
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
 

@@ -22,9 +22,9 @@ from deixis.models.m_rnn.objective import (
     RewardObjective,
 )
 from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
+from deixis.models.networks import word_ids
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import EncoderInfo, Provenance
-from deixis.models.text_encoders import word_ids
 from deixis.models.training.distributed import beginning
 from deixis.models.training.objective import DevScores, Stage
 from deixis.models.training.runner import Run, TrainingData, encoder_of

@@ -19,8 +19,14 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
-from deixis.models.networks import apply_in_blocks, check_rows
-from deixis.models.text_encoders import TextEncoder, TextEncoderShape, make_text_encoder, word_ids
+from deixis.models.networks import (
+    TextEncoder,
+    TextEncoderShape,
+    apply_in_blocks,
+    check_rows,
+    make_text_encoder,
+    word_ids,
+)
 from deixis.models.training.settings import require
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights

@@ -39,7 +39,6 @@ class Best:
 
     @property
     def value(self) -> float:
-        """The monitored score."""
         return self.scores.get(self.monitor, float("-inf"))
 
 
@@ -67,7 +66,6 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], position: Positi
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], Position]:
-    """Read a checkpoint."""
     if not path.is_file():
         raise DeixisError(f"{path}: missing")
     with damaged(path):
@@ -104,7 +102,6 @@ def explain_safetensors_errors(path: Path) -> Iterator[None]:
 
 
 def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Add a prefix to the names of tensors."""
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
@@ -146,5 +143,4 @@ def load_optimizer(network: nn.Module, optimizer: torch.optim.Optimizer, tensors
 
 
 def trained_weights(network: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Return the weights that are trained, by name."""
     return [(name, weight) for name, weight in network.named_parameters() if weight.requires_grad]

@@ -69,7 +69,6 @@ class RegionDataSettings(PhotoDataSettings):
 
     @property
     def feature_source(self) -> FeatureSource:
-        """The features of photos and regions that the model is trained on."""
         return FeatureSource(
             self.encoder, self.features_dir, proposal_source=ProposalSource(self.proposals, self.max_proposals)
         )
@@ -119,17 +118,14 @@ class MatchingDataSettings(RegionDataSettings):
 
     @property
     def uses_regions(self) -> bool:
-        """Whether regions and phrases are trained on."""
         return self.train_on != "sentences"
 
     @property
     def uses_sentences(self) -> bool:
-        """Whether photos and sentences are trained on."""
         return self.train_on != "phrases"
 
     @property
     def feature_source(self) -> FeatureSource:
-        """The features of photos and regions that the model is trained on."""
         proposals = ProposalSource(self.proposals, self.max_proposals) if self.uses_regions else None
         return FeatureSource(self.encoder, self.features_dir, self.crops, proposals, self.location_weight)
 

@@ -82,12 +82,8 @@ def leave(code: int = 0) -> NoReturn:
 
 def own_share(rows: int) -> slice:
     """Return the rows of a batch that this process computes: contiguous, in the order of the processes."""
-    return _shares(rows)[process_number()]
-
-
-def _shares(rows: int) -> list[slice]:
-    ends = [rows * (number + 1) // process_count() for number in range(process_count())]
-    return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    number, count = process_number(), process_count()
+    return slice(rows * number // count, rows * (number + 1) // count)
 
 
 def by_shares(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
@@ -143,7 +139,6 @@ class _Sum(torch.autograd.Function):
 
 
 def sum_with_gradient(own: Tensor) -> Tensor:
-    """Sum over all processes, with gradients."""
     if process_count() == 1:
         return own
     total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
@@ -268,7 +263,6 @@ def _shared(module: _BatchNorm) -> SharedBatchNorm:
 
 
 def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
-    """Return the generator of an epoch, the same in all processes."""
     return np.random.default_rng([seed, epoch])
 
 

@@ -48,7 +48,6 @@ class Relations:
             yield from some
 
     def __call__(self, caption: Caption, mentions: Sequence[Mention]) -> list[Relation]:
-        """Return the relations between mentions of a caption."""
         sentence = self._sentences.get(id(caption))
         return sentence.relations(mentions) if sentence else []
 

@@ -50,7 +50,6 @@ class RunDescription:
 
 
 def describe_data(dataset: Dataset, *splits: str) -> DataDescription:
-    """Describe a data set and the splits that are used."""
     return DataDescription(
         dataset.path.name,
         dataset.manifest.hash,
@@ -76,7 +75,6 @@ def versions() -> dict[str, str]:
 
 
 def write_description(path: Path, about: RunDescription, settings: TrainSettings) -> None:
-    """Write the description of a run."""
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -137,7 +135,6 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -203,7 +200,6 @@ class Pace:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"

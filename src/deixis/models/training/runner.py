@@ -41,7 +41,7 @@ from deixis.models.training.run_record import (
     write_description,
 )
 from deixis.models.training.settings import Settings, TrainSettings, settings_to_json, train_command
-from deixis.models.training.trainer import MODEL, RUN, Outcome, Trainer, is_taken
+from deixis.models.training.trainer import MODEL, RUN, Outcome, Trainer, refuse_unusable
 from deixis.storage.atomic import explain_os_errors, new_directory
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -139,12 +139,10 @@ class Run:
 
     @property
     def training(self) -> TrainSettings:
-        """Settings of the training loop."""
         return self.settings[TrainSettings]
 
     @property
     def train_split(self) -> str:
-        """Name of the split to train on."""
         return self.settings[DataSettings].train_split
 
     @property
@@ -186,7 +184,6 @@ class Run:
         return RunDescription(self.spec.name, settings, facts, command, used)
 
     def result(self, data: TrainingData, path: Path, best: Best, outcome: Outcome | None = None) -> TrainResult:
-        """Describe the finished run."""
         dev = None
         if data.dev is not None and self.dev_split and best.scores:
             scores = {name: value for name, value in best.scores.items() if name not in self.spec.internal_scores}
@@ -367,18 +364,6 @@ def provenance_of(data: RegionDataSettings, train_on: TrainOn, features: PhotoFe
 def proposals_of(features: PhotoFeatures, max_proposals: int) -> str:
     """Describe the region proposals for the model card."""
     return f"{max_proposals} of {features.store.contents.proposer} ({features.store.contents.proposer_fingerprint})"
-
-
-def refuse_unusable(out: Path, resume: bool) -> None:
-    """Refuse a run directory that cannot be used, before hours of encoding."""
-    if out.exists() and not out.is_dir():
-        raise DeixisError(f"{out}: a file has this name; give another name")
-    has_run = (out / RUN).is_file()
-    if resume and not has_run:
-        raise DeixisError(f"{out}: no run to resume ({RUN} is missing); start it without --resume")
-    if out.is_dir() and is_taken(out) and not resume:
-        hint = "continue it with --resume, or " if has_run else ""
-        raise DeixisError(f"{out}: not empty; {hint}give another directory")
 
 
 def in_turn(work: Callable[[], T]) -> T:

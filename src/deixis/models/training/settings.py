@@ -123,7 +123,6 @@ class Settings:
     parts: tuple[Any, ...]
 
     def __getitem__(self, kind: type[S]) -> S:
-        """Return the part of this class or of a subclass of it."""
         found = self.get(kind)
         if found is None:
             raise KeyError(kind.__name__)
@@ -135,11 +134,9 @@ class Settings:
 
     @property
     def names(self) -> list[str]:
-        """Names of all settings."""
         return [field.name for part in self.parts for field in fields(part)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all settings as JSON values."""
         return {name: value for part in self.parts for name, value in settings_to_json(part).items()}
 
     def with_assignments(self, assignments: Iterable[str]) -> Settings:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,6 @@ from deixis.models.training.checkpoints import (
     with_prefix,
     write_checkpoint,
 )
-from deixis.models.training.cuda_graphs import GraphRunner
 from deixis.models.training.distributed import (
     average_gradients,
     chosen_device,
@@ -86,7 +86,6 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
-        """Add the current weights."""
         for name, tensor in network.state_dict().items():
             if tensor.is_floating_point():
                 self.weights[name].lerp_(tensor, 1 - self.decay)
@@ -95,7 +94,6 @@ class MovingAverage:
 
     @torch.no_grad()
     def restore(self, weights: Mapping[str, Tensor]) -> None:
-        """Continue from a saved average."""
         for name, tensor in self.weights.items():
             tensor.copy_(weights[name])
 
@@ -108,6 +106,82 @@ class MovingAverage:
             yield
         finally:
             network.load_state_dict(own)
+
+
+Terms = Mapping[str, Tensor]
+
+WARM_UP = 3
+"""Batches of a shape that are run without a graph before one is captured, as torch initializes on first use."""
+
+MAX_GRAPHS = 64
+"""Maximum number of graphs; batches of other shapes are run without one."""
+
+
+@dataclass(frozen=True)
+class _Captured:
+    graph: torch.cuda.CUDAGraph
+    batch: Any
+    terms: Terms
+
+
+class GraphRunner(Generic[Batch]):
+    """Runs training steps as CUDA graphs where possible, captured once for each shape of batches.
+
+    A step of a small network consists of hundreds of small kernels that take longer to launch than to run; a graph is
+    launched at once. A step must not wait for the GPU, nor branch on values there.
+    """
+
+    def __init__(self, step: Callable[[Batch], Terms], device: torch.device) -> None:
+        self._step = step
+        self._device = device
+        # Capturing needs a stream other than the default one.
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._graphs: dict[Any, _Captured] = {}
+        self._counts: Counter[Any] = Counter()
+
+    def __call__(self, batch: Batch) -> Terms:
+        usual = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(usual)
+        with torch.cuda.stream(self._stream):
+            terms = self._run(batch)
+        usual.wait_stream(self._stream)
+        return terms
+
+    def _run(self, batch: Batch) -> Terms:
+        shape = shape_of(batch)
+        self._counts[shape] += 1
+        if shape not in self._graphs:
+            if self._counts[shape] <= WARM_UP or len(self._graphs) >= MAX_GRAPHS:
+                return self._step(batch)
+            self._graphs[shape] = self._capture(batch)
+        captured = self._graphs[shape]
+        for there, new in zip(_tensors(captured.batch).values(), _tensors(batch).values(), strict=True):
+            there.copy_(new, non_blocking=True)
+        captured.graph.replay()
+        return {name: term.clone() for name, term in captured.terms.items()}
+
+    def _capture(self, batch: Batch) -> _Captured:
+        """Capture a step without running it."""
+        moved = {name: tensor.to(self._device) for name, tensor in _tensors(batch).items()}
+        own: Any = replace(batch, **moved)  # type: ignore[type-var]
+        graph = torch.cuda.CUDAGraph()
+        pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
+        with torch.cuda.graph(graph, pool=pool, stream=self._stream):
+            terms = self._step(own)
+        return _Captured(graph, own, terms)
+
+
+def shape_of(batch: object) -> tuple[object, ...]:
+    """Return what batches of one graph have in common: the shapes of tensors, and all other values."""
+    if not is_dataclass(batch):
+        raise TypeError(f"expected a dataclass of tensors, not a {type(batch).__name__}")
+    values = (getattr(batch, field.name) for field in fields(batch))
+    return tuple(value.shape if isinstance(value, Tensor) else value for value in values)
+
+
+def _tensors(batch: Any) -> dict[str, Tensor]:
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -142,12 +216,11 @@ class Stepper(Generic[Batch]):
         self._device = device
         self._steps_per_epoch = steps_per_epoch
         self._losses: dict[str, list[Tensor]] = {}
-        self._train_batch: Callable[[Batch], Mapping[str, Tensor]] = (
+        self._train_batch: Callable[[Batch], Terms] = (
             GraphRunner(self._train_single, device) if self._captured else self._train_single
         )
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
         return learning_rate_at(step, self._settings, self._steps_per_epoch)
 
     def step(self, number: int, batches: Sequence[Batch]) -> None:
@@ -167,13 +240,13 @@ class Stepper(Generic[Batch]):
             else:
                 group["lr"] = rate
 
-    def _train_single(self, batch: Batch) -> Mapping[str, Tensor]:
+    def _train_single(self, batch: Batch) -> Terms:
         return self._train_batches([batch])[0]
 
-    def _train_batches(self, batches: Sequence[Batch]) -> list[Mapping[str, Tensor]]:
+    def _train_batches(self, batches: Sequence[Batch]) -> list[Terms]:
         """Average the gradients of batches over batches and processes, and step; return the losses and their terms."""
         self.optimizer.zero_grad(set_to_none=True)
-        found: list[Mapping[str, Tensor]] = []
+        found: list[Terms] = []
         for batch in batches:
             with torch.autocast(self._device.type, torch.bfloat16, enabled=self._settings.precision == "bfloat16"):
                 value = self._loss(self.network, batch)
@@ -267,17 +340,14 @@ class Trainer(Generic[Batch]):
     def _directory(self, resume: bool) -> Iterator[None]:
         """Lock the run directory, new or to resume."""
         run = self.out / RUN
-        if resume and not run.is_file():
-            raise DeixisError(f"{self.out}: no run to resume ({RUN} is missing); start it without --resume")
+        refuse_unusable(self.out, resume)
         with explain_os_errors(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(run):
                 remove_partial_files(run, self.out / LAST, self.out / BEST)
+                refuse_unusable(self.out, resume)  # another process may have been faster
                 if resume:
                     refuse_other_run(run, self.about, self.settings)
-                elif is_taken(self.out):
-                    hint = "continue it with --resume, or " if run.exists() else ""
-                    raise DeixisError(f"{self.out}: not empty; {hint}give another directory")
                 else:
                     write_description(run, self.about, self.settings)
                 yield
@@ -461,10 +531,16 @@ class Trainer(Generic[Batch]):
         return Outcome(self.out / MODEL, best, self._position.step, self._position.stopped, self._pace.seconds)
 
 
-def is_taken(out: Path) -> bool:
-    """Whether a directory holds anything but a run without a checkpoint."""
-    there = {path.name for path in out.iterdir() if not path.name.startswith(".")}
-    return bool(there - {RUN, LOG})
+def refuse_unusable(out: Path, resume: bool) -> None:
+    """Refuse a run directory that cannot be used, before hours of encoding."""
+    if out.exists() and not out.is_dir():
+        raise DeixisError(f"{out}: a file has this name; give another name")
+    has_run = (out / RUN).is_file()
+    if resume and not has_run:
+        raise DeixisError(f"{out}: no run to resume ({RUN} is missing); start it without --resume")
+    if not resume and out.is_dir() and {path.name for path in out.iterdir() if path.name[0] != "."} - {RUN, LOG}:
+        hint = "continue it with --resume, or " if has_run else ""
+        raise DeixisError(f"{out}: not empty; {hint}give another directory")
 
 
 def _best_of(position: Position) -> Best:

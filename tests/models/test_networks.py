@@ -9,7 +9,7 @@ from torch import nn
 
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.text_encoders import MAX_WORDS, Kind, TextEncoderShape, make_text_encoder, word_ids
+from deixis.models.networks import MAX_WORDS, Kind, TextEncoderShape, make_text_encoder, word_ids
 
 WORDS = Vocabulary(("a", "dog", "cat", "runs"), (4, 3, 2, 1))
 KINDS: tuple[Kind, ...] = ("lstm", "gru", "transformer")
