@@ -68,8 +68,3 @@ def fit_cca(
     parts = Settings((data or MatchingDataSettings(), settings))
     run = WithoutDev(get_spec("cca"), parts, dataset, Path("unused"))
     return build(run, prepare_data(run))
-
-
-def fitted_bundle(dataset: Dataset) -> MatchingPipeline:
-    """A bundle that has learned the colours; needs an encoder in place of the real ones."""
-    return fit_cca(dataset)

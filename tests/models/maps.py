@@ -22,5 +22,5 @@ def small_map(folder: Path, count: int = 6, each: int = 2, sentence: str = "A ph
     photos = generator.random((count, 2)).astype(np.float32)
     owner = np.repeat(np.arange(count), each)
     near = np.clip(photos[owner] + generator.normal(0, 0.05, (count * each, 2)), 0, 1).astype(np.float32)
-    said = tuple(sentence.format(COLOURS[number % len(COLOURS)]) for number in owner)
-    return SemanticMap(tuple(files), said, owner, photos, near)
+    sentences = tuple(sentence.format(COLOURS[number % len(COLOURS)]) for number in owner)
+    return SemanticMap(tuple(files), sentences, owner, photos, near)

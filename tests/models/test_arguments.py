@@ -17,9 +17,9 @@ from deixis.models.arguments import check_list
 DOGS = SAMPLES / "images" / "dogs.jpg"
 
 
-def searched(index: Path, **asked: Any) -> object:
+def searched(index: Path, **options: Any) -> object:
     with deixis.open_index(index) as photos:
-        return photos.search(asked.pop("sentence", "two dogs"), **asked)
+        return photos.search(options.pop("sentence", "two dogs"), **options)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-import deixis
 from deixis import geometry
 from deixis.arrays import Floats
 from deixis.data.dataset import Dataset
@@ -50,6 +49,13 @@ def grounder() -> RegionPipeline:
     return load_grounding_model()
 
 
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("samples") / "data"
+    import_dataset(folder, images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
+    return Dataset(folder)
+
+
 def test_every_noun_phrase_gets_a_box_within_the_photo(grounder: RegionPipeline) -> None:
     found = grounder.ground(CAT, "A cat with green eyes looks at the camera.")
     assert [phrase.text for phrase in found.phrases] == ["A cat", "green eyes"]
@@ -71,12 +77,10 @@ def test_a_shown_cat_has_a_higher_presence_than_absent_objects(grounder: RegionP
     assert cat.phrases[0].presence > piano.phrases[0].presence + 0.1
 
 
-def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, tmp_path: Path) -> None:
-    import_dataset(tmp_path / "data", images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
-    dataset = Dataset(tmp_path / "data")
+def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, samples: Dataset) -> None:
     hits = []
-    for photo in dataset.photos:
-        regions = grounder.propose(dataset.path_of(photo))
+    for photo in samples.photos:
+        regions = grounder.propose(samples.path_of(photo))
         for caption in photo.sentences:
             found = grounder.ground_regions(regions, caption.text)
             gold = {(m.start, m.end): photo.boxes_of(m.chain) for m in caption.mentions if m.chain}
@@ -88,19 +92,15 @@ def test_most_phrases_of_the_sample_photos_are_found(grounder: RegionPipeline, t
     assert np.mean(hits) > 0.45
 
 
-def test_scores_from_a_photo_equal_scores_from_its_feature_store(grounder: RegionPipeline, tmp_path: Path) -> None:
+def test_scores_from_a_photo_equal_scores_from_its_feature_store(grounder: RegionPipeline, samples: Dataset) -> None:
     """`evaluate grounding --model` and `ground` must not be two opinions."""
-    from deixis.evaluation.items import localization_items
-
-    import_dataset(tmp_path / "data", images=SAMPLES / "images", entities=SAMPLES / "entities", licence="mixed")
-    dataset = Dataset(tmp_path / "data")
-    some = dataset.photos[:1]
-    features = compute_features(dataset, some, grounder.image_encoder, proposals=grounder.provenance.proposal_source)
+    some = samples.photos[:1]
+    features = compute_features(samples, some, grounder.image_encoder, proposals=grounder.provenance.proposal_source)
     item = localization_items(some)[0]
     prediction = grounder.predict_boxes(features, [item])[0]
     best = prediction.boxes[int(np.argmax(prediction.scores))]
     caption = some[0].captions[item.caption]
-    grounding = grounder.ground(dataset.path_of(some[0]), caption.text)
+    grounding = grounder.ground(samples.path_of(some[0]), caption.text)
     mine = next(phrase for phrase in grounding.phrases if phrase.span == item.span)
     np.testing.assert_allclose(mine.box, best, atol=2.0)
 
@@ -127,11 +127,6 @@ def test_absent_phrases_are_reported_and_not_drawn() -> None:
     assert found.draw(photo).tobytes() == expected.tobytes()
 
 
-def test_deixis_ground_grounds_a_sentence() -> None:
-    found = deixis.ground(CAT, "A cat.")
-    assert found.as_json()["phrases"][0]["type"] == "animals"
-
-
 def test_proposals_of_another_version_are_refused(grounder: RegionPipeline) -> None:
     about = replace(grounder.provenance, proposals_fingerprint="0123")
     with pytest.raises(DeixisError, match="proposals head"):
@@ -146,8 +141,8 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
 
 @pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
 def cca(dataset: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
-    learning = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
-    return fit_cca(dataset, replace(SMALL, embedding_dim=3), learning)
+    data = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
+    return fit_cca(dataset, replace(SMALL, embedding_dim=3), data)
 
 
 @pytest.fixture(params=["computed", "found"])
@@ -212,10 +207,10 @@ def test_a_search_in_all_photos_equals_scores_of_single_pairs(
                 scores[row, 3 * place + number] = cca.compare(visual, cca.encode_phrases([phrase]))[0, 0]
     regions = PhotoRegions.from_boxes(dict.fromkeys(ids, QUARTERS[:3]))
     precision = phrase_precision(scores, items, regions, protocol=protocol)
-    said = np.zeros((len(scores), len(ids)), dtype=bool)
+    mentioned = np.zeros((len(scores), len(ids)), dtype=bool)
     for row, places in enumerate(distinct_phrases(items).values()):
-        said[row, [ids.index(items[place].photo) for place in places]] = True
-    there = score_presence(scores.reshape(len(scores), len(ids), 3).max(axis=2), said)
+        mentioned[row, [ids.index(items[place].photo) for place in places]] = True
+    presence = score_presence(scores.reshape(len(scores), len(ids), 3).max(axis=2), mentioned)
 
     monkeypatch.setattr(grounding, "_PAIRS_AT_ONCE", 3 * 3 * len(ids))
     found = cca.search_phrases(features, items, protocol=protocol)
@@ -225,7 +220,7 @@ def test_a_search_in_all_photos_equals_scores_of_single_pairs(
     for phrase, row in precision.by_phrase.items():
         assert found.precision.by_phrase[phrase].ap == pytest.approx(row.ap)
     for name in ("ap", "roc", "pooled_roc", "share"):
-        assert getattr(found.presence, name) == pytest.approx(getattr(there, name))
+        assert getattr(found.presence, name) == pytest.approx(getattr(presence, name))
 
 
 def test_each_pair_of_a_phrase_and_a_region_is_scored_once(

@@ -1,4 +1,4 @@
-"""Encoders of words: what they read, and that what stands after the end of a text makes no difference."""
+"""Text encoders: what they read, and that padding makes no difference."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def test_word_embeddings_are_initialized_with_word_vectors() -> None:
 
 
 def test_dropout_is_for_training_only() -> None:
-    encoder, given = encoder_of("gru", dropout=0.5), word_ids(["a dog runs"], WORDS)
-    assert torch.equal(encoder(*given), encoder(*given))
+    encoder, inputs = encoder_of("gru", dropout=0.5), word_ids(["a dog runs"], WORDS)
+    assert torch.equal(encoder(*inputs), encoder(*inputs))
     encoder.train()
-    assert not torch.equal(encoder(*given), encoder(*given))
+    assert not torch.equal(encoder(*inputs), encoder(*inputs))
 
 
 def test_very_long_texts_are_cut() -> None:

@@ -41,13 +41,14 @@ def never(pixels: object) -> None:
 def test_vectors_equal_the_encoders_in_the_order_of_the_photos(dataset: Dataset, crops: int) -> None:
     encoder = colour_encoder()
     photos = dataset.split("dev")
-    seen = compute_features(dataset, photos, encoder, crops=crops)
+    features = compute_features(dataset, photos, encoder, crops=crops)
     opened = [open_photo(dataset.path_of(photo)) for photo in photos]
     plain = encoder.encode_crops(opened) if crops else np.stack([each.whole for each in encoder.encode(opened)])
-    np.testing.assert_allclose(seen.vectors(), plain, atol=1e-6)
-    np.testing.assert_array_equal(seen.vectors(2, 5), seen.vectors()[2:5])
-    assert seen.photos.ids == photos.ids
-    assert seen.require_all() is seen
+    np.testing.assert_allclose(features.vectors(), plain, atol=1e-6)
+    np.testing.assert_array_equal(features.vectors(2, 5), features.vectors()[2:5])
+    assert features.photos.ids == photos.ids
+    assert features.store.path == dataset.path / "features" / ("colours,crops=10" if crops else "colours")
+    assert features.require_all() is features
 
 
 def test_stored_features_are_not_computed_again(dataset: Dataset) -> None:
@@ -56,21 +57,16 @@ def test_stored_features_are_not_computed_again(dataset: Dataset) -> None:
     np.testing.assert_array_equal(first.vectors(), again.vectors())
 
 
-def test_features_are_stored_under_the_name_of_the_encoder(dataset: Dataset) -> None:
-    seen = compute_features(dataset, dataset.split("dev"), colour_encoder(), crops=10)
-    assert seen.store.path == dataset.path / "features" / "colours,crops=10"
-
-
 def test_photos_that_cannot_be_read_are_left_out_and_named(dataset: Dataset, tmp_path: Path) -> None:
     bad, gone = tmp_path / "images" / "0001.png", tmp_path / "images" / "0006.png"
     bad.write_bytes(b"no photo")
     gone.unlink()
-    seen = compute_features(dataset, dataset.photos, colour_encoder())
-    assert seen.photos.ids == [photo for photo in dataset.photos.ids if photo not in ("0001", "0006")]
-    assert len(seen.vectors()) == 22
-    assert seen.left_out == (f"{bad}: not a photo in a known format", f"{gone}: no such file")
+    features = compute_features(dataset, dataset.photos, colour_encoder())
+    assert features.photos.ids == [photo for photo in dataset.photos.ids if photo not in ("0001", "0006")]
+    assert len(features.vectors()) == 22
+    assert features.left_out == (f"{bad}: not a photo in a known format", f"{gone}: no such file")
     with pytest.raises(DeixisError, match=r"^2 of 24 photos have no features, the first: .*0001.png: not a photo in a"):
-        seen.require_all()
+        features.require_all()
 
 
 def test_a_missing_photo_keeps_its_stored_features(dataset: Dataset, tmp_path: Path) -> None:
@@ -86,17 +82,14 @@ def test_a_photo_without_a_file_is_left_out_and_named(tmp_path: Path) -> None:
     photos[2] = replace(photos[2], file=None)
     make_dataset(tmp_path / "data", photos, images=tmp_path / "images")
     dataset = Dataset(tmp_path / "data")
-    seen = compute_features(dataset, dataset.photos, colour_encoder())
-    assert seen.photos.ids == ["0000", "0001", "0003"]
-    assert seen.left_out == (f"0002: not in {seen.store.path}",)
+    features = compute_features(dataset, dataset.photos, colour_encoder())
+    assert features.photos.ids == ["0000", "0001", "0003"]
+    assert features.left_out == (f"0002: not in {features.store.path}",)
 
 
 def test_features_of_another_version_of_the_encoder_are_refused(dataset: Dataset) -> None:
     compute_features(dataset, dataset.photos, colour_encoder("old"))
-    with pytest.raises(
-        DeixisError,
-        match=r"features/colours: .*old.*new",
-    ):
+    with pytest.raises(DeixisError, match=r"features/colours: .*old.*new"):
         compute_features(dataset, dataset.photos, colour_encoder("new"))
 
 
@@ -139,8 +132,8 @@ def test_imported_features_are_read_in_the_order_of_the_photos(dataset: Dataset,
     rows = np.random.default_rng(0).normal(size=(len(ids), 5)).astype(np.float32)
     np.savez(tmp_path / "theirs.npz", ids=ids, features=rows)
     import_features(tmp_path / "store", dataset, tmp_path / "theirs.npz")
-    seen = read_features(tmp_path / "store", dataset, dataset.photos)
-    np.testing.assert_array_equal(seen.vectors(), rows[::-1])
+    features = read_features(tmp_path / "store", dataset, dataset.photos)
+    np.testing.assert_array_equal(features.vectors(), rows[::-1])
     assert FeatureStore(tmp_path / "store").contents.encoder.startswith("imported:")
 
 
@@ -158,13 +151,7 @@ def test_locations_are_divided_by_the_size_of_the_photo() -> None:
     assert found.shape[1] == LOCATION_SIZE
 
 
-def test_with_weight_zero_vectors_are_unchanged() -> None:
-    vectors = np.ones((2, 3), dtype=np.float32)
-    assert append_locations(vectors, np.zeros((2, 4)), (9, 9), 0.0) is vectors
-    assert append_whole_location(vectors, 0.0) is vectors
-
-
 def test_a_whole_photo_is_the_region_that_covers_it() -> None:
-    vectors = np.ones((2, 3), dtype=np.float32)
-    boxes = np.array([[0, 0, 90, 60], [0, 0, 90, 60]])
+    vectors, boxes = np.ones((2, 3), dtype=np.float32), np.array([[0, 0, 90, 60]] * 2)
     np.testing.assert_allclose(append_whole_location(vectors, 3.0), append_locations(vectors, boxes, (90, 60), 3.0))
+    assert append_locations(vectors, boxes, (90, 60), 0.0) is append_whole_location(vectors, 0.0) is vectors

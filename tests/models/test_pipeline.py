@@ -36,7 +36,8 @@ from deixis.models.training.data import MatchingDataSettings
 from deixis.storage.artifacts import CONFIG, WEIGHTS
 from deixis.vision import encoders
 from deixis.vision.feature_store import import_features
-from tests.models.coloured import SMALL, fit_cca, fitted_bundle, make_coloured
+from tests.models.coloured import SMALL, fit_cca, make_coloured
+from tests.models.test_every_model import CALLS
 from tests.vision.feature_store.small import colour_encoder
 
 SENTENCES = ["A red wall.", "Everything here is blue.", "words nobody has seen", ""]
@@ -49,13 +50,13 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
 
 
 @pytest.fixture
-def bundle(dataset: Dataset) -> Pipeline:
-    return fitted_bundle(dataset)
+def pipeline(dataset: Dataset) -> Pipeline:
+    return fit_cca(dataset)
 
 
 @pytest.fixture
-def folder(bundle: Pipeline, tmp_path: Path) -> Path:
-    bundle.save_pretrained(tmp_path / "made.model")
+def folder(pipeline: Pipeline, tmp_path: Path) -> Path:
+    pipeline.save_pretrained(tmp_path / "made.model")
     return tmp_path / "made.model"
 
 
@@ -63,39 +64,39 @@ def paths(dataset: Dataset) -> list[Path]:
     return [dataset.path_of(photo) for photo in dataset.photos]
 
 
-def test_photos_are_paths_or_open_images_in_any_number(bundle: Pipeline, dataset: Dataset) -> None:
-    from_paths = bundle.encode_images([str(path) for path in paths(dataset)])
+def test_photos_are_paths_or_open_images_in_any_number(pipeline: Pipeline, dataset: Dataset) -> None:
+    from_paths = pipeline.encode_images([str(path) for path in paths(dataset)])
     opened = [Image.open(path) for path in paths(dataset)]
-    np.testing.assert_allclose(bundle.encode_images(opened), from_paths, atol=1e-6)
+    np.testing.assert_allclose(pipeline.encode_images(opened), from_paths, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(from_paths, axis=1), 1, atol=1e-5)
-    one_by_one = [bundle.encode_images([path])[0] for path in paths(dataset)]
+    one_by_one = [pipeline.encode_images([path])[0] for path in paths(dataset)]
     np.testing.assert_allclose(np.stack(one_by_one), from_paths, atol=1e-6)
 
 
-def test_sentences_encoded_in_chunks_keep_their_order(bundle: Pipeline) -> None:
+def test_sentences_encoded_in_chunks_keep_their_order(pipeline: Pipeline) -> None:
     colours = ["red", "green", "blue"]
     many = [f"A {colours[number % 3]} wall." for number in range(CHUNK + 5)]
-    vectors = bundle.encode_sentences(many)
-    three = bundle.encode_sentences(many[:3])
+    vectors = pipeline.encode_sentences(many)
+    three = pipeline.encode_sentences(many[:3])
     np.testing.assert_allclose(vectors, three[np.arange(len(many)) % 3], atol=1e-6)
 
 
-def test_empty_inputs_give_empty_outputs(bundle: Pipeline) -> None:
-    assert bundle.encode_images([]).shape == bundle.encode_sentences([]).shape == (0, 2)
+def test_empty_inputs_give_empty_outputs(pipeline: Pipeline) -> None:
+    assert pipeline.encode_images([]).shape == pipeline.encode_sentences([]).shape == (0, 2)
 
 
-def test_similarity_is_the_dot_product_of_every_pair(bundle: Pipeline, dataset: Dataset) -> None:
-    photos, sentences = bundle.encode_images(paths(dataset)[:3]), bundle.encode_sentences(SENTENCES)
+def test_similarity_is_the_dot_product_of_every_pair(pipeline: Pipeline, dataset: Dataset) -> None:
+    photos, sentences = pipeline.encode_images(paths(dataset)[:3]), pipeline.encode_sentences(SENTENCES)
     plain = [[float(np.dot(photo, sentence)) for sentence in sentences] for photo in photos]
-    np.testing.assert_allclose(bundle.similarity(photos, sentences), plain, atol=1e-6)
+    np.testing.assert_allclose(pipeline.similarity(photos, sentences), plain, atol=1e-6)
 
 
-def test_a_model_trained_on_crops_encodes_crops(bundle: Pipeline, dataset: Dataset) -> None:
-    cropped = MatchingPipeline(bundle.model, Provenance(EncoderInfo("colours", "colours-1", crops=10)), bundle.text)
+def test_a_model_trained_on_crops_encodes_crops(pipeline: Pipeline, dataset: Dataset) -> None:
+    cropped = MatchingPipeline(pipeline.model, Provenance(EncoderInfo("colours", "colours-1", crops=10)), pipeline.text)
     opened = [Image.open(path) for path in paths(dataset)]
-    plain = bundle.model.prepare_visual(colour_encoder().encode_crops(opened))
+    plain = pipeline.model.prepare_visual(colour_encoder().encode_crops(opened))
     np.testing.assert_allclose(cropped.encode_images(opened), plain, atol=1e-6)
-    assert not np.allclose(cropped.encode_images(opened), bundle.encode_images(opened))
+    assert not np.allclose(cropped.encode_images(opened), pipeline.encode_images(opened))
 
 
 def test_models_share_an_open_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,10 +117,10 @@ def test_models_share_an_open_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(opened) == 2
 
 
-def test_a_photo_that_cannot_be_read_is_named(bundle: Pipeline, tmp_path: Path) -> None:
+def test_a_photo_that_cannot_be_read_is_named(pipeline: Pipeline, tmp_path: Path) -> None:
     (tmp_path / "x.jpg").write_bytes(b"no photo")
     with pytest.raises(DeixisError, match="x.jpg: not a photo in a known format"):
-        bundle.encode_images([tmp_path / "x.jpg"])
+        pipeline.encode_images([tmp_path / "x.jpg"])
 
 
 def test_another_version_of_the_encoder_is_refused(
@@ -132,16 +133,16 @@ def test_another_version_of_the_encoder_is_refused(
         again.encode_images(paths(dataset))
 
 
-def test_saving_replaces_all_files_of_an_older_model(bundle: Pipeline, folder: Path) -> None:
-    bundle.card = "# old"
-    bundle.save_pretrained(folder)
+def test_saving_replaces_all_files_of_an_older_model(pipeline: Pipeline, folder: Path) -> None:
+    pipeline.card = "# old"
+    pipeline.save_pretrained(folder)
     assert load(folder).card == "# old"
-    bundle.card = ""
-    bundle.save_pretrained(folder)
+    pipeline.card = ""
+    pipeline.save_pretrained(folder)
     assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {CONFIG, WEIGHTS, "text"}
 
 
-def test_a_directory_that_is_not_a_model_is_never_replaced(bundle: Pipeline, dataset: Dataset, tmp_path: Path) -> None:
+def test_a_directory_without_a_model_is_never_replaced(pipeline: Pipeline, dataset: Dataset, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.txt").write_text("years of work")
     (tmp_path / "file").write_text("a file")
@@ -149,21 +150,21 @@ def test_a_directory_that_is_not_a_model_is_never_replaced(bundle: Pipeline, dat
     (tmp_path / "copied" / CONFIG).write_text("{}")
     for place in (dataset.path, tmp_path / "thesis"):
         with pytest.raises(DeixisError, match=f"{place.name}: not replaced"):
-            bundle.save_pretrained(place)
+            pipeline.save_pretrained(place)
     with pytest.raises(DeixisError, match="file: a file has this name"):
-        bundle.save_pretrained(tmp_path / "file")
+        pipeline.save_pretrained(tmp_path / "file")
     with pytest.raises(DeixisError, match="copied: not replaced, it was not made by deixis"):
-        bundle.save_pretrained(tmp_path / "copied")
+        pipeline.save_pretrained(tmp_path / "copied")
     assert list(Dataset(dataset.path).photos) == list(dataset.photos)
     assert (tmp_path / "thesis" / "thesis.txt").exists()
-    bundle.save_pretrained(tmp_path / "thesis" / "inside")
+    pipeline.save_pretrained(tmp_path / "thesis" / "inside")
 
 
-def test_a_failed_save_keeps_the_older_model(bundle: Pipeline, folder: Path) -> None:
+def test_a_failed_save_keeps_the_older_model(pipeline: Pipeline, folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt), new_model(folder) as unfinished:
         (unfinished / CONFIG).write_text("half")
         raise KeyboardInterrupt
-    assert load(folder).encoder == bundle.encoder
+    assert load(folder).encoder == pipeline.encoder
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
 
 
@@ -201,17 +202,19 @@ def test_a_missing_file_is_refused(folder: Path, part: str) -> None:
         load(folder)
 
 
-def test_a_run_directory_opens_as_the_model_in_it(bundle: Pipeline, tmp_path: Path) -> None:
-    bundle.save_pretrained(tmp_path / "run" / "model")
+def test_a_run_directory_opens_as_the_model_in_it(pipeline: Pipeline, tmp_path: Path) -> None:
+    pipeline.save_pretrained(tmp_path / "run" / "model")
     (tmp_path / "run" / "log.jsonl").write_text("")
     np.testing.assert_array_equal(
-        load(tmp_path / "run").encode_sentences(SENTENCES), bundle.encode_sentences(SENTENCES)
+        load(tmp_path / "run").encode_sentences(SENTENCES), pipeline.encode_sentences(SENTENCES)
     )
 
 
-def test_the_provenance_is_saved(bundle: Pipeline, tmp_path: Path) -> None:
-    about = Provenance(bundle.encoder, "phrases", 2.5, "edge-boxes", 7, "abc", "example", "data", "free", {"r1": 50.0})
-    MatchingPipeline(bundle.model, about, bundle.text).save_pretrained(tmp_path / "other")
+def test_the_provenance_is_saved(pipeline: Pipeline, tmp_path: Path) -> None:
+    about = Provenance(
+        pipeline.encoder, "phrases", 2.5, "edge-boxes", 7, "abc", "example", "data", "free", {"r1": 50.0}
+    )
+    MatchingPipeline(pipeline.model, about, pipeline.text).save_pretrained(tmp_path / "other")
     assert load(tmp_path / "other").provenance == about
 
 
@@ -222,16 +225,6 @@ def test_an_unknown_name_raises_an_error_that_lists_the_models(tmp_path: Path) -
         load(tmp_path)
 
 
-CALLS = {
-    "encode_images": lambda model, photo: model.encode_images([photo]),
-    "encode_sentences": lambda model, photo: model.encode_sentences(["Two dogs."]),
-    "similarity": lambda model, photo: model.similarity(
-        model.encode_images([photo, photo]), model.encode_sentences(["A dog."])
-    ),
-    "ground": lambda model, photo: model.ground([photo, photo], ["Two dogs.", "A cat."]),
-    "caption": lambda model, photo: model.caption([photo, photo], beam=2),
-    "describe": lambda model, photo: model.describe(photo, (0, 0, 200, 200), top=2),
-}
 REFUSED = {"similarity": lambda model, photo: model.similarity(np.eye(2), np.eye(2))}
 DOGS = SAMPLES / "images" / "dogs.jpg"
 
@@ -339,13 +332,13 @@ def test_the_shipped_captioner_names_the_dogs() -> None:
 # On data sets.
 
 
-def test_retrieval_scores_equal_those_of_single_pairs(bundle: Pipeline, dataset: Dataset) -> None:
+def test_retrieval_scores_equal_those_of_single_pairs(pipeline: Pipeline, dataset: Dataset) -> None:
     dev = dataset.split("dev")
     texts = sentences_of(dev).texts
-    scores = bundle.retrieval_scores(bundle.features(dataset, dev), texts)
+    scores = pipeline.retrieval_scores(pipeline.features(dataset, dev), texts)
     plain = [
         [
-            float(bundle.encode_images([dataset.path_of(photo)])[0] @ bundle.encode_sentences([text])[0])
+            float(pipeline.encode_images([dataset.path_of(photo)])[0] @ pipeline.encode_sentences([text])[0])
             for text in texts
         ]
         for photo in dev
@@ -355,31 +348,31 @@ def test_retrieval_scores_equal_those_of_single_pairs(bundle: Pipeline, dataset:
     np.testing.assert_allclose(scores.rows(2, 3), plain[2:3], atol=1e-5)
 
 
-def test_sentence_scores_equal_those_of_single_pairs(bundle: Pipeline) -> None:
+def test_sentence_scores_equal_those_of_single_pairs(pipeline: Pipeline) -> None:
     texts = ["A red wall.", "Everything here is red.", "A blue wall."]
-    vectors = [bundle.encode_sentences([text])[0] for text in texts]
+    vectors = [pipeline.encode_sentences([text])[0] for text in texts]
     plain = [[float(one @ other) for other in vectors] for one in vectors]
-    scores = bundle.sentence_scores(texts)
+    scores = pipeline.sentence_scores(texts)
     assert scores.shape == (3, 3)
     np.testing.assert_allclose(scores.rows(0, 3), plain, atol=1e-5)
     np.testing.assert_allclose(scores.rows(1, 2), plain[1:2], atol=1e-5)
 
 
 def test_stored_features_are_read_without_encoder_and_photos(
-    bundle: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed = bundle.features(dataset, dataset.split("dev"))
+    computed = pipeline.features(dataset, dataset.split("dev"))
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: pytest.fail("an encoder was opened"))
     elsewhere = Dataset(dataset.path, images=tmp_path / "unmounted")
-    bundle.save_pretrained(tmp_path / "model")
+    pipeline.save_pretrained(tmp_path / "model")
     read = load(tmp_path / "model").features(elsewhere, elsewhere.split("dev"))
     np.testing.assert_array_equal(read.vectors(), computed.vectors())
 
 
 def test_features_of_another_encoder_are_not_used(
-    bundle: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle.save_pretrained(tmp_path / "model")
+    pipeline.save_pretrained(tmp_path / "model")
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder("colours-2"))
     with pytest.raises(DeixisError, match="another version of the encoder colours"):
         load(tmp_path / "model").features(dataset, dataset.split("dev"))
@@ -394,8 +387,8 @@ def imported(dataset: Dataset, tmp_path: Path, ids: list[str]) -> Path:
 
 def test_a_model_trained_on_imported_features_needs_them(dataset: Dataset, tmp_path: Path) -> None:
     store = imported(dataset, tmp_path, dataset.photos.ids[:-1])
-    bundle = fit_cca(dataset, SMALL, MatchingDataSettings(features_dir=str(store)))
+    pipeline = fit_cca(dataset, SMALL, MatchingDataSettings(features_dir=str(store)))
     with pytest.raises(DeixisError, match=r"data: .*imported:"):
-        bundle.features(dataset, dataset.photos)
-    features = bundle.features(dataset, dataset.photos, also=[store])
+        pipeline.features(dataset, dataset.photos)
+    features = pipeline.features(dataset, dataset.photos, also=[store])
     assert features.left_out == (f"0023: not in {store}",)

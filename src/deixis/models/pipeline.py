@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from deixis.vision.encoder import ImageEncoder
 
 SHIPPED = Path(__file__).parent / "shipped"
-_DESCRIBED = ("summary", "trained_on", "licence", "scores")
 
 PhotoLike = str | PathLike[str] | Image.Image
 """A photo: a path, or a Pillow image that is open already."""
@@ -788,14 +787,7 @@ def shipped_models() -> list[InstalledModel]:
     >>> [model.name for model in shipped_models()]
     ['describer', 'grounder', 'm-rnn', 'two-branch']
     """
-    found = []
-    for file in sorted(SHIPPED.glob(f"*/{CONFIG}")):
-        about = read_config(file.parent)["provenance"]
-        described = {name: about[name] for name in _DESCRIBED}
-        found.append(
-            InstalledModel(file.parent.name, file.parent, **described, capabilities=tuple(about["capabilities"]))
-        )
-    return found
+    return [replace(each, capabilities=tuple(each.capabilities)) for each in _installed_in(SHIPPED, "capabilities")]
 
 
 def shared_parts() -> list[InstalledModel]:
@@ -806,10 +798,14 @@ def shared_parts() -> list[InstalledModel]:
 
 def parts_in(folder: Path) -> list[InstalledModel]:
     """The parts in a directory whose provenance says how they are opened."""
+    return _installed_in(folder, "opened_by")
+
+
+def _installed_in(folder: Path, key: str) -> list[InstalledModel]:
     found = []
     for file in sorted(folder.glob(f"*/{CONFIG}")):
         about = read_config(file.parent).get("provenance", {})
-        if "opened_by" in about:
-            described = {name: about[name] for name in (*_DESCRIBED, "opened_by")}
+        if key in about:
+            described = {name: about[name] for name in ("summary", "trained_on", "licence", "scores", key)}
             found.append(InstalledModel(file.parent.name, file.parent, **described))
     return found

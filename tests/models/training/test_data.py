@@ -78,7 +78,7 @@ def test_a_store_that_lacks_photos_or_proposals_is_not_used(dataset: Dataset) ->
 
 
 @pytest.mark.parametrize(
-    ("extras", "learning", "words"),
+    ("extras", "settings", "words"),
     [
         (FeatureOptions(), THREE_PROPOSALS, "holds no proposals; make .*: deixis features DATA --encoder NAME"),
         (FeatureOptions(0, Corners(), 2), replace(THREE_PROPOSALS, proposals="corners"), "holds no 3 proposals"),
@@ -86,11 +86,11 @@ def test_a_store_that_lacks_photos_or_proposals_is_not_used(dataset: Dataset) ->
     ],
 )
 def test_an_unsuitable_features_dir_is_refused(
-    dataset: Dataset, tmp_path: Path, extras: FeatureOptions, learning: MatchingDataSettings, words: str
+    dataset: Dataset, tmp_path: Path, extras: FeatureOptions, settings: MatchingDataSettings, words: str
 ) -> None:
     update_store(tmp_path / "store", dataset, colour_encoder(), options=extras)
     with pytest.raises(DeixisError, match=words):
-        read_photos(dataset, dataset.photos, replace(learning, features_dir=str(tmp_path / "store")).feature_source)
+        read_photos(dataset, dataset.photos, replace(settings, features_dir=str(tmp_path / "store")).feature_source)
 
 
 def test_locations_are_appended_to_the_vectors(dataset: Dataset) -> None:
