@@ -251,6 +251,7 @@ def test_every_caption_mentions_every_object_and_spans_match_the_text(described:
         named = {mention.chain for mention in caption.mentions}
         assert drawn <= named <= {chain.id for chain in photo.chains} | {None}
         assert len(photo.captions) == 5
+        assert len({caption.text for caption in photo.captions}) >= 4
         for mention in caption.mentions:
             words = caption.phrase(mention)
             assert f" {words} " in f" {caption.text} "
@@ -329,8 +330,3 @@ def test_articles_plurals_and_verbs_agree() -> None:
     assert not [text for text in texts if ("star " in text) == (" are " in text) and " is " in text]
     assert any("two orange men are" in text or "are two orange men" in text for text in texts)
     assert any("an orange star" in text for text in texts)
-
-
-def test_the_five_captions_of_a_scene_use_five_templates(described: list[tuple[Photo, Caption]]) -> None:
-    for photo, _ in described:
-        assert len({caption.text for caption in photo.captions}) >= 4

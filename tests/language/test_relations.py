@@ -17,103 +17,78 @@ DOG = """
     (VP (VBG barking) (PP (IN at) (NP (DT a) (NN cat)))))"""
 
 BY_HAND = {
-    DOG: ["a dog|in|a field", "a dog|barking", "a dog|barking at|a cat"],
-    "(S (NP (DT A) (NN man)) (VP (VBZ holds) (NP (DT a) (NN guitar))) (. .))": [
-        "A man|holds",
-        "A man|holds|a guitar",
-    ],
+    DOG: "a dog|in|a field; a dog|barking; a dog|barking at|a cat",
+    "(S (NP (DT A) (NN man)) (VP (VBZ holds) (NP (DT a) (NN guitar))) (. .))": "A man|holds; A man|holds|a guitar",
     # Forms of be say nothing of their own.
-    "(S (NP (DT A) (NN dog)) (VP (VBZ is) (VP (VBG running) (PP (IN through) (NP (NN snow))))))": [
-        "A dog|running",
-        "A dog|running through|snow",
-    ],
-    "(S (NP (DT A) (NN circle)) (VP (VBZ is) (PP (IN above) (NP (DT a) (NN square)))))": ["A circle|above|a square"],
-    "(S (NP (DT This)) (VP (VBZ is) (NP (DT a) (NN dog))))": [],
+    "(S (NP (DT A) (NN dog)) (VP (VBZ is) (VP (VBG running) (PP (IN through) (NP (NN snow))))))": (
+        "A dog|running; A dog|running through|snow"
+    ),
+    "(S (NP (DT A) (NN circle)) (VP (VBZ is) (PP (IN above) (NP (DT a) (NN square)))))": "A circle|above|a square",
+    "(S (NP (DT This)) (VP (VBZ is) (NP (DT a) (NN dog))))": "",
     # Who is named to the left may stand above a relative clause or an infinitive.
-    "(NP (NP (DT A) (NN boy)) (SBAR (WHNP (WP who)) (S (VP (VBZ wears) (NP (DT a) (NN hat))))))": [
-        "A boy|wears",
-        "A boy|wears|a hat",
-    ],
-    "(S (NP (DT A) (NN dog)) (VP (VBZ tries) (S (VP (TO to) (VP (VB catch) (NP (DT a) (NN ball)))))))": [
-        "A dog|tries",
-        "A dog|tries to catch",
-        "A dog|tries to catch|a ball",
-    ],
-    "(S (NP (DT A) (NN man)) (VP (VBZ stands) (S (VP (VBG holding) (NP (DT a) (NN cup))))))": [
-        "A man|stands",
-        "A man|holding",
-        "A man|holding|a cup",
-    ],
+    "(NP (NP (DT A) (NN boy)) (SBAR (WHNP (WP who)) (S (VP (VBZ wears) (NP (DT a) (NN hat))))))": (
+        "A boy|wears; A boy|wears|a hat"
+    ),
+    "(S (NP (DT A) (NN dog)) (VP (VBZ tries) (S (VP (TO to) (VP (VB catch) (NP (DT a) (NN ball)))))))": (
+        "A dog|tries; A dog|tries to catch; A dog|tries to catch|a ball"
+    ),
+    "(S (NP (DT A) (NN man)) (VP (VBZ stands) (S (VP (VBG holding) (NP (DT a) (NN cup))))))": (
+        "A man|stands; A man|holding; A man|holding|a cup"
+    ),
     # Coordination: one entity on the left, one for each part on the right.
     """(S (NP (NP (DT A) (NN man)) (CC and) (NP (DT a) (NN woman)))
-          (VP (VBP wear) (NP (NP (JJ red) (NNS hats)) (CC and) (NP (JJ blue) (NNS coats)))))""": [
-        "A man and a woman|wear",
-        "A man and a woman|wear|red hats",
-        "A man and a woman|wear|blue coats",
-    ],
+          (VP (VBP wear) (NP (NP (JJ red) (NNS hats)) (CC and) (NP (JJ blue) (NNS coats)))))""": (
+        "A man and a woman|wear; A man and a woman|wear|red hats; A man and a woman|wear|blue coats"
+    ),
     """(S (NP (NNP Anna)) (VP (VP (VBZ sits) (PP (IN on) (NP (DT a) (NN bench))))
-          (CC and) (VP (VBZ reads) (NP (DT a) (NN book)))))""": [
-        "Anna|sits",
-        "Anna|sits on|a bench",
-        "Anna|reads",
-        "Anna|reads|a book",
-    ],
+          (CC and) (VP (VBZ reads) (NP (DT a) (NN book)))))""": (
+        "Anna|sits; Anna|sits on|a bench; Anna|reads; Anna|reads|a book"
+    ),
     """(NP (NP (DT a) (NN bowl))
-           (PP (PP (IN on) (NP (DT a) (NN table))) (CC and) (PP (IN near) (NP (DT a) (NN cup)))))""": [
-        "a bowl|on|a table",
-        "a bowl|near|a cup",
-    ],
+           (PP (PP (IN on) (NP (DT a) (NN table))) (CC and) (PP (IN near) (NP (DT a) (NN cup)))))""": (
+        "a bowl|on|a table; a bowl|near|a cup"
+    ),
     # What a noun is of belongs to it, and place nouns belong to the relation.
     """(NP (NP (NP (DT A) (NN group)) (PP (IN of) (NP (NNS people))))
-           (PP (IN in) (NP (NP (NN front)) (PP (IN of) (NP (DT a) (NN house))))))""": [
+           (PP (IN in) (NP (NP (NN front)) (PP (IN of) (NP (DT a) (NN house))))))""": (
         "A group of people|in front of|a house"
-    ],
-    """(S (NP (DT A) (NN cat)) (VP (VBZ lies) (ADVP (RB next) (PP (TO to) (NP (DT a) (NN cup) (. .))))))""": [
-        "A cat|lies",
-        "A cat|lies next to|a cup",
-    ],
-    "(S (NP (DT A) (NN girl)) (VP (VBZ picks) (PRT (RP up)) (NP (DT a) (NN shell))))": [
-        "A girl|picks up",
-        "A girl|picks up|a shell",
-    ],
-    """(S (NP (DT A) (NN woman)) (VP (VBZ holds) (NP (DT a) (NN cup)) (PP (IN in) (NP (PRP$ her) (NN hand)))))""": [
-        "A woman|holds",
-        "A woman|holds|a cup",
-        "A woman|holds in|her hand",
-    ],
+    ),
+    """(S (NP (DT A) (NN cat)) (VP (VBZ lies) (ADVP (RB next) (PP (TO to) (NP (DT a) (NN cup) (. .))))))""": (
+        "A cat|lies; A cat|lies next to|a cup"
+    ),
+    "(S (NP (DT A) (NN girl)) (VP (VBZ picks) (PRT (RP up)) (NP (DT a) (NN shell))))": (
+        "A girl|picks up; A girl|picks up|a shell"
+    ),
+    """(S (NP (DT A) (NN woman)) (VP (VBZ holds) (NP (DT a) (NN cup)) (PP (IN in) (NP (PRP$ her) (NN hand)))))""": (
+        "A woman|holds; A woman|holds|a cup; A woman|holds in|her hand"
+    ),
     # There names nothing; turned sentences have their subject on the right.
-    "(S (NP (EX There)) (VP (VBZ is) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow))))))": ["a dog|in|snow"],
-    "(S (NP (EX There)) (VP (VBZ is) (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow)))))": ["a dog|in|snow"],
-    "(SINV (PP (IN On) (NP (DT the) (NN left))) (VP (VBZ is)) (NP (DT a) (NN star)))": ["a star|On|the left"],
-    "(NP (NP (NP (DT the) (NN man) (POS 's)) (NN hat)) (PP (IN on) (NP (DT a) (NN chair))))": [
+    "(S (NP (EX There)) (VP (VBZ is) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow))))))": "a dog|in|snow",
+    "(S (NP (EX There)) (VP (VBZ is) (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow)))))": "a dog|in|snow",
+    "(SINV (PP (IN On) (NP (DT the) (NN left))) (VP (VBZ is)) (NP (DT a) (NN star)))": "a star|On|the left",
+    "(NP (NP (NP (DT the) (NN man) (POS 's)) (NN hat)) (PP (IN on) (NP (DT a) (NN chair))))": (
         "the man 's hat|on|a chair"
-    ],
-    "(NP (NP (DT a) (NN ball)) (VP (VBN thrown) (PP (IN by) (NP (DT a) (NN boy)))))": [
-        "a ball|thrown",
-        "a ball|thrown by|a boy",
-    ],
+    ),
+    "(NP (NP (DT a) (NN ball)) (VP (VBN thrown) (PP (IN by) (NP (DT a) (NN boy)))))": (
+        "a ball|thrown; a ball|thrown by|a boy"
+    ),
     # A wrong tag or a conjunction out of place does no harm.
-    "(NP (NP (DT a) (NN dog)) (VP (NN wrestling) (PP (IN in) (NP (NN grass)))))": [
-        "a dog|wrestling",
-        "a dog|wrestling in|grass",
-    ],
-    "(NP (NP (DT a) (NN boat)) (CC and) (VP (VBG rowing)))": ["a boat|rowing"],
-    "(NP (NP (DT a) (NN man)) (CC and) (NP (DT a) (NN woman)) (PP (IN in) (NP (NNS hats))))": [
+    "(NP (NP (DT a) (NN dog)) (VP (NN wrestling) (PP (IN in) (NP (NN grass)))))": (
+        "a dog|wrestling; a dog|wrestling in|grass"
+    ),
+    "(NP (NP (DT a) (NN boat)) (CC and) (VP (VBG rowing)))": "a boat|rowing",
+    "(NP (NP (DT a) (NN man)) (CC and) (NP (DT a) (NN woman)) (PP (IN in) (NP (NNS hats))))": (
         "a man and a woman|in|hats"
-    ],
-    "(NP (NN dog))": [],
-    "()": [],
+    ),
+    "(NP (NN dog))": "",
+    "()": "",
 }
 
 
-def parts(tree: str) -> list[str]:
-    found = relations(read_tree(tree))
-    return ["|".join(part.text for part in relation.parts) for relation in found]
-
-
 @pytest.mark.parametrize(("tree", "expected"), BY_HAND.items())
-def test_relations_of_captions_are_correct(tree: str, expected: list[str]) -> None:
-    assert sorted(parts(tree)) == sorted(expected)
+def test_relations_of_captions_are_correct(tree: str, expected: str) -> None:
+    found = ["|".join(part.text for part in relation.parts) for relation in relations(read_tree(tree))]
+    assert sorted(found) == sorted(expected.split("; ") if expected else [])
 
 
 def test_the_example_of_the_paper_gives_its_augmented_phrases() -> None:

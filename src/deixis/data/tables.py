@@ -24,63 +24,26 @@ from deixis.storage.atomic import explain_os_errors
 from deixis.storage.files import hash_file, is_file_name
 from deixis.tokens import TOKENIZER_VERSION
 
-_NAMES = pa.list_(pa.string())
-_ROWS = pa.list_(pa.int32())
+_TEXT, _INTEGER, _NUMBER, _FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+_TEXTS, _INTEGERS = pa.list_(_TEXT), pa.list_(_INTEGER)
 SCHEMAS: Mapping[str, pa.Schema] = {
     "photos": pa.schema(
-        [
-            ("id", pa.string()),
-            ("file", pa.string()),
-            ("width", pa.int32()),
-            ("height", pa.int32()),
-            ("splits", _NAMES),
-            ("sha256", pa.string()),
-            ("annotated_id", pa.string()),
-            ("annotated_file", pa.string()),
-            ("annotated_width", pa.int32()),
-            ("annotated_height", pa.int32()),
-            ("annotated_depth", pa.int32()),
-        ]
+        {"id": _TEXT, "file": _TEXT, "width": _INTEGER, "height": _INTEGER, "splits": _TEXTS, "sha256": _TEXT}
+        | {"annotated_id": _TEXT, "annotated_file": _TEXT}
+        | dict.fromkeys(("annotated_width", "annotated_height", "annotated_depth"), _INTEGER)
     ),
     "captions": pa.schema(
-        [
-            ("photo", pa.int32()),
-            ("text", pa.string()),
-            ("token_starts", _ROWS),
-            ("token_ends", _ROWS),
-            ("related", pa.bool_()),
-            ("tree", pa.string()),
-            ("region_phrase", pa.bool_()),
-        ]
+        {"photo": _INTEGER, "text": _TEXT, "token_starts": _INTEGERS, "token_ends": _INTEGERS}
+        | {"related": _FLAG, "tree": _TEXT, "region_phrase": _FLAG}
     ),
+    # A null chain: not visual.
     "mentions": pa.schema(
-        [
-            ("caption", pa.int32()),
-            ("start", pa.int32()),
-            ("end", pa.int32()),
-            ("chain", pa.int32()),  # null: not visual
-            ("types", _NAMES),
-        ]
+        {"caption": _INTEGER, "start": _INTEGER, "end": _INTEGER, "chain": _INTEGER, "types": _TEXTS}
     ),
-    "chains": pa.schema(
-        [
-            ("photo", pa.int32()),
-            ("id", pa.string()),
-            ("scene", pa.bool_()),
-            ("no_box", pa.bool_()),
-            ("annotated", pa.bool_()),
-        ]
-    ),
+    "chains": pa.schema({"photo": _INTEGER, "id": _TEXT, "scene": _FLAG, "no_box": _FLAG, "annotated": _FLAG}),
     "boxes": pa.schema(
-        [
-            ("photo", pa.int32()),
-            ("x1", pa.float64()),
-            ("y1", pa.float64()),
-            ("x2", pa.float64()),
-            ("y2", pa.float64()),
-            ("chains", _ROWS),
-            ("label", pa.string()),
-        ]
+        {"photo": _INTEGER, "x1": _NUMBER, "y1": _NUMBER, "x2": _NUMBER, "y2": _NUMBER}
+        | {"chains": _INTEGERS, "label": _TEXT}
     ),
 }
 _PHOTOS_PER_BATCH = 2000

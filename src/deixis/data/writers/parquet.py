@@ -28,59 +28,27 @@ _GROUP_ROWS = 1000
 _ROW_BYTES = 4096
 """Approximate size of the annotations of a photo."""
 
-_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-_NAMES = pa.list_(pa.string())
-_MENTION = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("chain", pa.string()), ("types", _NAMES)])
+_TEXT, _INTEGER, _FLAG = pa.string(), pa.int32(), pa.bool_()
+_TEXTS = pa.list_(_TEXT)
+_IMAGE = pa.struct({"bytes": pa.binary(), "path": _TEXT})
+_MENTION = pa.struct({"start": _INTEGER, "end": _INTEGER, "chain": _TEXT, "types": _TEXTS})
+_CAPTION = pa.struct(
+    {"text": _TEXT, "mentions": pa.list_(_MENTION), "related": _FLAG, "tree": _TEXT, "region_phrase": _FLAG}
+)
+_CHAIN = pa.struct({"id": _TEXT, "scene": _FLAG, "no_box": _FLAG, "annotated": _FLAG})
+_BOX = pa.struct({"box": pa.list_(pa.float64()), "chains": _TEXTS, "label": _TEXT})
+_ANNOTATED = pa.struct({"id": _TEXT, "file": _TEXT, "width": _INTEGER, "height": _INTEGER, "depth": _INTEGER})
 _COLUMNS = [
-    ("id", pa.string()),
-    ("file", pa.string()),
-    ("width", pa.int32()),
-    ("height", pa.int32()),
-    ("splits", _NAMES),
-    ("sha256", pa.string()),
-    (
-        "annotated",
-        pa.struct(
-            [
-                ("id", pa.string()),
-                ("file", pa.string()),
-                ("width", pa.int32()),
-                ("height", pa.int32()),
-                ("depth", pa.int32()),
-            ]
-        ),
-    ),
-    (
-        "captions",
-        pa.list_(
-            pa.struct(
-                [
-                    ("text", pa.string()),
-                    ("mentions", pa.list_(_MENTION)),
-                    ("related", pa.bool_()),
-                    ("tree", pa.string()),
-                    ("region_phrase", pa.bool_()),
-                ]
-            )
-        ),
-    ),
-    (
-        "chains",
-        pa.list_(
-            pa.struct(
-                [
-                    ("id", pa.string()),
-                    ("scene", pa.bool_()),
-                    ("no_box", pa.bool_()),
-                    ("annotated", pa.bool_()),
-                ]
-            )
-        ),
-    ),
-    (
-        "boxes",
-        pa.list_(pa.struct([("box", pa.list_(pa.float64())), ("chains", _NAMES), ("label", pa.string())])),
-    ),
+    ("id", _TEXT),
+    ("file", _TEXT),
+    ("width", _INTEGER),
+    ("height", _INTEGER),
+    ("splits", _TEXTS),
+    ("sha256", _TEXT),
+    ("annotated", _ANNOTATED),
+    ("captions", pa.list_(_CAPTION)),
+    ("chains", pa.list_(_CHAIN)),
+    ("boxes", pa.list_(_BOX)),
 ]
 
 
@@ -147,10 +115,7 @@ def _row(photo: Photo) -> dict[str, Any]:
         "sha256": photo.sha256,
         "annotated": source and asdict(source),
         "captions": [_caption(caption) for caption in photo.captions],
-        "chains": [
-            {"id": chain.id, "scene": chain.scene, "no_box": chain.no_box, "annotated": chain.annotated}
-            for chain in photo.chains
-        ],
+        "chains": [asdict(chain) for chain in photo.chains],
         "boxes": [{"box": box.xyxy, "chains": box.chains, "label": box.label} for box in photo.boxes],
     }
 
@@ -158,10 +123,7 @@ def _row(photo: Photo) -> dict[str, Any]:
 def _caption(caption: Caption) -> dict[str, Any]:
     return {
         "text": caption.text,
-        "mentions": [
-            {"start": mention.start, "end": mention.end, "chain": mention.chain, "types": mention.types}
-            for mention in caption.mentions
-        ],
+        "mentions": [asdict(mention) for mention in caption.mentions],
         "related": caption.related,
         "tree": caption.tree,
         "region_phrase": caption.region_phrase,
