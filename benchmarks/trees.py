@@ -20,7 +20,7 @@ from torch import Tensor
 
 from deixis.language.parser import Parser
 from deixis.language.trees import Tree, read_tree
-from deixis.models.hm_lstm.tree_lstm import TreeLSTM
+from deixis.models.hm_lstm.model import TreeLSTM
 from deixis.models.hm_lstm.trees import Forest
 
 CAPTIONS = (

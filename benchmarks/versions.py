@@ -92,7 +92,7 @@ def prepare():
     from deixis.language.trees import read_tree
     try:
         from deixis.models.hm_lstm.trees import Forest
-        from deixis.models.hm_lstm.tree_lstm import TreeLSTM
+        from deixis.models.hm_lstm.model import TreeLSTM
     except ImportError:
         from deixis.models.trees import Forest
         from deixis.models.trees_lstm import TreeLSTM
