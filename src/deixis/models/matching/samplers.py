@@ -29,9 +29,7 @@ class Batch:
     visual_targets: Tensor  # (P, 2) a visual target and a positive text
     text_targets: Tensor  # (Q, 2) a text target and a positive visual
     group: Tensor  # (T,) texts of one group (a chain, or the sentences of a photo) are not negatives of each other
-    visual_negatives: (
-        Tensor | None
-    )  # (T, V) of bool; None if groups are rows of visual features and all others negatives
+    visual_negatives: Tensor | None  # (T, V) of bool; None if a group is a row of `visual` and all others negatives
     visual_neighbours: Tensor  # (A, 3) a visual target, another visual of the same text, and that text
     text_neighbours: Tensor  # (B, 2) a text target, and another text of its group
     size: int  # number of pairs that the batch was made from
