@@ -10,7 +10,7 @@ import pytest
 from deixis.annotate.project import open_project
 from deixis.annotate.state import Reason
 from deixis.cli.main import _run
-from deixis.data.creation import make_dataset
+from deixis.data.dataset import make_dataset
 from deixis.data.imports import import_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES

@@ -16,8 +16,7 @@ from PIL import Image
 
 from deixis.cli.data import print_statistics
 from deixis.cli.main import _run
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.data.statistics import Statistics, TypeRow

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis import geometry
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.pairs import RegionPhrasePairs, training_set_sizes
 from deixis.data.records import Box, Caption, Mention, Photo
 from deixis.errors import DatasetError

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DatasetError
 from tests.faults.conftest import SEED, FaultRunner

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.vision import encoders, proposals
 from deixis.vision.feature_store import FeatureOptions, update_store

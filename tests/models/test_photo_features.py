@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError
 from deixis.language.features.captions import recipe_of

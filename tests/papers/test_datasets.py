@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError

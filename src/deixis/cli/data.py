@@ -57,7 +57,7 @@ def import_(
     json: Json = False,
 ) -> None:
     """Create a data set directory from photos, captions and boxes."""
-    from deixis.data.creation import UNKNOWN_LICENCE
+    from deixis.data.dataset import UNKNOWN_LICENCE
     from deixis.data.imports import import_dataset
 
     with progress() as on_progress:

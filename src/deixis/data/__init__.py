@@ -16,9 +16,9 @@ from deixis.exports import lazy_exports
 
 if TYPE_CHECKING:
     from deixis.data.checks import check_dataset as check_dataset
-    from deixis.data.creation import make_dataset as make_dataset
     from deixis.data.dataset import Dataset as Dataset
     from deixis.data.dataset import Photos as Photos
+    from deixis.data.dataset import make_dataset as make_dataset
     from deixis.data.imports import CaptionFile as CaptionFile
     from deixis.data.imports import ImportReport as ImportReport
     from deixis.data.imports import import_dataset as import_dataset
@@ -35,8 +35,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "checks": "check_dataset",
-        "creation": "make_dataset",
-        "dataset": "Dataset Photos",
+        "dataset": "Dataset Photos make_dataset",
         "imports": "CaptionFile ImportReport import_dataset",
         "records": "ENTITY_TYPES Box Caption Chain Mention Photo",
         "statistics": "compute_statistics",

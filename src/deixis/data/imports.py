@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from deixis.data.creation import UNKNOWN_LICENCE, make_dataset
+from deixis.data.dataset import UNKNOWN_LICENCE, make_dataset
 from deixis.data.images import PhotoFile, find_photos, inspect_photo
 from deixis.data.readers import read_captions
 from deixis.data.readers.content import read_text

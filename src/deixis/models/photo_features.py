@@ -12,8 +12,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from deixis.arrays import Floats
-from deixis.data.creation import FEATURES
-from deixis.data.dataset import Dataset, Photos
+from deixis.data.dataset import FEATURES, Dataset, Photos
 from deixis.errors import DeixisError, PhotoError
 from deixis.geometry import Boxes
 from deixis.language.features import TextFeatures

@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
 from deixis.language.features import TfIdf

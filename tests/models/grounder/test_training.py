@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.language import vectors
 from deixis.language.vectors import WordVectors

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import localization_items
 from deixis.evaluation.phrase_localization import localization

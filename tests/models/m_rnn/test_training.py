@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.model import MRNN

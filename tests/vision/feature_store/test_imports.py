@@ -15,8 +15,7 @@ import pytest
 from safetensors.numpy import save_file
 from scipy.io import savemat
 
-from deixis.data.creation import make_dataset
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
 from deixis.vision.feature_store import FeatureStore, import_features

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deixis import __version__
-from deixis.data.creation import FEATURES
-from deixis.data.dataset import Dataset
+from deixis.data.dataset import FEATURES, Dataset
 from deixis.errors import DeixisError
 from deixis.language import features
 from deixis.language.features import TextFeatures

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from deixis.data.creation import FEATURES
+from deixis.data.dataset import FEATURES
 from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, make_parents
 from deixis.storage.progress import OnProgress, no_progress
