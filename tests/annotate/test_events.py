@@ -24,7 +24,7 @@ from deixis.annotate.workflow import Answer, Task
 from deixis.errors import DeixisError
 
 
-def said(number: int, worker: str = "ann", task: Task = Task.LINK) -> Judged:
+def judged(number: int, worker: str = "ann", task: Task = Task.LINK) -> Judged:
     return Judged(number=number, worker=worker, task=task, subject=f"{number}", answer=Answer.YES)
 
 
@@ -52,7 +52,7 @@ def test_an_unknown_event_kind_is_an_error() -> None:
 
 
 def test_undone_events_do_not_count_unless_the_undo_is_undone() -> None:
-    events: list[Event] = [said(1), said(2), Undone(number=3, worker="ann", event=1)]
+    events: list[Event] = [judged(1), judged(2), Undone(number=3, worker="ann", event=1)]
     assert [event.number for event in effective_events(events)] == [2]
     events.append(Undone(number=4, worker="rob", event=3))
     assert [event.number for event in effective_events(events)] == [1, 2]
@@ -60,11 +60,11 @@ def test_undone_events_do_not_count_unless_the_undo_is_undone() -> None:
 
 def test_discounting_excludes_only_earlier_judgements_of_the_worker_in_the_task() -> None:
     events: list[Event] = [
-        said(1, "ann"),
-        said(2, "bob"),
-        said(3, "ann", Task.VERIFY),
+        judged(1, "ann"),
+        judged(2, "bob"),
+        judged(3, "ann", Task.VERIFY),
         Discounted(number=4, worker="ann", whom="ann", task=Task.LINK),
-        said(5, "ann"),
+        judged(5, "ann"),
     ]
     assert [event.number for event in effective_events(events)] == [2, 3, 5]
     events.append(Undone(number=6, worker="rob", event=4))
@@ -77,6 +77,6 @@ def test_undoing_the_last_event_restores_the_effective_events(data: st.DataObjec
     for number in range(1, data.draw(st.integers(1, 12)) + 1):
         undo = number > 1 and data.draw(st.booleans())
         target = data.draw(st.integers(1, number - 1)) if undo else 0
-        events.append(Undone(number=number, worker="ann", event=target) if undo else said(number))
+        events.append(Undone(number=number, worker="ann", event=target) if undo else judged(number))
     undone = [*events, Undone(number=len(events) + 1, worker="ann", event=len(events))]
     assert effective_events(undone) == effective_events(events[:-1])

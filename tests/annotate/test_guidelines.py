@@ -13,9 +13,9 @@ from tests.annotate.conftest import MakeProject
 def test_every_task_has_guidelines_whose_examples_are_answers() -> None:
     assert set(DEFAULTS) == set(Task)
     for task, guideline in DEFAULTS.items():
-        given = {example.answer for example in guideline.examples}
-        assert given <= {answer.value for answer in allowed_answers(task)}
-        assert len(given) > 1, f"the examples of {task} show one answer only"
+        answers = {example.answer for example in guideline.examples}
+        assert answers <= {answer.value for answer in allowed_answers(task)}
+        assert len(answers) > 1, f"the examples of {task} show one answer only"
 
 
 def test_guidelines_are_stored_unchanged(new_project: MakeProject) -> None:

@@ -166,12 +166,9 @@ def test_reviewed_questions_are_hidden_checks_for_workers_new_to_the_photo(new_p
         for _ in range(3):
             record(project, ann, ask(project, ann, tasks=[task]).token, "yes")
     decide_chain(project, rob, "dog0", "0:0-5", "no box")
-    hers = next_question(project, ann, tasks=[Task.REQUIREMENT])
-    his = next_question(project, bob, tasks=[Task.REQUIREMENT])
-    assert hers is not None
-    assert his is not None
-    assert (hers.photo, his.photo) == ("dog1", "dog0")
-    assert set(hers.content) == set(his.content)
+    for_ann, for_bob = (ask(project, worker, tasks=[Task.REQUIREMENT]) for worker in (ann, bob))
+    assert (for_ann.photo, for_bob.photo) == ("dog1", "dog0")
+    assert set(for_ann.content) == set(for_bob.content)
 
 
 def test_too_many_wrong_hidden_answers_in_all_tasks_suspend_from_all(new_project: MakeProject) -> None:

@@ -54,13 +54,13 @@ def test_a_worker_may_hold_a_few_questions_in_advance_and_no_more(new_project: M
 def test_an_expired_question_goes_to_another_worker(new_project: MakeProject) -> None:
     project, clock = new_project(1, lease_s=100.0)
     ann, bob = people(project, "Ann", "Bob")
-    hers = ask(project, ann)
+    first = ask(project, ann)
     clock.now += 101
-    his = ask(project, bob)
-    assert (his.photo, his.content) == (hers.photo, hers.content)
+    second = ask(project, bob)
+    assert (second.photo, second.content) == (first.photo, first.content)
     with pytest.raises(ExpiredQuestionError):
-        record(project, ann, hers.token, "yes")
-    record(project, bob, his.token, "yes")
+        record(project, ann, first.token, "yes")
+    record(project, bob, second.token, "yes")
 
 
 def test_a_late_answer_counts_if_nobody_else_has_the_question(new_project: MakeProject) -> None:

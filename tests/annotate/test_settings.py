@@ -24,7 +24,7 @@ def test_missing_settings_have_the_defaults_of_the_paper(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("text", "name"),
     [
         ("{", "settings.json"),
         ("[]", "settings.json"),
@@ -38,13 +38,13 @@ def test_missing_settings_have_the_defaults_of_the_paper(tmp_path: Path) -> None
         ('{"never_merged": ["people"]}', "never_merged"),
     ],
 )
-def test_invalid_settings_are_errors_that_name_the_setting(given: str, said: str, tmp_path: Path) -> None:
+def test_invalid_settings_are_errors_that_name_the_setting(text: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    path.write_text(given)
+    path.write_text(text)
     with pytest.raises(DeixisError) as error:
         read_settings(path)
     assert str(error.value).startswith(str(path))
-    assert said in str(error.value)
+    assert name in str(error.value)
 
 
 def test_every_setting_is_documented() -> None:

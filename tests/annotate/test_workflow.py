@@ -44,13 +44,13 @@ def apply_all(
 
 
 def votes(*answers: Answer) -> tuple[Vote, ...]:
-    return tuple(Vote(f"v{place}", answer) for place, answer in enumerate(answers))
+    return tuple(Vote(f"v{index}", answer) for index, answer in enumerate(answers))
 
 
 DRAWN = DrawnBox("b", (0, 0, 5, 5), "ann")
 LINKING = WorkflowState(Task.LINK, chains_left=("a", "b"))
 
-# One line for each row of the table: where it starts, what is said, where it leads.
+# One line for each row of the table: where it starts, the answer, where it leads.
 STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
     (LINKING, Answer.YES, Status.PLACED),
     (LINKING, Answer.NO, Task.LINK),
@@ -94,9 +94,9 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "answer", "place"), STEPS)
-def test_each_row_leads_where_the_paper_says(state: WorkflowState, answer: Answer, place: Stage) -> None:
-    assert apply_answer(state, WorkerAnswer(answer, "bob", DRAWN), Rules())[0].stage is place
+@pytest.mark.parametrize(("state", "answer", "target"), STEPS)
+def test_each_row_leads_where_the_paper_says(state: WorkflowState, answer: Answer, target: Stage) -> None:
+    assert apply_answer(state, WorkerAnswer(answer, "bob", DRAWN), Rules())[0].stage is target
 
 
 def test_the_steps_above_take_every_row_that_needs_an_answer() -> None:
@@ -105,7 +105,7 @@ def test_the_steps_above_take_every_row_that_needs_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "place"),
+    ("state", "target"),
     [
         (WorkflowState(Status.NEW), Status.PLACED),
         (WorkflowState(Status.NEW, chains_left=("a",)), Task.LINK),
@@ -116,8 +116,8 @@ def test_the_steps_above_take_every_row_that_needs_an_answer() -> None:
         (WorkflowState(Status.READY, needs_boxes=True), Task.DRAWING),
     ],
 )
-def test_rows_without_an_answer_are_taken_automatically(state: WorkflowState, place: Stage) -> None:
-    assert apply_automatic(state, Rules()).stage is place
+def test_rows_without_an_answer_are_taken_automatically(state: WorkflowState, target: Stage) -> None:
+    assert apply_automatic(state, Rules()).stage is target
 
 
 def test_every_task_takes_the_answers_of_the_paper_and_no_others() -> None:
@@ -177,12 +177,12 @@ def test_a_person_alone_ends_with_one_judgement() -> None:
 
 
 @given(st.lists(st.sampled_from([BOX, SCENE, NO_BOX]), max_size=5))
-def test_a_chain_ends_without_a_box_only_if_two_agree_and_are_the_majority(said: list[Answer]) -> None:
+def test_a_chain_ends_without_a_box_only_if_two_agree_and_are_the_majority(answers: list[Answer]) -> None:
     state = WorkflowState(Task.REQUIREMENT)
-    for place, answer in enumerate(said):
+    for index, answer in enumerate(answers):
         if state.stage is not Task.REQUIREMENT:
             break
-        state, _ = apply_answer(state, WorkerAnswer(answer, f"w{place}"), Rules())
+        state, _ = apply_answer(state, WorkerAnswer(answer, f"w{index}"), Rules())
     without = sum(vote.answer is not BOX for vote in state.requirement_votes)
     boxes = len(state.requirement_votes) - without
     assert (state.stage is Status.NOT_VISUAL) == (

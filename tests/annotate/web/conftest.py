@@ -69,9 +69,9 @@ class Browser:
         assert question is not None
         return question
 
-    def answer(self, said: str, **more: Any) -> Any:
+    def answer(self, value: str, **more: Any) -> Any:
         """Take the next question and answer it."""
-        return self.post("answer", token=self.next()["token"], answer=said, seconds=2.0, **more)
+        return self.post("answer", token=self.next()["token"], answer=value, seconds=2.0, **more)
 
 
 MakeBench = Callable[..., Bench]

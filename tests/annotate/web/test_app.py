@@ -57,7 +57,7 @@ class Person(threading.Thread):
         super().__init__(daemon=True)
         headers = {"authorization": f"Bearer {token}"}
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=5)
-        self.dice = random.Random(number)
+        self.rng = random.Random(number)
         self.acknowledged: dict[str, tuple[int, str]] = {}
         self.stop = False
 
@@ -65,17 +65,17 @@ class Person(threading.Thread):
         question = None
         while not self.stop:
             if question is None:
-                question = self.said("next", {})["question"]
+                question = self.post("next", {})["question"]
                 time.sleep(0.0 if question else 0.1)
                 continue
-            answer = self.dice.choice(question["answers"])
+            answer = self.rng.choice(question["answers"])
             body = {"token": question["token"], "answer": answer, "box": list(BOX) if answer == "drawn" else None}
-            reply = self.said("answer", body | {"next": {}})
+            reply = self.post("answer", body | {"next": {}})
             if "event" in reply:
                 self.acknowledged[question["token"]] = (reply["event"], answer)
             question = reply.get("next")
 
-    def said(self, path: str, body: dict[str, Any]) -> Any:
+    def post(self, path: str, body: dict[str, Any]) -> Any:
         while not self.stop:
             try:
                 answer = self.client.post(f"/api/{path}", json=body)
@@ -98,12 +98,12 @@ def test_every_acknowledged_judgement_survives_kills(tmp_path: Path) -> None:
     crowd = [Person(served.port, token, number) for number, token in enumerate(tokens)]
     for person in crowd:
         person.start()
-    dice = random.Random()
+    rng = random.Random()
     for _ in range(2):
         enough = sum(len(person.acknowledged) for person in crowd) + 20
         until = time.monotonic() + 30
         while sum(len(person.acknowledged) for person in crowd) < enough and time.monotonic() < until:
-            time.sleep(dice.uniform(0.001, 0.05))
+            time.sleep(rng.uniform(0.001, 0.05))
         served.kill()
         served.start()
     time.sleep(0.5)
