@@ -106,14 +106,7 @@ class Annotation:
 
 def parse_annotation(data: bytes, file: str, photo_id: str) -> Annotation:
     """Parse one ``Annotations`` file. Errors name `file`."""
-    try:
-        root: Element = SafeElementTree.fromstring(data, forbid_dtd=True)
-    except DefusedXmlException:
-        raise DatasetError(f"{file}: refused, because it declares a DOCTYPE or entities") from None
-    except (ParseError, ValueError, LookupError) as error:
-        raise DatasetError(f"{file}: not well-formed XML ({error})") from None
-    if root.tag != "annotation":
-        raise DatasetError(f"{file}: expected <annotation>, found <{root.tag}>")
+    root = parse_xml(data, "annotation", file)
     source = AnnotationSource(
         photo_id,
         root.findtext("filename") or photo_id + ".jpg",
@@ -133,6 +126,19 @@ def parse_annotation(data: bytes, file: str, photo_id: str) -> Annotation:
         if corners is not None:
             boxes.append(Box(_corners(corners, file, number), names))
     return Annotation(source, tuple(chains.values()), tuple(boxes))
+
+
+def parse_xml(data: bytes | str, tag: str, file: str) -> Element:
+    """Parse an untrusted XML document. Errors name `file`."""
+    try:
+        root: Element = SafeElementTree.fromstring(data, forbid_dtd=True)
+    except DefusedXmlException:
+        raise DatasetError(f"{file}: refused, because it declares a DOCTYPE or entities") from None
+    except (ParseError, ValueError, LookupError) as error:
+        raise DatasetError(f"{file}: not well-formed XML ({error})") from None
+    if root.tag != tag:
+        raise DatasetError(f"{file}: expected <{tag}>, found <{root.tag}>")
+    return root
 
 
 def _flag(element: Element, name: str) -> bool:

@@ -16,13 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError  # types only; defusedxml parses
+from xml.etree.ElementTree import Element  # for types only
 
-from defusedxml import DefusedXmlException
-from defusedxml import ElementTree as SafeElementTree
-
+from deixis.data.entities import parse_xml
 from deixis.data.readers.content import Content
-from deixis.data.readers.names import MakeError, PhotoIds, Source
+from deixis.data.readers.names import PhotoIds, Source
 from deixis.data.records import AnnotationSource, Caption, Photo
 from deixis.errors import DatasetError
 from deixis.storage.archives import open_tree
@@ -47,34 +45,18 @@ def _photos(path: Path, files: list[str]) -> Iterator[Photo]:
     ids = PhotoIds()
     with open_tree(path) as tree:
         for file in files:
-            yield _photo(tree.read(file), ids, _error_in_file(path, file))
+            yield _photo(tree.read(file), ids, f"{path}: {file}")
 
 
-def _error_in_file(path: Path, file: str) -> MakeError:
-    return lambda message: DatasetError(f"{path}: {file}: {message}")
-
-
-def _photo(data: bytes, ids: PhotoIds, error: MakeError) -> Photo:
-    document = _parse(data, error)
+def _photo(data: bytes, ids: PhotoIds, file: str) -> Photo:
+    document = parse_xml(_decoded(data), "DOC", file)
     name = _text_of(document, "IMAGE")
     if not name:
-        raise error("<IMAGE> is missing")
-    photo_id = ids.add_new(name, error)
+        raise DatasetError(f"{file}: <IMAGE> is missing")
+    photo_id = ids.add_new(name, lambda message: DatasetError(f"{file}: {message}"))
     parts = (part.strip() for part in _text_of(document, "DESCRIPTION").split(";"))
     captions = tuple(Caption.from_text(part) for part in parts if part)
     return Photo(photo_id, captions, annotated=AnnotationSource(photo_id, name))
-
-
-def _parse(data: bytes, make_error: MakeError) -> Element:
-    try:
-        document: Element = SafeElementTree.fromstring(_decoded(data), forbid_dtd=True)
-    except DefusedXmlException:
-        raise make_error("refused, because it declares a DOCTYPE or entities") from None
-    except (ParseError, ValueError, LookupError) as error:
-        raise make_error(f"not well-formed XML ({error})") from None
-    if document.tag != "DOC":
-        raise make_error(f"expected <DOC>, found <{document.tag}>")
-    return document
 
 
 def _decoded(data: bytes) -> bytes | str:
