@@ -33,19 +33,10 @@ def test_words_are_looked_up_as_written_then_in_lower_case() -> None:
     assert "cat" not in vectors
 
 
-def test_vectors_of_unknown_words_are_left_out() -> None:
-    vectors = WordVectors(MATRIX, ["a", "b", "c"])
-    np.testing.assert_array_equal(vectors.vectors_of(["c", "zebra", "a"]), MATRIX[[2, 0]])
+def test_unknown_words_have_no_vector_and_words_may_share_one() -> None:
+    vectors = WordVectors(MATRIX, ["a", "dog", "hound", "a"], rows=[0, 2, 2, 1])  # the first of two equal words counts
+    np.testing.assert_array_equal(vectors.vectors_of(["hound", "zebra", "a", "dog"]), MATRIX[[2, 0, 2]])
     assert vectors.vectors_of([]).shape == (0, 2)
-
-
-def test_the_first_of_two_equal_words_counts() -> None:
-    assert WordVectors(MATRIX, ["a", "b", "a"]).rows_of(["a"]).tolist() == [0]
-
-
-def test_words_may_share_a_row() -> None:
-    vectors = WordVectors(MATRIX, ["dog", "hound"], rows=[2, 2])
-    np.testing.assert_array_equal(vectors.vectors_of(["dog", "hound"]), MATRIX[[2, 2]])
 
 
 @pytest.mark.parametrize("rows", [[0, 3], [-1, 0], [0]])
@@ -78,12 +69,9 @@ def test_saved_vectors_are_equal_and_memory_mapped(tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded.vectors_of(words), vectors.vectors_of(words))
 
 
-def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_path_or_a_folder_without_vectors_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="glove.txt"):
         read_vectors(tmp_path / "glove.txt")
-
-
-def test_a_folder_with_no_vectors_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="vocab/"):
         read_vectors(tmp_path)
 
@@ -138,22 +126,16 @@ KINDS: list[Callable[[], bytes]] = [glove, word2vec_text, word2vec_binary, lambd
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("packed", [False, True])
-def test_each_kind_is_read_as_it_was_written(kind: Callable[[], bytes], packed: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [None, 2])
+def test_each_kind_is_read_as_it_was_written_up_to_the_limit(
+    kind: Callable[[], bytes], packed: bool, limit: int | None, tmp_path: Path
+) -> None:
     path = tmp_path / "vectors"
     path.write_bytes(gzip.compress(kind()) if packed else kind())
-    words, matrix = read_vector_file(path)
-    assert words == WORDS
+    words, matrix = read_vector_file(path, limit)
+    assert words == WORDS[:limit]
     assert matrix.dtype == np.float32
-    np.testing.assert_array_equal(matrix, FILE_MATRIX)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_limit_reads_the_first_words_only(kind: Callable[[], bytes], tmp_path: Path) -> None:
-    path = tmp_path / "vectors"
-    path.write_bytes(kind())
-    words, matrix = read_vector_file(path, limit=2)
-    assert words == WORDS[:2]
-    np.testing.assert_array_equal(matrix, FILE_MATRIX[:2])
+    np.testing.assert_array_equal(matrix, FILE_MATRIX[:limit])
 
 
 def test_words_with_spaces_keep_them(tmp_path: Path) -> None:

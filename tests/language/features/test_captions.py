@@ -37,6 +37,11 @@ def forget() -> None:
 RECIPE = Recipe("tfidf", "", lambda: Watched(minimum=1))
 
 
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return make_data(tmp_path)
+
+
 def make_data(folder: Path, dev: str = "A zebra .") -> Dataset:
     dog = Photo("1", (Caption.from_text("A dog ."), Caption.from_text("Two dogs .")), splits=("train",))
     zebra = Photo("2", (Caption.from_text(dev),), splits=("dev",))
@@ -45,8 +50,7 @@ def make_data(folder: Path, dev: str = "A zebra .") -> Dataset:
     return Dataset(folder / "data")
 
 
-def test_rows_are_in_the_order_of_the_captions_table(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path)
+def test_rows_are_in_the_order_of_the_captions_table(tmp_path: Path, dataset: Dataset) -> None:
     report = build_caption_features(tmp_path / "text", dataset, RECIPE)
     texts = ["A dog .", "Two dogs .", "A zebra .", "A cat ."]
     expected = TfIdf(minimum=1).fit([texts[0], texts[1], texts[3]]).transform(texts)
@@ -56,8 +60,7 @@ def test_rows_are_in_the_order_of_the_captions_table(tmp_path: Path) -> None:
     assert (report.manifest.captions, report.manifest.dimension) == expected.shape
 
 
-def test_only_the_training_split_is_fitted_and_a_second_run_computes_nothing(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path)
+def test_only_the_training_split_is_fitted_and_a_second_run_computes_nothing(tmp_path: Path, dataset: Dataset) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     report = build_caption_features(tmp_path / "text", dataset, RECIPE)
     assert (report.fitted, report.transformed) == (False, False)
@@ -76,8 +79,7 @@ def test_new_captions_outside_the_training_split_are_transformed_without_fitting
     assert len(list((tmp_path / "text").glob("*.npy"))) == 1
 
 
-def test_other_word_vectors_or_another_split_are_fitted_again(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path)
+def test_other_word_vectors_or_another_split_are_fitted_again(tmp_path: Path, dataset: Dataset) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     assert build_caption_features(tmp_path / "text", dataset, Recipe("tfidf", "others", RECIPE.make)).fitted
     assert build_caption_features(tmp_path / "text", dataset, RECIPE, train="dev").fitted
@@ -85,8 +87,7 @@ def test_other_word_vectors_or_another_split_are_fitted_again(tmp_path: Path) ->
     assert len(list((tmp_path / "text").glob("fitted-*"))) == 1
 
 
-def test_the_next_run_repairs_a_flipped_bit(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path)
+def test_the_next_run_repairs_a_flipped_bit(tmp_path: Path, dataset: Dataset) -> None:
     file = tmp_path / "text" / build_caption_features(tmp_path / "text", dataset, RECIPE).manifest.file
     data = bytearray(file.read_bytes())
     data[-1] ^= 64
@@ -96,8 +97,9 @@ def test_the_next_run_repairs_a_flipped_bit(tmp_path: Path) -> None:
     assert file.read_bytes() != data
 
 
-def test_a_full_disk_keeps_the_fitted_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = make_data(tmp_path)
+def test_a_full_disk_keeps_the_fitted_features(
+    tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -111,8 +113,7 @@ def test_a_full_disk_keeps_the_fitted_features(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 200_000])
-def test_missing_splits_and_damaged_manifests_are_errors(tmp_path: Path, text: str) -> None:
-    dataset = make_data(tmp_path)
+def test_missing_splits_and_damaged_manifests_are_errors(tmp_path: Path, dataset: Dataset, text: str) -> None:
     with pytest.raises(DeixisError, match="'test'"):
         build_caption_features(tmp_path / "text", dataset, RECIPE, train="test")
     with pytest.raises(DeixisError, match="deixis features"):
@@ -156,8 +157,7 @@ def test_other_files_in_the_folder_are_never_removed(tmp_path: Path) -> None:
     assert names == sorted(["captions-of-mine.npy", "fitted-shoes", "manifest.json", fitted, report.manifest.file])
 
 
-def test_the_folder_of_a_data_set_is_an_error(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path)
+def test_the_folder_of_a_data_set_is_an_error(tmp_path: Path, dataset: Dataset) -> None:
     with pytest.raises(DeixisError, match="data: .*--out"):
         build_caption_features(dataset.path, dataset, RECIPE)
     Dataset(dataset.path)
@@ -166,8 +166,9 @@ def test_the_folder_of_a_data_set_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("file", "../precious.npy"), ("file", 5), ("learned", "../../x"), ("version", 99)]
 )
-def test_a_manifest_with_other_file_names_is_an_error(tmp_path: Path, name: str, value: object) -> None:
-    dataset = make_data(tmp_path)
+def test_a_manifest_with_other_file_names_is_an_error(
+    tmp_path: Path, dataset: Dataset, name: str, value: object
+) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     (tmp_path / "precious.npy").write_bytes(b"years of work")
     path = tmp_path / "text" / "manifest.json"
@@ -177,8 +178,9 @@ def test_a_manifest_with_other_file_names_is_an_error(tmp_path: Path, name: str,
     assert (tmp_path / "precious.npy").exists()
 
 
-def test_missing_permissions_are_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = make_data(tmp_path)
+def test_missing_permissions_are_reported_as_such(
+    tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
 
     def refuse(*_: object, **__: object) -> None:
@@ -193,24 +195,21 @@ def test_missing_permissions_are_reported_as_such(tmp_path: Path, monkeypatch: p
         caption_vectors(tmp_path / "text", dataset)
 
 
-def test_an_emptied_array_is_an_error(tmp_path: Path) -> None:
-    dataset = make_data(tmp_path)
+def test_an_emptied_array_is_an_error(tmp_path: Path, dataset: Dataset) -> None:
     (tmp_path / "text" / build_caption_features(tmp_path / "text", dataset, RECIPE).manifest.file).write_bytes(b"")
     with pytest.raises(DeixisError, match="npy: .*run deixis features .* again$"):
         caption_vectors(tmp_path / "text", dataset)
 
 
-def test_a_new_code_version_is_fitted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = make_data(tmp_path)
+def test_a_new_code_version_is_fitted_again(tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     monkeypatch.setattr(of_data, "CODE_VERSION", of_data.CODE_VERSION + 1)
     assert build_caption_features(tmp_path / "text", dataset, RECIPE).fitted
 
 
 def test_files_of_an_interrupted_run_do_not_prevent_another_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset = make_data(tmp_path)
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
