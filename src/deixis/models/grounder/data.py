@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -80,13 +81,42 @@ def collect_examples(
     Photos without such a phrase are skipped, and so are captions that describe another photo or a single region. All
     other photos must be in the feature store, which must have proposals.
     """
-    builder = _ExampleBuilder(vocabulary, settings)
+    ids: list[str] = []
+    regions: list[RegionInputs] = []
+    stems: list[set[str]] = []
+    rows: list[_Row] = []
     for number, photo in enumerate(photos):
-        if builder.add(photo, store):
-            regions = read_regions(store, photo.id, max_proposals, cells=settings.use_feature_map)
-            builder.regions.append(_to_half(regions, builder.regions))
+        first_caption = rows[-1].caption + 1 if rows else 0
+        if own := _photo_rows(photo, store, len(ids), first_caption, context=settings.sentence_context):
+            rows += own
+            ids.append(photo.id)
+            read = read_regions(store, photo.id, max_proposals, cells=settings.use_feature_map)
+            regions.append(_to_half(read, regions))
+            words = (word for caption in photo.sentences for word in words_of_tokens(caption.tokens))
+            stems.append({stem(word) for word in words})
         on_progress("reading regions", number + 1, None)
-    return builder.build()
+    if not rows:
+        raise DatasetError("no phrase has a box: there is nothing to train on or to evaluate")
+
+    known = sorted({stem(word) for word in vocabulary.words})
+    stem_ids = {word: number for number, word in enumerate(known, start=1)}
+    photo_stems = torch.zeros(len(ids), len(stem_ids) + 1, dtype=torch.bool)
+    for row, of_photo in zip(photo_stems, stems, strict=True):
+        row[[0, *(stem_ids[word] for word in of_photo if word in stem_ids)]] = True
+    heads = [np.array([stem_ids.get(stem(row.text.words[end - 1]), 0) for _, end in row.text.spans]) for row in rows]
+    text = TextBatch.collate([row.text for row in rows], vocabulary)
+    most = text.mask.shape[1]
+    return GroundingExamples(
+        ids=tuple(ids),
+        photos=RegionBatch.collate(regions, cells=settings.use_feature_map, dtype=torch.float16),
+        text=text,
+        photo=torch.tensor([row.photo for row in rows]),
+        caption=torch.tensor([row.caption for row in rows]),
+        gold=pad([row.gold for row in rows], most, torch.float32),
+        types=pad([row.types for row in rows], most, torch.bool),
+        heads=pad(heads, most, torch.int64),
+        photo_stems=photo_stems,
+    )
 
 
 def stem(word: str) -> str:
@@ -98,71 +128,30 @@ def stem(word: str) -> str:
 _IRREGULAR = {"men": "man", "women": "woman", "children": "child", "people": "person", "feet": "foot"}
 
 
-class _ExampleBuilder:
-    """Collects the columns of `GroundingExamples` photo by photo."""
+class _Row(NamedTuple):
+    """A text input: rows of the columns of `GroundingExamples`."""
 
-    def __init__(self, vocabulary: Vocabulary, settings: GrounderSettings) -> None:
-        self.vocabulary = vocabulary
-        self.context = settings.sentence_context
-        stems = sorted({stem(word) for word in vocabulary.words})
-        self.stem_ids = {word: number for number, word in enumerate(stems, start=1)}
-        self.ids: list[str] = []
-        self.regions: list[RegionInputs] = []
-        self.text: list[TextInput] = []
-        self.photo: list[int] = []
-        self.caption: list[int] = []
-        self.gold: list[np.ndarray] = []
-        self.types: list[np.ndarray] = []
-        self.photo_stems: list[set[int]] = []
-        self.captions = 0
+    text: TextInput
+    photo: int
+    caption: int
+    gold: np.ndarray
+    types: np.ndarray
 
-    def add(self, photo: Photo, store: FeatureStore) -> bool:
-        """Add the sentences of a photo; False if none has a phrase with a box."""
-        boxes_of = _chain_boxes(photo, store)
-        before = len(self.text)
-        for caption in photo.sentences:
-            boxed = [mention for mention in caption.mentions if mention.chain in boxes_of]
-            if not boxed:
-                continue
-            words, spans = to_word_spans(caption.tokens, [(mention.start, mention.end) for mention in boxed])
-            for text in make_text_inputs(words, spans, context=self.context):
-                mentions = [boxed[phrase] for phrase in text.phrases]
-                self.text.append(text)
-                self.photo.append(len(self.ids))
-                self.caption.append(self.captions)
-                self.gold.append(np.stack([boxes_of[mention.chain] for mention in mentions]))
-                types = [[kind in mention.types for kind in ENTITY_TYPES] for mention in mentions]
-                self.types.append(np.array(types))
-            self.captions += 1
-        if len(self.text) == before:
-            return False
-        self.ids.append(photo.id)
-        stems = {stem(word) for caption in photo.sentences for word in words_of_tokens(caption.tokens)}
-        self.photo_stems.append({0, *(self.stem_ids[word] for word in stems if word in self.stem_ids)})
-        return True
 
-    def build(self) -> GroundingExamples:
-        if not self.text:
-            raise DatasetError("no phrase has a box: there is nothing to train on or to evaluate")
-        text = TextBatch.collate(self.text, self.vocabulary)
-        photo_stems = torch.zeros(len(self.ids), len(self.stem_ids) + 1, dtype=torch.bool)
-        for row, numbers in zip(photo_stems, self.photo_stems, strict=True):
-            row[list(numbers)] = True
-        heads = [
-            np.array([self.stem_ids.get(stem(each.words[end - 1]), 0) for _, end in each.spans]) for each in self.text
-        ]
-        most = text.mask.shape[1]
-        return GroundingExamples(
-            ids=tuple(self.ids),
-            photos=RegionBatch.collate(self.regions, cells=self.regions[0].cells is not None, dtype=torch.float16),
-            text=text,
-            photo=torch.tensor(self.photo),
-            caption=torch.tensor(self.caption),
-            gold=pad(self.gold, most, torch.float32),
-            types=pad(self.types, most, torch.bool),
-            heads=pad(heads, most, torch.int64),
-            photo_stems=photo_stems,
-        )
+def _photo_rows(photo: Photo, store: FeatureStore, index: int, first_caption: int, *, context: bool) -> list[_Row]:
+    """The text inputs of a photo; none if no phrase has a box."""
+    boxes_of = _chain_boxes(photo, store)
+    boxed = [[mention for mention in caption.mentions if mention.chain in boxes_of] for caption in photo.sentences]
+    captions = [(caption, mentions) for caption, mentions in zip(photo.sentences, boxed, strict=True) if mentions]
+    rows = []
+    for number, (caption, mentions) in enumerate(captions, start=first_caption):
+        words, spans = to_word_spans(caption.tokens, [(mention.start, mention.end) for mention in mentions])
+        for text in make_text_inputs(words, spans, context=context):
+            own = [mentions[phrase] for phrase in text.phrases]
+            gold = np.stack([boxes_of[mention.chain] for mention in own])
+            types = np.array([[kind in mention.types for kind in ENTITY_TYPES] for mention in own])
+            rows.append(_Row(text, index, number, gold, types))
+    return rows
 
 
 def _chain_boxes(photo: Photo, store: FeatureStore) -> dict[str | None, np.ndarray]:
