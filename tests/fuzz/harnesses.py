@@ -20,7 +20,7 @@ from PIL import Image
 from safetensors.numpy import save as save_tensors
 
 from deixis.annotate.settings import Settings, read_settings, write_settings
-from deixis.cli.caption_files import write_sidecar
+from deixis.cli.caption import write_sidecar
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.entities import parse_annotation, parse_sentence
 from deixis.data.images import inspect_photo, open_photo

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.search.calibration import FEATURES, SHIPPED_FILE, Calibration, Evidence, Threshold, WordPrior, features
+from deixis.search.calibration import FEATURES, SHIPPED_FILE, Calibration, Evidence, Threshold, WordPrior
 from deixis.search.encoder import EncodedPhrase, EncodedSentence, WordStatistics
 
 WORDS = WordStatistics(2, -9.0, -6.0, 0.5)
@@ -37,11 +37,6 @@ def test_a_photo_without_regions_gets_the_lowest_scores() -> None:
     evidence = Evidence.collect(sentence(), np.zeros((2, 3), np.float32), [None, np.array([[5, 4]], np.float32)])
     assert evidence.regions.tolist() == [[4, 4], [5, 4]]
     assert Evidence.collect(sentence(), np.zeros((1, 3), np.float32), [None]).regions.tolist() == [[0, 0]]
-
-
-def test_there_are_as_many_features_as_weights() -> None:
-    evidence = Evidence.collect(sentence(), np.ones((3, 3), np.float32), [None] * 3)
-    assert features(evidence, 100, WordPrior(0, 1)).shape == (3, FEATURES)
 
 
 def test_the_prior_of_rare_words_falls_with_the_size_of_the_index() -> None:
@@ -74,27 +69,23 @@ def test_hits_are_probable_and_not_far_below_the_best() -> None:
     assert calibration.is_hit(logits[:0], 100).tolist() == []
 
 
-def test_a_saved_calibration_can_be_loaded(tmp_path: Path) -> None:
-    some_calibration().save(tmp_path / "calibration.json")
-    assert Calibration.load(tmp_path / "calibration.json") == some_calibration()
+def test_the_logit_of_a_similar_photo_is_linear_in_cosine_and_log_size() -> None:
+    logits = some_calibration().similarity_logits(np.array([0.5, 0.9]), 100)
+    assert logits.tolist() == pytest.approx([1 - 0.5 * np.log(100), 4.2 - 0.5 * np.log(100)], abs=1e-5)
 
 
-def test_a_calibration_of_other_models_is_not_used(tmp_path: Path) -> None:
+def test_a_saved_calibration_is_used_for_its_models_only(tmp_path: Path) -> None:
     some_calibration().save(tmp_path / "calibration.json")
     assert Calibration.for_models("7f", tmp_path / "calibration.json") == some_calibration()
     assert Calibration.for_models("another", tmp_path / "calibration.json") is None
     assert Calibration.for_models("7f", tmp_path / "nowhere.json") is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"fingerprint": 1}'])
-def test_a_damaged_file_is_an_error(tmp_path: Path, text: str) -> None:
-    (tmp_path / "calibration.json").write_text(text)
-    with pytest.raises(DeixisError, match="calibration.json"):
-        Calibration.load(tmp_path / "calibration.json")
-
-
-def test_a_wrong_number_of_weights_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"fingerprint": 1}', None])
+def test_a_damaged_file_or_a_wrong_number_of_weights_is_an_error(tmp_path: Path, text: str | None) -> None:
     replace(some_calibration(), weights=(1.0,)).save(tmp_path / "calibration.json")
+    if text is not None:
+        (tmp_path / "calibration.json").write_text(text)
     with pytest.raises(DeixisError, match="calibration.json"):
         Calibration.load(tmp_path / "calibration.json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,9 @@ CAT = SAMPLES / "images" / "cat.jpg"
 def test_photos_get_valid_vectors_and_a_thumbnail(tmp_path: Path) -> None:
     encoder = default_encoder()
     (tmp_path / "bad.jpg").write_bytes(b"no photo")
-    seen = dict(encoder.encode_photos([CAT, tmp_path / "bad.jpg"]))
-    cat = seen[CAT]
-    assert isinstance(seen[tmp_path / "bad.jpg"], PhotoError)
+    found = dict(encoder.encode_photos([CAT, tmp_path / "bad.jpg"]))
+    cat = found[CAT]
+    assert isinstance(found[tmp_path / "bad.jpg"], PhotoError)
     assert isinstance(cat, PhotoVectors)
     assert cat.problem(encoder.dimension, encoder.region_dimension) is None
     assert (cat.width, cat.height, len(cat.region_boxes)) == (451, 300, MAX_REGIONS)
@@ -32,13 +33,13 @@ def test_photos_get_valid_vectors_and_a_thumbnail(tmp_path: Path) -> None:
 
 def test_vectors_are_those_of_the_models() -> None:
     encoder = default_encoder()
-    seen = next(iter(encoder.encode_photos([CAT])))[1]
-    assert isinstance(seen, PhotoVectors)
-    assert np.allclose(seen.whole, encoder.encode_photo(CAT), atol=0.02)
+    photo = next(iter(encoder.encode_photos([CAT])))[1]
+    assert isinstance(photo, PhotoVectors)
+    assert np.allclose(photo.whole, encoder.encode_photo(CAT), atol=0.02)
     encoded = encoder.encode_sentence("a cat")
     assert np.allclose(encoded.vector, encoder.photo_model.encode_sentences(["a cat"])[0], atol=1e-5)
     box = encoder.region_model.ground(CAT, "a cat").phrases[0].box
-    best = seen.region_boxes[(seen.region_vectors @ encoded.phrases[0].vector).argmax()]
+    best = photo.region_boxes[(photo.region_vectors @ encoded.phrases[0].vector).argmax()]
     assert np.abs(np.array(box) - best).max() < 60  # the pointer looks at more regions, and moves the best one
 
 
@@ -69,8 +70,6 @@ def test_rare_and_unknown_words_are_counted() -> None:
 
 
 def test_the_fingerprint_depends_on_model_files_but_not_on_the_card(tmp_path: Path) -> None:
-    import shutil
-
     copy = tmp_path / "two-branch"
     shutil.copytree(SHIPPED / "two-branch", copy)
     (copy / "README.md").write_text("another card")

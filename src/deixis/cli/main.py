@@ -26,7 +26,7 @@ from deixis.cli import (
     table,
     train,
 )
-from deixis.cli import serve as demo
+from deixis.cli.output import note
 from deixis.errors import DeixisError
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -44,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
+app.command()(serve.demo)
 app.command()(index.index)
 app.command()(search.search)
 app.command()(serve.serve)
@@ -91,7 +91,7 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.flush()  # here, so that a closed pipe is handled below
         return _interrupted() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code
     except DeixisError as error:
-        _print_error(f"deixis: {_one_line(str(error))}")
+        note(f"deixis: {_one_line(str(error))}")
         return 2
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
@@ -99,21 +99,19 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        _print_error(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")
+        note(f"deixis: {error.filename or 'the system'}: {error.strerror or _one_line(str(error))}")
         return 2
     except Exception as error:
         if isinstance(error, _ClickError):
             return _report_usage_error(error)
         if os.environ.get("DEIXIS_DEBUG"):
             raise
-        _print_error(
-            f"deixis: internal error, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows more)"
-        )
+        note(f"deixis: internal error, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows more)")
         return 1
 
 
 def _interrupted() -> int:
-    _print_error("deixis: interrupted; completed work was saved")
+    note("deixis: interrupted; completed work was saved")
     return _CTRL_C
 
 
@@ -122,12 +120,8 @@ def _report_usage_error(error: Any) -> int:
     if type(error).__name__ != "NoArgsIsHelpError":
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "deixis"
-        _print_error(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
+        note(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
     return 2
-
-
-def _print_error(line: str) -> None:
-    sys.stderr.write(line + "\n")
 
 
 def _one_line(text: str) -> str:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 _SECONDS_BETWEEN_LINES = 5.0
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -48,14 +46,7 @@ def note(text: str) -> None:
 
 
 class Rate:
-    """Items per second over the last 30 seconds. Starts again when the count drops, because another job has started.
-
-    Examples
-    --------
-    >>> rate = Rate()
-    >>> rate.at(0.0, 0), rate.at(10.0, 50), rate.at(11.0, 1)
-    (0.0, 5.0, 0.0)
-    """
+    """Items per second over the last 30 seconds. Starts again when the count drops, because another job has started."""
 
     SECONDS = 30.0
 
@@ -74,13 +65,7 @@ class Rate:
 
 
 def time_left(done: int, total: int, pace: float) -> str:
-    """Return an estimate of the remaining time in words.
-
-    Examples
-    --------
-    >>> time_left(10, 7000, 0.0), time_left(1000, 7000, 20.0), time_left(6990, 7000, 20.0)
-    ('time left not known yet', 'about 5 min left', 'less than a minute left')
-    """
+    """Return an estimate of the remaining time in words."""
     if pace <= 0:
         return "time left not known yet"
     minutes = (total - done) / pace / 60
@@ -149,11 +134,5 @@ def working(doing: str) -> Iterator[None]:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> plural(1, "photo"), plural(2000, "photo"), plural(0, "box", "boxes")
-    ('1 photo', '2,000 photos', '0 boxes')
-    """
+    """Return a count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -33,23 +33,11 @@ _MAX_PRIOR = 0.5
 
 @dataclass(frozen=True)
 class Evidence:
-    """The scores of a query and some photos.
+    """The scores of n photos and a query with k phrases."""
 
-    Attributes
-    ----------
-    whole : array of float32, (n,)
-        Scores of the whole query and the whole photos.
-    phrases : array of float32, (n, k)
-        Scores of each phrase and the whole photos.
-    regions : array of float32, (n, k)
-        Scores of each phrase and the best region of each photo.
-    words
-        Word statistics of the query.
-    """
-
-    whole: Floats
-    phrases: Floats
-    regions: Floats
+    whole: Floats  # (n,): the query and the whole photos
+    phrases: Floats  # (n, k): each phrase and the whole photos
+    regions: Floats  # (n, k): each phrase and the best region of each photo
     words: WordStatistics
 
     @classmethod
@@ -71,13 +59,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class WordPrior:
-    """The share of photos that match words, from the frequencies of the words.
-
-    Attributes
-    ----------
-    bias, slope
-        The logarithm of the share is linear in the sum of the logarithms of the word frequencies.
-    """
+    """The share of photos that match words: its logarithm is linear in the sum of their log frequencies."""
 
     bias: float
     slope: float
@@ -87,15 +69,6 @@ class WordPrior:
 
         The share of rare things falls as the index grows; that of common things does not. So probabilities depend on
         the size of the index.
-
-        Examples
-        --------
-        >>> line = WordPrior(0.0, 1.0)
-        >>> rare, common = WordStatistics(1, -12.0, -9.0, 1.0), WordStatistics(1, -2.0, -2.0, 0.0)
-        >>> [round(float(np.exp(line.log_prior(rare, photos))), 4) for photos in (100, 10_000)]
-        [0.01, 0.0001]
-        >>> [round(float(np.exp(line.log_prior(common, photos))), 4) for photos in (100, 10_000)]
-        [0.1353, 0.1353]
         """
         share = float(np.exp(min(self.bias + self.slope * words.log_frequency, np.log(_MAX_PRIOR))))
         return float(np.log(share / -np.expm1(-share * max(photos, 1))))
@@ -126,17 +99,9 @@ def features(evidence: Evidence, photos: int, prior: WordPrior) -> Floats:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The logit below which a photo is not shown. It falls as the index grows, where matches stand out less.
+    """The logit below which a photo is not shown, for ascending numbers of photos.
 
-    Attributes
-    ----------
-    sizes, logits
-        Numbers of photos, ascending, and the threshold for each.
-
-    Examples
-    --------
-    >>> round(Threshold((10, 1000), (0.0, -2.0)).at(100), 3)
-    -1.0
+    It falls as the index grows, where matches stand out less.
     """
 
     sizes: tuple[int, ...]
@@ -148,7 +113,6 @@ class Threshold:
 
     @classmethod
     def from_json(cls, document: Any) -> Threshold:
-        """Read the JSON form."""
         threshold = cls(tuple(map(int, document["sizes"])), tuple(map(float, document["logits"])))
         if len(threshold.sizes) != len(threshold.logits) or not threshold.sizes:
             raise ValueError("sizes and logits differ in number")
@@ -161,36 +125,13 @@ NO_THRESHOLD = Threshold((1,), (-100.0,))
 
 @dataclass(frozen=True)
 class Calibration:
-    """The weights of the regression, for the models that they were fitted to.
-
-    Attributes
-    ----------
-    fingerprint
-        Of the models.
-    weights
-        One for each of the `features`; the weighted sum is a logit.
-    prior
-        How common the words of a query are in photos.
-    threshold
-        Which photos are shown.
-    similarity_weights
-        For photos similar to a photo: weights of one, of the cosine, and of the logarithm of the number of photos.
-    similarity_threshold
-        Which similar photos are shown.
-
-    Examples
-    --------
-    >>> none = NO_THRESHOLD
-    >>> calibration = Calibration("7f", (0.0,) * FEATURES, WordPrior(0, 1), none, (-3.0, 8.0, 0.0), none)
-    >>> round(float(calibration.similarity_logits(np.array([0.9]), 100)[0]), 1)
-    4.2
-    """
+    """The weights of the regression, for the models with a fingerprint."""
 
     fingerprint: str
-    weights: tuple[float, ...]
+    weights: tuple[float, ...]  # of the `features`; the weighted sum is a logit
     prior: WordPrior
     threshold: Threshold
-    similarity_weights: tuple[float, float, float]
+    similarity_weights: tuple[float, float, float]  # of 1, the cosine, and the logarithm of the number of photos
     similarity_threshold: Threshold
 
     @classmethod

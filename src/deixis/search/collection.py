@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -75,9 +74,7 @@ class PhotoCollection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:

@@ -47,71 +47,37 @@ _NO_PIXELS = Image.new("RGB", (1, 1))
 
 @dataclass(frozen=True)
 class EncodedPhrase:
-    """A phrase as both models encode it.
-
-    Attributes
-    ----------
-    text, span
-        The phrase, and its offsets in the sentence.
-    vector : array of float32, (region_dimension,)
-        Its dot product with the vector of a region is the score.
-    whole_vector : array of float32, (dimension,)
-        Its dot product with the vector of a whole photo is the score.
-    """
+    """A phrase as both models encode it; scores are dot products."""
 
     text: str
-    span: tuple[int, int]
-    vector: Floats
-    whole_vector: Floats
+    span: tuple[int, int]  # offsets in the sentence
+    vector: Floats  # (region_dimension,), for regions
+    whole_vector: Floats  # (dimension,), for whole photos
 
 
 @dataclass(frozen=True)
 class WordStatistics:
     """The number and the frequencies of the content words of a sentence.
 
-    Attributes
-    ----------
-    count
-        Number of content words.
-    log_frequency
-        Sum of the logarithms of their counts, relative to the most common word, in the training sentences of the
-        photo model.
-    rarest
-        The smallest of these logarithms in the training sentences of the region model.
-    unknown_share
-        The share of them that the region model does not know.
+    Frequencies are logarithms of word counts in training sentences, relative to the most common word.
     """
 
     count: int
-    log_frequency: float
-    rarest: float
-    unknown_share: float
+    log_frequency: float  # the sum, in the sentences of the photo model
+    rarest: float  # the lowest, in the sentences of the region model
+    unknown_share: float  # the share of the words that the region model does not know
 
 
 @dataclass(frozen=True)
 class EncodedSentence:
-    """A sentence as both models encode it.
-
-    Attributes
-    ----------
-    text, words
-        The sentence, and its words in lower case.
-    unknown_words
-        The words that the photo model does not know.
-    statistics
-        Word counts and frequencies.
-    vector : array of float32, (dimension,)
-        Its dot product with the vector of a photo is the score.
-    phrases
-        The noun phrases that name something visible; the whole sentence if there are none.
-    """
+    """A sentence as both models encode it."""
 
     text: str
-    words: tuple[str, ...]
-    unknown_words: tuple[str, ...]
+    words: tuple[str, ...]  # in lower case
+    unknown_words: tuple[str, ...]  # those that the photo model does not know
     statistics: WordStatistics
-    vector: Floats
-    phrases: tuple[EncodedPhrase, ...]
+    vector: Floats  # (dimension,); its dot product with the vector of a photo is the score
+    phrases: tuple[EncodedPhrase, ...]  # noun phrases that name something visible, or the whole sentence
 
     @property
     def is_unknown(self) -> bool:
@@ -163,12 +129,10 @@ class SearchEncoder:
 
     @property
     def dimension(self) -> int:
-        """Size of the vector of a whole photo."""
         return self.photo_model.dimension
 
     @property
     def region_dimension(self) -> int:
-        """Size of the vector of a region."""
         return self.region_model.dimension
 
     def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
@@ -233,7 +197,6 @@ class SearchEncoder:
         return self.region_model.presence(scores)
 
     def region_vectors(self, regions: RegionInputs) -> Floats:
-        """Return the vectors of the regions of a photo."""
         return self.region_model.encode_regions(regions)
 
     @cached_property

@@ -35,23 +35,13 @@ _APPROXIMATE = 20_000
 
 @dataclass(frozen=True)
 class SemanticMap:
-    """The positions of photos and their sentences.
-
-    Attributes
-    ----------
-    files
-        The photos.
-    sentences, owner
-        The sentences, and the index of each one's photo.
-    photo_positions, sentence_positions
-        (n, 2) and (m, 2), x and y from 0 to 1, y downwards.
-    """
+    """The positions of n photos and m sentences: x and y from 0 to 1, y downwards."""
 
     files: tuple[Path, ...]
     sentences: tuple[str, ...]
-    owner: npt.NDArray[np.int64]
-    photo_positions: Floats
-    sentence_positions: Floats
+    owner: npt.NDArray[np.int64]  # the index of each sentence's photo
+    photo_positions: Floats  # (n, 2)
+    sentence_positions: Floats  # (m, 2)
 
 
 def make_map(
@@ -148,14 +138,7 @@ def draw_map(semantic_map: SemanticMap, *, side: int = SIDE, on_progress: OnProg
 
 
 def move_apart(positions: np.ndarray, distance: float, within: tuple[float, float], rounds: int = 200) -> np.ndarray:
-    """Move squares apart, step by step, until they no longer overlap.
-
-    Examples
-    --------
-    >>> apart = move_apart(np.array([[50.0, 50.0], [51.0, 50.0]]), 10, (0, 100))
-    >>> bool(np.abs(apart[0] - apart[1]).max() >= 9.9)
-    True
-    """
+    """Move squares apart, step by step, until they no longer overlap."""
     now = positions.astype(np.float64) + np.random.default_rng(0).normal(0, 1e-3, positions.shape)
     for _ in range(rounds):
         gap = now[:, None] - now[None]
@@ -172,13 +155,7 @@ def move_apart(positions: np.ndarray, distance: float, within: tuple[float, floa
 
 
 def shorten(sentence: str, max_length: int = MAX_LABEL) -> str:
-    """Cut a sentence after a word.
-
-    Examples
-    --------
-    >>> shorten("A brown dog runs through the deep snow .", 20)
-    'A brown dog runs …'
-    """
+    """Cut a sentence after a word."""
     text = " ".join(sentence.split()).removesuffix(" .")
     if len(text) <= max_length:
         return text

@@ -29,42 +29,18 @@ class QueryPart:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed query.
+    """A parsed query: a photo must show all required parts and none of the excluded ones."""
 
-    Attributes
-    ----------
-    text
-        As typed.
-    required
-        The sentence, and the phrases with a plus: a photo must show all of them.
-    excluded
-        The phrases with a minus: a photo must show none of them.
-    photo_filter
-        Which photos are searched.
-    """
-
-    text: str
-    required: tuple[QueryPart, ...]
-    excluded: tuple[QueryPart, ...]
+    required: tuple[QueryPart, ...]  # the sentence, and the phrases with a plus
+    excluded: tuple[QueryPart, ...]  # the phrases with a minus
     photo_filter: PhotoFilter
 
 
 def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
-    """Parse a query.
+    """Parse ``dog in the snow +ball -"red collar" in:holiday camera:canon after:2024-06 before:2025``.
 
-    Parameters
-    ----------
-    text
-        ``dog in the snow +ball -"red collar" in:holiday camera:canon after:2024-06 before:2025``: a sentence in
-        English, words or quoted phrases with a plus or a minus, and filters.
-    photo_filter
-        Further filters; those in the text override them.
-
-    Examples
-    --------
-    >>> query = parse_query("dog +ball -snow in:holiday")
-    >>> [part.text for part in query.required], [part.text for part in query.excluded], query.photo_filter.folder
-    (['dog', 'ball'], ['snow'], 'holiday')
+    A query has a sentence in English, words or quoted phrases with a plus or a minus, and filters, which override those
+    of `photo_filter`.
     """
     if len(check_text(text, "sentence")) > MAX_LENGTH:
         raise DeixisError(f"the query has {len(text):,} characters; the maximum is {MAX_LENGTH:,}")
@@ -85,7 +61,7 @@ def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
         raise DeixisError(
             f"{text!r}: has nothing to search for; add a sentence such as 'two dogs in the snow' to filters and -words"
         )
-    return Query(text, required, tuple(signed["-"]), PhotoFilter(**filters))
+    return Query(required, tuple(signed["-"]), PhotoFilter(**filters))
 
 
 def _blank_out(found: re.Match[str]) -> str:
@@ -94,13 +70,7 @@ def _blank_out(found: re.Match[str]) -> str:
 
 
 def content_words(words: tuple[str, ...] | list[str]) -> list[str]:
-    """Return the distinct words that are not function words.
-
-    Examples
-    --------
-    >>> content_words(["two", "dogs", "in", "the", "snow"])
-    ['dogs', 'snow']
-    """
+    """Return the distinct words that are not function words."""
     return [word for word in dict.fromkeys(words) if word not in function_words()]
 
 

@@ -152,13 +152,7 @@ class SearchResults(list[Hit]):
 
 
 def format_time(seconds: int | None) -> str | None:
-    """Return the time of `ExifInfo.taken` as text that sorts.
-
-    Examples
-    --------
-    >>> format_time(1717245000)
-    '2024-06-01T12:30:00'
-    """
+    """Return the time of `ExifInfo.taken` as text that sorts: ``2024-06-01T12:30:00``."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -169,15 +163,6 @@ def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
     """Write a CSV table with one row per photo; duplicates follow their first photo and name it.
 
     Photos whose files are missing have rows too, marked as gone: their disk may only be unmounted.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> hit = Hit(PhotoRecord("7f", Path("dog.jpg"), (640, 480)), score=1.5, probability=0.8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_csv(Path(folder) / "hits.csv", [hit])
-    ...     (Path(folder) / "hits.csv").read_text().splitlines()[1]
-    '1,dog.jpg,0.8000,1.5000,,,,yes'
     """
     path = Path(file)
     with (

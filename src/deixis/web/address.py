@@ -19,19 +19,11 @@ DEFAULT_PORT = 7860
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a server listens, and the token that clients must send.
-
-    Attributes
-    ----------
-    host, port
-        Port 0 is any free port; None is `DEFAULT_PORT`, or any free port if that is in use.
-    token
-        Required on every host except this machine's own; generated if empty.
-    """
+    """Where a server listens, and the token that clients must send."""
 
     host: str = "127.0.0.1"
-    port: int | None = None
-    token: str = field(default="", repr=False)
+    port: int | None = None  # 0 is any free port; None is `DEFAULT_PORT`, or any free port if that is in use
+    token: str = field(default="", repr=False)  # required on every host except this machine's own
 
     def with_token(self) -> ServerAddress:
         """Return the address with a generated token if it needs one."""
@@ -40,13 +32,7 @@ class ServerAddress:
         return ServerAddress(self.host, self.port, secrets.token_urlsafe(24))
 
     def url(self, port: int) -> str:
-        """Return the URL to open in a browser.
-
-        Examples
-        --------
-        >>> ServerAddress().url(7860)
-        'http://127.0.0.1:7860/'
-        """
+        """Return the URL to open in a browser."""
         name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)  # noqa: S104
         name = f"[{name}]" if ":" in name else name
         query = f"?token={quote(self.token)}" if self.token else ""

@@ -20,25 +20,10 @@ class BusyError(Exception):
 
 
 class BoundedExecutor:
-    """A thread pool with a bounded queue.
+    """A thread pool in which `queue` calls may wait; a further one raises `BusyError`.
 
-    Parameters
-    ----------
-    name
-        Name of the threads.
-    threads
-        Number of threads.
-    queue
-        Calls that may wait; a further one raises `BusyError`.
-    max_wait_s
-        While a call has waited longer than this, no further one may queue. Under overload, waiting times stay about
-        this long, and rejected calls fail at once.
-
-    Examples
-    --------
-    >>> executor = BoundedExecutor("sums", threads=1, queue=1)
-    >>> asyncio.run(executor.run(sum, [1, 2]))  # doctest: +SKIP
-    3
+    While a call has waited longer than `max_wait_s`, no further one may queue. Under overload, waiting times stay about
+    this long, and rejected calls fail at once.
     """
 
     def __init__(self, name: str, threads: int, queue: int, max_wait_s: float = math.inf) -> None:

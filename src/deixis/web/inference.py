@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from deixis.errors import DeixisError
 from deixis.models.pipeline import PhotoLike, open_image
 from deixis.search.index.snapshot import Box
-from deixis.search.results import PhotoRecord
 from deixis.web.responses import Captions, Description, Grounding
 
 if TYPE_CHECKING:
@@ -27,34 +26,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhotoInput:
-    """The photo of a request: one of the index, or an uploaded one.
-
-    Attributes
-    ----------
-    photo
-        A path or an open image.
-    id
-        The id in the index; None for an upload.
-    """
+    """The photo of a request, with its id if it is one of the index."""
 
     photo: PhotoLike
     id: str | None = None
 
-    @classmethod
-    def from_record(cls, record: PhotoRecord) -> PhotoInput:
-        """Return a photo of the index."""
-        return cls(record.path, record.photo_id)
-
 
 class ResultCache(Generic[T]):
-    """A least-recently-used cache; concurrent requests for the same key compute it once.
-
-    Examples
-    --------
-    >>> cache = ResultCache[int](size=2)
-    >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2)
-    (1, 1)
-    """
+    """A least-recently-used cache; concurrent requests for the same key compute it once."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -1,7 +1,8 @@
-"""The built page and error responses, shared by the photo server and the annotation server."""
+"""The built page, photos as JPEGs, and error responses, shared by the photo server and the annotation server."""
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -15,12 +16,17 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from deixis.data.images import open_photo
 from deixis.errors import DeixisError, PhotoError, UnavailableError
+from deixis.search.index.photo_files import make_thumbnail
 from deixis.web.executor import BusyError
 from deixis.web.security import error_response
 
 STATIC = Path(__file__).parent / "static"
 """The built page, from ``web/``."""
+
+MAX_SIDE = 1600
+"""Side of a large JPEG."""
 
 # Addresses, quoted paths, and paths up to the next colon.
 _PATH = re.compile(
@@ -60,6 +66,22 @@ def add_page(app: FastAPI, page_file: str, *also_at: str) -> None:
         return Response(status_code=204)
 
     app.mount("/assets", _Assets(directory=STATIC / "assets", check_dir=False))
+
+
+def check_link(path: Path) -> None:
+    """Raise an error if a photo is a link to a file outside its folder."""
+    folder = os.path.realpath(path.parent)
+    if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(folder):
+        raise PhotoError(path, "a link to a file outside its folder")
+
+
+def encode_jpeg(path: Path, side: int = MAX_SIDE) -> bytes:
+    """Return a photo as a new JPEG without metadata, at most `side` pixels long.
+
+    A file that is missing, broken or a link to a file outside its folder raises `PhotoError`.
+    """
+    check_link(path)
+    return make_thumbnail(open_photo(path, min_side=side), side)
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -1,33 +1,29 @@
-"""The routes of the API."""
+"""The routes of the API, and the requests that bring or name a photo, as JSON or as a form."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, TypeVar
 
-from fastapi import APIRouter, File, Path, Query, Request, Response
-from fastapi import UploadFile as UploadedFile
+import fastapi
+from fastapi import APIRouter, File, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from PIL.Image import Image
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.datastructures import UploadFile
 
 from deixis import __version__
-from deixis.errors import DeixisError, UnavailableError
+from deixis.data.images import open_photo
+from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import THUMBNAIL_SIDE
 from deixis.search.results import PhotoRecord
 from deixis.web.executor import BoundedExecutor
-from deixis.web.images import MAX_SIDE, check_link, encode_jpeg, open_upload
 from deixis.web.inference import InferenceService, PhotoInput
-from deixis.web.requests import (
-    CaptionRequest,
-    DescribeRequest,
-    GroundRequest,
-    PhotoId,
-    PhotoRequest,
-    RequestT,
-    SentenceText,
-    body_schema,
-    read_request,
-)
+from deixis.web.pages import MAX_SIDE, check_link, encode_jpeg
 from deixis.web.responses import (
     Captions,
     Description,
@@ -44,21 +40,71 @@ from deixis.web.responses import (
 )
 from deixis.web.security import ServerLimits
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 MAX_RESULTS = 500
 MAX_PAGE = 1000
 _CACHE_A_DAY = "private, max-age=86400"
 _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 
+PHOTO_FIELD = "photo"
+_JSON, _FORM = "application/json", "multipart/form-data"
+_UPLOAD = "the photo"
+_CHUNK_BYTES = 2**20
+
 T = TypeVar("T")
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+SentenceText = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_not_blank)]
+"""A sentence of a request."""
+
+PhotoId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+class PhotoRequest(BaseModel):
+    """A request about a photo: its id, unless one is uploaded."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    photo: PhotoId | None = Field(None, description="The id of a photo in the index.")
+
+
+class GroundRequest(PhotoRequest):
+    """A sentence to ground in a photo."""
+
+    sentence: SentenceText
+
+
+class CaptionRequest(PhotoRequest):
+    """A photo to caption."""
+
+
+class DescribeRequest(PhotoRequest):
+    """A photo whose regions are to be described."""
+
+    region: tuple[float, float, float, float] | None = Field(None, description="Only this box, x1, y1, x2, y2.")
+    top: int = Field(3, ge=1, le=20, description="Number of phrases per region.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_form_region(cls, values: Any) -> Any:
+        """Forms have the region as text: x1,y1,x2,y2."""
+        if isinstance(values, dict) and isinstance(values.get("region"), str):
+            return {**values, "region": values["region"].split(",")}
+        return values
+
+
+RequestT = TypeVar("RequestT", bound=PhotoRequest)
 
 Top = Annotated[int, Query(ge=1, le=MAX_RESULTS, description="Maximum number of results.")]
 Everything = Annotated[bool, Query(alias="all", description="Include improbable photos.")]
 Date = Annotated[str | None, Query(max_length=20, description="2024, 2024-06 or 2024-06-01.")]
 Folder = Annotated[str | None, Query(alias="in", max_length=200, description="Part of a folder name.")]
-Id = Annotated[PhotoId, Path(description="Photo id.")]
+Id = Annotated[PhotoId, fastapi.Path(description="Photo id.")]
 
 
 class PhotoNotFoundError(DeixisError):
@@ -67,21 +113,12 @@ class PhotoNotFoundError(DeixisError):
 
 @dataclass(frozen=True)
 class RouteContext:
-    """Shared state of the routes.
-
-    Attributes
-    ----------
-    photos, inference
-        The photos, and the models for single photos.
-    search_executor, model_executor
-        Threads for requests that take milliseconds, and for those that take seconds, so that no search waits for a
-        caption.
-    """
+    """Shared state of the routes."""
 
     photos: PhotoCollection
     inference: InferenceService
-    search_executor: BoundedExecutor
-    model_executor: BoundedExecutor
+    search_executor: BoundedExecutor  # for requests that take milliseconds
+    model_executor: BoundedExecutor  # for requests that take seconds, so that no search waits for a caption
     limits: ServerLimits
 
     def photo(self, photo_id: str) -> PhotoRecord:
@@ -102,7 +139,7 @@ class RouteContext:
         if request.photo is not None:
             record = self.photo(request.photo)
             check_link(record.path)
-            return PhotoInput.from_record(record)
+            return PhotoInput(record.path, record.photo_id)
         return PhotoInput(self.open_upload(upload))
 
 
@@ -149,7 +186,9 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
 
     @routes.post("/search/like", summary="Photos similar to an uploaded one")
     async def search_like(
-        photo: Annotated[UploadedFile, File(description="A photo.")], top: Top = 60, everything: Everything = False
+        photo: Annotated[fastapi.UploadFile, File(description="A photo.")],
+        top: Top = 60,
+        everything: Everything = False,
     ) -> SearchResponse:
         def respond() -> SearchResponse:
             return search_response(None, context.photos.like(context.open_upload(photo), top, everything=everything))
@@ -246,3 +285,69 @@ def _jpeg(encoded: bytes) -> Response:
 
 def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Error} for code in codes}
+
+
+async def read_request(request: Request, kind: type[RequestT]) -> tuple[RequestT, UploadFile | None]:
+    """Read a JSON or form request, and the photo uploaded with it."""
+    values, upload = await _read_values(request)
+    try:
+        parsed = kind.model_validate(values)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+    if (parsed.photo is None) == (upload is None):
+        raise _invalid(PHOTO_FIELD, "give the id of a photo, or upload one")
+    return parsed, upload
+
+
+def body_schema(kind: type[PhotoRequest]) -> dict[str, Any]:
+    """Return the OpenAPI schema of a request in both forms."""
+    json_schema = kind.model_json_schema()
+    json_schema["required"] = [PHOTO_FIELD, *json_schema.get("required", [])]
+    json_schema["properties"][PHOTO_FIELD] = {"type": "string", "minLength": 1, "maxLength": 64}
+    fields = {name: {"type": "string"} for name in json_schema["properties"]}
+    fields[PHOTO_FIELD] = {"type": "string", "format": "binary", "description": "A photo."}
+    form_schema = {"type": "object", "properties": fields, "required": json_schema["required"]}
+    content = {_JSON: {"schema": json_schema}, _FORM: {"schema": form_schema}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def _read_values(request: Request) -> tuple[Any, UploadFile | None]:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if content_type == _JSON:
+        try:
+            return await request.json(), None
+        except (ValueError, RecursionError):
+            raise _invalid("body", "not JSON") from None
+    if content_type == _FORM:
+        form = await request.form(max_files=1, max_fields=8, max_part_size=16 * 2**10)
+        photo = form.get(PHOTO_FIELD)
+        fields = {name: value for name, value in form.items() if isinstance(value, str) and value != ""}
+        return fields, photo if isinstance(photo, UploadFile) else None
+    raise _invalid("content-type", f"send {_JSON} or {_FORM}")
+
+
+def _invalid(field: str, message: str) -> RequestValidationError:
+    return RequestValidationError([{"loc": (field,), "msg": message, "type": "value_error"}])
+
+
+def open_upload(upload: BinaryIO, max_bytes: int, max_pixels: int) -> Image:
+    """Decode an uploaded photo, after checking its size in bytes and in pixels."""
+    with tempfile.TemporaryDirectory(prefix="deixis-") as folder:
+        copy = Path(folder) / _UPLOAD
+        _write_copy(upload, copy, max_bytes)
+        try:
+            return open_photo(copy, max_pixels=max_pixels)
+        except PhotoError as error:
+            raise PhotoError(_UPLOAD, error.reason) from None
+
+
+def _write_copy(upload: BinaryIO, copy: Path, max_bytes: int) -> None:
+    written = 0
+    with copy.open("wb") as file:
+        while chunk := upload.read(_CHUNK_BYTES):
+            written += len(chunk)
+            if written > max_bytes:
+                raise PhotoError(_UPLOAD, f"larger than {max_bytes // 2**20} MB")
+            file.write(chunk)
+    if not written:
+        raise PhotoError(_UPLOAD, "an empty file")

@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import logging
 import socket
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -25,20 +25,9 @@ MIN_TOKEN_LENGTH = 12
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Limits of requests.
+    """Limits of uploads, and of requests that run at once, queue and wait (`BoundedExecutor`).
 
-    Attributes
-    ----------
-    upload_bytes, upload_pixels
-        Maximum size of an uploaded photo.
-    search_threads, search_queue
-        Searches and image requests that run at once, and that may wait; further ones get status 503.
-    search_wait_s
-        While a request has waited longer than this, no further one may queue.
-    model_threads, model_queue, model_wait_s
-        The same for requests that run a model on a photo.
-    cached_photos
-        Photos whose features are cached, so that further sentences about them are fast.
+    Searches and image requests have other threads than requests that run a model on a photo.
     """
 
     upload_bytes: int = 32 * 2**20
@@ -49,7 +38,7 @@ class ServerLimits:
     model_threads: int = 2
     model_queue: int = 16
     model_wait_s: float = 2.0
-    cached_photos: int = 16
+    cached_photos: int = 16  # photos whose features are cached, so that further sentences about them are fast
 
 
 COOKIE = "deixis-token"
@@ -80,13 +69,7 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server on a host.
-
-    Examples
-    --------
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
+    """Return whether only this machine can reach a server on a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -95,30 +78,14 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """Who has access to a server.
+    """Who has access to a server."""
 
-    Attributes
-    ----------
-    host
-        Where the server listens.
-    token
-        Required in every request, unless empty.
-    upload_bytes
-        Maximum size of an uploaded photo.
-    """
-
-    host: str = "127.0.0.1"
-    token: str = field(default="", repr=False)
+    host: str = "127.0.0.1"  # where the server listens
+    token: str = field(default="", repr=False)  # required in every request, unless empty
     upload_bytes: int = 32 * 2**20
 
     def allows_host(self, header: str) -> bool:
-        """Return whether a Host header names this server; other names are used in DNS rebinding attacks.
-
-        Examples
-        --------
-        >>> AccessPolicy().allows_host("localhost:7860"), AccessPolicy().allows_host("evil.example:7860")
-        (True, False)
-        """
+        """Return whether a Host header names this server; other names are used in DNS rebinding attacks."""
         try:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
@@ -254,19 +221,11 @@ def _request_token(headers: Headers) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.casefold() == "bearer":
         return token.strip()
-    for cookie in _cookies(headers.getlist("cookie")):
-        return cookie
+    for line in headers.getlist("cookie"):
+        with suppress(CookieError):
+            if found := SimpleCookie(line).get(COOKIE):
+                return found.value
     return ""
-
-
-def _cookies(lines: Iterable[str]) -> Iterable[str]:
-    for line in lines:
-        try:
-            found = SimpleCookie(line).get(COOKIE)
-        except CookieError:
-            continue
-        if found is not None:
-            yield found.value
 
 
 def _digest(token: str) -> bytes:

@@ -31,7 +31,7 @@ def vector(photo: Image.Image) -> Floats:
 
 @dataclass
 class ColourEncoder:
-    """Sees the colours of a photo and of its two halves, and remembers what it was asked to look at."""
+    """Encodes the colours of a photo and of its two halves; records the paths that it opened."""
 
     fingerprint: str = "colours-1"
     dimension: int = DIMENSION
@@ -59,7 +59,7 @@ class ColourEncoder:
 
 
 def photo(path: Path, seed: int, *, taken: str | None = None, camera: str | None = None) -> Path:
-    """A photo of random coloured squares, its own for each seed."""
+    """Write a photo of random coloured squares."""
     path.parent.mkdir(parents=True, exist_ok=True)
     squares = np.random.default_rng(seed).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
     exif = Image.Exif()
@@ -72,7 +72,7 @@ def photo(path: Path, seed: int, *, taken: str | None = None, camera: str | None
 
 
 def rows_of(index_path: IndexPath, table: str) -> int:
-    """How many rows a table of an index has, whatever database that is in."""
+    """Return the number of rows of a table, in either database."""
     if is_postgres(index_path):
         from deixis.search.index.postgres import connect, parse_address
 

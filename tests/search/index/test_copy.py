@@ -7,7 +7,9 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,38 +118,28 @@ def test_other_photos_of_the_target_stay(places: tuple[IndexPath, IndexPath], tm
     assert copy_index(source, into).photos == 22
 
 
-def test_copying_into_an_index_of_another_model_is_an_error(
+def test_copying_into_an_index_of_another_model_or_itself_is_an_error(
     places: tuple[IndexPath, IndexPath], tmp_path: Path
 ) -> None:
     source, into = places
     update_index(into, [tmp_path / "photos"], ColourEncoder(fingerprint="colours-2"))
-    with pytest.raises(DeixisError, match="another model"):
-        copy_index(source, into)
-
-
-def test_copying_an_index_onto_itself_is_an_error(places: tuple[IndexPath, IndexPath]) -> None:
-    with pytest.raises(DeixisError, match="is the index to be copied"):
-        copy_index(places[0], places[0])
+    for target, message in ((into, "another model"), (source, "is the index to be copied")):
+        with pytest.raises(DeixisError, match=message):
+            copy_index(source, target)
 
 
 def test_a_photo_that_differs_when_read_back_is_an_error(
     places: tuple[IndexPath, IndexPath], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true = copy.records.add_photo
+    add_photo = copy.records.add_photo
 
-    def careless(connection, file, sha256, taken, seen):  # type: ignore[no-untyped-def]
-        seen.region_vectors[0, 0] += 0.25
-        return true(connection, file, sha256, taken, seen)
+    def add_changed_photo(*arguments: Any) -> int | None:
+        *rest, encoded = arguments
+        return add_photo(*rest, replace(encoded, region_vectors=encoded.region_vectors + 0.25))
 
-    monkeypatch.setattr(copy.records, "add_photo", lambda *given: careless(*given[:4], _changed(given[4])))
+    monkeypatch.setattr(copy.records, "add_photo", add_changed_photo)
     with pytest.raises(DeixisError, match=r"000\.png"):
         copy_index(*places)
-
-
-def _changed(seen):  # type: ignore[no-untyped-def]
-    from dataclasses import replace
-
-    return replace(seen, region_vectors=seen.region_vectors.copy())
 
 
 def test_copying_a_missing_index_creates_nothing(tmp_path: Path, address: str) -> None:

@@ -1,10 +1,11 @@
-"""Searching an index: exact, filtered, grouped, from threads, and errors."""
+"""Searching an index: exact, filtered, grouped, from threads, errors, and a plain loop over all regions."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,20 @@ import pytest
 from PIL import Image
 
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.index import Grouping, PhotoFilter, PhotoIndex, PhotoVectors, combine_vectors, update_index
+from deixis.search.index import (
+    Grouping,
+    IndexInfo,
+    PhotoFilter,
+    PhotoIndex,
+    PhotoVectors,
+    combine_vectors,
+    records,
+    update_index,
+)
 from deixis.search.index.base import IndexPath
+from deixis.search.index.photo_files import ExifInfo, FileState
+from deixis.search.index.photo_index import FolderReader, FolderSnapshot
+from deixis.search.index.sqlite import connect_writer, create_database
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, vector
 
 
@@ -33,7 +46,7 @@ def photo_vectors(index: PhotoIndex, count: int = 30) -> np.ndarray:
     return np.stack([index.vector_of(number) for number in range(1, count + 1)])
 
 
-def test_the_best_photos_come_first_with_their_dot_products(index: PhotoIndex) -> None:
+def test_the_best_photos_come_first_with_their_dot_products(index: PhotoIndex, tmp_path: Path) -> None:
     query = random_query()
     scores = photo_vectors(index) @ query
     matches = index.search(query, 7)
@@ -41,11 +54,8 @@ def test_the_best_photos_come_first_with_their_dot_products(index: PhotoIndex) -
     assert [match.score for match in matches] == pytest.approx(np.sort(scores)[::-1][:7].tolist(), abs=1e-6)
     assert [match.rank for match in matches] == list(range(1, 8))
     assert (matches[0].width, matches[0].height, matches[0].box) == (16, 12, None)
-
-
-def test_a_photo_finds_itself(index: PhotoIndex, tmp_path: Path) -> None:
-    query = vector(Image.open(tmp_path / "photos" / "017.png"))
-    assert index.search(query, 1)[0].path == tmp_path / "photos" / "017.png"
+    itself = vector(Image.open(tmp_path / "photos" / "017.png"))
+    assert index.search(itself, 1)[0].path == tmp_path / "photos" / "017.png"
 
 
 def test_the_best_regions_are_found_with_their_boxes(index: PhotoIndex) -> None:
@@ -62,7 +72,8 @@ def test_the_best_regions_are_found_with_their_boxes(index: PhotoIndex) -> None:
 
 
 def test_a_shortlist_is_never_shorter_than_the_result(index: PhotoIndex) -> None:
-    assert len(index.search_regions(random_query(), 12, shortlist=1)) == 12
+    assert [len(index.search_regions(random_query(), top, shortlist=1)) for top in (0, 12)] == [0, 12]
+    assert index.search(random_query(), 0) == []
 
 
 def test_vectors_are_combined_with_weights(index: PhotoIndex) -> None:
@@ -154,8 +165,9 @@ def test_removed_photos_are_not_found(index: PhotoIndex, tmp_path: Path, index_p
     assert best not in {match.path for match in index.search_regions(query, 30)}
     with pytest.raises(DeixisError, match="number 9"):
         index.vector_of(9)
-    with pytest.raises(DeixisError, match="number 9"):
-        index.photo(9)
+    with index.snapshot() as snapshot:
+        found = snapshot.rank(np.array([8, 9, 10]), np.array([0.1, 0.9, 0.5], dtype=np.float32), 2)
+    assert [match.id for match in found] == [10, 8]
 
 
 def test_many_threads_search_at_once(index: PhotoIndex) -> None:
@@ -179,8 +191,6 @@ def test_an_empty_index_finds_nothing(tmp_path: Path, index_path: IndexPath) -> 
 def test_photos_without_regions_are_not_found_by_regions(tmp_path: Path, index_path: IndexPath) -> None:
     class Whole(ColourEncoder):
         def encode_photos(self, paths):  # type: ignore[no-untyped-def]
-            from deixis.search.index import PhotoVectors
-
             for path, seen in super().encode_photos(paths):
                 yield path, PhotoVectors(seen.whole, seen.width, seen.height)
 
@@ -202,21 +212,11 @@ def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: PhotoIndex) -
         index.search_regions(np.full(DIMENSION, np.nan))
 
 
-def test_a_maximum_of_zero_finds_nothing(index: PhotoIndex) -> None:
-    assert index.search(random_query(), 0) == []
-    assert index.search_regions(random_query(), 0) == []
-
-
 def test_a_path_without_index_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DeixisError, match="nowhere: not a photo index"):
         PhotoIndex(tmp_path / "nowhere")
     with pytest.raises(DeixisError, match="not a photo index.*deixis index"):
         PhotoIndex(tmp_path)
-
-
-def test_an_index_of_another_model_is_an_error(index: PhotoIndex, index_path: IndexPath) -> None:
-    with pytest.raises(DeixisError, match="colours-1, not other.*--rebuild"):
-        PhotoIndex(index_path, fingerprint="other")
 
 
 class ShortRegions(ColourEncoder):
@@ -261,14 +261,6 @@ def test_photos_are_ranked_by_given_scores(index: PhotoIndex) -> None:
     assert found[0].score == pytest.approx(0.9)
 
 
-def test_removed_photos_are_not_ranked(index: PhotoIndex, tmp_path: Path, index_path: IndexPath) -> None:
-    (tmp_path / "photos" / "003.png").unlink()
-    update_index(index_path, [tmp_path / "photos"], ColourEncoder())
-    with index.snapshot() as snapshot:
-        found = snapshot.rank(np.array([3, 4, 5]), np.array([0.1, 0.9, 0.5], dtype=np.float32), 2)
-    assert [match.id for match in found] == [5, 3]
-
-
 def test_newest_photos_are_paged(index: PhotoIndex) -> None:
     assert [photo.id for photo in index.newest(3)] == [30, 29, 28]
     assert [photo.id for photo in index.newest(3, begin=28)] == [2, 1]
@@ -290,3 +282,68 @@ def test_a_snapshot_does_not_see_later_photos(index: PhotoIndex, tmp_path: Path,
         assert [match.id for match in snapshot.search(query, 50)] == before
         assert len(snapshot.search_regions(query, 50)) == 30
     assert len(index) == 31
+
+
+REGION_DIMENSION, PHOTOS, EACH = 96, 400, 6
+
+
+def region_vectors(count: int, seed: int) -> np.ndarray:
+    """Vectors that differ more along some axes than along others, as those of real regions do."""
+    drawn = np.random.default_rng(seed).standard_normal((count, REGION_DIMENSION)) / (
+        1 + np.arange(REGION_DIMENSION) / 8
+    )
+    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FolderSnapshot]:
+    folder = tmp_path_factory.mktemp("index")
+    create_database(folder, IndexInfo("", "f", REGION_DIMENSION, REGION_DIMENSION))
+    with closing(connect_writer(folder)) as connection:
+        connection.execute("BEGIN")
+        regions = region_vectors(PHOTOS * EACH, 0)
+        for number in range(PHOTOS):
+            some = regions[number * EACH : number * EACH + number % (EACH + 1)]  # photos without regions are among them
+            boxes = np.stack([[number, region, number + 1, region + 1] for region in range(len(some))] or [[0] * 4])
+            encoded = PhotoVectors(regions[number], 9, 9, boxes[: len(some)].astype(np.float32), some)
+            path = Path(f"/{'even' if number % 2 else 'odd'}/{number}.jpg")
+            records.add_photo(connection, FileState(path, 1, 1), bytes(32), ExifInfo(), encoded)
+        connection.execute("COMMIT")
+    with closing(FolderReader(folder)) as reader, reader.snapshot() as found:
+        yield found
+
+
+def plain_ranking(
+    snapshot: FolderSnapshot, query: np.ndarray, photo_filter: PhotoFilter | None
+) -> list[tuple[int, float, float]]:
+    """Number, score and region of the best region of every photo, best first."""
+    found = []
+    for number, (boxes, regions) in snapshot.regions_of_all(snapshot.numbers(photo_filter).tolist()).items():
+        scores = [float(region.astype(np.float32) @ query) for region in regions]
+        found.append((number, max(scores), float(boxes[int(np.argmax(scores))][1])))
+    return sorted(found, key=lambda each: -each[1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("photo_filter", [None, PhotoFilter(folder="odd")])
+def test_a_shortlist_of_all_regions_gives_the_exact_ranking(
+    snapshot: FolderSnapshot, seed: int, photo_filter: PhotoFilter | None
+) -> None:
+    query = region_vectors(1, 100 + seed)[0]
+    found = snapshot.region_ranking(query, photo_filter, PHOTOS * EACH)
+    expected = plain_ranking(snapshot, query, photo_filter)
+    assert found.numbers.tolist() == [number for number, _, _ in expected]
+    assert found.scores.tolist() == pytest.approx([score for _, score, _ in expected], abs=1e-5)
+    assert [photo.box[1] for photo in found.first(1000) if photo.box] == [region for _, _, region in expected]
+
+
+def test_a_short_shortlist_finds_nearly_all_of_the_best(snapshot: FolderSnapshot) -> None:
+    shared = []
+    for query in region_vectors(40, 7):
+        expected = {number for number, _, _ in plain_ranking(snapshot, query, None)[:10]}
+        shared.append(len(expected & set(snapshot.region_ranking(query, None, 60).numbers[:10].tolist())))
+    assert np.mean(shared) >= 9.5
+
+
+def test_nothing_is_found_where_no_photo_passes_the_filter(snapshot: FolderSnapshot) -> None:
+    assert snapshot.region_ranking(region_vectors(1, 7)[0], PhotoFilter(folder="nowhere"), 50).first(10) == []

@@ -77,16 +77,12 @@ def test_a_wrong_password_is_an_error_that_does_not_contain_it(postgres: str) ->
             connection.execute(f"DROP ROLE {name}")
 
 
-def test_a_missing_database_is_an_error(postgres: str) -> None:
-    with pytest.raises(DeixisError, match='database "nowhere" does not exist') as raised:
-        PhotoIndex(postgres.replace("/postgres?", "/nowhere?"))
-    line(raised)
-
-
-def test_a_database_without_index_is_an_error_that_says_how_to_create_one(address: str) -> None:
-    with pytest.raises(DeixisError, match="deixis index PHOTOS --into") as raised:
-        PhotoIndex(address)
-    line(raised)
+def test_a_missing_database_or_index_is_an_error(postgres: str, address: str) -> None:
+    missing = postgres.replace("/postgres?", "/nowhere?")
+    for path, message in ((missing, 'database "nowhere" does not exist'), (address, "deixis index PHOTOS --into")):
+        with pytest.raises(DeixisError, match=message) as raised:
+            PhotoIndex(path)
+        line(raised)
 
 
 def test_users_without_permission_can_neither_write_nor_read(address: str, guest: str, folder: Path) -> None:
@@ -128,14 +124,14 @@ def test_a_server_without_pgvector_is_an_error(postgres: str, guest: str, folder
 
 
 def test_tables_of_other_programs_are_not_replaced(address: str, folder: Path) -> None:
-    there = parse_address(address)
-    with closing(connect(there).raw) as connection:
-        connection.execute(f"CREATE SCHEMA {there.schema}")
-        connection.execute(f"CREATE TABLE {there.schema}.photos (mine text)")
+    parsed = parse_address(address)
+    with closing(connect(parsed).raw) as connection:
+        connection.execute(f"CREATE SCHEMA {parsed.schema}")
+        connection.execute(f"CREATE TABLE {parsed.schema}.photos (mine text)")
     for rebuild in (False, True):
         with pytest.raises(DeixisError, match="schema|not a photo index"):
             update_index(address, [folder], ColourEncoder(), rebuild=rebuild)
-    with closing(connect(there).raw) as connection:
+    with closing(connect(parsed).raw) as connection:
         assert connection.execute("SELECT * FROM photos").fetchall() == []
 
 
@@ -167,23 +163,18 @@ def test_a_connection_that_dies_during_an_update_is_an_error(address: str, folde
 
 def test_options_and_password_are_passed_to_the_server_only() -> None:
     address = parse_address("postgresql://ada:s%40same@host:5433/family?sslmode=require&schema=holidays")
-    given = conninfo_to_dict(address.conninfo)
-    assert (given["user"], given["password"], given["host"], given["port"]) == ("ada", "s@same", "host", "5433")
-    assert (given["dbname"], given["sslmode"], address.schema) == ("family", "require", "holidays")
+    options = conninfo_to_dict(address.conninfo)
+    assert [options[name] for name in ("user", "password", "host", "port")] == ["ada", "s@same", "host", "5433"]
+    assert (options["dbname"], options["sslmode"], address.schema) == ("family", "require", "holidays")
     assert "same" not in f"{address} {address!r} {address.name}"
+    assert parse_address("postgresql://host/family").schema == DEFAULT_SCHEMA
+    assert conninfo_to_dict(parse_address("postgresql://h/d?connect_timeout=3").conninfo)["connect_timeout"] == "3"
 
 
 def test_options_are_not_decoded_twice() -> None:
     address = parse_address("postgresql://h/d?password=a+b%2B&schema=x&options=-cjit%3Doff%20-cwork_mem%3D64MB")
-    given = conninfo_to_dict(address.conninfo)
-    assert (given["password"], given["options"]) == ("a+b+", "-cjit=off -cwork_mem=64MB")
-
-
-def test_schema_and_timeout_have_defaults() -> None:
-    address = parse_address("postgresql://host/family")
-    assert address.schema == DEFAULT_SCHEMA
-    assert conninfo_to_dict(address.conninfo)["connect_timeout"] == "10"
-    assert conninfo_to_dict(parse_address("postgresql://h/d?connect_timeout=3").conninfo)["connect_timeout"] == "3"
+    options = conninfo_to_dict(address.conninfo)
+    assert (options["password"], options["options"]) == ("a+b+", "-cjit=off -cwork_mem=64MB")
 
 
 @pytest.mark.parametrize(

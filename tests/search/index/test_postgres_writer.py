@@ -97,20 +97,20 @@ def test_a_claim_is_exclusive_until_it_is_settled(address: str) -> None:
 
 
 def test_a_claim_is_released_after_the_commit(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    true = PostgresConnection.execute
+    statements: list[str] = []
+    execute = PostgresConnection.execute
 
-    def listened(self: PostgresConnection, statement: str, values: Sequence[Any] = ()) -> Any:
-        said.append(statement)
-        return true(self, statement, values)
+    def recorded(self: PostgresConnection, statement: str, values: Sequence[Any] = ()) -> Any:
+        statements.append(statement)
+        return execute(self, statement, values)
 
     with open_postgres_writer(address, MODEL) as writer:
         writer.begin()
         writer.claim(bytes(32))
         writer.settle(bytes(32))
-        monkeypatch.setattr(PostgresConnection, "execute", listened)
+        monkeypatch.setattr(PostgresConnection, "execute", recorded)
         writer.commit()
-    assert [statement.split()[0] for statement in said] == ["COMMIT", "SELECT"]
+    assert [statement.split()[0] for statement in statements] == ["COMMIT", "SELECT"]
 
 
 def test_a_photo_of_another_machine_does_not_count_as_moved(address: str, tmp_path: Path) -> None:

@@ -84,12 +84,7 @@ def test_photos_below_a_folder_are_not_those_beside_it(connection: Connection) -
         add(connection, path)
     assert [p.path.name for p in records.photos_below(connection, Path("/a"))] == ["1.jpg", "2.jpg"]
     assert [p.path.name for p in records.photos_below(connection, Path("/a/1.jpg"))] == ["1.jpg"]
-    assert sorted(p.path.name for p in records.photos_below(connection, Path("/"))) == [
-        "1.jpg",
-        "2.jpg",
-        "3.jpg",
-        "4.jpg",
-    ]
+    assert sorted(p.path.stem for p in records.photos_below(connection, Path("/"))) == list("1234")
 
 
 def test_a_skipped_file_is_recorded_until_it_is_a_photo(connection: Connection) -> None:
@@ -107,7 +102,7 @@ def test_camera_names_are_escaped_in_sql(connection: Connection) -> None:
     assert records.filtered_numbers(connection, PhotoFilter(camera="'")).tolist() == [number]
 
 
-def test_many_photos_are_read_in_several_queries(connection: Connection) -> None:
+def test_regions_of_many_photos_are_read(connection: Connection) -> None:
     numbers = [add(connection, f"/a/{number}.jpg") or 0 for number in range(1100)]
     assert sorted(connection.regions_of(numbers, 4)) == numbers
 
@@ -130,11 +125,7 @@ def test_invalid_dates_are_errors(date: str) -> None:
 def test_an_empty_filter_includes_everything() -> None:
     assert not PhotoFilter()
     assert PhotoFilter(camera="x")
-    assert (PhotoFilter().first_second(), PhotoFilter().end_second(), PhotoFilter().allows_folder(b"/a")) == (
-        None,
-        None,
-        True,
-    )
+    assert PhotoFilter().allows_folder(b"/a")
 
 
 @pytest.mark.parametrize(

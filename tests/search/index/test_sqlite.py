@@ -107,13 +107,10 @@ def test_an_interrupted_creation_leaves_no_database(tmp_path: Path, monkeypatch:
     assert [path.name for path in (tmp_path / "index").iterdir()] == [".deixis-index"]
 
 
-def test_writers_use_durable_settings(index: Path) -> None:
+def test_writers_use_durable_settings_and_readers_cannot_write(index: Path) -> None:
     with closing(connect_writer(index)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-
-
-def test_a_reader_cannot_write(index: Path) -> None:
     with closing(open_for_reading(index)) as connection, pytest.raises(sqlite3.OperationalError):
         connection.execute("DELETE FROM photos")
 

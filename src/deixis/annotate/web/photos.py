@@ -21,7 +21,7 @@ from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.schema import photos
 from deixis.annotate.workflow import allowed_answers
 from deixis.errors import DeixisError
-from deixis.web.images import MAX_SIDE, encode_jpeg
+from deixis.web.pages import MAX_SIDE, encode_jpeg
 
 _MAX_PICTURE_BYTES = 256 * 2**20
 _MAX_VIEWS = 50_000

@@ -32,7 +32,7 @@ from deixis.annotate.web.responses import (
 )
 from deixis.annotate.workflow import Task
 from deixis.annotate.workforce import Assignment, count_item, find_assignment
-from deixis.web.images import MAX_SIDE
+from deixis.web.pages import MAX_SIDE
 
 _ONE_DAY = "private, max-age=86400"
 _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}

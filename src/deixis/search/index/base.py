@@ -33,37 +33,18 @@ class DamagedIndexError(DeixisError):
 
 @dataclass(frozen=True)
 class PhotoVectors:
-    """The vectors of a photo and of its regions.
+    """The vectors of a photo and of its n regions. The score of a query is the dot product with its vector."""
 
-    Attributes
-    ----------
-    whole : array of float32, (dimension,)
-        The vector of the whole photo. Its dot product with the vector of a query is the score.
-    width, height
-        Size in pixels, after EXIF rotation.
-    region_boxes : array of float32, (n, 4)
-        ``x1, y1, x2, y2`` in pixels.
-    region_vectors : array of float32, (n, region_dimension)
-        One vector per box, in the space of region queries; stored as float16.
-    thumbnail
-        A small JPEG from `make_thumbnail`, or None.
-    """
-
-    whole: Floats
-    width: int
+    whole: Floats  # (dimension,)
+    width: int  # in pixels, after EXIF rotation
     height: int
     region_boxes: Floats = field(default_factory=lambda: np.zeros((0, 4), dtype=np.float32))
+    # (n, region_dimension), stored as float16
     region_vectors: Floats = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
-    thumbnail: bytes | None = None
+    thumbnail: bytes | None = None  # a small JPEG from `make_thumbnail`
 
     def problem(self, dimension: int, region_dimension: int) -> str | None:
-        """Say why these vectors cannot be stored; None if they can.
-
-        Examples
-        --------
-        >>> PhotoVectors(np.ones(4, dtype=np.float32), 640, 480).problem(8, 8)
-        'the model returned a vector of shape (4,) instead of (8,)'
-        """
+        """Say why these vectors cannot be stored; None if they can."""
         boxes, vectors, count = self.region_boxes, self.region_vectors, len(self.region_boxes)
         if self.whole.shape != (dimension,):
             return f"the model returned a vector of shape {self.whole.shape} instead of ({dimension},)"
@@ -86,14 +67,9 @@ class ModelInfo(Protocol):
         ...
 
     @property
-    def dimension(self) -> int:
-        """Size of the vector of a whole photo."""
-        ...
-
+    def dimension(self) -> int: ...
     @property
-    def region_dimension(self) -> int:
-        """Size of the vector of a region."""
-        ...
+    def region_dimension(self) -> int: ...
 
 
 class PhotoEncoder(ModelInfo, Protocol):
@@ -106,17 +82,9 @@ class PhotoEncoder(ModelInfo, Protocol):
 
 @dataclass(frozen=True)
 class IndexInfo:
-    """The description that an index stores of itself.
+    """The description that an index stores of itself and of its model."""
 
-    Attributes
-    ----------
-    uid
-        Changes on every rebuild, so that caches of the previous contents are recognized.
-    fingerprint, dimension, region_dimension
-        Of the model; see `ModelInfo`.
-    """
-
-    uid: str
+    uid: str  # changes on every rebuild, so that caches of the previous contents are recognized
     fingerprint: str
     dimension: int
     region_dimension: int
@@ -180,9 +148,7 @@ class Connection(Protocol):
     """A database that executes the SQL shared by SQLite and PostgreSQL and stores vectors in its own way."""
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        ...
+    def in_transaction(self) -> bool: ...
 
     def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Cursor:
         """Execute one statement, with a ``?`` for each value."""
@@ -208,9 +174,7 @@ class Connection(Protocol):
         """Delete them, and record the number as removed for readers that cache vectors."""
         ...
 
-    def whole_vector(self, number: int) -> Floats | None:
-        """Return the vector of a whole photo."""
-        ...
+    def whole_vector(self, number: int) -> Floats | None: ...
 
     def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
         """Return the regions of photos, without entries for photos that have none."""
@@ -221,18 +185,14 @@ class IndexWriter(Protocol):
     """An index that is locked for writing, transaction by transaction."""
 
     @property
-    def connection(self) -> Connection:
-        """The database, for `records`."""
-        ...
+    def connection(self) -> Connection: ...
 
     @property
     def is_shared(self) -> bool:
         """Whether other processes may write too, possibly on machines with other files."""
         ...
 
-    def begin(self) -> None:
-        """Begin a transaction."""
-        ...
+    def begin(self) -> None: ...
 
     def commit(self) -> None:
         """End the transaction, written to disk; release the claims of what was settled."""

@@ -25,43 +25,20 @@ _BATCH = 64
 
 @dataclass
 class CopyReport:
-    """The result of `copy_index`.
-
-    Attributes
-    ----------
-    copied, unchanged
-        Number of photos that were written, and of those that were identical already.
-    skipped
-        Number of skipped files whose reasons were copied.
-    photos
-        Number of photos in the other index now.
-    """
+    """The result of `copy_index`: numbers of photos."""
 
     copied: int = 0
-    unchanged: int = 0
-    skipped: int = 0
-    photos: int = 0
+    unchanged: int = 0  # identical already
+    skipped: int = 0  # skipped files whose reasons were copied
+    photos: int = 0  # in the copy now
 
 
 def copy_index(source: IndexPath, into: IndexPath, *, on_progress: OnProgress = no_progress) -> CopyReport:
     """Copy the photos of an index into another one, creating it if there is none.
 
     Every photo is read back and compared. Run again after an interruption, it writes only what is missing. Other
-    photos in the target stay, so several indexes can be copied into one. No photo file is opened.
-
-    Parameters
-    ----------
-    source
-        The folder of an index, or the address of a database.
-    into
-        The folder or address of the copy. An index of another model is an error.
-    on_progress
-        Progress callback.
-
-    Raises
-    ------
-    DeixisError
-        There is no such index, it belongs to another model, both are the same, or a photo differs when read back.
+    photos in the target stay, so several indexes can be copied into one. No photo file is opened. Two indexes of
+    different models, and an index copied into itself, are errors.
     """
     with _open_source(source) as original, open_writer(into, original.info) as writer:
         (uid,) = writer.connection.execute("SELECT value FROM about WHERE key = 'uid'").fetchone()
@@ -144,7 +121,8 @@ class _Copy:
         existing = records.photo_at(connection, photo.path)
         if existing is not None:
             records.remove_photo(connection, existing.id)
-        records.add_photo(connection, _file_state(photo), photo.sha256, photo.exif, encoded)
+        file = FileState(photo.path, photo.size, photo.mtime_ns)
+        records.add_photo(connection, file, photo.sha256, photo.exif, encoded)
 
     def _has(self, photo: IndexedPhoto, encoded: PhotoVectors) -> bool:
         """Return whether the target has an identical photo."""
@@ -182,14 +160,8 @@ class _Copy:
         self.writer.commit()
 
 
-def _file_state(photo: IndexedPhoto) -> FileState:
-    return FileState(photo.path, photo.size, photo.mtime_ns)
-
-
 def _are_equal(one: PhotoVectors, other: PhotoVectors) -> bool:
-    arrays = (
-        (one.whole, other.whole),
-        (one.region_boxes, other.region_boxes),
-        (one.region_vectors, other.region_vectors),
+    arrays = ("whole", "region_boxes", "region_vectors")
+    return one.thumbnail == other.thumbnail and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays
     )
-    return one.thumbnail == other.thumbnail and all(np.array_equal(*pair) for pair in arrays)

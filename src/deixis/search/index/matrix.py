@@ -24,10 +24,21 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.search.index.base import IndexInfo, damaged_index
-from deixis.search.index.codes import Basis, Codes, fit_basis
 from deixis.search.index.sqlite import DATABASE, read_info
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file, remove_partial_files
 from deixis.storage.sql import read_transaction
+
+Codes = NDArray[np.int8]
+
+CODE_WIDTHS = (64, 128, 256)
+"""Bytes per region code; the smallest sufficient one is used. Two million regions take 128 MB, 512 MB at worst."""
+
+_MIN_ENERGY = 0.65
+"""The share of the squared length of the vectors that the axes of a code must carry."""
+
+_MAX_CODE = 127
+_BLOCK = 1024
+"""Codes converted to floats at a time: they fit the processor's cache and stay below BLAS's threading threshold."""
 
 FOLDER = "cache"
 MANIFEST = "manifest.json"
@@ -46,23 +57,49 @@ _BASIS_PHOTOS = 4000
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Photos by ascending number.
+class Basis:
+    """Axes on which region vectors are quantized to int8 codes."""
 
-    Attributes
-    ----------
-    ids : array of int64, (n,)
-    whole : array of float32, (n, dimension)
-    counts : array of int64, (n,)
-        Number of regions of each photo.
-    codes : array of int8, (regions, width)
-        The region codes of all photos, photo after photo.
-    """
+    axes: Floats  # (dimension, width)
+    steps: Floats  # (width,): the length of one code step along each axis
+
+    def encode(self, vectors: Floats) -> Codes:
+        """Return the codes of vectors: (n, width)."""
+        rotated: Floats = vectors @ self.axes
+        rotated /= self.steps
+        np.rint(rotated, out=rotated)
+        return np.clip(rotated, -_MAX_CODE, _MAX_CODE, out=rotated).astype(np.int8)
+
+    def scores(self, codes: Codes, query: Floats) -> Floats:
+        """Return approximate dot products of the encoded vectors with a query: (n,)."""
+        weights = (query @ self.axes) * self.steps
+        scores = np.empty(len(codes), dtype=np.float32)
+        block = np.empty((_BLOCK, codes.shape[1]), dtype=np.float32)
+        for begin in range(0, len(codes), _BLOCK):
+            part = codes[begin : begin + _BLOCK]
+            np.copyto(block[: len(part)], part)
+            np.dot(block[: len(part)], weights, out=scores[begin : begin + len(part)])
+        return scores
+
+
+def fit_basis(sample: Floats, widths: tuple[int, ...] = CODE_WIDTHS) -> Basis:
+    """Fit axes to a sample of vectors, (n, dimension), by uncentred principal components."""
+    energies, axes = np.linalg.eigh((sample.T @ sample).astype(np.float64))
+    energies, axes = energies[::-1], axes[:, ::-1]
+    sufficient = [width for width in widths if energies[:width].sum() >= _MIN_ENERGY * energies.sum()]
+    chosen = np.ascontiguousarray(axes[:, : min([*sufficient, widths[-1]])], dtype=np.float32)
+    largest = np.abs(sample @ chosen).max(axis=0)
+    return Basis(chosen, np.maximum(largest / _MAX_CODE, np.float32(1e-12)).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Photos by ascending number."""
 
     ids: NDArray[np.int64]
-    whole: Floats
-    counts: NDArray[np.int64]
-    codes: Codes
+    whole: Floats  # (n, dimension)
+    counts: NDArray[np.int64]  # number of regions of each photo
+    codes: Codes  # (regions, width), photo after photo
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -70,36 +107,19 @@ class Rows:
 
 def concatenate(parts: list[Rows]) -> Rows:
     """Join one or more parts."""
-    return Rows(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate([part.whole for part in parts]),
-        np.concatenate([part.counts for part in parts]),
-        np.concatenate([part.codes for part in parts]),
-    )
+    return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS})
 
 
 @dataclass(frozen=True)
 class VectorMatrix:
-    """The vectors of all photos of an index at one moment, as parts with ascending photo numbers.
-
-    Attributes
-    ----------
-    cached
-        The cache that the first part is mapped from, if any.
-    parts
-        The photos, including removed ones.
-    removed_ids : array of int64
-        Numbers of photos removed since the cache was created.
-    last_removal
-        The last entry of the table ``removed`` that was read.
-    """
+    """The vectors of all photos of an index at one moment, as parts with ascending photo numbers."""
 
     info: IndexInfo
-    cached: CachedMatrix | None
+    cached: CachedMatrix | None  # the cache that the first part is mapped from
     basis: Basis
-    parts: tuple[Rows, ...]
-    removed_ids: NDArray[np.int64]
-    last_removal: int
+    parts: tuple[Rows, ...]  # including removed photos
+    removed_ids: NDArray[np.int64]  # of photos removed since the cache was created
+    last_removal: int  # the last entry of the table `removed` that was read
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
@@ -158,7 +178,7 @@ def load_matrix(folder: Path, connection: sqlite3.Connection, previous: VectorMa
     with read_transaction(connection):
         start = _start(folder, connection, previous)
         waiting = connection.execute("SELECT count(*) FROM photos WHERE id > ?", (start.last_id,)).fetchone()[0]
-    is_damaged = start.cached is None and waiting > 0 and has_cache(folder)
+    is_damaged = start.cached is None and waiting > 0 and (folder / FOLDER / MANIFEST).exists()
     updated = (waiting >= _WORTH_CACHING or is_damaged) and update_cache(folder, connection)
     with read_transaction(connection):
         return _extend(folder, connection, _start(folder, connection, None if updated else start))
@@ -260,39 +280,25 @@ class Block:
 
 @dataclass(frozen=True)
 class CacheManifest:
-    """The contents of the cache files.
+    """The contents of the cache files."""
 
-    Attributes
-    ----------
-    uid
-        Of the index.
-    generation
-        Prefix of the file names.
-    fitted
-        Number of photos with regions when the basis was fitted.
-    last_id, removed
-        The highest photo number, and the highest number in the table ``removed``, that was read.
-    """
-
-    uid: str
-    generation: str
+    uid: str  # of the index
+    generation: str  # prefix of the file names
     dimension: int
     region_dimension: int
     width: int
-    fitted: int
+    fitted: int  # number of photos with regions when the basis was fitted
     basis_sum: int
-    last_id: int = 0
-    removed: int = 0
+    last_id: int = 0  # the highest photo number that was read
+    removed: int = 0  # the highest number in the table `removed` that was read
     blocks: tuple[Block, ...] = ()
 
     @property
     def rows(self) -> int:
-        """Number of photos, including those removed since."""
         return sum(block.rows for block in self.blocks)
 
     @property
     def regions(self) -> int:
-        """Number of regions of all photos."""
         return sum(block.regions for block in self.blocks)
 
     def shapes(self, rows: int, regions: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -326,11 +332,6 @@ def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
         return None
     cached = manifest.uid, manifest.dimension, manifest.region_dimension
     return manifest if cached == (info.uid, info.dimension, info.region_dimension) else None
-
-
-def has_cache(folder: Path) -> bool:
-    """Return whether there is a cache, damaged or not."""
-    return (folder / FOLDER / MANIFEST).exists()
 
 
 def open_cache(folder: Path, info: IndexInfo) -> CachedMatrix | None:
@@ -432,11 +433,9 @@ class _CacheWriter:
                 file.flush()
                 os.fsync(file.fileno())
         if block.rows or not manifest.blocks:
-            self._write_manifest(replace(manifest, last_id=last_id, blocks=(*manifest.blocks, block)))
-
-    def _write_manifest(self, manifest: CacheManifest) -> None:
-        with new_file(self.folder / FOLDER / MANIFEST) as partial:
-            partial.write_text(json.dumps({"version": VERSION, **asdict(manifest)}), encoding="utf-8")
+            manifest = replace(manifest, last_id=last_id, blocks=(*manifest.blocks, block))
+            with new_file(self.folder / FOLDER / MANIFEST) as partial:
+                partial.write_text(json.dumps({"version": VERSION, **asdict(manifest)}), encoding="utf-8")
 
     def _remove_old_files(self) -> None:
         """Remove files of other generations; readers that have mapped them are not affected."""

@@ -43,22 +43,12 @@ class FileState:
 
 @dataclass(frozen=True)
 class ExifInfo:
-    """The EXIF data that the index stores; None where the file has none.
+    """The EXIF data that the index stores; None where the file has none."""
 
-    Attributes
-    ----------
-    taken
-        When the photo was taken, in seconds since 1970, as if the camera's clock showed UTC: cameras rarely record a
-        time zone.
-    camera
-        Make and model.
-    orientation
-        EXIF orientation, 1 to 8.
-    """
-
+    # In seconds since 1970, as if the camera's clock showed UTC: cameras rarely record a time zone.
     taken: int | None = None
-    camera: str | None = None
-    orientation: int | None = None
+    camera: str | None = None  # make and model
+    orientation: int | None = None  # 1 to 8
 
 
 @dataclass(frozen=True)
@@ -75,16 +65,7 @@ MetadataReader = Callable[[Iterable[Path]], Iterator[MetadataResult]]
 
 
 def find_roots(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return the absolute paths of existing folders and files, without those inside another one of them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     (Path(folder) / "below").mkdir()
-    ...     find_roots([folder, Path(folder) / "below"]) == [Path(folder)]
-    True
-    """
+    """Return the absolute paths of existing folders and files, without those inside another one of them."""
     roots = sorted({absolute_path(path) for path in paths})
     for root in roots:
         if not root.exists():
@@ -175,13 +156,7 @@ def _file_state(path: Path, status: os.stat_result) -> FileState | PhotoError | 
 
 
 def read_metadata(path: Path) -> MetadataResult:
-    """Hash a file and read its EXIF data.
-
-    Examples
-    --------
-    >>> read_metadata(Path("nothing.jpg"))[1].reason
-    'cannot be read (No such file or directory)'
-    """
+    """Hash a file and read its EXIF data."""
     try:
         return path, FileMetadata(bytes.fromhex(hash_file(path)), read_exif(path))
     except OSError as error:
@@ -204,13 +179,7 @@ def read_metadata_ahead(paths: Iterable[Path]) -> Iterator[MetadataResult]:
 
 
 def read_exif(path: Path) -> ExifInfo:
-    """Read EXIF data without decoding the photo; empty for files that cannot be understood.
-
-    Examples
-    --------
-    >>> read_exif(Path("nothing.jpg"))
-    ExifInfo(taken=None, camera=None, orientation=None)
-    """
+    """Read EXIF data without decoding the photo; empty for files that cannot be understood."""
     import pi_heif
     from PIL import Image
 
@@ -253,15 +222,7 @@ def _clean_text(value: object) -> str:
 
 
 def make_thumbnail(photo: Image.Image, side: int = THUMBNAIL_SIDE) -> bytes:
-    """Encode a decoded photo as a small JPEG without metadata; its longer side has at most `side` pixels.
-
-    Examples
-    --------
-    >>> from PIL import Image
-    >>> jpeg = make_thumbnail(Image.new("RGB", (640, 480)))
-    >>> Image.open(io.BytesIO(jpeg)).size
-    (320, 240)
-    """
+    """Encode a decoded photo as a small JPEG without metadata; its longer side has at most `side` pixels."""
     small = photo.convert("RGB")
     small.thumbnail((side, side), reducing_gap=2.0)
     small.info.clear()

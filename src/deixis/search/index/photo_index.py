@@ -1,54 +1,62 @@
-"""Opening an index, in a folder or in a database, for reading or for writing."""
+"""An index of photos, open for searching or for writing.
+
+An index in a folder is here: SQLite is the source of truth, and searches use a matrix in memory. `postgres` has the
+index in a database.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats
-from deixis.search.index.base import IndexInfo, IndexPath, IndexWriter, ModelInfo
-from deixis.search.index.folder import FolderReader, open_folder_writer
-from deixis.search.index.photo_files import absolute_path
+from deixis.errors import DeixisError
+from deixis.search.index import records
+from deixis.search.index.base import IndexInfo, IndexPath, IndexWriter, ModelInfo, StoredRegions
+from deixis.search.index.matrix import VectorMatrix, load_matrix, update_cache
+from deixis.search.index.photo_files import INDEX_MARKER, absolute_path
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
-from deixis.search.index.snapshot import SHORTLIST, Grouping, IndexSnapshot, Match
-from deixis.storage.sql import is_postgres
+from deixis.search.index.snapshot import (
+    SHORTLIST,
+    Grouping,
+    IndexSnapshot,
+    Match,
+    RankedPhoto,
+    RankedRegions,
+    Ranking,
+    rescore_regions,
+    top_indices,
+)
+from deixis.search.index.sqlite import DATABASE, SqliteConnection, explain_errors, open_for_reading, open_for_writing
+from deixis.storage.atomic import exclusive_lock, explain_os_errors, remove_partial_files
+from deixis.storage.sql import BEGIN_WRITE, is_postgres
+
+_GATHER_SHARE = 8
+"""If at most one row in this many is searched, rows are gathered before they are multiplied."""
+
+_CACHE_EVERY = 4096
 
 
 class IndexReader(Protocol):
     """An index that is open for reading."""
 
-    def snapshot(self) -> AbstractContextManager[IndexSnapshot]:
-        """Give the current state of the index."""
-        ...
-
-    def close(self) -> None:
-        """Close files and connections."""
-        ...
+    def snapshot(self) -> AbstractContextManager[IndexSnapshot]: ...
+    def close(self) -> None: ...
 
 
 class PhotoIndex:
     """An index that `update_index` has filled, open for searching from any number of threads.
 
-    Each method sees what was committed when it was called. `snapshot` is for several reads of one state.
-
-    Parameters
-    ----------
-    path
-        The folder of the index, or the address of its database.
-    fingerprint
-        Of the model whose vectors are searched for; an index of another model is an error. None accepts any.
-
-    Examples
-    --------
-    >>> with PhotoIndex("photos.deixis") as photos:  # doctest: +SKIP
-    ...     photos.search(query, top=5)[0].path
+    Each method sees what was committed when it was called. `snapshot` is for several reads of one state. With the
+    fingerprint of a model, an index of another model is an error.
     """
 
     def __init__(self, path: IndexPath, *, fingerprint: str | None = None) -> None:
@@ -71,25 +79,20 @@ class PhotoIndex:
             yield snapshot
 
     def close(self) -> None:
-        """Close files and connections."""
         self._reader.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
-        """Return the number of photos."""
         with self.snapshot() as snapshot:
             return snapshot.count()
 
     @property
     def info(self) -> IndexInfo:
-        """The description of the index."""
         with self.snapshot() as snapshot:
             return snapshot.info
 
@@ -101,7 +104,6 @@ class PhotoIndex:
         photo_filter: PhotoFilter | None = None,
         grouping: Grouping | None = None,
     ) -> list[Match]:
-        """Search whole photos; see `IndexSnapshot.search`."""
         with self.snapshot() as snapshot:
             return snapshot.search(query, top, photo_filter=photo_filter, grouping=grouping)
 
@@ -114,41 +116,42 @@ class PhotoIndex:
         grouping: Grouping | None = None,
         shortlist: int = SHORTLIST,
     ) -> list[Match]:
-        """Search regions; see `IndexSnapshot.search_regions`."""
         with self.snapshot() as snapshot:
             return snapshot.search_regions(
                 query, top, photo_filter=photo_filter, grouping=grouping, shortlist=shortlist
             )
 
     def photo(self, number: int) -> IndexedPhoto:
-        """Return the photo with a number."""
         with self.snapshot() as snapshot:
             return snapshot.photo(number)
 
     def photo_at(self, path: str | os.PathLike[str]) -> IndexedPhoto | None:
-        """Return the photo at a path, or None."""
         with self.snapshot() as snapshot:
             return snapshot.photo_at(absolute_path(path))
 
     def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
-        """Return `count` photos by descending number, after the first `begin`."""
         with self.snapshot() as snapshot:
             return snapshot.newest(count, begin)
 
     def vector_of(self, number: int) -> Floats:
-        """Return the vector of a whole photo."""
         with self.snapshot() as snapshot:
             return snapshot.vector_of(number)
 
     def regions_of(self, number: int) -> tuple[Floats, Floats]:
-        """Return the boxes and vectors of a photo's regions."""
         with self.snapshot() as snapshot:
             return snapshot.regions_of(number)
 
     def thumbnail(self, number: int) -> bytes | None:
-        """Return a small JPEG of a photo, if one was stored."""
         with self.snapshot() as snapshot:
             return snapshot.thumbnail(number)
+
+
+def combine_vectors(vectors: ArrayLike, weights: Sequence[float] | None = None) -> Floats:
+    """Combine several vectors into one query: a weighted sum of unit vectors, of unit length."""
+    rows = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    combined = np.asarray([1.0] * len(rows) if weights is None else weights, dtype=np.float32) @ unit
+    return np.asarray(combined / max(float(np.linalg.norm(combined)), 1e-12), dtype=np.float32)
 
 
 def _open_reader(path: IndexPath) -> IndexReader:
@@ -175,15 +178,178 @@ def open_writer(path: IndexPath, model: ModelInfo, rebuild: bool = False) -> Ite
         yield shared_writer
 
 
-def combine_vectors(vectors: ArrayLike, weights: Sequence[float] | None = None) -> Floats:
-    """Combine several vectors into one query: a weighted sum of unit vectors, of unit length.
+class FolderReader:
+    """An index in a folder, open for reading from any number of threads."""
 
-    Examples
-    --------
-    >>> combine_vectors([[3, 0], [0, 1]], [3, -4])
-    array([ 0.6, -0.8], dtype=float32)
-    """
-    rows = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
-    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    combined = np.asarray([1.0] * len(rows) if weights is None else weights, dtype=np.float32) @ unit
-    return np.asarray(combined / max(float(np.linalg.norm(combined)), 1e-12), dtype=np.float32)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._connection = open_for_reading(folder)
+        self._lock = threading.Lock()
+        self._version = -1
+        self._matrix: VectorMatrix | None = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+            self._matrix = None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[FolderSnapshot]:
+        """Give the current state; the matrix is loaded again only if another process has committed."""
+        with self.reading() as connection:
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            if self._matrix is None or version != self._version:
+                self._matrix = load_matrix(self.folder, connection, self._matrix)
+                self._version = version
+            matrix = self._matrix
+        yield FolderSnapshot(self, matrix)
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteConnection]:
+        """Lock the connection for one thread; long computations happen outside."""
+        with self._lock, explain_errors(self.folder / DATABASE):
+            yield self._connection
+
+
+class FolderSnapshot(IndexSnapshot):
+    """The matrix at one moment. Rows are read from the database when needed: those of a photo number never change."""
+
+    def __init__(self, reader: FolderReader, matrix: VectorMatrix) -> None:
+        super().__init__(reader.folder, matrix.info)
+        self._reader, self._matrix = reader, matrix
+
+    def count(self, photo_filter: PhotoFilter | None = None) -> int:
+        return int(self._selected(photo_filter).sum())
+
+    def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
+        return self._matrix.ids[self._selected(photo_filter)]
+
+    def ranking(self, query: Floats, photo_filter: PhotoFilter | None) -> Ranking:
+        selected = self._selected(photo_filter)
+        rows = np.flatnonzero(selected)
+        if len(rows) * _GATHER_SHARE <= len(selected):
+            scores = self._matrix.whole(rows) @ query
+        else:
+            scores = self._matrix.whole_scores(query)
+            scores = scores if len(rows) == len(scores) else scores[rows]
+
+        def ranked(count: int) -> list[RankedPhoto]:
+            best = top_indices(scores, count)
+            numbers = self._matrix.ids[rows[best]].tolist()
+            return [RankedPhoto(*pair) for pair in zip(numbers, scores[best].tolist(), strict=True)]
+
+        return ranked
+
+    def region_ranking(self, query: Floats, photo_filter: PhotoFilter | None, shortlist: int) -> RankedRegions:
+        matrix, selected = self._matrix, self._selected(photo_filter)
+        scores = matrix.region_scores(query)
+        if not selected.all():
+            scores[~selected[matrix.region_rows]] = -np.inf
+        best = top_indices(scores, shortlist)
+        best = np.sort(best[scores[best] > -np.inf])
+        rows = matrix.region_rows[best]
+        numbers, positions = matrix.ids[rows].tolist(), best - matrix.region_starts[rows]
+        stored = self.regions_of_all(sorted(set(numbers)))
+        return rescore_regions(
+            [
+                (number, stored[number][0][position], stored[number][1][position])
+                for number, position in zip(numbers, positions, strict=True)
+                if number in stored  # otherwise removed since the snapshot
+            ],
+            query,
+        )
+
+    def newest(self, count: int, begin: int = 0) -> list[IndexedPhoto]:
+        numbers = self.numbers()[::-1][begin : begin + count].tolist()
+        photos = self.photos(numbers)
+        return [photos[number] for number in numbers if number in photos]
+
+    def photos(self, numbers: Iterable[int]) -> dict[int, IndexedPhoto]:
+        with self._reader.reading() as connection:
+            return records.photos_by_id(connection, numbers)
+
+    def photo_at(self, path: Path) -> IndexedPhoto | None:
+        with self._reader.reading() as connection:
+            return records.photo_at(connection, path)
+
+    def vectors_of(self, numbers: NDArray[np.int64]) -> Floats:
+        ids = self._matrix.ids
+        vectors = np.zeros((len(numbers), self.info.dimension), dtype=np.float32)
+        rows = np.searchsorted(ids, numbers)
+        is_known = rows < len(ids)
+        is_known[is_known] = ids[rows[is_known]] == numbers[is_known]
+        vectors[is_known] = self._matrix.whole(rows[is_known])
+        return vectors
+
+    def regions_of_all(self, numbers: Iterable[int]) -> StoredRegions:
+        with self._reader.reading() as connection:
+            return connection.regions_of(numbers, self.info.region_dimension)
+
+    def thumbnail(self, number: int) -> bytes | None:
+        with self._reader.reading() as connection:
+            return records.thumbnail(connection, number)
+
+    def _selected(self, photo_filter: PhotoFilter | None) -> NDArray[np.bool_]:
+        """Return which rows of the matrix are searched."""
+        if not photo_filter:
+            return self._matrix.is_present
+        with self._reader.reading() as connection:
+            numbers = records.filtered_numbers(connection, photo_filter)
+        return self._matrix.is_present & np.isin(self._matrix.ids, numbers)
+
+
+class FolderWriter:
+    """An `IndexWriter`: the one process that writes the index in a folder."""
+
+    is_shared = False
+
+    def __init__(self, folder: Path, connection: SqliteConnection) -> None:
+        self.folder, self.connection = folder, connection
+        self._not_cached = 0
+
+    def begin(self) -> None:
+        self.connection.execute(BEGIN_WRITE)
+
+    def commit(self) -> None:
+        self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def can_commit(self, error: BaseException) -> bool:
+        return self.connection.in_transaction and not isinstance(error, sqlite3.Error)
+
+    def claim(self, sha256: bytes) -> bool:
+        return True
+
+    def settle(self, sha256: bytes) -> None:
+        pass
+
+    def photos_committed(self, count: int) -> None:
+        self._not_cached += count
+        if self._not_cached >= _CACHE_EVERY:
+            self.finish()
+
+    def finish(self) -> None:
+        self._not_cached = 0
+        update_cache(self.folder, self.connection)
+
+
+@contextmanager
+def open_folder_writer(folder: Path, model: ModelInfo, rebuild: bool = False) -> Iterator[FolderWriter]:
+    """Lock the index in a folder for writing; see `open_for_writing`."""
+    with explain_os_errors(folder):
+        if folder.exists() and not folder.is_dir():
+            raise DeixisError(f"{folder}: is a file; an index needs a folder of its own")
+        is_index = (folder / DATABASE).exists() or (folder / INDEX_MARKER).exists()
+        others = [] if is_index or not folder.exists() else [path for path in folder.iterdir() if path.name[0] != "."]
+    if others:
+        raise DeixisError(f"{folder}: contains {others[0].name}; an index needs a folder of its own, new or empty")
+    with ExitStack() as stack:
+        with explain_os_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive_lock(folder / DATABASE))
+            remove_partial_files(folder / DATABASE)
+        stack.enter_context(explain_errors(folder / DATABASE))
+        yield FolderWriter(folder, stack.enter_context(closing(open_for_writing(folder, model, rebuild))))

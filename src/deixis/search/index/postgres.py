@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, UnavailableError
 from deixis.search.index import records
-from deixis.search.index.base import (
-    FORMAT,
-    IndexInfo,
-    ModelInfo,
-    PhotoVectors,
-    StoredRegions,
-)
+from deixis.search.index.base import FORMAT, IndexInfo, ModelInfo, PhotoVectors, StoredRegions
 from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
 from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, RankedRegions, Ranking, rescore_regions
 from deixis.storage.sql import explain_sql_error, hide_password
@@ -133,32 +127,15 @@ ALTER TABLE regions ALTER vector SET STATISTICS 0;
 
 @dataclass(frozen=True)
 class DatabaseAddress:
-    """A database, and the schema in it that holds an index.
+    """A database, and the schema in it that holds an index."""
 
-    Attributes
-    ----------
-    conninfo
-        For libpq; contains the password if the address does.
-    schema
-        Each index has its own.
-    name
-        The address without its password, for messages.
-    """
-
-    conninfo: str = field(repr=False)
+    conninfo: str = field(repr=False)  # for libpq; contains the password if the address does
     schema: str
-    name: str
+    name: str  # the address without its password, for messages
 
 
 def parse_address(text: str) -> DatabaseAddress:
-    """Parse ``postgresql://user@host:port/database?schema=name``, with any options of libpq after the ``?``.
-
-    Examples
-    --------
-    >>> address = parse_address("postgresql://ada:secret@photos.example/family?schema=holidays")
-    >>> address.schema, address.name
-    ('holidays', 'postgresql://ada@photos.example/family?schema=holidays')
-    """
+    """Parse ``postgresql://user@host:port/database?schema=name``, with any options of libpq after the ``?``."""
     name = hide_password(text)
     parts = urlsplit(text)
     # libpq's own message may quote part of the password, so it is not passed on.
@@ -377,7 +354,6 @@ class PostgresReader:
         self._count, self._count_valid_until = 0, 0.0
 
     def close(self) -> None:
-        """Close the connections."""
         self._closed = True
         self._close_idle()
 

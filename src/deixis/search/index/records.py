@@ -34,29 +34,17 @@ _DATE = re.compile(
 
 @dataclass(frozen=True)
 class IndexedPhoto:
-    """A photo in the index, without its vectors.
+    """A photo in the index, without its vectors; size, time and hash are those of the file when it was read."""
 
-    Attributes
-    ----------
-    id
-        Its number. A number is never reused, and its content never changes.
-    size, mtime_ns, sha256
-        Of the file when it was read.
-    width, height
-        Size in pixels, after EXIF rotation.
-    regions
-        Number of regions that have vectors.
-    """
-
-    id: int
+    id: int  # never reused, and its content never changes
     path: Path
     size: int
     mtime_ns: int
     sha256: bytes
-    width: int
+    width: int  # in pixels, after EXIF rotation
     height: int
     exif: ExifInfo
-    regions: int
+    regions: int  # number of regions that have vectors
 
 
 @dataclass(frozen=True)
@@ -115,15 +103,7 @@ class PhotoFilter:
         return _parse_date(self.before) if self.before else None
 
     def allows_folder(self, path: bytes) -> bool:
-        """Return whether photos in a folder are included.
-
-        Examples
-        --------
-        >>> PhotoFilter(folder="holiday").allows_folder(b"/photos/Holidays 2023/beach")
-        True
-        >>> PhotoFilter(folder="2023/beach").allows_folder(b"/photos/Holidays 2023/beach")
-        True
-        """
+        """Return whether photos in a folder are included."""
         if self.folder is None:
             return True
         pattern = self.folder.replace("\\", "/").casefold()
@@ -134,7 +114,6 @@ class PhotoFilter:
 
 
 def photo_at(connection: Connection, path: Path) -> IndexedPhoto | None:
-    """Return the photo at an absolute path."""
     found = connection.execute(f"SELECT {_COLUMNS} WHERE f.path = ? AND p.name = ?", _split(path)).fetchone()
     return _photo(found) if found else None
 
@@ -146,7 +125,6 @@ def photos_in(connection: Connection, folder: Path) -> dict[str, IndexedPhoto]:
 
 
 def photos_with_content(connection: Connection, sha256: bytes) -> list[IndexedPhoto]:
-    """Return all photos with this content."""
     rows = connection.execute(f"SELECT {_COLUMNS} WHERE p.sha256 = ? ORDER BY p.id", (sha256,))
     return [_photo(row) for row in rows]
 
@@ -210,7 +188,6 @@ def skipped_at(connection: Connection, path: Path) -> SkippedFile | None:
 
 
 def all_skipped(connection: Connection) -> list[tuple[Path, SkippedFile]]:
-    """Return all skipped files."""
     rows = connection.execute(
         "SELECT f.path, s.name, s.size, s.mtime_ns, s.sha256, s.reason FROM skipped s JOIN folders f ON f.id = s.folder"
     )
@@ -224,7 +201,6 @@ def skip_reason(connection: Connection, sha256: bytes) -> str | None:
 
 
 def count(connection: Connection) -> int:
-    """Return the number of photos."""
     return int(connection.execute("SELECT count(*) FROM photos").fetchone()[0])
 
 
@@ -258,7 +234,6 @@ def move_photo(connection: Connection, photo: IndexedPhoto, file: FileState) -> 
 
 
 def remove_photo(connection: Connection, number: int) -> None:
-    """Delete a photo and its vectors."""
     with savepoint(connection):
         connection.delete_encoded(number)
         connection.execute("DELETE FROM photos WHERE id = ?", (number,))
@@ -276,7 +251,6 @@ def skip_file(connection: Connection, file: FileState, sha256: bytes, reason: st
 
 
 def forget_skipped(connection: Connection, path: Path) -> None:
-    """Delete the record of a skipped file."""
     connection.execute(
         "DELETE FROM skipped WHERE folder = (SELECT id FROM folders WHERE path = ?) AND name = ?", _split(path)
     )
@@ -294,32 +268,16 @@ def skipped_below(connection: Connection, root: Path) -> list[Path]:
 
 
 def thumbnail(connection: Connection, number: int) -> bytes | None:
-    """Return the small JPEG of a photo."""
     found = connection.execute("SELECT jpeg FROM thumbnails WHERE photo = ?", (number,)).fetchone()
     return bytes(found[0]) if found else None
 
 
 def _add_row(
-    connection: Connection,
-    file: FileState,
-    sha256: bytes,
-    size: tuple[int, int],
-    exif: ExifInfo,
-    regions: int,
+    connection: Connection, file: FileState, sha256: bytes, size: tuple[int, int], exif: ExifInfo, regions: int
 ) -> int | None:
     folder, name = _split(file.path)
-    values = (
-        connection.folder_number(folder),
-        name,
-        file.size,
-        file.mtime_ns,
-        sha256,
-        *size,
-        exif.taken,
-        exif.camera,
-        exif.orientation,
-        regions,
-    )
+    stored = connection.folder_number(folder), name, file.size, file.mtime_ns, sha256
+    values = (*stored, *size, exif.taken, exif.camera, exif.orientation, regions)
     forget_skipped(connection, file.path)
     added = connection.execute(
         "INSERT INTO photos (folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, regions) "
@@ -370,11 +328,5 @@ def _parse_date(moment: DateLike) -> int:
 
 
 def sql_list(numbers: Iterable[int]) -> str:
-    """Return numbers as SQL has them after IN; there may be none, or more than a statement may have values.
-
-    Examples
-    --------
-    >>> sql_list([3, 7]), sql_list([])
-    ('(3,7)', '(NULL)')
-    """
+    """Return numbers as SQL has them after IN; there may be none, or more than a statement may have values."""
     return f"({','.join(str(int(number)) for number in numbers) or 'NULL'})"

@@ -45,22 +45,13 @@ Ranking = Callable[[int], list[RankedPhoto]]
 
 @dataclass(frozen=True)
 class RankedRegions:
-    """Photos ranked by the exact score of their best region, best first.
-
-    Attributes
-    ----------
-    numbers : array of int64, (n,)
-    scores : array of float32, (n,)
-    boxes : array of float32, (n, 4)
-        The boxes of the best regions.
-    """
+    """Photos ranked by the exact score of their best region, best first."""
 
     numbers: NDArray[np.int64]
     scores: Floats
-    boxes: Floats
+    boxes: Floats  # (n, 4), of the best regions
 
     def first(self, count: int) -> list[RankedPhoto]:
-        """Return the best photos."""
         return [
             RankedPhoto(int(number), float(score), (float(box[0]), float(box[1]), float(box[2]), float(box[3])))
             for number, score, box in zip(self.numbers[:count], self.scores[:count], self.boxes[:count], strict=True)
@@ -81,52 +72,26 @@ def rescore_regions(regions: list[tuple[int, Floats, NDArray[np.float16]]], quer
 
 @dataclass(frozen=True)
 class Match:
-    """A photo found by `IndexSnapshot.search`.
+    """A photo found by `IndexSnapshot.search`."""
 
-    Attributes
-    ----------
-    id
-        The photo's number in the index.
-    path
-        Its file. Bytes of a name that is not valid text are as `os.fsdecode` gives them.
-    score
-        The dot product of the query with the photo's vector, or with that of its best region.
-    rank
-        1 for the best; the photos of a group share the rank of their first one.
-    width, height, exif
-        Size in pixels, and EXIF data.
-    box
-        The best region, ``x1, y1, x2, y2`` in pixels; None for searches of whole photos.
-    others
-        The other photos of its group, best first.
-    """
-
-    id: int
-    path: Path
-    score: float
-    rank: int
+    id: int  # the photo's number in the index
+    path: Path  # bytes of a name that is not valid text are as `os.fsdecode` gives them
+    score: float  # the dot product of the query with the photo's vector, or with that of its best region
+    rank: int  # 1 for the best; the photos of a group share the rank of their first one
     width: int
     height: int
     exif: ExifInfo = field(default_factory=ExifInfo)
-    box: Box | None = None
-    others: tuple[Match, ...] = ()
+    box: Box | None = None  # the best region; None for searches of whole photos
+    others: tuple[Match, ...] = ()  # the other photos of its group, best first
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """When photos count as one result: same content, near-duplicates, or a burst of one camera.
+    """When photos count as one result: same content, near-duplicates, or a burst of one camera."""
 
-    Attributes
-    ----------
-    near
-        Minimum cosine of the vectors of near-duplicates.
-    burst_s, burst_near
-        Maximum seconds between two photos of a burst, and the minimum cosine of their vectors.
-    """
-
-    near: float = 0.97
-    burst_s: int = 10
-    burst_near: float = 0.85
+    near: float = 0.97  # minimum cosine of the vectors of near-duplicates
+    burst_s: int = 10  # maximum seconds between two photos of a burst
+    burst_near: float = 0.85  # minimum cosine of the vectors of a burst
 
 
 def group_photos(
@@ -160,13 +125,7 @@ def _seconds_between(one: IndexedPhoto, other: IndexedPhoto) -> float:
 
 
 def top_indices(scores: Floats, top: int) -> NDArray[np.int64]:
-    """Return the indices of the highest scores, highest first; ties keep the order of the indices.
-
-    Examples
-    --------
-    >>> top_indices(np.array([0.1, 0.9, 0.5, 0.9], dtype=np.float32), 3).tolist()
-    [1, 3, 2]
-    """
+    """Return the indices of the highest scores, highest first; ties keep the order of the indices."""
     if top <= 0 or not len(scores):
         return np.zeros(0, dtype=np.int64)
     found = np.arange(len(scores)) if top >= len(scores) else np.flatnonzero(scores >= _lower_bound(scores, top))
@@ -184,15 +143,7 @@ def _lower_bound(scores: Floats, top: int) -> np.float32:
 
 
 class IndexSnapshot(ABC):
-    """One state of an index: photos by number, and the photos nearest to a vector.
-
-    Attributes
-    ----------
-    path
-        The folder or address of the index.
-    info
-        The description of the index.
-    """
+    """One state of an index: photos by number, and the photos nearest to a vector."""
 
     def __init__(self, path: IndexPath, info: IndexInfo) -> None:
         self.path, self.info = path, info
@@ -238,14 +189,12 @@ class IndexSnapshot(ABC):
         """Return a small JPEG of a photo, if one was stored."""
 
     def photo(self, number: int) -> IndexedPhoto:
-        """Return the photo with a number."""
         photos = self.photos([number])
         if number not in photos:
             raise DeixisError(f"{hide_password(self.path)}: has no photo with the number {number}")
         return photos[number]
 
     def vector_of(self, number: int) -> Floats:
-        """Return the vector of a whole photo."""
         self.photo(number)
         return np.asarray(self.vectors_of(np.array([number], dtype=np.int64))[0], dtype=np.float32)
 
@@ -266,18 +215,8 @@ class IndexSnapshot(ABC):
     ) -> list[Match]:
         """Find the photos whose vectors have the highest dot product with a query.
 
-        The result is exact, unless a database was set up for approximate search.
-
-        Parameters
-        ----------
-        query : array, (dimension,)
-            The vector of a sentence, of a photo (`vector_of`), or of several (`combine_vectors`).
-        top
-            Maximum number of results.
-        photo_filter
-            Which photos to search.
-        grouping
-            Group near-duplicates and bursts; `top` then counts groups. None lists every photo.
+        The query is the vector of a sentence, of a photo (`vector_of`), or of several (`combine_vectors`). With a
+        grouping, `top` counts groups. The result is exact, unless a database was set up for approximate search.
         """
         vector = self._check_query(query, self.info.dimension)
         return self._matches(self.ranking(vector, photo_filter), top, grouping)

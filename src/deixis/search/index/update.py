@@ -92,33 +92,12 @@ def update_index(
     """Update an index from photo files, creating it if there is none.
 
     A file with known path, size and time is not opened. A file with known content is not encoded again. Photos below
-    `photos` whose files are gone are removed; all others stay.
+    `photos` whose files are gone are removed; all others stay. Several processes may fill a database at once; those
+    that index the same folders share the work. After an error, completed work stays in the index.
 
-    Parameters
-    ----------
-    path
-        The folder of the index, or the address of a database. Several processes may fill a database at once; those
-        that index the same folders share the work.
-    photos
-        Folders, which are searched recursively, and files; addresses such as ``s3://...`` are allowed.
-    encoder
-        The model. An index filled by another model is an error.
-    rebuild
-        Empty the index first, even if it is damaged or of another model.
-    retry
-        Try files again that could not be used, even if they have not changed.
-    read_metadata
-        Hashes files and reads their EXIF data.
-    on_committed
-        Called with the path of each file that was added, updated, moved or skipped, once that is on disk.
-    on_progress
-        Progress callback.
-
-    Raises
-    ------
-    DeixisError
-        A path does not exist, another process is writing the index, it belongs to another model, it is damaged, or
-        the disk is full. Completed work stays in the index.
+    An index that is damaged or of another model is an error; `rebuild` empties it first. `retry` tries files again that
+    could not be used. `on_committed` is called with the path of each file that was added, updated, moved or skipped,
+    once that is on disk.
     """
     roots = find_roots(photos)
     if not is_postgres(path):

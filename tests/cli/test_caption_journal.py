@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from deixis.cli.caption_files import caption_journal, write_sidecar
+from deixis.cli.caption import caption_journal, write_sidecar
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.m_rnn.captioning import CaptionResult
 from deixis.models.m_rnn.decoding import GeneratedSentence
