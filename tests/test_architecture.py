@@ -47,6 +47,10 @@ HELPS = [
     ("annotate", "status"),
     ("demo",),
     ("serve",),
+    ("caption",),
+    ("features",),
+    ("table",),
+    ("train",),
 ]
 
 

@@ -20,130 +20,114 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.data.statistics import Statistics, TypeRow
-from deixis.data.writers import convert_dataset
-from tests.conftest import Run
+from tests.cli.conftest import Command
+
+IMPORT = ("data", "import")
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
-def data(deixis: Run, tmp_path: Path) -> Path:
+def data(command: Command) -> Path:
     """The sample photos as a data set directory."""
-    done = deixis("data", "import", "--images", SAMPLES / "images", "--entities", SAMPLES / "entities", "--out", "data")
-    assert done.returncode == 0, done.stderr
-    return tmp_path / "data"
+    command(*IMPORT, "--images", SAMPLES / "images", "--entities", SAMPLES / "entities", "--out", "data")
+    return Path("data")
 
 
-def test_import_prints_the_result_and_the_next_command(deixis: Run) -> None:
-    done = deixis("data", "import", "--entities", SAMPLES / "entities", "--out", "data")
-    assert done.returncode == 0
-    assert "photos" in done.stdout
-    assert "next: deixis data stats data" in done.stdout
+def test_import_prints_the_result_and_the_next_command(command: Command) -> None:
+    out, _ = command(*IMPORT, "--entities", SAMPLES / "entities", "--out", "data")
+    assert "photos" in out
+    assert "next: deixis data stats data" in out
+    document = command.json(*IMPORT, "--entities", SAMPLES / "entities", "--out", "data", "--force")
+    assert document["photos"] == len(list((SAMPLES / "images").iterdir()))
+    assert document["captions"] == 5 * document["photos"]
+    assert document["skipped"] == []
 
 
-def test_import_as_json_is_one_document(deixis: Run) -> None:
-    done = deixis("data", "import", "--entities", SAMPLES / "entities", "--out", "data", "--json")
-    answer = json.loads(done.stdout)
-    assert answer["photos"] == len(list((SAMPLES / "images").iterdir()))
-    assert answer["captions"] == 5 * answer["photos"]
-    assert answer["skipped"] == []
-
-
-def test_stats_print_the_table_and_draw_the_figure(deixis: Run, data: Path, tmp_path: Path) -> None:
-    done = deixis("data", "stats", data, "--plot", "types.png")
-    assert done.returncode == 0
+def test_stats_print_the_table_and_draw_the_figure(command: Command, data: Path) -> None:
+    out, _ = command("data", "stats", data, "--plot", "types.png")
     for words in ("people", "mentions/chain", "% of the chains have more than one mention"):
-        assert words in done.stdout
-    assert Image.open(tmp_path / "types.png").width > 600
-    answer = json.loads(deixis("data", "stats", data, "--json").stdout)
-    assert answer["photos"] == len(Dataset(data).photos)
-    assert {row["type"] for row in answer["types"]} >= {"people", "animals", "other"}
+        assert words in out
+    assert Image.open("types.png").width > 600
+    document = command.json("data", "stats", data)
+    assert document["photos"] == len(Dataset(data).photos)
+    assert {row["type"] for row in document["types"]} >= {"people", "animals", "other"}
 
 
-def test_the_samples_have_no_problems(deixis: Run, data: Path) -> None:
-    done = deixis("data", "check", data, "--decode", "--strict")
-    assert done.returncode == 0, done.stdout
-    assert "no problems found" in done.stdout
-
-
-def test_check_as_json_has_kind_examples_and_remedy(deixis: Run, data: Path) -> None:
+def test_problems_are_reported_with_kind_examples_and_remedy(command: Command, data: Path) -> None:
+    assert "no problems found" in command("data", "check", data, "--decode", "--strict")[0]
     manifest = json.loads((data / "manifest.json").read_text())
     (data / "manifest.json").write_text(json.dumps({**manifest, "images": "/nowhere"}))
-    done = deixis("data", "check", data, "--json")
-    assert done.returncode == 0
-    (problem,) = json.loads(done.stdout)["problems"]
+    (problem,) = command.json("data", "check", data)["problems"]
     assert problem["kind"] == "missing photo"
     assert "manifest.json" in problem["mend"]
-    strict = deixis("data", "check", data, "--strict")
-    assert strict.returncode == 2
-    assert len(strict.stderr.strip().splitlines()) == 1
+    assert command("data", "check", data, "--strict", code=2)[1].count("\n") == 1
 
 
 @pytest.mark.parametrize("form", ["entities", "coco", "karpathy", "jsonl", "odvg", "label-studio", "parquet"])
-def test_every_format_is_written(deixis: Run, data: Path, tmp_path: Path, form: str) -> None:
-    done = deixis("data", "convert", data, "--to", form, "--out", "out", "--with-photos")
-    assert done.returncode == 0, done.stderr
-    assert any(path.is_file() for path in (tmp_path / "out").rglob("*"))
+def test_every_format_is_written(command: Command, data: Path, form: str) -> None:
+    command("data", "convert", data, "--to", form, "--out", "out", "--with-photos")
+    assert any(path.is_file() for path in Path("out").rglob("*"))
 
 
 @pytest.mark.parametrize("form", ["entities", "jsonl"])
-def test_converted_data_is_imported_unchanged(deixis: Run, data: Path, tmp_path: Path, form: str) -> None:
-    deixis("data", "convert", data, "--to", form, "--out", "out")
+def test_converted_data_is_imported_unchanged(command: Command, data: Path, form: str) -> None:
+    command("data", "convert", data, "--to", form, "--out", "out")
     source = ("--entities", "out") if form == "entities" else ("--captions", "out/photos.jsonl")
-    done = deixis("data", "import", "--images", SAMPLES / "images", *source, "--out", "again")
-    assert done.returncode == 0, done.stderr
-    assert list(Dataset(tmp_path / "again").photos) == list(Dataset(data).photos)
+    command(*IMPORT, "--images", SAMPLES / "images", *source, "--out", "again")
+    assert list(Dataset("again").photos) == list(Dataset(data).photos)
 
 
-def test_entities_come_back_byte_for_byte(deixis: Run, data: Path, tmp_path: Path) -> None:
-    deixis("data", "convert", data, "--to", "entities", "--out", "out")
+def test_entities_come_back_byte_for_byte(command: Command, data: Path) -> None:
+    command("data", "convert", data, "--to", "entities", "--out", "out")
     for path in (SAMPLES / "entities").rglob("*.[tx]*"):
         if path.parent.name in ("Sentences", "Annotations"):
-            again = tmp_path / "out" / path.relative_to(SAMPLES / "entities")
+            again = "out" / path.relative_to(SAMPLES / "entities")
             assert again.read_text().strip() == path.read_text().strip()
 
 
-def test_scenes_import_with_their_trees(deixis: Run, tmp_path: Path) -> None:
-    assert deixis("data", "scenes", "--out", "scenes", "--photos", "20").returncode == 0
-    done = deixis("data", "import", "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "data")
-    assert done.returncode == 0, done.stderr
-    dataset = Dataset(tmp_path / "data")
+def test_scenes_import_with_their_trees_and_are_not_replaced_by_their_data_set(command: Command) -> None:
+    command("data", "scenes", "--out", "scenes", "--photos", 20)
+    command(*IMPORT, "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "data")
+    dataset = Dataset("data")
     assert len(dataset.photos) == 20
     assert all(caption.tree for photo in dataset.photos for caption in photo.captions)
     assert set(dataset.manifest.splits) == {"train", "dev", "test"}
+    error = command.error("data", "convert", "data", "--to", "jsonl", "--out", "scenes", "--force")
+    assert "scenes/images is read from it" in error
+    assert len(list(Path("scenes/images").iterdir())) == 20
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ((*IMPORT, "--out", "x"), "--captions FILE or --entities DIR"),
+        ((*IMPORT, "--captions", "nowhere.json", "--out", "x"), "nowhere.json"),
+        ((*IMPORT, "--captions", "a", "--split", "dev", "--out", "x"), "expected NAME=FILE"),
+        ((*IMPORT, "--captions", "a", "--split", "dev=b", "--split", "dev=c", "--out", "x"), "--split dev"),
+        ((*IMPORT, "--captions", "a", "--captions", "b", "--instances", "c", "--out", "x"), "--instances"),
         (("data", "stats", "nowhere"), "nowhere: not a data set directory"),
         (("data", "stats"), "Missing argument 'DATA'"),
-        (("data", "import", "--out", "x"), "--captions FILE or --entities DIR"),
-        (("data", "import", "--captions", "nowhere.json", "--out", "x"), "nowhere.json"),
-        (("data", "import", "--captions", "a", "--split", "dev", "--out", "x"), "expected NAME=FILE"),
         (("data", "convert", "x", "--to", "coco", "--out", "y"), "x: not a data set directory"),
         (("data", "guess"), "No such command 'guess'"),
         (("--tpo", "5"), "No such option"),
     ],
 )
-def test_a_user_error_is_one_line_and_exit_status_2(
-    deixis: Run, tmp_path: Path, arguments: tuple[str, ...], words: str
+def test_a_user_error_is_one_line_and_writes_nothing(
+    command: Command, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    done = deixis(*arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+    assert words in command.error(*arguments)
     assert list(tmp_path.iterdir()) == []
 
 
-def many_sentences(folder: Path, count: int) -> Path:
-    (folder / "Sentences").mkdir(parents=True)
-    for number in range(count):
-        (folder / "Sentences" / f"{number}.txt").write_text("[/EN#1/people A man] runs .\n" * 5)
-    return folder
-
-
 def start_and_pause_import(tmp_path: Path) -> subprocess.Popen[str]:
-    """Start an import and stop it halfway; it continues on SIGCONT."""
+    """Start an import of 4000 photos and stop it halfway; it continues on SIGCONT."""
+    (tmp_path / "many" / "Sentences").mkdir(parents=True)
+    for number in range(4000):
+        (tmp_path / "many" / "Sentences" / f"{number}.txt").write_text("[/EN#1/people A man] runs .\n" * 5)
     command = [sys.executable, "-m", "deixis.cli.main", "data", "import", "--entities", "many", "--out", "data"]
     process = subprocess.Popen(
         command,
@@ -164,7 +148,6 @@ def start_and_pause_import(tmp_path: Path) -> subprocess.Popen[str]:
 
 
 def test_ctrl_c_leaves_no_partial_data_set(tmp_path: Path) -> None:
-    many_sentences(tmp_path / "many", 4000)
     process = start_and_pause_import(tmp_path)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
@@ -174,46 +157,17 @@ def test_ctrl_c_leaves_no_partial_data_set(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["many"]
 
 
-def test_a_second_import_into_the_same_directory_is_refused(deixis: Run, tmp_path: Path) -> None:
-    many_sentences(tmp_path / "many", 4000)
+def test_a_second_import_into_the_same_directory_is_refused_unless_the_first_was_killed(
+    tmp_path: Path, command: Command
+) -> None:
     process = start_and_pause_import(tmp_path)
-    second = deixis("data", "import", "--entities", "many", "--out", "data")
-    process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert second.returncode == 2
-    assert "data: another process" in second.stderr
-    assert len(Dataset(tmp_path / "data").photos) == 4000
-
-
-def test_an_import_succeeds_after_a_killed_one(deixis: Run, tmp_path: Path) -> None:
-    many_sentences(tmp_path / "many", 4000)
-    process = start_and_pause_import(tmp_path)
+    assert "data: another process" in command.error("data", "import", "--entities", "many", "--out", "data")
     process.kill()
     process.communicate(timeout=60)
     assert not (tmp_path / "data").exists()
-    assert deixis("data", "import", "--entities", "many", "--out", "data").returncode == 0
+    command("data", "import", "--entities", "many", "--out", "data")
     assert not list(tmp_path.glob(".data.*"))
     assert len(Dataset(tmp_path / "data").photos) == 4000
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in an empty directory and in this process, which is faster."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        code = _run([str(argument) for argument in arguments])
-        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
-
-    return run
-
-
-def assert_one_line(done: subprocess.CompletedProcess[str], words: str) -> None:
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
 
 
 @pytest.fixture
@@ -224,89 +178,61 @@ def two_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_file_of_captions_can_be_a_split(here: Run, two_files: Path) -> None:
-    done = here("data", "import", "--captions", "train=1.csv", "--captions", "dev=2.csv", "--out", "data")
-    assert done.returncode == 0, done.stderr
-    assert "splits: dev 1, train 1" in done.stdout
-    assert {photo.id: photo.splits for photo in Dataset(two_files / "data").photos} == {"1": ("train",), "2": ("dev",)}
+def test_each_file_of_captions_can_be_a_split(command: Command, two_files: Path) -> None:
+    out, _ = command(*IMPORT, "--captions", "train=1.csv", "--captions", "dev=2.csv", "--out", "data")
+    assert "splits: dev 1, train 1" in out
+    assert {photo.id: photo.splits for photo in Dataset("data").photos} == {"1": ("train",), "2": ("dev",)}
 
 
-def test_a_file_whose_own_name_holds_an_equals_sign_is_read_as_it_is(here: Run, two_files: Path) -> None:
+def test_a_file_whose_own_name_holds_an_equals_sign_is_read_as_it_is(command: Command, two_files: Path) -> None:
     (two_files / "1.csv").rename(two_files / "a=1.csv")
-    done = here("data", "import", "--captions", "a=1.csv", "--captions", "2.csv", "--out", "data")
-    assert done.returncode == 0, done.stderr
-    assert [photo.splits for photo in Dataset(two_files / "data").photos] == [(), ()]
+    command(*IMPORT, "--captions", "a=1.csv", "--captions", "2.csv", "--out", "data")
+    assert [photo.splits for photo in Dataset("data").photos] == [(), ()]
 
 
-def test_instances_must_be_as_many_as_captions(here: Run, two_files: Path) -> None:
-    captions = ("--captions", "1.csv", "--captions", "2.csv")
-    done = here("data", "import", *captions, "--instances", "1.json", "--out", "data")
-    assert_one_line(done, "--instances")
-
-
-def test_a_repeated_split_is_refused(here: Run, two_files: Path) -> None:
-    lists = ("--split", "dev=a.txt", "--split", "dev=b.txt")
-    done = here("data", "import", "--captions", "1.csv", *lists, "--out", "data")
-    assert_one_line(done, "--split dev")
-
-
-def test_an_import_reports_skipped_files_and_keeps_the_licence(here: Run, two_files: Path) -> None:
+def test_an_import_reports_skipped_files_and_keeps_the_licence(command: Command, two_files: Path) -> None:
     for name in ("1.png", "more/1.png", "nobody.png"):
         (two_files / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (9, 9)).save(two_files / "images" / name)
-    arguments = ("data", "import", "--images", "images", "--captions", "1.csv", "--licence", "for research")
-    done = here(*arguments, "--out", "data")
-    assert done.stderr.splitlines() == [
+    arguments = (*IMPORT, "--images", "images", "--captions", "1.csv", "--licence", "for research")
+    _, err = command(*arguments, "--out", "data")
+    assert err.splitlines() == [
         "skipped: 1 photo without an annotation",
         "skipped: more/1.png; another photo has the same name",
     ]
-    assert Dataset(two_files / "data").manifest.licence == "for research"
-    left_out = json.loads(here(*arguments, "--out", "again", "--json").stdout)["left_out"]
+    assert Dataset("data").manifest.licence == "for research"
+    left_out = command.json(*arguments, "--out", "again")["left_out"]
     assert left_out["photos_without_annotation"] == 1
     assert left_out["photos_of_same_name"] == ["more/1.png"]
 
 
-def test_a_data_set_is_not_converted_onto_itself(here: Run, tmp_path: Path) -> None:
-    data = photos_of_two_splits(tmp_path).path
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_the_root_folder_is_refused_as_output(command: Command, two_files: Path, force: tuple[str, ...]) -> None:
+    assert "choose a directory below it" in command.error(*IMPORT, "--captions", "1.csv", "--out", "/", *force)
+
+
+@pytest.fixture
+def two_splits(tmp_path: Path) -> Dataset:
+    caption = Caption.from_text("A dog runs .")
+    splits = {"1": ("train",), "2": ("train", "dev"), "3": ("dev",), "4": ()}
+    make_dataset(tmp_path / "data", [Photo(name, (caption,), splits=of) for name, of in splits.items()])
+    return Dataset(tmp_path / "data")
+
+
+def test_a_data_set_is_not_converted_onto_itself(command: Command, two_splits: Dataset) -> None:
+    data = two_splits.path
     before = {path: path.read_bytes() for path in data.iterdir()}
-    assert_one_line(here("data", "convert", data, "--to", "jsonl", "--out", data, "--force"), "is read from it")
+    assert "is read from it" in command.error("data", "convert", data, "--to", "jsonl", "--out", data, "--force")
     assert {path: path.read_bytes() for path in data.iterdir()} == before
 
 
-def test_scenes_are_not_replaced_by_a_data_set_imported_from_them(here: Run, tmp_path: Path) -> None:
-    here("data", "scenes", "--out", "scenes", "--photos", "2")
-    done = here("data", "import", "--images", "scenes/images", "--captions", "scenes/photos.jsonl", "--out", "other")
-    assert done.returncode == 0, done.stderr
-    done = here("data", "convert", "other", "--to", "jsonl", "--out", "scenes", "--force")  # where its photos are
-    assert_one_line(done, "scenes/images is read from it")
-    assert len(list((tmp_path / "scenes" / "images").iterdir())) == 2
-
-
-@pytest.mark.parametrize("force", [(), ("--force",)])
-def test_the_root_folder_is_refused_as_output(here: Run, two_files: Path, force: tuple[str, ...]) -> None:
-    assert_one_line(here("data", "import", "--captions", "1.csv", "--out", "/", *force), "choose a directory below it")
-
-
-def photos_of_two_splits(folder: Path) -> Dataset:
-    caption = Caption.from_text("A dog runs .")
-    splits = {"1": ("train",), "2": ("train", "dev"), "3": ("dev",), "4": ()}
-    make_dataset(folder / "data", [Photo(name, (caption,), splits=of) for name, of in splits.items()])
-    return Dataset(folder / "data")
-
-
-def test_one_split_is_converted_without_the_others(here: Run, tmp_path: Path) -> None:
-    photos_of_two_splits(tmp_path)
-    done = here("data", "convert", "data", "--to", "entities", "--split", "dev", "--out", "out", "--json")
-    assert json.loads(done.stdout)["photos"] == 2
-    out = tmp_path / "out"
-    assert sorted(path.name for path in (out / "Sentences").iterdir()) == ["2.txt", "3.txt"]
-    assert sorted(path.name for path in out.glob("*.txt")) == ["dev.txt"]
-    assert (out / "dev.txt").read_text().split() == ["2", "3"]
-
-
-def test_all_is_converted_with_every_split(tmp_path: Path) -> None:
-    assert convert_dataset(photos_of_two_splits(tmp_path), "entities", tmp_path / "out") == 4
-    lists = {path.name: path.read_text().split() for path in (tmp_path / "out").glob("*.txt")}
+def test_one_split_or_all_are_converted(command: Command, two_splits: Dataset) -> None:
+    convert = ("data", "convert", "data", "--to", "entities", "--out")
+    assert command.json(*convert, "dev", "--split", "dev")["photos"] == 2
+    assert sorted(path.name for path in Path("dev/Sentences").iterdir()) == ["2.txt", "3.txt"]
+    assert {path.name: path.read_text().split() for path in Path("dev").glob("*.txt")} == {"dev.txt": ["2", "3"]}
+    assert command.json(*convert, "all")["photos"] == 4
+    lists = {path.name: path.read_text().split() for path in Path("all").glob("*.txt")}
     assert lists == {"train.txt": ["1", "2"], "dev.txt": ["2", "3"]}
 
 
@@ -317,64 +243,41 @@ def test_the_last_row_of_the_table_has_the_means_over_the_types(capsys: pytest.C
     assert [cell.strip() for cell in total.strip("│").split("│")] == ["total", "2", "4", "4", "2.33", "1.67", ""]
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, folder: Path, error: Exception) -> list[str]:
-    """Arguments of a command that will fail in this way."""
-
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "a.txt"), 2, "deixis: a.txt: Permission denied"),
+        (OSError(errno.EIO, "Input/output error"), 2, "deixis: the system: Input/output error"),
+        (OSError("no number"), 2, "deixis: the system: no number"),
+        (
+            RuntimeError("two\nlines"),
+            1,
+            "deixis: internal error, RuntimeError: two lines (DEIXIS_DEBUG=1 shows more)",
+        ),
+    ],
+)
+def test_unexpected_errors_are_one_line_unless_deixis_debug_is_set(
+    command: Command, two_splits: Dataset, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, line: str
+) -> None:
     def fail(*_: object) -> None:
         raise error
 
-    photos_of_two_splits(folder)
     monkeypatch.setattr("deixis.data.statistics.compute_statistics", fail)
-    return ["data", "stats", str(folder / "data")]
-
-
-def test_an_internal_error_is_one_line_and_exit_status_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.delenv("DEIXIS_DEBUG", raising=False)
-    assert _run(failing(monkeypatch, tmp_path, RuntimeError("two\nlines"))) == 1
-    printed = capsys.readouterr()
-    assert printed.err.startswith("deixis: ")
-    assert "RuntimeError: two lines" in printed.err
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""
+    assert command("data", "stats", "data", code=code) == ("", line + "\n")
+    if code == 1:
+        monkeypatch.setenv("DEIXIS_DEBUG", "1")
+        with pytest.raises(RuntimeError):
+            _run(["data", "stats", "data"])
 
 
-def test_deixis_debug_shows_the_traceback_of_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEIXIS_DEBUG", "1")
-    with pytest.raises(RuntimeError, match="broken") as raised:
-        _run(failing(monkeypatch, tmp_path, RuntimeError("broken")))
-    assert raised.traceback[-1].name == "fail"
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "deixis: a.txt: Permission denied"),
-        (OSError(errno.EIO, "Input/output error"), "deixis: the system: Input/output error"),
-        (OSError("no number"), "deixis: the system: no number"),
-    ],
-)
-def test_an_operating_system_error_is_one_line_and_exit_status_2(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: OSError,
-    line: str,
-) -> None:
-    assert _run(failing(monkeypatch, tmp_path, error)) == 2
-    assert capsys.readouterr().err == line + "\n"
-
-
-def test_a_closed_pipe_prints_no_error(tmp_path: Path) -> None:
-    photos_of_two_splits(tmp_path)
+def test_a_closed_pipe_prints_no_error(tmp_path: Path, two_splits: Dataset) -> None:
     command = f'"{sys.executable}" -m deixis.cli.main data stats data | head -c 1'
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("4", "")
 
 
-def test_a_pipe_closed_before_the_output_prints_no_error(tmp_path: Path) -> None:
-    photos_of_two_splits(tmp_path)
+def test_a_pipe_closed_before_the_output_prints_no_error(tmp_path: Path, two_splits: Dataset) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,85 +15,51 @@ from pathlib import Path
 
 import pytest
 
-from deixis.cli.main import _run
 from deixis.data.samples import SAMPLES
 from deixis.search.index.sqlite import open_for_reading
-from tests.conftest import Run
-
-FEW = ("cat.jpg", "coffee.jpg", "dogs.jpg")
+from tests.cli.conftest import Command
 
 
 @pytest.fixture
-def few(tmp_path: Path) -> Path:
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three photos and a broken file, in ./photos."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
-    for name in FEW:
-        shutil.copy(SAMPLES / "images" / name, tmp_path / "photos" / name)
+    for name in ("cat.jpg", "coffee.jpg", "dogs.jpg"):
+        shutil.copy(SAMPLES / "images" / name, tmp_path / "photos")
+    (tmp_path / "photos" / "broken.jpg").write_bytes(b"no photo")
     return tmp_path / "photos"
 
 
-def indexed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
-    assert _run(["index", *map(str, arguments), "--json"]) == 0
-    return dict(json.loads(capsys.readouterr().out))
+def test_only_changes_are_indexed(few: Path, command: Command) -> None:
+    def counts() -> tuple[int, ...]:
+        found = command.json("index", few, "--into", "index")
+        assert found["skipped"] == [{"path": str(few / "broken.jpg"), "reason": "not a photo in a known format"}]
+        return tuple(found[name] for name in ("added", "updated", "removed", "photos"))
 
-
-def test_only_changes_are_indexed(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    into = ("--into", tmp_path / "index")
-    (few / "broken.jpg").write_bytes(b"no photo")
-    first = indexed(capsys, few, *into)
-    assert (first["added"], first["updated"], first["removed"], first["photos"]) == (3, 0, 0, 3)
-    [skipped] = first["skipped"]  # type: ignore[misc]
-    assert skipped["path"] == str(few / "broken.jpg")
-    assert skipped["reason"] == "not a photo in a known format"
+    assert counts() == (3, 0, 0, 3)
     (few / "dogs.jpg").unlink()
     shutil.copy(SAMPLES / "images" / "bee.jpg", few / "cat.jpg")
-    second = indexed(capsys, few, *into)
-    assert (second["added"], second["updated"], second["removed"], second["photos"]) == (0, 1, 1, 2)
+    assert counts() == (0, 1, 1, 2)
 
 
-def test_the_result_and_the_next_step_are_printed(
-    few: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(few.parent)
-    (few / "broken.jpg").write_bytes(b"no photo")
-    assert _run(["index", "photos"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == "photos.deixis: 3 photos (3 added, 1 skipped)\n"
-    assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in printed.err
-    assert 'next: deixis search "two dogs in the snow"' in printed.err
-    assert _run(["index", "photos"]) == 0
-    assert capsys.readouterr().out == "photos.deixis: 3 photos (1 skipped)\n"
-    (few.parent / "none").mkdir()
-    assert _run(["index", "none"]) == 2  # though the index has photos
-    assert "no photos found" in capsys.readouterr().err
+def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -> None:
+    out, err = command("index", "photos")
+    assert out == "photos.deixis: 3 photos (3 added, 1 skipped)\n"
+    assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in err
+    assert 'next: deixis search "two dogs in the snow"' in err
+    assert command("index", "photos")[0] == "photos.deixis: 3 photos (1 skipped)\n"
+    Path("none").mkdir()
+    assert "no photos found" in command.error("index", "none")  # though the index has photos
+    assert "nowhere" in command.error("index", "nowhere")
 
 
-def test_user_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "none").mkdir()
-    for arguments, message in (
-        (["nowhere"], "nowhere"),
-        ([str(tmp_path / "none"), "--into", str(tmp_path / "index")], "no photos found"),
-    ):
-        assert _run(["index", *arguments]) == 2
-        assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_an_index_of_other_models_needs_rebuild(
-    few: Path, tmp_path: Path, sample_index: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import sqlite3
-
-    shutil.copytree(sample_index, tmp_path / "index")
-    with closing(sqlite3.connect(tmp_path / "index" / "index.sqlite")) as connection, connection:
+def test_an_index_of_other_models_needs_rebuild(few: Path, sample_index: Path, command: Command) -> None:
+    shutil.copytree(sample_index, "index")
+    with closing(sqlite3.connect("index/index.sqlite")) as connection, connection:
         connection.execute("UPDATE about SET value = 'other' WHERE key = 'fingerprint'")
-    assert _run(["index", str(few), "--into", str(tmp_path / "index")]) == 2
-    assert "--rebuild" in capsys.readouterr().err.splitlines()[-1]
-    assert indexed(capsys, few, "--into", tmp_path / "index", "--rebuild")["photos"] == 3
-
-
-def test_help_lists_the_options(deixis: Run) -> None:
-    shown = deixis("index", "--help")
-    assert shown.returncode == 0
-    assert "--rebuild" in shown.stdout
+    assert "--rebuild" in command.error("index", few, "--into", "index")
+    assert command.json("index", few, "--into", "index", "--rebuild")["photos"] == 3
 
 
 _CHILD = """
@@ -107,16 +73,13 @@ update_index(sys.argv[1], [sys.argv[2]], default_encoder(), on_committed=lambda 
 
 
 @pytest.mark.slow
-def test_killed_processes_neither_lose_nor_duplicate_photos(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_processes_neither_lose_nor_duplicate_photos(tmp_path: Path, command: Command) -> None:
     """Two kills at random times; DEIXIS_KILLS=20 for more."""
     rng, photos, index = random.Random(0), tmp_path / "photos", tmp_path / "index"
     photos.mkdir()
     for number in range(4):
-        for name in sorted(path.name for path in (SAMPLES / "images").glob("*.jpg")):
-            data = (SAMPLES / "images" / name).read_bytes()
-            (photos / f"{number} {name}").write_bytes(data + bytes([number]))  # other bytes, the same photo
+        for path in (SAMPLES / "images").glob("*.jpg"):  # other bytes, the same photo
+            (photos / f"{number} {path.name}").write_bytes(path.read_bytes() + bytes([number]))
     reported: set[str] = set()
     for _ in range(int(os.environ.get("DEIXIS_KILLS", "2"))):
         child = subprocess.Popen([sys.executable, "-c", _CHILD, index, photos], stdout=subprocess.PIPE, text=True)
@@ -133,5 +96,4 @@ def test_killed_processes_neither_lose_nor_duplicate_photos(
         if len(reported) > 42:
             shutil.rmtree(index)
             reported = set()
-    report = indexed(capsys, photos, "--into", index)
-    assert report["photos"] == 56
+    assert command.json("index", photos, "--into", index)["photos"] == 56

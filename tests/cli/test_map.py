@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from deixis.cli.main import _run
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
+from tests.cli.conftest import Command
 
 pytest.importorskip("openTSNE", reason="the extra 'map' is not installed")
 
@@ -22,14 +21,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_picture_and_a_page_are_written(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_and_a_page_are_written(data: Path, tmp_path: Path, command: Command) -> None:
     picture, page = tmp_path / "map.png", tmp_path / "map.html"
-    assert _run(["map", str(data), "--out", str(picture), "--photos", "8"]) == 0
-    assert capsys.readouterr().out.startswith(f"{picture}: 8 photos and ")
+    out, _ = command("map", data, "--out", picture, "--photos", 8)
+    assert out.startswith(f"{picture}: 8 photos and ")
     with Image.open(picture) as drawn:
         assert max(drawn.size) > 1000
-    assert _run(["map", str(data), "--out", str(page), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = command.json("map", data, "--out", page)
     assert document["file"] == str(page)
     assert document["photos"] == len(list((SAMPLES / "images").iterdir()))
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -46,14 +44,8 @@ def test_a_picture_and_a_page_are_written(data: Path, tmp_path: Path, capsys: py
     ],
 )
 def test_errors_are_one_line(
-    data: Path,
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    data: Path, arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _run(["map", str(data), *arguments]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert message in command.error("map", data, *arguments)
     assert list(tmp_path.iterdir()) == []

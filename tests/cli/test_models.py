@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
-
-from deixis.cli.main import _run
+from tests.cli.conftest import Command
 
 
-def test_installed_models_and_parts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["models", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_installed_models_and_parts_are_listed(command: Command) -> None:
+    document = command.json("models")
     models = {model["name"]: model for model in document["models"]}
     parts = {part["name"]: part for part in document["parts"]}
     assert set(models) == {"describer", "grounder", "m-rnn", "two-branch"}
@@ -23,5 +18,4 @@ def test_installed_models_and_parts_are_listed(capsys: pytest.CaptureFixture[str
     assert "Flickr8k" in models["two-branch"]["trained_on"]
     assert all(model["capabilities"] for model in models.values())
     assert all(part["opened_by"] for part in parts.values())
-    assert _run(["models"]) == 0
-    assert "two-branch" in capsys.readouterr().out
+    assert "two-branch" in command("models")[0]

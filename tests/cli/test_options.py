@@ -13,36 +13,32 @@ from pathlib import Path
 import pytest
 import torch
 
-from deixis.cli.main import _run
 from deixis.vision import encoders
 from deixis.vision.encoders.base import IMAGENET
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.feature_store import FeatureStore
+from tests.cli.conftest import Command
 from tests.vision.feature_store.small import colour_encoder, everything, make_data
 
 
-def test_the_photo_folder_can_be_an_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
-    data = make_data(tmp_path, 12).path
-    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "images")
-    here, elsewhere = (str(tmp_path / name) for name in ("here", "elsewhere"))
-    assert _run(["features", str(data), "--encoder", "one", "--out", here]) == 0
-    address = f"zip://images::{archive}"
-    assert _run(["features", str(data), "--encoder", "one", "--out", elsewhere, "--images", address]) == 0
-    assert everything(FeatureStore(elsewhere)) == everything(FeatureStore(here))
-    assert _run(["features", str(data), "--encoder", "one", "--out", elsewhere, "--images", address]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("12 photos, dimension 3 (0 new, 12 unchanged)")
+    return make_data(tmp_path, 12).path
 
 
-def test_photos_are_imported_from_an_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_data(tmp_path, 4)
-    archive = shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path, "images")
-    (tmp_path / "tokens.txt").write_text("".join(f"{n:04}.png#0\tNoise {n} .\n" for n in range(4)))
-    command = ["data", "import", "--captions", str(tmp_path / "tokens.txt"), "--images", f"zip://images::{archive}"]
-    assert _run([*command, "--out", str(tmp_path / "imported")]) == 0
-    assert _run(["data", "check", str(tmp_path / "imported")]) == 0, capsys.readouterr()
+def test_the_photo_folder_can_be_an_address(data: Path, command: Command) -> None:
+    archive = shutil.make_archive("photos", "zip", ".", "images")
+    features, address = ("features", data, "--encoder", "one", "--out"), f"zip://images::{archive}"
+    command(*features, "here")
+    command(*features, "elsewhere", "--images", address)
+    assert everything(FeatureStore("elsewhere")) == everything(FeatureStore("here"))
+    out, _ = command(*features, "elsewhere", "--images", address)
+    assert out.endswith("12 photos, dimension 3 (0 new, 12 unchanged)\n")
+    Path("tokens.txt").write_text("".join(f"{number:04}.png#0\tNoise {number} .\n" for number in range(12)))
+    command("data", "import", "--captions", "tokens.txt", "--images", address, "--out", "imported")
+    command("data", "check", "imported", "--strict")
 
 
 @pytest.mark.parametrize(
@@ -53,14 +49,10 @@ def test_photos_are_imported_from_an_address(tmp_path: Path, capsys: pytest.Capt
         (["--encoder", "one", "--images", "carrier-pigeon://attic"], "carrier-pigeon://attic/0000.png: "),
     ],
 )
-def test_errors_name_the_option_or_the_address(
-    arguments: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: colour_encoder(name))
-    assert _run(["features", str(make_data(tmp_path, 3).path), *arguments]) == 2
-    error = capsys.readouterr().err
-    assert line in error
-    assert "Traceback" not in error
+def test_errors_name_the_option_or_the_address(arguments: list[str], line: str, data: Path, command: Command) -> None:
+    _, err = command("features", data, *arguments, code=2)
+    assert line in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.slow

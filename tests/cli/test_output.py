@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from deixis.cli import output
-from deixis.cli.output import Rate, time_left
+from deixis.cli.output import Rate, plural, time_left
 
 
 def test_the_rate_is_over_the_last_30_seconds() -> None:
@@ -19,19 +19,19 @@ def test_the_rate_is_over_the_last_30_seconds() -> None:
     assert latest == pytest.approx(1.0)
 
 
-def test_the_rate_starts_again_with_another_job() -> None:
-    rate = Rate()
-    rate.at(0.0, 1)
-    rate.at(10.0, 7000)
-    assert rate.at(12.0, 1) == 0.0
-    assert rate.at(14.0, 11) == 5.0
-
-
 def test_remaining_time_is_rounded_to_its_precision() -> None:
     assert time_left(0, 100, 0.0) == "time left not known yet"
     assert time_left(100, 100_100, 10.0) == "about 2.8 h left"
     assert time_left(100, 7_300, 10.0) == "about 12 min left"
     assert time_left(7_299, 7_300, 10.0) == "less than a minute left"
+
+
+def test_counts_have_a_noun_in_singular_or_plural() -> None:
+    assert (plural(1, "photo"), plural(2000, "photo"), plural(0, "box", "boxes")) == (
+        "1 photo",
+        "2,000 photos",
+        "0 boxes",
+    )
 
 
 @pytest.fixture
@@ -64,12 +64,6 @@ def test_a_job_of_unknown_length_prints_its_count(capsys: pytest.CaptureFixture[
         for done in range(1, 4):
             on_progress("reading", 1000 * done, None)
     assert capsys.readouterr().err.splitlines() == ["learning …", "reading: 3,000, 500.0/s"]
-
-
-def test_a_short_job_prints_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.progress() as on_progress:
-        on_progress("importing", 1, 1)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("clock")

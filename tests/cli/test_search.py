@@ -9,22 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from deixis.cli.main import _run
 from deixis.data.samples import SAMPLES
+from tests.cli.conftest import Command
 from tests.conftest import Run
 
 CAT = SAMPLES / "images" / "cat.jpg"
 
 
-def run_search(sample_index: Path, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
-    assert _run(["search", *map(str, arguments), "--index", str(sample_index)]) == 0
-    captured = capsys.readouterr()
-    return captured.out, captured.err
-
-
-def test_json_has_the_documented_keys(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_search(sample_index, capsys, "a cat", "--json", "--explain", "--top", 2, "--all")
-    document = json.loads(out)
+def test_json_has_the_documented_keys(sample_index: Path, command: Command) -> None:
+    document = command.json("search", "a cat", "--index", sample_index, "--explain", "--top", 2, "--all")
     assert document["query"] == "a cat"
     assert len(document["hits"]) == 2
     best = document["hits"][0]
@@ -34,65 +27,52 @@ def test_json_has_the_documented_keys(sample_index: Path, capsys: pytest.Capture
     assert (phrase["text"], phrase["span"], len(phrase["box"])) == ("a cat", [0, 5], 4)
 
 
-def test_results_are_listed_with_phrases(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_search(sample_index, capsys, "a cat", "--explain", "--top", 1)
+def test_results_are_listed_with_phrases_and_absent_phrases_are_marked(sample_index: Path, command: Command) -> None:
+    out, _ = command("search", "a cat", "--index", sample_index, "--explain", "--top", 1)
     first, second = out.splitlines()
     assert first.endswith(f"%  {CAT}")
     assert second.strip().startswith("a cat: [")
-
-
-def test_an_empty_result_is_explained(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = run_search(sample_index, capsys, "qwertyuiop")
-    assert out == ""
-    assert "14 photos; --all" in err
-    out, err = run_search(sample_index, capsys, "qwertyuiop", "--all")
-    assert len(out.splitlines()) == 10
-    out, err = run_search(sample_index, capsys, "a cat", "--after", "2100")
-    assert (out, "none of 14 photos" in err) == ("", True)
-
-
-def test_unknown_words_are_reported(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = run_search(sample_index, capsys, "a qwertyuiop by an asdfgh")
-    assert "qwertyuiop, asdfgh" in err
-
-
-def test_the_photo_itself_is_marked(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_search(sample_index, capsys, "--like", CAT, "--top", 2, "--all")
-    first, second = out.splitlines()
-    assert first == f"100%  {CAT}  (the photo itself)"
-    assert "itself" not in second
-
-
-def test_absent_phrases_are_marked(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_search(sample_index, capsys, "two dogs +snow", "--all", "--explain", "--top", 14)
+    out, _ = command("search", "two dogs +snow", "--index", sample_index, "--all", "--explain", "--top", 14)
     assert "snow: probably not in this photo" in out
 
 
-def test_missing_files_are_marked_in_every_output(
-    tmp_path: Path, sample_index: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(sample_index, tmp_path / "index")
+def test_an_empty_result_and_unknown_words_are_explained(sample_index: Path, command: Command) -> None:
+    out, err = command("search", "a qwertyuiop by an asdfgh", "--index", sample_index)
+    assert out == ""
+    assert "qwertyuiop, asdfgh" in err
+    assert "14 photos; --all" in err
+    out, err = command("search", "qwertyuiop", "--index", sample_index, "--all")
+    assert len(out.splitlines()) == 10
+    out, err = command("search", "a cat", "--index", sample_index, "--after", "2100")
+    assert (out, "none of 14 photos" in err) == ("", True)
+
+
+def test_similar_photos_are_found_and_the_photo_itself_is_marked(sample_index: Path, command: Command) -> None:
+    out, _ = command("search", "--like", CAT, "--index", sample_index, "--top", 2, "--all")
+    first, second = out.splitlines()
+    assert first == f"100%  {CAT}  (the photo itself)"
+    assert "itself" not in second
+    assert command("search", "--like", CAT, "--index", sample_index, "--paths", "--top", 1)[0] == f"{CAT}\n"
+
+
+def test_missing_files_are_marked_in_every_output(tmp_path: Path, sample_index: Path, command: Command) -> None:
+    index = shutil.copytree(sample_index, tmp_path / "index")
     (tmp_path / "mine").mkdir()
     mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
-    assert _run(["index", str(tmp_path / "mine"), "--into", str(tmp_path / "index")]) == 0
-    capsys.readouterr()
+    command("index", tmp_path / "mine", "--into", index)
     mine.unlink()
-    out, err = run_search(tmp_path / "index", capsys, "a cat in:mine", "--all")
+    search = ("search", "a cat in:mine", "--index", index, "--all")
+    out, err = command(*search)
     assert "mine.jpg  (file missing)" in out
     assert "1 file no longer there" in err
-    assert run_search(tmp_path / "index", capsys, "a cat in:mine", "--all", "--paths")[0] == ""
-    out, err = run_search(tmp_path / "index", capsys, "a cat in:mine", "--all", "--json")
+    assert command(*search, "--paths")[0] == ""
+    out, err = command(*search, "--json")
     assert (json.loads(out)["gone"], "1 file no longer there" in err) == ([str(mine)], True)
 
 
-def test_photos_similar_to_a_photo_are_found(sample_index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = run_search(sample_index, capsys, "--like", CAT, "--paths", "--top", 1)
-    assert out == f"{CAT}\n"
-
-
-def test_results_are_exported(sample_index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_exported(sample_index: Path, tmp_path: Path, command: Command) -> None:
     table, links = tmp_path / "hits.csv", tmp_path / "hits"
-    run_search(sample_index, capsys, "a cat", "--all", "--top", 3, "--csv", table, "--links", links)
+    command("search", "a cat", "--index", sample_index, "--all", "--top", 3, "--csv", table, "--links", links)
     with table.open(newline="", encoding="utf-8") as file:
         assert next(row["path"] for row in csv.DictReader(file)) == str(CAT)
     assert sorted(path.name for path in links.iterdir())[0] == "1 cat.jpg"
@@ -112,12 +92,8 @@ def test_results_are_exported(sample_index: Path, tmp_path: Path, capsys: pytest
         (["a cat", "--csv", "nowhere/hits.csv"], "nowhere/hits.csv"),
     ],
 )
-def test_user_errors_are_one_line(
-    sample_index: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = [] if "--index" in arguments else ["--index", str(sample_index)]
-    assert _run(["search", *where, *arguments]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
+def test_user_errors_are_one_line(sample_index: Path, arguments: list[str], message: str, command: Command) -> None:
+    assert message in command.error("search", "--index", sample_index, *arguments)
 
 
 def test_index_and_search_commands_work_together(deixis: Run) -> None:

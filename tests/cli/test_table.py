@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from deixis.cli.main import _run
 from deixis.papers.tables import published_tables
+from tests.cli.conftest import Command
 from tests.models.quarters import make_quarters, use_small_encoders
 from tests.test_architecture import HEAVY, modules_after
 
@@ -27,23 +26,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("data")
 
 
-def table(*arguments: object) -> int:
-    return _run(["table", *map(str, arguments)])
-
-
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Return the one-line error message of a command."""
-    assert table(*arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    return err.strip()
-
-
 @pytest.mark.parametrize("name", TABLES)
-def test_published_figures_need_no_data_and_fit_a_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert table(name) == 0
-    out, err = capsys.readouterr()
+def test_published_figures_need_no_data_and_fit_a_page(name: str, command: Command) -> None:
+    out, err = command("table", name)
     assert err == ""
     assert TABLES[name].title in out
     assert TABLES[name].rows[-1].label in out
@@ -51,9 +36,8 @@ def test_published_figures_need_no_data_and_fit_a_page(name: str, capsys: pytest
     assert max(map(len, drawn.splitlines())) <= 120
 
 
-def test_our_figures_are_printed_below_those_of_the_paper(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert table("entities-3", "--data", data, "--rows", "m-rnn,cca", *SMALL) == 0
-    out, err = capsys.readouterr()
+def test_our_figures_are_printed_below_those_of_the_paper(data: Path, command: Command) -> None:
+    out, err = command("table", "entities-3", "--data", data, "--rows", "m-rnn,cca", *SMALL)
     assert err.splitlines()[0] == "entities-3: cca …"
     lines = out.splitlines()
     index = next(number for number, line in enumerate(lines) if line.startswith("GMM FV (the paper's)"))
@@ -64,9 +48,8 @@ def test_our_figures_are_printed_below_those_of_the_paper(data: Path, capsys: py
     assert max(map(len, lines[: lines.index("")])) <= 120
 
 
-def test_the_footer_names_data_models_and_the_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert table("entities-4", "--data", data, "--rows", "overall,people", *SMALL) == 0
-    out = capsys.readouterr().out
+def test_the_footer_names_data_models_and_the_command(data: Path, command: Command) -> None:
+    out, _ = command("table", "entities-4", "--data", data, "--rows", "overall,people", *SMALL)
     for words in (
         "paper: Plummer et al., Flickr30k Entities (ICCV 2015), Table 4, on Flickr30k",
         "ours: data (none of the papers’ data sets; sha256:",
@@ -79,31 +62,26 @@ def test_the_footer_names_data_models_and_the_command(data: Path, capsys: pytest
         assert words in out, words
 
 
-def test_claims_are_tested_if_both_rows_were_computed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert table("entities-3", "--data", data, "--rows", "cca,augmented-10", *SMALL) == 0
-    out = capsys.readouterr().out
+def test_claims_are_tested_if_both_rows_were_computed(data: Path, command: Command) -> None:
+    out, _ = command("table", "entities-3", "--data", data, "--rows", "cca,augmented-10", *SMALL)
     [first, second] = [line for line in out.splitlines() if line.startswith("whole photos and sentences over")]
     assert "i2t_r1" in first
     assert "t2i_r1" in second
     assert any(first.rstrip().endswith(verdict) for verdict in ("holds", "does not hold", "cannot tell"))
 
 
-def test_a_finished_table_is_not_computed_again(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("entities-3", "--data", data, "--rows", "cca", "--runs", "elsewhere", *SMALL)
-    assert table(*arguments) == 0
-    first = capsys.readouterr()
-    assert table(*arguments) == 0
-    second = capsys.readouterr()
-    assert second.out == first.out
-    assert first.err != ""
-    assert second.err == ""
+def test_a_finished_table_is_not_computed_again(data: Path, command: Command) -> None:
+    arguments = ("table", "entities-3", "--data", data, "--rows", "cca", "--runs", "elsewhere", *SMALL)
+    first, second = command(*arguments), command(*arguments)
+    assert second[0] == first[0]
+    assert first[1] != ""
+    assert second[1] == ""
     assert Path("elsewhere/scores").is_dir()
     assert not (data / "experiments").exists()
 
 
-def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert table("entities-3", "--data", data, "--rows", "brnn,cca,chunks,chunks-10", "--json", *SMALL) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_json_is_one_document(data: Path, command: Command) -> None:
+    document = command.json("table", "entities-3", "--data", data, "--rows", "brnn,cca,chunks,chunks-10", *SMALL)
     assert (document["table"], document["split"], document["seeds"]) == ("entities-3", "dev", 1)
     others, ours, *_ = document["rows"]
     assert others["ours"] is None
@@ -115,9 +93,8 @@ def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) ->
     assert document["command"].startswith("deixis table entities-3 --data data")
 
 
-def test_json_of_the_published_figures_alone_has_no_claims(capsys: pytest.CaptureFixture[str]) -> None:
-    assert table("two-branch-1", "--json") == 0
-    document = json.loads(capsys.readouterr().out)
+def test_lost_figures_are_marked_and_absent_ones_are_empty(command: Command) -> None:
+    document = command.json("table", "two-branch-1")
     assert "claims" not in document
     assert document["rows"][0] == {
         "key": "cca",
@@ -128,6 +105,9 @@ def test_json_of_the_published_figures_alone_has_no_claims(capsys: pytest.Captur
         "ours": None,
         "why_not": None,
     }
+    lines = [line.split() for line in command("table", "two-branch-1", "--rows", "cca,structmatch")[0].splitlines()]
+    assert ["CCA", "paper", "?", "64.52", "70.77"] in lines
+    assert ["StructMatch", "paper", "42.08"] in lines
 
 
 SMALL_CAPTIONER = [
@@ -136,10 +116,9 @@ SMALL_CAPTIONER = [
 ]
 
 
-def test_captioners_are_trained_and_scored_row_by_row(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Command) -> None:
     changes = [word for change in SMALL_CAPTIONER for word in ("--set", change)]
-    assert table("m-rnn-9", "--data", data, "--rows", "m-rnn,no-emb-input", "--seeds", 2, *changes) == 0
-    out, err = capsys.readouterr()
+    out, err = command("table", "m-rnn-9", "--data", data, "--rows", "m-rnn,no-emb-input", "--seeds", 2, *changes)
     assert [line for line in err.splitlines() if line.startswith("m-rnn-9")] == [
         f"m-rnn-9: {key}, seed {seed} of 2 …" for key in ("m-rnn", "no-emb-input") for seed in (1, 2)
     ]
@@ -152,13 +131,6 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, capsys: pytest
     assert "known, 0.0 % of those scored unknown" in out
 
 
-def test_settings_that_depend_on_each_other_are_checked_together(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ("m-rnn-9", "--data", data, "--rows", "m-rnn", "--set", "second_embedding_dim=12")
-    assert "hidden_size=256: with recurrent_cell=relu" in error_of(capsys, *arguments)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -169,25 +141,16 @@ def test_settings_that_depend_on_each_other_are_checked_together(
         (("entities-3", "--data", "data", "--split", "test"), "'test'"),
         (("entities-3", "--data", "data", "--set", "componentz=3"), "componentz"),
         (("entities-1", "--data", "data", "--set", "embedding_dim=3"), "entities-1"),
+        (
+            ("m-rnn-9", "--data", "data", "--rows", "m-rnn", "--set", "second_embedding_dim=12"),
+            "hidden_size=256: with recurrent_cell=relu",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_errors_are_one_line(
-    data: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
-) -> None:
-    assert words in error_of(capsys, *arguments)
-
-
-def test_help_loads_nothing_heavy() -> None:
-    assert modules_after("-m", "deixis.cli.main", "table", "--help").isdisjoint(HEAVY)
+def test_errors_are_one_line(data: Path, command: Command, arguments: tuple[str, ...], words: str) -> None:
+    assert words in command.error("table", *arguments)
 
 
 def test_the_published_figures_load_nothing_heavy() -> None:
     assert modules_after("-m", "deixis.cli.main", "table", "entities-3").isdisjoint(HEAVY)
-
-
-def test_lost_figures_are_marked_and_absent_ones_are_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    assert table("two-branch-1", "--rows", "cca,structmatch") == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["CCA", "paper", "?", "64.52", "70.77"] in lines
-    assert ["StructMatch", "paper", "42.08"] in lines

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deixis.cli.main import _run
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.models.cca.model import CCA
@@ -21,13 +20,13 @@ from deixis.models.pipeline import load
 from deixis.models.training.run_record import read_log
 from deixis.vision import encoders
 from deixis.vision.feature_store import FeatureStore
+from tests.cli.conftest import Command
 from tests.conftest import Run
 from tests.models.coloured import make_coloured
 from tests.models.quarters import make_quarters, make_store, use_small_encoders
-from tests.test_architecture import HEAVY, modules_after
 from tests.vision.feature_store.small import colour_encoder
 
-SMALL = ["--set", "embedding_dim=2", "--set", "regularization=0.01"]
+TRAIN = ("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--set", "regularization=0.01")
 
 
 @pytest.fixture
@@ -39,22 +38,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("data")
 
 
-def train(*arguments: object) -> int:
-    return _run(["train", "cca", "--data", "data", *map(str, arguments)])
-
-
-def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Return the one-line error message of a command."""
-    assert train(*arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    return err
-
-
-def test_training_prints_data_scores_and_the_next_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(*SMALL) == 0
-    out, err = capsys.readouterr()
+def test_training_prints_data_scores_and_the_next_command(data: Path, command: Command) -> None:
+    out, err = command(*TRAIN)
     assert out.splitlines()[0] == "cca.model: cca, learned from 16 photos and 32 sentences of data"
     assert out.splitlines()[1].startswith("dev (8 photos): i2t_r1 ")
     assert len(out.splitlines()) == 2
@@ -62,9 +47,9 @@ def test_training_prints_data_scores_and_the_next_command(data: Path, capsys: py
     assert load("cca.model").model.dimension == 2
 
 
-def test_the_model_has_a_card(data: Path) -> None:
+def test_the_model_has_a_card(data: Path, command: Command) -> None:
     Path("images/0001.png").write_bytes(b"no photo")
-    assert train(*SMALL, "--set", "train_split=train") == 0
+    command(*TRAIN, "--set", "train_split=train")
     card = Path("cca.model/README.md").read_text()
     for words in (
         "# cca, trained on data",
@@ -81,13 +66,10 @@ def test_the_model_has_a_card(data: Path) -> None:
     assert "epoch" not in card
 
 
-def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_document(data: Path, command: Command) -> None:
     bad = Path("images/0001.png").absolute()
     bad.write_bytes(b"no photo")
-    assert train(*SMALL, "--out", "here/a.model", "--json") == 0
-    out, err = capsys.readouterr()
-    answer = json.loads(out)
-    assert err == ""
+    answer = command.json(*TRAIN, "--out", "here/a.model")
     assert (answer["model"], answer["out"], answer["photos"], answer["sentences"]) == ("cca", "here/a.model", 15, 30)
     assert answer["settings"]["embedding_dim"] == 2
     assert answer["left_out"] == [f"{bad}: not a photo in a known format"]
@@ -95,11 +77,10 @@ def test_json_is_one_document(data: Path, capsys: pytest.CaptureFixture[str]) ->
     assert 0 <= answer["dev"]["i2t_r1"] <= 100
 
 
-def test_unreadable_photos_are_listed_up_to_a_limit(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_photos_are_listed_up_to_a_limit(data: Path, command: Command) -> None:
     for photo in sorted(Path("images").iterdir())[:11]:
         photo.write_bytes(b"no photo")
-    assert train(*SMALL) == 0
-    out, err = capsys.readouterr()
+    out, err = command(*TRAIN)
     assert "learned from 8 photos" in out
     assert "dev (5 photos)" in out
     assert err.count("left out: ") == 11
@@ -107,12 +88,9 @@ def test_unreadable_photos_are_listed_up_to_a_limit(data: Path, capsys: pytest.C
     assert "left out: … and 1 more (--json lists all)" in err
 
 
-def test_options_override_the_settings_file_and_the_file_overrides_defaults(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("small.json").write_text('{"embedding_dim": 3, "correlation_power": 2, "regularization": 0.01}')
-    assert train("--settings", "small.json", "--set", "embedding_dim=2", "--json") == 0
-    settings = json.loads(capsys.readouterr().out)["settings"]
+def test_options_override_the_settings_file_and_the_file_overrides_defaults(data: Path, command: Command) -> None:
+    Path("small.json").write_text('{"embedding_dim": 3, "correlation_power": 2}')
+    settings = command.json(*TRAIN, "--settings", "small.json")["settings"]
     assert (settings["embedding_dim"], settings["correlation_power"], settings["text_features"]) == (2, 2, "tfidf")
 
 
@@ -132,30 +110,19 @@ def test_options_override_the_settings_file_and_the_file_overrides_defaults(
         (["--out", "images/0001.png"], "0001.png: "),
     ],
 )
-def test_errors_are_one_line_and_leave_no_model(
-    data: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
+def test_errors_are_one_line_and_leave_no_model(data: Path, command: Command, arguments: list[str], words: str) -> None:
     files = sorted(Path("data").glob("*"))
-    assert words in error_of(capsys, *SMALL, *arguments)
-    assert not Path("cca.model").exists()
+    assert words in command.error(*TRAIN, *arguments)
     assert sorted(path.name for path in Path().iterdir()) == ["data", "images"]
     assert [path for path in sorted(Path("data").glob("*")) if path.name != "features"] == files
+    assert "--out" not in arguments or not Path("data/features").exists(), "found before features are computed"
 
 
-def test_an_unusable_output_directory_is_an_error_before_features_are_computed(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error_of(capsys, *SMALL, "--out", "images")
-    assert not Path("data/features").exists()
-
-
-def test_a_model_is_trained_and_scored_on_imported_features(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_is_trained_and_scored_on_imported_features(data: Path, command: Command) -> None:
     rows = np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
     np.savez("theirs.npz", ids=[f"{number:04d}" for number in range(23)], features=rows)
-    assert _run(["features", "data", "--import", "theirs.npz", "--out", "theirs"]) == 0
-    capsys.readouterr()
-    assert train(*SMALL, "--set", "features_dir=theirs") == 0
-    out, err = capsys.readouterr()
+    command("features", "data", "--import", "theirs.npz", "--out", "theirs")
+    out, err = command(*TRAIN, "--set", "features_dir=theirs")
     assert "learned from 16 photos" in out
     assert "dev (7 photos)" in out
     assert "left out: 0023: not in theirs" in err
@@ -163,18 +130,17 @@ def test_a_model_is_trained_and_scored_on_imported_features(data: Path, capsys: 
 
 
 def test_ctrl_c_keeps_the_older_model_and_the_features(
-    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert train(*SMALL) == 0
+    command(*TRAIN)
     before = Path("cca.model/weights.safetensors").read_bytes()
 
     def stop(self: CCA, pairs: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(CCA, "fit_blocks", stop)
-    capsys.readouterr()
-    assert train(*SMALL, "--set", "correlation_power=2") == 130
-    assert capsys.readouterr().err == "deixis: interrupted; completed work was saved\n"
+    _, err = command(*TRAIN, "--set", "correlation_power=2", code=130)
+    assert err == "deixis: interrupted; completed work was saved\n"
     assert Path("cca.model/weights.safetensors").read_bytes() == before
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
     assert len(FeatureStore("data/features/colours")) == 24
@@ -182,18 +148,20 @@ def test_ctrl_c_keeps_the_older_model_and_the_features(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("moment", ["fit_blocks", "to_artifact"])
-def test_a_killed_run_leaves_no_partial_model_and_the_next_run_removes_its_files(data: Path, moment: str) -> None:
+def test_a_killed_run_leaves_no_partial_model_and_the_next_run_removes_its_files(
+    data: Path, command: Command, moment: str
+) -> None:
     child = os.fork()
     if child == 0:
         setattr(CCA, moment, lambda self, *arguments: os.kill(os.getpid(), signal.SIGKILL))
         try:
-            train(*SMALL)
+            command(*TRAIN)
         finally:
             os._exit(0)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert not Path("cca.model").exists()
     assert set(FeatureStore("data/features/colours").ids) >= {"0000", "0001"}
-    assert train(*SMALL) == 0
+    command(*TRAIN)
     assert load("cca.model").model.dimension == 2
     assert sorted(path.name for path in Path().iterdir()) == ["cca.model", "data", "images"]
 
@@ -212,45 +180,26 @@ def settings(*assignments: str) -> list[str]:
 
 
 SMALL_RUN = settings(
-    "features_dir=store",
-    "train_on=phrases",
-    "proposals=corners",
-    "max_proposals=4",
-    "hidden_size=8",
-    "embedding_dim=4",
-    "epochs=3",
-    "batch_size=8",
-    "log_every=1",
-    "device=cpu",
-    "threads=1",
+    *("features_dir=store", "train_on=phrases", "proposals=corners", "max_proposals=4", "hidden_size=8"),
+    *("embedding_dim=4", "epochs=3", "batch_size=8", "log_every=1", "device=cpu", "threads=1"),
 )
 
 
-def test_a_network_prints_scores_and_its_output_is_not_overwritten(
-    quarters: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _run(["train", "two-branch", "--data", "data", *SMALL_RUN]) == 0
-    out, err = capsys.readouterr()
+def test_a_network_prints_scores_and_its_output_is_not_overwritten(quarters: Path, command: Command) -> None:
+    train = ("train", "two-branch", "--data", "data", *SMALL_RUN)
+    out, err = command(*train)
     assert out.splitlines()[0] == "two-branch.model: two-branch, learned from 16 photos and 32 phrases of data"
     assert re.fullmatch(r"dev \(8 photos\): r1 [\d.]+, r5 100.0, r10 100.0, upper_bound 100.0", out.splitlines()[1])
     assert err == "next: deixis evaluate grounding --model two-branch.model --data data --split dev\n"
-    assert _run(["train", "two-branch", "--data", "data", *SMALL_RUN]) == 2
-    err = capsys.readouterr().err
-    assert "two-branch.model: " in err
-    assert "--resume" in err
+    error = command.error(*train)
+    assert "two-branch.model: " in error
+    assert "--resume" in error
 
 
-def test_a_network_prints_json(quarters: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["train", "similarity", "--data", "data", *SMALL_RUN, "--out", "s", "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    answer = json.loads(out)
+def test_a_network_prints_json(quarters: Path, command: Command) -> None:
+    answer = command.json("train", "similarity", "--data", "data", *SMALL_RUN, "--out", "s")
     assert (answer["model"], answer["out"], answer["photos"], answer["phrases"]) == ("similarity", "s", 16, 32)
-    assert (answer["settings"]["max_proposals"], answer["settings"]["hidden_size"], answer["settings"]["epochs"]) == (
-        4,
-        8,
-        3,
-    )
+    assert [answer["settings"][name] for name in ("max_proposals", "hidden_size", "epochs")] == [4, 8, 3]
     assert answer["dev"]["upper_bound"] == 100
 
 
@@ -270,18 +219,16 @@ _run(sys.argv[1:])
 
 
 @pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_model(quarters: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["train", "two-branch", "--data", "data", *SMALL_RUN]
-    assert _run([*command, "--out", "complete"]) == 0
-    killed = subprocess.run([sys.executable, "-c", KILLED, *command, "--out", "broken"], check=False, timeout=120)
+def test_a_killed_run_resumes_to_the_same_model(quarters: Path, command: Command) -> None:
+    train = ["train", "two-branch", "--data", "data", *SMALL_RUN]
+    command(*train, "--out", "complete")
+    killed = subprocess.run([sys.executable, "-c", KILLED, *train, "--out", "broken"], check=False, timeout=120)
     assert killed.returncode == -signal.SIGKILL
-    assert _run([*command, "--out", "broken", "--resume"]) == 0
+    command(*train, "--out", "broken", "--resume")
     for name in ("weights.safetensors", "config.json"):
         assert Path("complete/model", name).read_bytes() == Path("broken/model", name).read_bytes(), name
     assert losses("complete") == losses("broken")
-    capsys.readouterr()
-    assert _run([*command, "--set", "margin=0.3", "--out", "broken", "--resume"]) == 2
-    assert "margin" in capsys.readouterr().err
+    assert "margin" in command.error(*train, "--set", "margin=0.3", "--out", "broken", "--resume")
 
 
 def losses(out: str) -> list[float]:
@@ -290,12 +237,12 @@ def losses(out: str) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["two-branch", "similarity"])
-def test_two_processes_have_the_losses_of_one(quarters: Path, model: str) -> None:
-    command = ["train", model, "--data", "data", *SMALL_RUN]
-    assert _run([*command, "--out", "one"]) == 0
+def test_two_processes_have_the_losses_of_one(quarters: Path, command: Command, model: str) -> None:
+    train = ["train", model, "--data", "data", *SMALL_RUN]
+    command(*train, "--out", "one")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
-        [*torchrun, "-m", "deixis.cli.main", *command, "--out", "two", "--json"],
+        [*torchrun, "-m", "deixis.cli.main", *train, "--out", "two", "--json"],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -313,46 +260,27 @@ def test_two_processes_have_the_losses_of_one(quarters: Path, model: str) -> Non
         (["cca", "--data", "data", "--resume"], "--resume: cca"),
         (["two-branch"], "--data DATA"),
         (["similarity", "--data", "data", *settings("text_encoder=lstm")], "'text_encoder'"),
-        (
-            ["two-branch", "--data", "data", *settings("train_on=both")],
-            "train_on=both",
-        ),
+        (["two-branch", "--data", "data", *settings("train_on=both")], "train_on=both"),
         (["two-branch", "--data", "data", "--settings", "papers/two"], "--settings papers/two"),
         (
-            ["two-branch", "--data", "data", *settings("features_dir=store", "train_on=phrases")],
+            ["two-branch", "--data", "data", *settings("features_dir=store", "train_on=phrases", "proposals=corners")],
             "100 proposals",
         ),
         (["two-branch", "--data", "data", "--resume"], "two-branch.model: "),
         (["no-model", "--data", "data"], "no-model"),
     ],
 )
-def test_errors_of_networks_are_one_line(
-    quarters: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
-    if "features_dir=store" in arguments:
-        arguments += settings("proposals=corners")
-    assert _run(["train", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert words in err
+def test_errors_of_networks_are_one_line(quarters: Path, command: Command, arguments: list[str], words: str) -> None:
+    assert words in command.error("train", *arguments)
 
 
-def test_all_settings_are_listed_with_their_meaning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["train", "two-branch", "--list-settings"]) == 0
-    out = capsys.readouterr().out
+def test_all_settings_are_listed_with_their_meaning(command: Command) -> None:
+    out, _ = command("train", "two-branch", "--list-settings")
     for words in ("max_negatives", "K of Algorithm 1", "learning_rate", "papers/two-branch-phrases", "[triplet, "):
         assert words in out, words
-    assert _run(["train", "cca", "--list-settings", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = command.json("train", "cca", "--list-settings")
     assert "papers/cca-joint" in answer["names"]
-    assert {"name": "correlation_power", "default": "1.0"}.items() <= next(
-        setting for setting in answer["settings"] if setting["name"] == "correlation_power"
-    ).items()
-
-
-def test_help_loads_nothing_heavy() -> None:
-    assert modules_after("-m", "deixis.cli.main", "train", "--help").isdisjoint(HEAVY)
+    assert ("correlation_power", "1.0") in [(setting["name"], setting["default"]) for setting in answer["settings"]]
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def run(table: Path, photos: list[Path], captioner: FakeCaptioner, plan: str = "
 
 
 def interrupt(table: Path, photos: list[Path]) -> Path:
-    """The file that a run leaves which is interrupted before the last photo."""
+    """Interrupt a run before the last photo; return the file that it leaves."""
     with pytest.raises(KeyboardInterrupt):
         run(table, photos, FakeCaptioner(stop_at="three.jpg"))
     return table.with_name(f".{table.name}.unfinished")

@@ -1,0 +1,45 @@
+"""The command `deixis`, run in this process, which is faster than a process of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from deixis.cli.main import _run
+
+
+@dataclass(frozen=True)
+class Command:
+    """Runs the command, and checks its exit code."""
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: object, code: int = 0) -> tuple[str, str]:
+        """Return standard output and standard error."""
+        self.capsys.readouterr()
+        found = _run([str(argument) for argument in arguments])
+        out, err = self.capsys.readouterr()
+        assert found == code, err
+        return out, err
+
+    def json(self, *arguments: object) -> Any:
+        return json.loads(self(*arguments, "--json")[0])
+
+    def error(self, *arguments: object) -> str:
+        """Return the message of a user error: one line, apart from progress, and nothing on standard output."""
+        out, err = self(*arguments, code=2)
+        [line] = [line for line in err.splitlines() if not line.endswith("…")]
+        assert out == ""
+        return line
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setattr(
+        "deixis.cli.output._SECONDS_BETWEEN_LINES", math.inf
+    )  # no progress, however slow the machine is
+    return Command(capsys)
