@@ -148,12 +148,13 @@ def test_near_duplicates_are_counted_and_shown_with_the_photo(
     expect(page.get_by_text("dog.jpg")).to_be_visible()
 
 
-def test_a_growing_index_shows_its_first_photos_without_a_reload(
+def test_an_empty_index_says_how_to_fill_it_and_shows_its_first_photos_without_a_reload(
     page: Page, site: Site, collection: FakeCollection
 ) -> None:
     growing = FakeCollection()
     page.goto(site(growing))
     expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
+    expect(page.get_by_text("deixis index PHOTOS")).to_be_visible()
     growing.known = collection.known
     expect(tiles(page)).to_have_count(5, timeout=15_000)
 
@@ -237,12 +238,6 @@ def test_only_the_url_with_the_token_opens_the_page(page: Page, site: Site) -> N
     expect(page).to_have_url(address)
     page.get_by_label("dog.jpg").click()
     expect(page.get_by_text("A photo of something.")).to_be_visible()
-
-
-def test_an_empty_index_explains_how_to_fill_it(page: Page, site: Site) -> None:
-    page.goto(site(FakeCollection()))
-    expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
-    expect(page.get_by_text("deixis index PHOTOS")).to_be_visible()
 
 
 def test_a_broken_photo_does_not_break_the_page(page: Page, site: Site, folder: Path) -> None:

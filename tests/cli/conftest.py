@@ -41,5 +41,5 @@ class Command:
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr(
         "deixis.cli.output._SECONDS_BETWEEN_LINES", math.inf
-    )  # no progress, however slow the machine is
+    )  # no progress on slow machines
     return Command(capsys)

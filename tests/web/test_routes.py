@@ -58,29 +58,25 @@ def test_explained_hits_have_boxes(client: TestClient) -> None:
     ]
 
 
-def test_unknown_words_are_reported(client: TestClient) -> None:
-    assert client.get("/api/search", params={"q": "xyzzy dog"}).json()["unknown_words"] == ["xyzzy"]
-
-
-@pytest.mark.parametrize("asked", [{"q": "dog in:nowhere"}, {"q": "dog", "in": "nowhere"}])
-def test_the_number_of_searched_photos_is_reported(client: TestClient, asked: dict[str, str]) -> None:
-    nowhere = client.get("/api/search", params=asked).json()
+@pytest.mark.parametrize("query", [{"q": "xyzzy in:nowhere"}, {"q": "xyzzy", "in": "nowhere"}])
+def test_unknown_words_and_the_number_of_searched_photos_are_reported(
+    client: TestClient, query: dict[str, str]
+) -> None:
+    nowhere = client.get("/api/search", params=query).json()
     assert (nowhere["photos"], nowhere["searched"], nowhere["hits"]) == (3, 0, [])
+    assert nowhere["unknown_words"] == ["xyzzy"]
     assert client.get("/api/search", params={"q": "zebra"}).json()["searched"] == 3
 
 
-def test_search_by_a_photo_of_the_index(client: TestClient) -> None:
+def test_search_by_a_photo_of_the_index_or_an_uploaded_one(client: TestClient) -> None:
     found = client.get("/api/search", params={"like": id_of(client, "cat.jpg"), "top": 2}).json()
     assert found["query"] is None
     assert len(found["hits"]) == 2
-
-
-def test_search_by_an_uploaded_photo(client: TestClient) -> None:
     assert len(client.post("/api/search/like?top=3", files=upload(photo_bytes())).json()["hits"]) == 3
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "words"),
+    ("query", "code", "words"),
     [
         ({}, 400, "q, a sentence"),
         ({"q": "dog", "like": "abc"}, 400, "q, a sentence"),
@@ -93,8 +89,8 @@ def test_search_by_an_uploaded_photo(client: TestClient) -> None:
         ({"like": "../../etc/passwd"}, 422, "like"),
     ],
 )
-def test_invalid_searches_are_errors(client: TestClient, asked: dict[str, str], code: int, words: str) -> None:
-    response = client.get("/api/search", params=asked)
+def test_invalid_searches_are_errors(client: TestClient, query: dict[str, str], code: int, words: str) -> None:
+    response = client.get("/api/search", params=query)
     assert response.status_code == code
     assert words in error_of(response)
 
@@ -162,24 +158,22 @@ def test_no_path_leads_to_a_file(client: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not a photo", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\xff\xd8\xff"]
+    "content",
+    [b"", b"not a photo", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\xff\xd8\xff", "a missing file", "a folder"],
 )
-def test_the_error_of_a_broken_photo_does_not_contain_its_path(
-    client: TestClient, folder: Path, content: bytes
+def test_the_error_of_a_broken_or_missing_photo_does_not_contain_its_path(
+    client: TestClient, folder: Path, content: bytes | str
 ) -> None:
-    broken = id_of(client, "cat.jpg")
-    (folder / "cat.jpg").write_bytes(content)
-    response = client.get(f"/api/photos/{broken}/image")
+    photo, path = id_of(client, "cat.jpg"), folder / "cat.jpg"
+    path.unlink()
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content == "a folder":
+        path.mkdir()
+    response = client.get(f"/api/photos/{photo}/image")
     assert response.status_code == 422
     assert str(folder) not in error_of(response)
-
-
-def test_the_error_of_a_missing_photo_does_not_contain_its_path(client: TestClient, folder: Path) -> None:
-    gone = id_of(client, "cat.jpg")
-    (folder / "cat.jpg").unlink()
-    response = client.get(f"/api/photos/{gone}/image")
-    assert response.status_code == 422
-    assert error_of(response).endswith("no such file")
+    assert error_of(response).endswith("no such file") is (content == "a missing file")
 
 
 def test_links_to_files_outside_the_folder_are_not_followed(
@@ -199,34 +193,34 @@ def test_links_to_files_outside_the_folder_are_not_followed(
         assert "outside its folder" in error_of(response)
 
 
-def test_a_folder_instead_of_a_photo_is_an_error_without_its_path(client: TestClient, folder: Path) -> None:
-    photo = id_of(client, "cat.jpg")
-    (folder / "cat.jpg").unlink()
-    (folder / "cat.jpg").mkdir()
-    response = client.get(f"/api/photos/{photo}/image")
-    assert response.status_code == 422
-    assert str(folder) not in error_of(response)
-
-
-def test_index_errors_do_not_contain_paths(visit: Visit, collection: FakeCollection, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (DeixisError("/home/my photos.deixis/index.sqlite: damaged; rebuild it"), 400, "…: damaged; rebuild it"),
+        (RuntimeError("/home is on fire"), 500, "internal error (RuntimeError)"),
+    ],
+)
+def test_errors_reveal_no_paths(
+    visit: Visit, collection: FakeCollection, error: Exception, code: int, message: str
+) -> None:
     def broken(*_: object, **__: object) -> list[object]:
-        raise DeixisError(f"{folder / 'my photos.deixis' / 'index.sqlite'}: damaged; rebuild it")
+        raise error
 
     collection.search = broken  # type: ignore[method-assign,assignment]
     response = visit().get("/api/search", params={"q": "dog"})
-    assert response.status_code == 400
-    assert error_of(response) == "…: damaged; rebuild it"
+    assert (response.status_code, error_of(response)) == (code, message)
+    assert "content-security-policy" in response.headers
 
 
 def test_sentences_are_grounded_in_indexed_and_uploaded_photos(client: TestClient) -> None:
     photo = id_of(client, "dog.jpg")
-    here = client.post("/api/ground", json={"photo": photo, "sentence": "dog in snow"}).json()
-    sent = client.post("/api/ground", files=upload(photo_bytes((80, 60))), data={"sentence": "dog in snow"}).json()
-    assert here["photo"] == photo
-    assert sent["photo"] is None
-    assert (here["size"], sent["size"]) == ([64, 48], [80, 60])
-    assert [phrase["text"] for phrase in sent["phrases"]] == ["dog", "snow"]
-    assert sent["phrases"][0]["boxes"] == [{"box": [0, 0, 40, 60], "score": 0.6}]
+    indexed = client.post("/api/ground", json={"photo": photo, "sentence": "dog in snow"}).json()
+    uploaded = client.post("/api/ground", files=upload(photo_bytes((80, 60))), data={"sentence": "dog in snow"}).json()
+    assert indexed["photo"] == photo
+    assert uploaded["photo"] is None
+    assert (indexed["size"], uploaded["size"]) == ([64, 48], [80, 60])
+    assert [phrase["text"] for phrase in uploaded["phrases"]] == ["dog", "snow"]
+    assert uploaded["phrases"][0]["boxes"] == [{"box": [0, 0, 40, 60], "score": 0.6}]
 
 
 @pytest.mark.parametrize("verb", ["ground", "caption", "describe"])
@@ -339,22 +333,11 @@ def test_unknown_routes_and_methods_are_errors(client: TestClient) -> None:
     assert error_of(client.get("/docs")) == "not found"
 
 
-def test_internal_errors_do_not_reveal_details(visit: Visit, collection: FakeCollection, folder: Path) -> None:
-    def broken(*_: object, **__: object) -> list[object]:
-        raise RuntimeError(f"{folder} is on fire")
-
-    collection.search = broken  # type: ignore[method-assign,assignment]
-    response = visit().get("/api/search", params={"q": "dog"})
-    assert response.status_code == 500
-    assert error_of(response) == "internal error (RuntimeError)"
-    assert "content-security-policy" in response.headers
-
-
 @pytest.mark.parametrize("address", ["/", "/favicon.ico"])
 def test_head_requests_are_answered(client: TestClient, address: str) -> None:
-    asked = client.head(address)
-    assert asked.status_code == client.get(address).status_code
-    assert asked.content == b""
+    response = client.head(address)
+    assert response.status_code == client.get(address).status_code
+    assert response.content == b""
 
 
 def test_the_api_has_an_openapi_description(client: TestClient) -> None:

@@ -24,8 +24,6 @@ CHECKS: list[CheckFunction] = [
     content_type_conformance,
     response_schema_conformance,
 ]
-
-
 HERE = {"host": "127.0.0.1"}
 COLLECTION = FakeCollection([SAMPLES / "images" / "dogs.jpg"])
 schema = schemathesis.openapi.from_asgi(
@@ -40,8 +38,8 @@ schema = schemathesis.openapi.from_asgi(
     suppress_health_check=list(HealthCheck),
 )
 def test_every_answer_is_one_that_the_api_describes(case: schemathesis.Case) -> None:
-    given = case.path_parameters.get("photo_id")
-    if isinstance(given, str) and len(given) % 2:  # no guess would ever be the id of a photo
+    photo_id = case.path_parameters.get("photo_id")
+    if isinstance(photo_id, str) and len(photo_id) % 2:  # no guess would ever be the id of a photo
         case.path_parameters["photo_id"] = next(iter(COLLECTION.known))
     response = case.call_and_validate(checks=CHECKS, headers=HERE)
     assert response.status_code not in (401, 403, 421), "the guard has answered"

@@ -42,6 +42,7 @@ def test_public_servers_accept_addresses_but_no_other_names() -> None:
     assert policy.allows_host("localhost:7860")
     assert not policy.allows_host("evil.example:7860")
     assert AccessPolicy("photos.example", TOKEN).allows_host("photos.example:7860")
+    assert TOKEN not in repr(policy)
 
 
 @pytest.mark.parametrize("path", ["/", "/api/status", "/api/openapi.json", "/api/nothing", "/assets/x.js"])
@@ -113,10 +114,6 @@ def test_every_response_has_security_headers(client: TestClient, path: str) -> N
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert headers["referrer-policy"] == "no-referrer"
-
-
-def test_the_token_is_not_in_the_repr() -> None:
-    assert TOKEN not in repr(AccessPolicy("0.0.0.0", TOKEN))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,8 @@ from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
 if TYPE_CHECKING:
-    from deixis.cluster import ClusterWorkers
     from deixis.data.dataset import Dataset
-    from deixis.vision.feature_store import FeatureOptions, UpdateReport
-    from deixis.vision.feature_store.updates import ComputeFeatures
+    from deixis.vision.feature_store import UpdateReport
 
 _SKIPPED_SHOWN = 10
 _TOP = 100
@@ -111,16 +109,23 @@ def _encode(
     json: bool,
 ) -> None:
     from deixis.vision.encoders import open_encoder
-    from deixis.vision.feature_store import default_store_path, update_store
+    from deixis.vision.feature_store import FeatureOptions, default_store_path, update_store
+    from deixis.vision.proposals import open_proposer
 
     photos = dataset.split(split) if split else None
     encoder = open_encoder(name, device)
-    extras = _extras(encoder.name, *options)
+    crops, proposals, top = options
+    extras = FeatureOptions(crops)
+    if proposals is not None:
+        extras = FeatureOptions(crops, open_proposer(proposals, encoder.name), top)
     proposer = extras.proposer.name if extras.proposer else None
     path = out or default_store_path(dataset.path, encoder.name, crops=extras.crops, proposer=proposer, top=extras.top)
-    start = time.monotonic()
+    start, compute = time.monotonic(), None
     with open_scheduler(scheduler) as workers, progress("photos") as on_progress:
-        compute = _compute_on(workers, name, encoder.fingerprint, device, options) if workers else None
+        if workers:
+            from deixis.cluster import FeaturesJob, cluster_features
+
+            compute = cluster_features(workers, FeaturesJob(name, encoder.fingerprint, device, *options))
         report = update_store(
             path, dataset, encoder, photos=photos, options=extras, compute=compute, on_progress=on_progress
         )
@@ -132,23 +137,6 @@ def _encode(
         "seconds": round(time.monotonic() - start, 1),
     }
     _print_report(path, report, about, json)
-
-
-def _compute_on(
-    workers: ClusterWorkers, encoder: str, fingerprint: str, device: str | None, options: tuple[int, str | None, int]
-) -> ComputeFeatures:
-    from deixis.cluster import FeaturesJob, cluster_features
-
-    return cluster_features(workers, FeaturesJob(encoder, fingerprint, device, *options))
-
-
-def _extras(encoder: str, crops: int, proposals: str | None, top: int) -> FeatureOptions:
-    from deixis.vision.feature_store import FeatureOptions
-    from deixis.vision.proposals import open_proposer
-
-    if proposals is None:
-        return FeatureOptions(crops)
-    return FeatureOptions(crops, open_proposer(proposals, encoder), top)
 
 
 def _import(dataset: Dataset, file: Path, ids: Path | None, out: Path | None, json: bool) -> None:
