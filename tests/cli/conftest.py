@@ -39,7 +39,5 @@ class Command:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr(
-        "deixis.cli.output._SECONDS_BETWEEN_LINES", math.inf
-    )  # no progress on slow machines
+    monkeypatch.setattr("deixis.cli.output._SECONDS_BETWEEN_LINES", math.inf)  # no progress on slow machines
     return Command(capsys)
