@@ -61,6 +61,9 @@ def test_phrases_with_the_same_words_appear_once(red_and_blue: Image.Image) -> N
     texts = [phrase.text for phrase in region.phrases]
     assert texts[0] == "red"
     assert sorted(texts) == ["blue", "green", "red", "red blue"]
+    # The model does not know these words.
+    (region,) = describer(PhraseBank(("a wall", "the wall", "red"), (1, 1, 1))).describe(red_and_blue, (0, 0, 40, 40))
+    assert sorted(phrase.text for phrase in region.phrases) == ["a wall", "red"]
 
 
 def test_the_prior_ranks_frequent_phrases_first(red_and_blue: Image.Image) -> None:
