@@ -13,8 +13,7 @@ from xml.sax.saxutils import escape
 import typer
 
 from deixis import __version__
-from deixis.cli.options import Scheduler, open_scheduler
-from deixis.cli.output import Json, note, plural, print_json, progress
+from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file
 from deixis.storage.progress import OnProgress, no_progress

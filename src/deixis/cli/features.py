@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deixis.cli.options import Scheduler, open_scheduler
-from deixis.cli.output import Json, note, plural, print_json, progress
+from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 

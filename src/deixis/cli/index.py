@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.options import Scheduler, open_scheduler, use_one_blas_thread
-from deixis.cli.output import Json, note, plural, print_json, progress, working
+from deixis.cli.output import (
+    Json,
+    Scheduler,
+    note,
+    open_scheduler,
+    plural,
+    print_json,
+    progress,
+    use_one_blas_thread,
+    working,
+)
 from deixis.errors import DeixisError
 from deixis.search import DEFAULT_INDEX
 from deixis.storage.remote import photo_path

@@ -1,8 +1,9 @@
-"""Output of the commands: results on standard output, progress and notes on standard error."""
+"""Options that several commands share, and their output: results on standard output, notes on standard error."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -18,7 +19,19 @@ from deixis.storage.progress import OnProgress
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from deixis.cluster import ClusterWorkers
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Index = Annotated[str, typer.Option("--index", metavar="DIR", help="Index: a folder or a postgresql:// address.")]
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Distribute the work: tcp://HOST:PORT of a Dask scheduler, or local:N for N processes on this machine.",
+    ),
+]
 
 _SECONDS_BETWEEN_LINES = 5.0
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -136,3 +149,23 @@ def working(doing: str) -> Iterator[None]:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def use_one_blas_thread() -> None:
+    """Limit OpenBLAS to one thread unless the user has chosen; call it before numpy is imported.
+
+    Where several tasks run at once, the threads of one matrix product would wait for those of the others.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@contextmanager
+def open_scheduler(address: str | None) -> Iterator[ClusterWorkers | None]:
+    """Connect to the workers of a scheduler; None if no address is given."""
+    if address is None:
+        yield None
+        return
+    from deixis.cluster import open_workers
+
+    with open_workers(address, note) as workers:
+        yield workers

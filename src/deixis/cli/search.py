@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.options import Index
-from deixis.cli.output import Json, note, plural, print_json, working
+from deixis.cli.output import Index, Json, note, plural, print_json, working
 from deixis.errors import DeixisError
 from deixis.search import DEFAULT_INDEX
 

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from deixis.cli.options import Index, use_one_blas_thread
-from deixis.cli.output import note, plural, progress, working
+from deixis.cli.output import Index, note, plural, progress, use_one_blas_thread, working
 from deixis.errors import DeixisError
 from deixis.search import DEFAULT_INDEX
 

@@ -161,7 +161,7 @@ def photo_entry(photo: PhotoRecord) -> PhotoEntry:
 
 def photo_details(photo: PhotoRecord, regions: list[Box]) -> PhotoDetails:
     """Return a photo with its camera and regions."""
-    boxes = [Region(box=_rounded(box)) for box in regions]
+    boxes = [Region.model_validate({"box": [round(side, 1) for side in box]}) for box in regions]
     return PhotoDetails(**photo_entry(photo).model_dump(), camera=photo.camera, regions=boxes)
 
 
@@ -181,20 +181,6 @@ def _hit_entry(hit: Hit) -> HitEntry:
         **photo_entry(hit.photo).model_dump(),
         score=round(hit.score, 4),
         probability=None if hit.probability is None else round(hit.probability, 4),
-        phrases=[
-            FoundPhrase(
-                text=phrase.text,
-                span=phrase.span,
-                box=_rounded(phrase.box),
-                score=round(phrase.presence, 4),
-                absent=phrase.absent,
-            )
-            for phrase in hit.phrases
-        ],
+        phrases=[FoundPhrase.model_validate(phrase.as_json()) for phrase in hit.phrases],
         duplicates=[photo_entry(other.photo) for other in hit.duplicates],
     )
-
-
-def _rounded(box: Box) -> Box:
-    x1, y1, x2, y2 = (round(float(side), 1) for side in box)
-    return x1, y1, x2, y2
