@@ -58,6 +58,8 @@ def plain_scores(scores: np.ndarray, mentioned: np.ndarray) -> dict[str, float]:
 def test_every_score_agrees_with_a_loop_over_pairs(seed: int) -> None:
     scores, mentioned = made_up(seed)
     found = score_presence(scores, mentioned, rounds=2)
+    in_some = [row for row in mentioned.tolist() if any(row) and not all(row)]
+    assert (found.phrases, found.photos, found.present) == (len(in_some), mentioned.shape[1], sum(map(sum, in_some)))
     for name, value in plain_scores(scores, mentioned).items():
         assert getattr(found, name) == pytest.approx(value, abs=1e-6), name
     json.dumps(found.as_json(), allow_nan=False)
