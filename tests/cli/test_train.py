@@ -17,13 +17,13 @@ from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.models.cca.model import CCA
 from deixis.models.pipeline import load
-from deixis.models.training.run_record import read_log
 from deixis.vision import encoders
 from deixis.vision.feature_store import FeatureStore
 from tests.cli.conftest import Command
 from tests.conftest import Run
 from tests.models.coloured import make_coloured
 from tests.models.quarters import make_quarters, make_store, use_small_encoders
+from tests.models.training.tiny import read_log
 from tests.vision.feature_store.small import colour_encoder
 
 TRAIN = ("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--set", "regularization=0.01")

@@ -78,19 +78,15 @@ def worker_process(scheduler: str, packages: Path | None = None) -> Iterator[tup
 
 @contextmanager
 def _process(packages: Path | None, code: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    here = [
-        sys.executable,
-        *([] if packages is None else ["-S"]),
-        "-c",
-        code,
-        *arguments,
-    ]  # -S: no packages but those named
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, [ROOT, ROOT / "src"] if packages is None else [packages])),
-    }
+    only_named = [] if packages is None else ["-S"]
+    path = os.pathsep.join(map(str, [ROOT, ROOT / "src"] if packages is None else [packages]))
     process = subprocess.Popen(
-        here, env=environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, *only_named, "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": path},
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         assert process.stdout is not None

@@ -21,15 +21,6 @@ from deixis.papers.tables import (
 
 TABLES = published_tables()
 
-NAMES = [
-    *(f"entities-{number}" for number in range(1, 6)),
-    *(f"two-branch-{number}" for number in range(1, 6)),
-    *(f"m-rnn-{number}" for number in (1, 2, 3, 4, 5, 7, 8, 9)),
-    *(f"hm-lstm-{number}" for number in range(1, 5)),
-]
-
-ROWS = {name: len(table.rows) for name, table in TABLES.items()}
-
 SAMPLE = {
     ("entities-1", "other"): (82098, 1.94, 1.04),
     ("entities-2", "augmented-10"): (231317,),
@@ -66,23 +57,20 @@ SAMPLE = {
 EACH = pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
 
 
-def test_all_tables_exist() -> None:
-    assert list(TABLES) == NAMES
-
-
 @pytest.mark.parametrize(("row", "figures"), SAMPLE.items(), ids=lambda value: " ".join(map(str, value)))
 def test_published_figures_equal_those_of_the_papers(row: tuple[str, str], figures: tuple[float | None, ...]) -> None:
     assert TABLES[row[0]].row(row[1]).figures == figures
 
 
-def test_tables_are_complete() -> None:
-    assert ROWS == {
+def test_tables_are_complete_and_in_order() -> None:
+    rows = {
         **{"entities-1": 9, "entities-2": 6, "entities-3": 14, "entities-4": 9, "entities-5": 24},
         **{"two-branch-1": 15, "two-branch-2": 16, "two-branch-3": 14, "two-branch-4": 6, "two-branch-5": 2},
         **{"m-rnn-1": 7, "m-rnn-2": 1, "m-rnn-3": 7, "m-rnn-4": 14, "m-rnn-5": 17},
         **{"m-rnn-7": 4, "m-rnn-8": 10, "m-rnn-9": 7},
         **{"hm-lstm-1": 12, "hm-lstm-2": 14, "hm-lstm-3": 8, "hm-lstm-4": 15},
     }
+    assert list(rows.items()) == [(name, len(table.rows)) for name, table in TABLES.items()]
 
 
 @EACH
@@ -170,26 +158,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_figures_are_converted_to_our_units(file: Path) -> None:
-    assert find_table(str(file)).row("a").figures == (29.0, 24.39)
-
-
-def test_missing_figures_differ_from_lost_figures(file: Path) -> None:
-    row = find_table(str(file)).row("b")
-    assert row.figures == (None, None)
-    assert row.lost == ("bleu1",)
-
-
-def test_a_row_has_a_recipe_or_a_reason(file: Path) -> None:
-    ours, theirs = find_table(f"{file}:mine-1").rows
+def test_a_file_of_tables_is_read(file: Path) -> None:
+    table = find_table(f"{file}:mine-1")
+    ours, theirs = table.rows
     model = Training("toy", "papers/toy", ("size=3",), auxiliary=Training("cca", repeated=False))
     assert (ours.recipe, ours.why_not) == (Recipe("captions", model, caption_options=CaptionOptions(beam=5)), "")
     assert (theirs.recipe, theirs.why_not) == (None, NOT_OURS)
     assert (ours.part, ours.data) == ("(a)", "Flickr8k")
-
-
-def test_a_claim_is_judged_by_each_of_its_scores(file: Path) -> None:
-    assert [claim.score for claim in find_table(str(file)).claims] == ["bleu1", "perplexity"]
+    assert ours.figures == (29.0, 24.39), "in our units"
+    assert (theirs.figures, theirs.lost) == ((None, None), ("bleu1",)), "missing figures differ from lost ones"
+    assert [claim.score for claim in table.claims] == ["bleu1", "perplexity"]
+    assert find_table(str(file)) == table
 
 
 @pytest.mark.parametrize(

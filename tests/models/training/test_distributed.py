@@ -23,8 +23,8 @@ from deixis.models.training.distributed import (
     seed_step,
     share_batch_norm,
 )
-from deixis.models.training.run_record import read_log
 from tests.models.training import every_model, tiny, together
+from tests.models.training.tiny import read_log
 
 CPU = torch.device("cpu")
 

@@ -19,11 +19,11 @@ from deixis.models.training.run_record import (
     describe_data,
     format_duration,
     model_card,
-    read_log,
     refuse_other_run,
     write_description,
 )
 from deixis.models.training.settings import TrainSettings
+from tests.models.training.tiny import read_log
 
 
 def dataset(folder: Path, train: str, dev: str) -> Dataset:
@@ -65,14 +65,6 @@ def test_appended_records_are_read(log: Log) -> None:
     for record in records:
         log.append(record)
     assert read_log(log.path) == records
-
-
-def test_only_the_last_line_may_be_partial(log: Log) -> None:
-    log.path.write_text('{"step": 1}\n{"step": 2')
-    assert read_log(log.path) == [{"step": 1}]
-    log.path.write_text('{"step": 1}\n{"step": \n{"step": 3}\n')
-    with pytest.raises(DeixisError, match=r"log.jsonl: line 2 is not JSON"):
-        read_log(log.path)
 
 
 def test_cutting_removes_later_lines_and_never_makes_a_log_longer(log: Log) -> None:

@@ -28,11 +28,11 @@ from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork, TwoBr
 from deixis.models.training import checkpoints
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.objective import DevScores, LossValue
-from deixis.models.training.run_record import RunDescription, read_log
+from deixis.models.training.run_record import RunDescription
 from deixis.models.training.settings import Settings, TrainSettings
 from deixis.models.training.trainer import WARM_UP, MovingAverage, Stepper, learning_rate_at, shape_of
 from tests.models.training import real, tiny
-from tests.models.training.tiny import ABOUT, ROWS, SETTINGS, Tiny
+from tests.models.training.tiny import ABOUT, ROWS, SETTINGS, Tiny, read_log
 
 
 def rates(steps_per_epoch: int = 10, **chosen: object) -> list[float]:

@@ -6,12 +6,14 @@ STOP makes the program kill itself after this many steps, and DROPOUT is the net
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +32,10 @@ SETTINGS = TrainSettings(epochs=3, batch_size=32, learning_rate=0.01, log_every=
 ABOUT = RunDescription(
     "tiny", {"width": WIDTH}, DataDescription("made up", "abc", {"train": "def"}, "free for all"), "python tiny.py OUT"
 )
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 class Branches(nn.Module):

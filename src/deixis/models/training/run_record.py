@@ -151,18 +151,6 @@ class Log:
                 os.truncate(self.path, size)
 
 
-def read_log(path: str | Path) -> list[dict[str, Any]]:
-    """Read the lines of a log; an unfinished last line is skipped."""
-    lines = Path(path).read_bytes().split(b"\n")
-    records = []
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            records.append(json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise DeixisError(f"{path}: line {number} is not JSON ({error})") from error
-    return records
-
-
 class Pace:
     """Measures the speed of a run.
 
