@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,17 +35,26 @@ def check_rows(features: Any, size: int, name: str) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(rows))
 
 
+@contextmanager
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """Switch a network to eval mode, and back at the end."""
+    was_training = network.training
+    if was_training:  # switching all layers takes as long as generating a word
+        network.eval()
+    try:
+        yield
+    finally:
+        if was_training:
+            network.train()
+
+
 @torch.inference_mode()
 def apply_in_blocks(network: nn.Module, embed: Any, *inputs: Tensor) -> Floats:
     """Apply a part of a network to many rows, a block at a time, in `eval` mode."""
     weight = next(network.parameters())
-    was_training = network.training
-    network.eval()
-    try:
-        blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, max(len(inputs[0]), 1), BLOCK_ROWS)]
+    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, max(len(inputs[0]), 1), BLOCK_ROWS)]
+    with eval_mode(network):
         outputs = [embed(*(_move(rows[block], weight) for rows in inputs)).float().cpu() for block in blocks]
-    finally:
-        network.train(was_training)
     array: Floats = torch.cat(outputs).numpy()
     return array
 

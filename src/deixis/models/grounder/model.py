@@ -24,6 +24,7 @@ from deixis.models.base import Embedder
 from deixis.models.grounder.inputs import RegionBatch, Span, TextBatch, make_text_inputs
 from deixis.models.grounder.network import GrounderNetwork, NetworkOutput
 from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.networks import eval_mode
 from deixis.models.photo_features import RegionInputs
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
@@ -177,13 +178,8 @@ class Grounder(Storable, Embedder):
     @contextmanager
     def _inference(self) -> Iterator[Tensor]:
         """Switch to evaluation mode; gives a weight, for its device and dtype."""
-        was_training = self.network.training
-        self.network.eval()
-        try:
-            with torch.inference_mode():
-                yield self.network.matching.phrase.weight
-        finally:
-            self.network.train(was_training)
+        with eval_mode(self.network), torch.inference_mode():
+            yield self.network.matching.phrase.weight
 
     def _check_sizes(self, photo: RegionInputs) -> None:
         sizes = photo.vectors.shape[1], len(photo.whole)

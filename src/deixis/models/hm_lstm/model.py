@@ -24,7 +24,7 @@ from deixis.language.vectors import WordVectors
 from deixis.models.base import Embedder
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest, Level, TreeBatch
-from deixis.models.networks import apply_in_blocks, check_rows
+from deixis.models.networks import apply_in_blocks, check_rows, eval_mode
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
 
@@ -319,14 +319,13 @@ class HMLSTM(Storable, Embedder):
     @torch.inference_mode()
     def embed_nodes(self, forest: Forest, trees: Sequence[int], nodes: Sequence[int]) -> Floats:
         """Embed nodes of a forest, each given by its tree and its index within the tree."""
-        network, was_training = self.network, self.network.training
+        network = self.network
         words = self.word_matrix(forest).to(next(network.parameters()).device)
         tree_of, node_of = np.asarray(trees, dtype=np.int64), np.asarray(nodes, dtype=np.int64)
         vectors = np.zeros((len(tree_of), self.dimension), dtype=np.float32)
         order = np.argsort(tree_of, kind="stable")
         distinct, begins = np.unique(tree_of[order], return_index=True)
-        network.eval()
-        try:
+        with eval_mode(network):
             for first in range(0, len(distinct), TREES_PER_BATCH):
                 chosen = distinct[first : first + TREES_PER_BATCH]
                 rows = order[begins[first] : [*begins, len(order)][first + len(chosen)]]
@@ -334,8 +333,6 @@ class HMLSTM(Storable, Embedder):
                 indices = batch.roots[np.searchsorted(chosen, tree_of[rows])] + torch.from_numpy(node_of[rows])
                 embedded = network.embed_nodes(words, batch.to(words.device), indices.to(words.device))
                 vectors[rows] = embedded.float().cpu().numpy()
-        finally:
-            network.train(was_training)
         return vectors
 
     def word_matrix(self, forest: Forest) -> Tensor:

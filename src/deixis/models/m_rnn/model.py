@@ -23,7 +23,7 @@ from deixis.models.m_rnn.fast_network import FastMRNN
 from deixis.models.m_rnn.network import MRNNNetwork, State, VisualContext
 from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix, read_prefixes
 from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.models.networks import check_rows, word_ids
+from deixis.models.networks import check_rows, eval_mode, word_ids
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
 
@@ -312,15 +312,8 @@ class MRNN(Storable, Scorer):
 
     @contextmanager
     def _eval_mode(self) -> Iterator[None]:
-        was_training = self.network.training
-        if was_training:  # switching all layers takes as long as generating a word
-            self.network.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            if was_training:
-                self.network.train()
+        with eval_mode(self.network), torch.inference_mode():
+            yield
 
 
 class Ensemble:

@@ -9,7 +9,6 @@ with the greedy caption.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -38,6 +37,7 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import BeamRows
 from deixis.models.m_rnn.fast_network import FastMRNN
 from deixis.models.m_rnn.network import MRNNNetwork
+from deixis.models.networks import eval_mode
 from deixis.models.training.distributed import by_shares, same_everywhere
 from deixis.models.training.objective import LossValue
 
@@ -196,7 +196,7 @@ class RewardObjective:
         if not len(rows):  # a process without photos takes part in the gradients all the same
             return 0 * network.word_bias.sum() + inputs[0].new_zeros(0, 3)
         # In full precision: the tables of words are computed once for all sentences.
-        with _eval_mode(network), torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
+        with eval_mode(network), torch.no_grad(), torch.autocast(rows.device.type, enabled=False):
             words, counts = sample_sentences(network, inputs, self.samples, uniform)
         photos = rows.repeat_interleave(self.samples).cpu().numpy()
         reward = torch.from_numpy(self.reward(words.cpu().numpy(), photos)).to(rows.device, torch.float32)
@@ -240,16 +240,6 @@ def _choose_words(probabilities: Tensor, uniform: Tensor) -> Tensor:
     cumulative = probabilities.cumsum(1)
     found = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
     return found.clamp(max=probabilities.shape[1] - 1)
-
-
-@contextmanager
-def _eval_mode(network: nn.Module) -> Iterator[None]:
-    was_training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(was_training)
 
 
 class CiderReward:
