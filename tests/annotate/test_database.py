@@ -43,7 +43,7 @@ def test_errors_about_an_address_do_not_contain_the_password(url: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_failed_work_is_rolled_back_without_affecting_work_in_the_same_transaction(database: Database) -> None:
+def test_failed_work_is_rolled_back_without_affecting_work_of_other_threads(database: Database) -> None:
     begin, results = threading.Barrier(5), {}
 
     def work(name: str) -> None:

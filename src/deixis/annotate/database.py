@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, make_url, select, update
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
@@ -33,39 +32,6 @@ _OLDER_VERSIONS = frozenset(str(number) for number in range(1, schema.VERSION))
 T = TypeVar("T")
 
 
-class PendingWork:
-    """One unit of work for `Database.run`; several share a transaction, each behind a savepoint of its own."""
-
-    def __init__(self, work: Callable[[Connection], Any], after_commit: Callable[[Any], None] | None) -> None:
-        self.work, self.after_commit = work, after_commit
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.done = False
-
-    def execute(self, connection: Connection, *, alone: bool) -> None:
-        """Do the work. If it fails among others, only its own changes are rolled back."""
-        if alone:
-            self.result = self.work(connection)
-            return
-        connection.exec_driver_sql("SAVEPOINT work")
-        try:
-            self.result = self.work(connection)
-        except DBAPIError as error:
-            self.error = _translate(error, _explain(error.orig or error))
-        except Exception as error:
-            self.error = error
-        if self.error is not None:
-            connection.exec_driver_sql("ROLLBACK TO work")
-        connection.exec_driver_sql("RELEASE work")
-
-    def finish(self, failure: BaseException | None = None) -> None:
-        """Finish after the commit, or after the failure of the whole transaction."""
-        self.error = self.error or failure
-        if self.error is None and self.after_commit:
-            self.after_commit(self.result)
-        self.done = True
-
-
 class Database:
     """An open database. On SQLite, which has one writer, threads wait for a lock of this process."""
 
@@ -79,7 +45,6 @@ class Database:
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise DeixisError(f"{_display_url(url)}: not a usable database address ({first_line(error)})") from None
         self._write_lock = threading.Lock() if self.is_sqlite else nullcontext()
-        self._queue: deque[PendingWork] = deque()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -91,34 +56,14 @@ class Database:
         """Do `work` in a transaction and return its result after the commit.
 
         `work` must not change memory that would be wrong after a rollback; `after_commit` is called with its result,
-        before any other work. On SQLite, the work of threads that wait at the same time shares one transaction and so
-        one write to the disk.
+        on SQLite before any other work.
         """
-        if not self.is_sqlite:
-            with self.writing() as connection:
+        with self._write_lock:
+            with self.translated_errors(), self.engine.begin() as connection:
                 result = work(connection)
             if after_commit:
                 after_commit(result)
-            return result
-        own = PendingWork(work, after_commit)
-        self._queue.append(own)
-        with self._write_lock:
-            if not own.done:
-                self._run_batch([self._queue.popleft() for _ in range(len(self._queue))])
-        if own.error is not None:
-            raise own.error
-        return cast(T, own.result)
-
-    def _run_batch(self, batch: Sequence[PendingWork]) -> None:
-        failure: BaseException | None = None
-        try:
-            with self.translated_errors(), self.engine.begin() as connection:
-                for pending in batch:
-                    pending.execute(connection, alone=len(batch) == 1)
-        except BaseException as error:
-            failure = error
-        for pending in batch:
-            pending.finish(failure)
+        return result
 
     def begin(self) -> Transaction:
         """Begin a transaction whose start and end, the only steps that block, can run in another thread."""
@@ -183,7 +128,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            raise _translate(error, f"{self.name}: {_explain(error.orig or error)}") from error
+            raise translate_error(error, f"{self.name}: ") from error
         except SQLAlchemyError as error:
             raise UnavailableError(f"{self.name}: {first_line(error)}") from error
 
@@ -246,9 +191,10 @@ def _display_url(url: str | URL) -> str:
     return hide_password(url if isinstance(url, str) else url.render_as_string(hide_password=False))
 
 
-def _translate(error: DBAPIError, message: str) -> DeixisError:
+def translate_error(error: DBAPIError, prefix: str = "") -> DeixisError:
     """Make the error to raise: `UnavailableError`, after which a client may retry, unless the data is wrong."""
-    return (DeixisError if isinstance(error, (DataError, IntegrityError)) else UnavailableError)(message)
+    kind = DeixisError if isinstance(error, (DataError, IntegrityError)) else UnavailableError
+    return kind(prefix + _explain(error.orig or error))
 
 
 def _explain(error: BaseException) -> str:

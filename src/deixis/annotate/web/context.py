@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
-from deixis.annotate.database import Database, PendingWork
+from deixis.annotate.database import Database, translate_error
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.web.authentication import AuthenticatedUser, Authentication, RateLimiter
@@ -26,6 +27,43 @@ _MAX_BATCH = 100
 _THREADS = 8
 
 
+@dataclass
+class _PendingWork:
+    """Work for a transaction that several share, each behind a savepoint of its own."""
+
+    work: Callable[[Connection], Any]
+    after_commit: Callable[[Any], None] | None
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+    def execute(self, connection: Connection) -> None:
+        """Do the work. If it fails, only its own changes are rolled back."""
+        connection.exec_driver_sql("SAVEPOINT work")
+        try:
+            self.result = self.work(connection)
+        except DBAPIError as error:
+            self.error = translate_error(error)
+        except Exception as error:
+            self.error = error
+        if self.error is not None:
+            connection.exec_driver_sql("ROLLBACK TO work")
+        connection.exec_driver_sql("RELEASE work")
+
+    def finish(self, failure: BaseException | None) -> None:
+        """Finish after the commit, or after the failure of the whole transaction."""
+        self.error = self.error or failure
+        if self.error is None and self.after_commit:
+            self.after_commit(self.result)
+        if self.future.done():  # the client has disconnected
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+            self.future.exception()  # retrieved, so that asyncio does not warn if the client has disconnected
+        else:
+            self.future.set_result(self.result)
+
+
 class TransactionQueue:
     """Runs transactions for the event loop. A request is answered after its changes are on the disk.
 
@@ -36,7 +74,7 @@ class TransactionQueue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: deque[tuple[PendingWork, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[_PendingWork] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._disk: ThreadPoolExecutor | None = None
         self._threads = BoundedExecutor("writing", _THREADS, _MAX_WAITING)
@@ -49,7 +87,7 @@ class TransactionQueue:
             raise BusyError
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.append((PendingWork(work, after_commit), future))
+        self._waiting.append(_PendingWork(work, after_commit, future))
         if self._disk is None:
             self._disk = ThreadPoolExecutor(1, thread_name_prefix="deixis-disk")
         if self._writing is None:
@@ -67,7 +105,7 @@ class TransactionQueue:
 
     async def _write(self) -> None:
         while self._waiting:
-            batch: list[tuple[PendingWork, asyncio.Future[Any]]] = []
+            batch: list[_PendingWork] = []
             failure: BaseException | None = None
             try:
                 await self._write_batch(batch)
@@ -76,12 +114,11 @@ class TransactionQueue:
                 if not batch:  # the transaction could not begin
                     batch += self._waiting
                     self._waiting.clear()
-            for pending, future in batch:
+            for pending in batch:
                 pending.finish(failure)
-                _set_result(pending, future)
         self._writing = None
 
-    async def _write_batch(self, batch: list[tuple[PendingWork, asyncio.Future[Any]]]) -> None:
+    async def _write_batch(self, batch: list[_PendingWork]) -> None:
         """Do all waiting work, and work that arrives meanwhile, in one transaction."""
         loop = asyncio.get_running_loop()
         transaction = await loop.run_in_executor(self._disk, self._database.begin)
@@ -89,21 +126,11 @@ class TransactionQueue:
         try:
             while self._waiting and len(batch) < _MAX_BATCH:
                 batch.append(self._waiting.popleft())
-                batch[-1][0].execute(transaction.connection, alone=False)
+                batch[-1].execute(transaction.connection)
                 await asyncio.sleep(0)  # let the loop handle other requests
             complete = True
         finally:
             await loop.run_in_executor(self._disk, lambda: transaction.end(commit=complete))
-
-
-def _set_result(pending: PendingWork, future: asyncio.Future[Any]) -> None:
-    if future.done():  # the client has disconnected
-        return
-    if pending.error is not None:
-        future.set_exception(pending.error)
-        future.exception()  # retrieved, so that asyncio does not warn if the client has disconnected
-    else:
-        future.set_result(pending.result)
 
 
 @dataclass(frozen=True)
