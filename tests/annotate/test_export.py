@@ -65,6 +65,14 @@ def test_perfect_workers_reproduce_the_gold_and_exports_import_again(annotated: 
             assert_same(photo_, gold(photo_.id))
 
 
+@pytest.mark.parametrize("form", ["coco", "karpathy", "label-studio", "odvg", "parquet"])
+def test_every_other_format_has_all_photos_and_their_provenance(form: str, annotated: Project, tmp_path: Path) -> None:
+    assert export_project(annotated, form, tmp_path / "out") == (2, 0)
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert PROVENANCE_FILE in files
+    assert len(files) >= 2
+
+
 def test_provenance_names_the_workers_of_every_chain(annotated: Project, tmp_path: Path) -> None:
     export_project(annotated, "jsonl", tmp_path / "out")
     records = [json.loads(line) for line in (tmp_path / "out" / PROVENANCE_FILE).read_text().splitlines()]
