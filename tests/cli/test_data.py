@@ -63,7 +63,7 @@ def test_problems_are_reported_with_kind_examples_and_remedy(command: Command, d
     (data / "manifest.json").write_text(json.dumps({**manifest, "images": "/nowhere"}))
     (problem,) = command.json("data", "check", data)["problems"]
     assert problem["kind"] == "missing photo"
-    assert "manifest.json" in problem["mend"]
+    assert "manifest.json" in problem["fix"]
     assert command("data", "check", data, "--strict", code=2)[1].count("\n") == 1
 
 

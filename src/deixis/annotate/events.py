@@ -82,7 +82,7 @@ class Undone(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discounted(Event):
-    """Excludes all earlier judgements of the worker `whom` in a task."""
+    """Excludes all earlier judgements of a worker in a task; `whom` is the name of that field in stored events."""
 
     kind: ClassVar[str] = "discounted"
 

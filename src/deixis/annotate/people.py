@@ -110,7 +110,7 @@ def add_worker(connection: Connection, name: str, *, role: Role, vouched: bool, 
 
 
 def find_invitation(project: Project, token: str) -> Worker:
-    """Find the worker whom an invitation is for."""
+    """Find the invited worker."""
     with project.database.reading() as connection:
         found = connection.scalar(select(workers.c.id).where(workers.c.invitation == _hash(token)))
         if found is None:

@@ -112,7 +112,7 @@ class Question:
         return format_subject(self.mentions, self.boxes, self.new_box)
 
     def as_json(self) -> dict[str, Any]:
-        """JSON for the page, without the workers involved, whom the page must not reveal."""
+        """JSON for the page. It does not contain the workers involved, which the page must not reveal."""
         return {
             "task": self.task.value,
             "photo": self.photo,

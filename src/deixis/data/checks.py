@@ -31,7 +31,7 @@ class Problem:
     remedy: str
 
     def as_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "count": self.count, "examples": list(self.examples), "mend": self.remedy}
+        return {"kind": self.kind, "count": self.count, "examples": list(self.examples), "fix": self.remedy}
 
 
 REMEDIES = {

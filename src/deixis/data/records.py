@@ -215,6 +215,21 @@ class Photo:
         """
         return tuple(box for box in self.boxes if chain in box.chains)
 
+    def union_boxes(self) -> dict[str, tuple[float, float, float, float]]:
+        """Return the smallest box around all boxes of each chain that has boxes.
+
+        Examples
+        --------
+        >>> Photo("1", boxes=(Box((0, 0, 5, 5), ("7",)), Box((1, 2, 9, 4), ("7",)))).union_boxes()
+        {'7': (0, 0, 9, 5)}
+        """
+        found: dict[str, tuple[float, float, float, float]] = {}
+        for box in self.boxes:
+            for chain in box.chains:
+                a, b = found.get(chain, box.xyxy), box.xyxy
+                found[chain] = (min(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))
+        return found
+
     def resized(self, width: int, height: int) -> Photo:
         """Return the photo at another size, with rescaled boxes.
 

@@ -46,8 +46,8 @@ _CELLS_PER_TASK = 1 << 22
 # A byte counts up to 255, and the compiled loop takes four rows at a time.
 _ROWS_PER_TASK = 252
 _ROWS_AT_ONCE = 4
-# Loading numba takes longer than it saves on one matrix of this size, but computing so many scores takes much longer
-# still, and the time of every further matrix is more than halved.
+# Loading numba takes longer than it saves on one matrix of this size. Computing that matrix takes much longer still,
+# and every further matrix takes less than half the time.
 _CELLS_WORTH_COMPILING = 50_000_000
 
 # Arguments: scores, index of the first row, best positive of each row and of each column, output for the row counts.

@@ -23,7 +23,7 @@ from deixis.models.hm_lstm.correspondence import (
     find_correspondences,
     gold_correspondences,
 )
-from deixis.models.hm_lstm.data import ParsedPhotos, PhotoRegions, gold_boxes
+from deixis.models.hm_lstm.data import ParsedPhotos, PhotoRegions
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest
@@ -132,7 +132,7 @@ def test_gold_correspondences_match_mentions_with_the_boxes_of_their_chains() ->
     )
     photo = Photo("0", (caption,), boxes=(Box((0, 0, 9, 9), ("7",)), Box((5, 5, 20, 9), ("7", "9"))))
     trees = Forest.from_trees([Sentence.from_caption(caption).tree])
-    boxes = gold_boxes(photo)
+    boxes = photo.union_boxes()
     assert boxes == {"7": (0, 0, 20, 9), "9": (5, 5, 20, 9)}
     own = PhotoRegions.collect(["0"], some_regions, lambda _: (list(boxes.values()), np.ones((2, SIZE))))
     found = gold_correspondences([photo], ParsedPhotos(trees, np.zeros(1, dtype=np.int64), own))

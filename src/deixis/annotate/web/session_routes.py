@@ -63,7 +63,7 @@ def add_session_routes(routes: APIRouter, context: AppContext) -> None:
 
         return await log_in(response, await readers.run(read))
 
-    @routes.post("/invitation", summary="Whom an invitation is for", responses=errors(404, 429))
+    @routes.post("/invitation", summary="The person that an invitation is for", responses=errors(404, 429))
     async def invitation(request: Request, body: InvitationRequest) -> InvitationResponse:
         limit_address(request)
         worker = await readers.run(find_invitation, project, body.token)

@@ -225,11 +225,8 @@ class ConsensusPipeline(CaptionPipeline):
     def kind(self) -> str:
         return self.KIND
 
-    def reranker(self, rerank: Similarity) -> Reranker:
-        if rerank not in self._rerankers:
-            settings = self.neighbours.config.settings(rerank)
-            self._rerankers[rerank] = Reranker(self.neighbours, self.model, settings)
-        return self._rerankers[rerank]
+    def _open_reranker(self, rerank: Similarity) -> Reranker:
+        return Reranker(self.neighbours, self.model, self.neighbours.config.settings(rerank))
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
         captioner = super().to_artifact(half=half)

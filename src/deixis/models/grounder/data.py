@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError
 from deixis.language.vocabulary import Vocabulary
@@ -156,13 +155,12 @@ def _photo_rows(photo: Photo, store: FeatureStore, index: int, first_caption: in
 
 def _chain_boxes(photo: Photo, store: FeatureStore) -> dict[str | None, np.ndarray]:
     """The union box of each chain, divided by the size of the photo."""
-    chains = {chain for box in photo.boxes for chain in box.chains}
-    if not chains:
+    unions = photo.union_boxes()
+    if not unions:
         return {}
     known = photo.width and photo.height
     size = np.array([photo.width, photo.height]) if known else store.sizes([photo.id])[0]
-    unions = {chain: geometry.union([box.xyxy for box in photo.boxes_of(chain)]) for chain in chains}
-    return {chain: box / np.tile(size, 2) for chain, box in unions.items()}
+    return {chain: np.array(box) / np.tile(size, 2) for chain, box in unions.items()}
 
 
 def _to_half(photo: RegionInputs, others: Sequence[RegionInputs]) -> RegionInputs:

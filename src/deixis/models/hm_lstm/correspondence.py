@@ -28,7 +28,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
 from deixis.evaluation.items import Item, localization_items, types_in_order
 from deixis.language.sentence import Sentence
-from deixis.models.hm_lstm.data import ParsedPhotos, gold_boxes
+from deixis.models.hm_lstm.data import ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.training.regions import CORRECT_IOU
 from deixis.storage.artifacts import damaged
@@ -72,7 +72,7 @@ def gold_correspondences(photos: Iterable[Photo], data: ParsedPhotos) -> Corresp
     sentence, regions = 0, data.regions
     for index, photo in enumerate(photos):
         first_gold = int(regions.starts[index] + regions.candidates[index])
-        region_of = {chain: first_gold + number for number, chain in enumerate(gold_boxes(photo))}
+        region_of = {chain: first_gold + number for number, chain in enumerate(photo.union_boxes())}
         for caption in photo.sentences:
             for mention in caption.mentions:
                 if mention.chain in region_of:

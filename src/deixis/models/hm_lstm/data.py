@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from deixis import geometry
 from deixis.data.dataset import Dataset
 from deixis.data.pairs import Integers
-from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.models.hm_lstm.trees import Forest, parse_forest
@@ -90,7 +89,7 @@ def read_regions(features: PhotoFeatures, *, gold: bool = False, on_progress: On
     ids = features.photos.ids
     row_of = {photo_id: row for row, photo_id in enumerate(ids)}
     sizes = features.store.sizes(ids)
-    boxes_of = {photo.id: gold_boxes(photo) for photo in features.photos} if gold else {}
+    boxes_of = {photo.id: photo.union_boxes() for photo in features.photos} if gold else {}
 
     def candidates(photo_id: str) -> BoxesAndFeatures:
         row = row_of[photo_id]
@@ -104,9 +103,3 @@ def read_regions(features: PhotoFeatures, *, gold: bool = False, on_progress: On
 
     photos = track(ids, "reading regions", len(ids), on_progress)
     return PhotoRegions.collect(photos, candidates, gold_regions if gold else None)
-
-
-def gold_boxes(photo: Photo) -> dict[str, tuple[float, ...]]:
-    """The union box of each chain that has boxes."""
-    chains = dict.fromkeys(chain for box in photo.boxes for chain in box.chains)
-    return {chain: tuple(geometry.union([box.xyxy for box in photo.boxes_of(chain)]).tolist()) for chain in chains}

@@ -121,11 +121,14 @@ class CaptionPipeline(Pipeline):
 
     def reranker(self, rerank: Similarity) -> Reranker:
         """Orders captions by those of similar training photos, which ``deixis train m-rnn`` keeps with the run."""
+        if rerank not in self._rerankers:
+            self._rerankers[rerank] = self._open_reranker(rerank)
+        return self._rerankers[rerank]
+
+    def _open_reranker(self, rerank: Similarity) -> Reranker:
         from deixis.models.consensus.reranking import open_reranker
 
-        if rerank not in self._rerankers:
-            self._rerankers[rerank] = open_reranker(rerank, self.name, self)
-        return self._rerankers[rerank]
+        return open_reranker(rerank, self.name, self)
 
     @cached_property
     def _rerankers(self) -> dict[str, Reranker]:
