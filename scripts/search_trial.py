@@ -496,7 +496,8 @@ def make_absent_queries(
 def _absent_words(relevance: Relevance, encoder: SearchEncoder, exclude: Sequence[str]) -> list[str]:
     """Known words for visible things that no photo shows."""
     excluded = {stem(word) for text in exclude for word in words_of(text)}
-    words = [word for word in encoder.known_words if word.isalpha() and stem(word) not in excluded]
+    known = encoder.photo_model.vocabulary
+    words = [word for word in (known.words if known else ()) if word.isalpha() and stem(word) not in excluded]
     absent = [f"a {word}" for word in words if words_of(word) and not relevance.with_word(word).any()]
     return [text for text in absent if Sentence(text).phrases]
 

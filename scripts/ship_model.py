@@ -16,7 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import deixis.vision
-from deixis.models.pipeline import SHIPPED, Pipeline, Provenance, load
+from deixis.models.installed import SHIPPED
+from deixis.models.pipeline import Pipeline, load
+from deixis.models.provenance import Provenance
 from deixis.storage.artifacts import CONFIG, DESCRIPTION, WEIGHTS, Artifact, read_artifact, read_config, write_into
 
 VISION = Path(deixis.vision.__file__).parent / "models"

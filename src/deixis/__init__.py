@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from deixis.data.dataset import Dataset as Dataset
     from deixis.errors import DeixisError as DeixisError
     from deixis.models.evaluation import evaluate as evaluate
+    from deixis.models.installed import shipped_models
     from deixis.models.pipeline import caption as caption
     from deixis.models.pipeline import describe as describe
     from deixis.models.pipeline import ground as ground
     from deixis.models.pipeline import load as load
-    from deixis.models.pipeline import shipped_models
     from deixis.models.training.runner import train as train
     from deixis.search.collection import index_photos as index_photos
     from deixis.search.collection import open_index as open_index

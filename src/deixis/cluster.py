@@ -25,9 +25,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.consensus.consensus import Similarity
 from deixis.models.consensus.reranking import open_reranker
+from deixis.models.installed import model_folder
 from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.pipeline import model_folder
 from deixis.search.collection import default_encoder
 from deixis.search.encoder import SearchEncoder
 from deixis.search.index.base import PhotoVectors

@@ -146,13 +146,13 @@ def property_keys(database: Database) -> set[str]:
 class EventLog:
     """Events of one photo, with the answers that a test gives."""
 
-    def __init__(self, material: Material, rules: Rules | None = None) -> None:
-        self.material, self.rules = material, rules or Rules()
+    def __init__(self, material: Material) -> None:
+        self.material = material
         self.events: list[Event] = []
 
     @property
     def state(self) -> PhotoState:
-        return derive_state(self.material, self.events, self.rules)
+        return derive_state(self.material, self.events, Rules())
 
     def answer(self, *answers: Answer, workers: Sequence[str] = ()) -> PhotoState:
         """Answer the first open question with each answer in turn, each by a different worker unless named."""

@@ -268,7 +268,7 @@ def test_any_proposals_and_answers_end_and_every_answer_counts(rng: random.Rando
     )
     while questions := log.state.questions:
         judged = judge_at_random(len(log.events) + 1, questions, rng)
-        extended = extend_state(log.state, STREET.photo, log.events, judged, Rules(), independent=True)
+        extended = extend_state(log.state, STREET.photo, log.events, judged, Rules())
         log.events.append(judged)
         assert judged.number in log.state.counted
         assert extended in (None, log.state)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deixis.annotate.events import ChainDecision, Discounted, Event, Judged, PhraseDecision, Skipped, Undone
-from deixis.annotate.material import prepare_photo
+from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.state import PhotoState, Reason, derive_state, extend_state
 from deixis.annotate.workflow import Answer, Rules, Status, Task
 from tests.annotate.fakes import BOX, EventLog, judge_at_random, photo
@@ -20,11 +21,15 @@ STREET = prepare_photo(
 )
 
 
+def derive(material: Material, events: Sequence[Event], *, independent: bool = True) -> PhotoState:
+    return derive_state(material, events, Rules(independent=independent))
+
+
 def work(seed: int, limit: int = 400) -> list[Event]:
     """Answer open questions at random until there are none."""
     rng = random.Random(seed)
     events: list[Event] = []
-    while len(events) < limit and (questions := derive_state(STREET, events).questions):
+    while len(events) < limit and (questions := derive(STREET, events).questions):
         events.append(judge_at_random(len(events) + 1, questions, rng))
     return events
 
@@ -72,7 +77,7 @@ def test_workers_do_not_judge_their_own_box_or_vote_twice() -> None:
     assert (log.state.questions[0].task, log.state.questions[0].barred) == (Task.COVERAGE, frozenset())
     log.answer(Answer.ALL, workers=["cy"])
     assert log.state.questions[0].barred == {"cy"}
-    alone = derive_state(DOGS, log.events, independent=False)
+    alone = derive(DOGS, log.events, independent=False)
     assert alone.questions[0].barred == frozenset()
 
 
@@ -123,15 +128,15 @@ def test_a_phrase_reported_twice_is_held_back_for_a_reviewer() -> None:
     assert [(item.reason, item.mention, item.holds_up) for item in state.review] == [(Reason.BAD_PHRASE, "0:0-5", True)]
     assert [question.mentions for question in state.questions] == [("1:0-11",)]
     keep = PhraseDecision(number=3, worker="rob", mention="0:0-5", decision="keep")
-    assert derive_state(DOGS, [*log.events, keep]).questions[0].task is Task.LINK
+    assert derive(DOGS, [*log.events, keep]).questions[0].task is Task.LINK
     drop = replace(keep, decision="drop")
-    dropped = derive_state(DOGS, [*log.events, drop])
+    dropped = derive(DOGS, [*log.events, drop])
     assert [len(dropped.chains), len(dropped.review)] == [1, 0]
 
 
 def test_a_reviewer_adds_a_phrase_that_was_missed() -> None:
     added = PhraseDecision(number=1, worker="rob", mention="0:6-10", decision="add", types=("other",))
-    state = derive_state(DOGS, [added])
+    state = derive(DOGS, [added])
     assert any(chain.shown.text == "runs" for chain in state.chains)
 
 
@@ -139,15 +144,15 @@ def test_the_decision_of_a_reviewer_is_final_at_any_stage() -> None:
     log = EventLog(DOGS)
     log.answer(Answer.YES, Answer.YES, Answer.BOX, Answer.DRAWN, Answer.GOOD)
     decision = ChainDecision(number=6, worker="rob", subject=log.state.questions[0].subject, answer=Answer.ALL)
-    assert derive_state(DOGS, [*log.events, decision]).finished
-    state = derive_state(DOGS, [*log.events, replace(decision, answer=Answer.SCENE)])
+    assert derive(DOGS, [*log.events, decision]).finished
+    state = derive(DOGS, [*log.events, replace(decision, answer=Answer.SCENE)])
     workflow = state.chains[0].workflow
     assert workflow is not None
     assert (workflow.stage, workflow.boxes, workflow.is_scene) == (Status.NOT_VISUAL, (), True)
 
 
 def test_questions_of_unconnected_types_are_open_at_the_same_time() -> None:
-    state = derive_state(STREET, [])
+    state = derive(STREET, [])
     assert len(state.questions) > 1
     assert len({question.subject for question in state.questions}) == len(state.questions)
 
@@ -166,7 +171,7 @@ def assert_consistent(state: PhotoState) -> None:
 def test_any_prefix_of_the_events_gives_the_state_of_that_time(seed: int) -> None:
     events = work(seed)
     for end in range(len(events) + 1):
-        state = derive_state(STREET, events[:end])
+        state = derive(STREET, events[:end])
         assert_consistent(state)
         assert state.counted == set(range(1, end + 1))
 
@@ -180,10 +185,10 @@ def test_undoing_the_last_event_restores_the_previous_state_and_undoing_the_undo
     last = len(events)
     undo = Undone(number=last + 1, worker="rob", event=data.draw(st.integers(1, last)))
     again = Undone(number=last + 2, worker="rob", event=last + 1)
-    assert_consistent(derive_state(STREET, [*events, undo]))
-    assert derive_state(STREET, [*events, undo, again]) == derive_state(STREET, events)
+    assert_consistent(derive(STREET, [*events, undo]))
+    assert derive(STREET, [*events, undo, again]) == derive(STREET, events)
     back = replace(undo, event=last)
-    assert derive_state(STREET, [*events, back]) == derive_state(STREET, events[:-1])
+    assert derive(STREET, [*events, back]) == derive(STREET, events[:-1])
 
 
 @settings(max_examples=25)
@@ -193,12 +198,12 @@ def test_work_can_be_finished_after_any_undo(seed: int, data: st.DataObject) -> 
     events.append(Undone(number=500, worker="rob", event=data.draw(st.integers(1, len(events)))))
     rng = random.Random(seed + 1)
     for number in range(501, 900):
-        state = derive_state(STREET, events)
+        state = derive(STREET, events)
         assert_consistent(state)
         if not state.questions:
             break
         events.append(judge_at_random(number, state.questions, rng))
-        assert number in derive_state(STREET, events).counted
+        assert number in derive(STREET, events).counted
     assert not state.questions
 
 
@@ -210,9 +215,9 @@ def test_extending_a_state_equals_deriving_it_again(seed: int, independent: bool
         events.insert(len(events) // 2, Undone(number=1000, worker="rob", event=1))
         events = [replace(event, number=number) for number, event in enumerate(events, start=1)]
     for end in range(len(events)):
-        before = derive_state(STREET, events[:end], independent=independent)
-        extended = extend_state(before, STREET.photo, events[:end], events[end], Rules(), independent=independent)
-        assert extended in (None, derive_state(STREET, events[: end + 1], independent=independent))
+        before = derive(STREET, events[:end], independent=independent)
+        extended = extend_state(before, STREET.photo, events[:end], events[end], Rules(independent=independent))
+        assert extended in (None, derive(STREET, events[: end + 1], independent=independent))
 
 
 def test_only_judgements_about_boxes_extend_a_state() -> None:
@@ -221,7 +226,7 @@ def test_only_judgements_about_boxes_extend_a_state() -> None:
     for value in (Answer.YES, Answer.YES, Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL, Answer.ALL):
         before, events = log.state, list(log.events)
         log.answer(value)
-        extended.append(extend_state(before, "7", events, log.events[-1], Rules(), independent=True) is not None)
+        extended.append(extend_state(before, "7", events, log.events[-1], Rules()) is not None)
     assert extended == [False, False, True, True, True, True, True]
     assert log.state.finished
 
@@ -231,4 +236,4 @@ def test_a_judgement_that_answers_no_open_question_changes_nothing() -> None:
     log.answer(Answer.YES, Answer.YES)
     stray = Judged(number=9, worker="w", task=Task.COVERAGE, subject="1:0-11", answer=Answer.ALL)
     state = log.state
-    assert extend_state(state, "7", log.events, stray, Rules(), independent=True) is state
+    assert extend_state(state, "7", log.events, stray, Rules()) is state

@@ -18,7 +18,6 @@ from deixis.annotate.workflow import (
     Status,
     Task,
     Transition,
-    Vote,
     WorkerAnswer,
     WorkflowState,
     allowed_answers,
@@ -43,8 +42,8 @@ def apply_all(
     return state, taken
 
 
-def votes(*answers: Answer) -> tuple[Vote, ...]:
-    return tuple(Vote(f"v{index}", answer) for index, answer in enumerate(answers))
+def votes(*answers: Answer) -> tuple[WorkerAnswer, ...]:
+    return tuple(WorkerAnswer(answer, f"v{index}") for index, answer in enumerate(answers))
 
 
 DRAWN = DrawnBox("b", (0, 0, 5, 5), "ann")

@@ -37,7 +37,8 @@ from deixis.language.vectors import read_vector_file
 from deixis.models.cca.model import CCA
 from deixis.models.describer.phrase_bank import PhraseBank
 from deixis.models.matching.pipeline import MatchingPipeline
-from deixis.models.pipeline import EncoderInfo, Provenance, load
+from deixis.models.pipeline import load
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.checkpoints import Position, read_checkpoint, write_checkpoint
 from deixis.models.training.settings import Settings as RunSettings
 from deixis.models.training.settings import TrainSettings

@@ -13,7 +13,7 @@ from deixis.models.base import Embedder
 from deixis.models.describer.description import Describer, DescriptionSettings
 from deixis.models.describer.phrase_bank import PhraseBank
 from deixis.models.grounding import EmbeddingPipeline
-from deixis.models.pipeline import EncoderInfo, Provenance
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import Artifact
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals

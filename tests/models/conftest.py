@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deixis.models import pipeline
+from deixis.models import provenance
 from deixis.vision import encoders
 from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
@@ -16,7 +16,7 @@ from tests.vision.feature_store.small import colour_encoder
 @pytest.fixture(autouse=True)
 def no_encoder_is_open_yet() -> None:
     """Encoders are kept while anybody has them, and the small ones of tests all have one name."""
-    pipeline._ENCODERS.clear()
+    provenance._ENCODERS.clear()
 
 
 @pytest.fixture

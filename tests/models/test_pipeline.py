@@ -19,19 +19,10 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import CHUNK
+from deixis.models.installed import model_folder, shared_parts, shipped_models
 from deixis.models.matching.pipeline import MatchingPipeline
-from deixis.models.pipeline import (
-    CAPABILITIES,
-    TASKS,
-    EncoderInfo,
-    Pipeline,
-    Provenance,
-    load,
-    model_folder,
-    new_model,
-    shared_parts,
-    shipped_models,
-)
+from deixis.models.pipeline import CAPABILITIES, TASKS, Pipeline, load, new_model
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.data import MatchingDataSettings
 from deixis.storage.artifacts import CONFIG, WEIGHTS
 from deixis.vision import encoders
@@ -292,7 +283,8 @@ def test_opening_models_does_not_load_the_compiler_of_torch() -> None:
     """It is not used, and takes as long to import as torch itself."""
     opened = """
 import sys
-from deixis.models.pipeline import load, shipped_models
+from deixis.models.pipeline import load
+from deixis.models.installed import shipped_models
 from deixis.vision.encoders import open_encoder
 for model in shipped_models():
     load(model.name)

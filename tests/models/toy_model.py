@@ -18,7 +18,7 @@ from deixis.language.features.captions import recipe_of
 from deixis.models.base import Embedder
 from deixis.models.grounding import EmbeddingPipeline
 from deixis.models.photo_features import sentence_vectors
-from deixis.models.pipeline import Provenance
+from deixis.models.provenance import Provenance
 from deixis.models.registry import ModelSpec
 from deixis.models.training.data import PhotoDataSettings
 from deixis.models.training.distributed import beginning

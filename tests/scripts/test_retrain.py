@@ -15,8 +15,8 @@ from deixis.cli.main import _run
 from deixis.data.scenes import write_scenes
 from deixis.models.describer.description import Describer
 from deixis.models.grounding import load_embedding_model
+from deixis.models.installed import shipped_models
 from deixis.models.m_rnn.captioning import load_captioner
-from deixis.models.pipeline import shipped_models
 from deixis.search.calibration import Calibration
 from deixis.search.collection import default_encoder
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.pipeline import SHIPPED
+from deixis.models.installed import SHIPPED
 from deixis.search.collection import default_encoder
 from deixis.search.encoder import MAX_REGIONS, SearchEncoder
 from deixis.search.index.base import PhotoVectors

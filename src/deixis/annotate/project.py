@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from deixis.annotate.queue import rebuild_questions
 from deixis.annotate.schema import photos, requeue
 from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
-from deixis.annotate.workflow import Task
+from deixis.annotate.workflow import Rules, Task
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_directory
 
@@ -199,7 +199,7 @@ def apply_settings(project: Project) -> int:
 
     Events stay as they are; only the states derived from them change. After an interruption, it starts again.
     """
-    rules = json.dumps(asdict(project.settings.rules) | {"independent": project.settings.independent})
+    rules = json.dumps({rule.name: getattr(project.settings, rule.name) for rule in fields(Rules)})
     with project.database.reading() as connection:
         applied = read_property(connection, _RULES)
         names = list(connection.scalars(select(photos.c.id).where(photos.c.known.is_(False))))

@@ -14,7 +14,7 @@ ORDERS = ("added", "uncertain")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Rules):
     """Settings of a project. The defaults are the values of the Flickr30k Entities paper, where it states them.
 
     Attributes
@@ -59,11 +59,6 @@ class Settings:
         "added": photos in the order in which they were added; "uncertain": the least certain proposals first.
     """
 
-    judgements_to_end: int = 2
-    votes_to_review: int = 5
-    bad_boxes_to_review: int = 5
-    flags_to_hold: int = 2
-    independent: bool = True
     history_items: int = 500
     history_accuracy: float = 0.95
     test_questions: int = 10
@@ -108,10 +103,6 @@ class Settings:
             raise DeixisError(f"order is {self.order!r}; choose one of: {', '.join(ORDERS)}")
         if self.lease_s <= 0:
             raise DeixisError(f"lease_s is {self.lease_s}; use a positive number of seconds")
-
-    @property
-    def rules(self) -> Rules:
-        return Rules(self.judgements_to_end, self.votes_to_review, self.bad_boxes_to_review, self.flags_to_hold)
 
 
 def read_settings(path: Path) -> Settings:

@@ -132,11 +132,8 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
     return index
 
 
-def derive_state(
-    material: Material, events: Sequence[Event], rules: Rules | None = None, *, independent: bool = True
-) -> PhotoState:
-    """Derive the state of a photo from its events in order; `independent`: nobody votes twice or on their own box."""
-    rules = rules or Rules()
+def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> PhotoState:
+    """Derive the state of a photo from its events in order."""
     index = _index_events(events)
     review = _reported_phrases(index, rules)
     held = {item.mention for item in review if item.holds_up}
@@ -147,7 +144,7 @@ def derive_state(
         linking, rejections = _link_group(group, index, rules)
         counted.update(number for taken in linking.transitions.values() for number, _ in taken)
         counted.update(rejection.number for rejection in rejections)
-        if independent:  # a worker who rejected a chain of the model gets no question about it
+        if rules.independent:  # a worker who rejected a chain of the model gets no question about it
             for rejection in rejections:
                 index.skipped_by[rejection.task, rejection.subject].add(rejection.worker)
         if linking.next_pair:
@@ -160,7 +157,7 @@ def derive_state(
                 for event in index.box_events.get(part.shown.id, []):
                     part = apply_box_event(part, event, rules)
                 chains.append(part)
-                if (question := next_question_about(material.photo, part, independent)) is not None:
+                if (question := next_question_about(material.photo, part, rules)) is not None:
                     questions.append(question)
                 review += _chain_reviews(part, index)
     chains.sort(key=lambda chain: mention_order(chain.mentions[0]))
@@ -300,7 +297,7 @@ def apply_box_event(chain: ChainState, event: Judged | ChainDecision, rules: Rul
     return replace(chain, workflow=workflow, transitions=(*chain.transitions, (event.number, transition)))
 
 
-def next_question_about(photo: str, chain: ChainState, independent: bool) -> Question | None:
+def next_question_about(photo: str, chain: ChainState, rules: Rules) -> Question | None:
     """Return the open question about a chain, with the workers who must not answer it."""
     workflow = chain.workflow
     if workflow is None or not isinstance(workflow.stage, Task):
@@ -308,7 +305,7 @@ def next_question_about(photo: str, chain: ChainState, independent: bool) -> Que
     proposal = _describe_proposal(workflow)
     if workflow.stage is Task.VERIFY:
         return Question(photo, workflow.stage, tuple(mention.id for mention in chain.mentions), proposal=proposal)
-    barred = _barred_workers(workflow) if independent else frozenset()
+    barred = _barred_workers(workflow) if rules.independent else frozenset()
     shown = (chain.shown.id,)
     return Question(photo, workflow.stage, shown, workflow.boxes, workflow.new_box, barred, proposal)
 
@@ -348,9 +345,7 @@ def _chain_reviews(chain: ChainState, index: _EventIndex) -> Iterable[ReviewItem
             yield ReviewItem(Reason.SAME_HEADS, chain.shown.id, verified)
 
 
-def extend_state(
-    state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules, *, independent: bool
-) -> PhotoState | None:
+def extend_state(state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules) -> PhotoState | None:
     """Update the state of `events` by one judgement about boxes, which changes one chain; None for other events."""
     if not isinstance(new, Judged) or new.task in (Task.LINK, Task.VERIFY):
         return None
@@ -368,7 +363,7 @@ def extend_state(
         return state
     if chain.workflow is None or chain.workflow.stage is Status.REVIEW:
         return None
-    question = next_question_about(photo, chain, independent)
+    question = next_question_about(photo, chain, rules)
     questions = tuple(
         other
         for old in state.questions

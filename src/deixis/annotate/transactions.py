@@ -21,8 +21,8 @@ from deixis.annotate.material import Material
 from deixis.annotate.quality import update_box_checks
 from deixis.annotate.queue import rebuild_questions, update_questions
 from deixis.annotate.schema import photos, remarks
-from deixis.annotate.settings import Settings
 from deixis.annotate.state import PhotoState, derive_state, extend_state
+from deixis.annotate.workflow import Rules
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class PhotoSnapshot:
 class SnapshotCache:
     """The most recently used snapshots of committed states. Thread-safe."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
         self._cached: OrderedDict[str, PhotoSnapshot] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -68,15 +68,13 @@ class SnapshotCache:
         return self.extend(cached, _read_events(connection, photo, after=cached.last_event))
 
     def build(self, material: Material, events: tuple[Event, ...]) -> PhotoSnapshot:
-        state = derive_state(material, events, self._settings.rules, independent=self._settings.independent)
-        return PhotoSnapshot(material, events, state)
+        return PhotoSnapshot(material, events, derive_state(material, events, self._rules))
 
     def extend(self, snapshot: PhotoSnapshot, new: tuple[Event, ...]) -> PhotoSnapshot:
         """Add events, one by one if `extend_state` can."""
-        rules, independent = self._settings.rules, self._settings.independent
         photo, events, state = snapshot.material.photo, snapshot.events, snapshot.state
         for event in new:
-            extended = extend_state(state, photo, events, event, rules, independent=independent)
+            extended = extend_state(state, photo, events, event, self._rules)
             if extended is None:
                 return self.build(snapshot.material, (*snapshot.events, *new))
             state, events = extended, (*events, event)

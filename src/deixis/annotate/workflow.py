@@ -66,14 +66,15 @@ TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
 """Entity types whose chains skip the requirement task because they almost always need boxes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rules:
-    """Thresholds used by the conditions of the table; `deixis.annotate.settings.Settings` describes them."""
+    """The settings that determine the questions of a photo; `deixis.annotate.settings.Settings` describes them."""
 
     judgements_to_end: int = 2
     votes_to_review: int = 5
     bad_boxes_to_review: int = 5
     flags_to_hold: int = 2
+    independent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +136,6 @@ class WorkerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
-    worker: str
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
 class WorkflowState:
     """The position of a mention, or later of its chain, in the workflow."""
 
@@ -152,8 +147,8 @@ class WorkflowState:
     mentions: int = 1  # number of mentions
     needs_boxes: bool = False  # one of them has a type in `TYPES_WITH_BOXES`
     split: bool = False  # a worker said that it names several things
-    requirement_votes: tuple[Vote, ...] = ()
-    coverage_votes: tuple[Vote, ...] = ()
+    requirement_votes: tuple[WorkerAnswer, ...] = ()
+    coverage_votes: tuple[WorkerAnswer, ...] = ()
     boxes: tuple[DrawnBox, ...] = ()  # passed the quality task
     new_box: DrawnBox | None = None  # waits for the quality task
     bad_boxes: int = 0  # since the last good one
@@ -204,14 +199,14 @@ def withdraw_the_proposals(state: WorkflowState, answer: WorkerAnswer) -> Workfl
 
 def vote_on_requirement(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """Answering "no more" instead of drawing the first box is a vote for no box."""
-    vote = Answer.NO_BOX if answer.answer is Answer.NO_MORE else answer.answer
-    return replace(state, requirement_votes=(*state.requirement_votes, Vote(answer.worker, vote)))
+    vote = replace(answer, answer=Answer.NO_BOX) if answer.answer is Answer.NO_MORE else answer
+    return replace(state, requirement_votes=(*state.requirement_votes, vote))
 
 
 def vote_on_coverage(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """Answering "no more" instead of drawing another box is a vote that all are drawn."""
-    vote = Answer.ALL if answer.answer is Answer.NO_MORE else answer.answer
-    return replace(state, coverage_votes=(*state.coverage_votes, Vote(answer.worker, vote)))
+    vote = replace(answer, answer=Answer.ALL) if answer.answer is Answer.NO_MORE else answer
+    return replace(state, coverage_votes=(*state.coverage_votes, vote))
 
 
 def show_the_new_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
@@ -245,7 +240,7 @@ def restart_the_votes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowSta
 
 def remove_the_boxes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """A reviewer decided that there is nothing to draw."""
-    return replace(state, requirement_votes=(Vote(answer.worker, answer.answer),), boxes=(), new_box=None)
+    return replace(state, requirement_votes=(answer,), boxes=(), new_box=None)
 
 
 # Conditions. Their names are printed too.
@@ -312,7 +307,7 @@ def boxes_keep_failing(state: WorkflowState, rules: Rules) -> bool:
     return state.bad_boxes >= rules.bad_boxes_to_review
 
 
-def _count(votes: tuple[Vote, ...], answer: Answer) -> int:
+def _count(votes: tuple[WorkerAnswer, ...], answer: Answer) -> int:
     return sum(vote.answer is answer for vote in votes)
 
 

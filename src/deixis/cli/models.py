@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from deixis.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
-    from deixis.models.pipeline import InstalledModel
+    from deixis.models.installed import InstalledModel
 
 
 def models(json: Json = False) -> None:
     """List installed and trainable models."""
     from deixis.annotate import help as annotators_help
-    from deixis.models.pipeline import parts_in, shared_parts, shipped_models
+    from deixis.models.installed import parts_in, shared_parts, shipped_models
     from deixis.models.registry import model_names
 
     found = shipped_models()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from deixis.models.grounder.spec import GrounderSettings as GrounderSettings
     from deixis.models.hm_lstm.model import HMLSTM as HMLSTM
     from deixis.models.hm_lstm.spec import HMLSTMSettings as HMLSTMSettings
+    from deixis.models.installed import InstalledModel
     from deixis.models.m_rnn.model import MRNN as MRNN
     from deixis.models.m_rnn.spec import MRNNSettings as MRNNSettings
     from deixis.models.matching.similarity import Similarity as Similarity
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from deixis.models.matching.two_branch import TwoBranch as TwoBranch
     from deixis.models.matching.two_branch import TwoBranchSettings as TwoBranchSettings
     from deixis.models.photo_features import RegionInputs as RegionInputs
-    from deixis.models.pipeline import InstalledModel
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -74,7 +74,7 @@ class _CallableModule(ModuleType):
         >>> [model.name for model in deixis.models()]
         ['describer', 'grounder', 'm-rnn', 'two-branch']
         """
-        from deixis.models.pipeline import shipped_models
+        from deixis.models.installed import shipped_models
 
         return shipped_models()
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
-from typing import TypeVar
+from pathlib import Path
+from typing import TypeGuard, TypeVar, cast
+
+from PIL import Image
 
 from deixis.errors import DeixisError
 
 T = TypeVar("T")
+
+PhotoLike = str | PathLike[str] | Image.Image
+"""A photo: a path, or a Pillow image that is open already."""
+
+OnePhotoOrMore = PhotoLike | Sequence[PhotoLike]
 
 
 def check_text(value: object, name: str) -> str:
@@ -46,3 +54,21 @@ def check_path(value: str | PathLike[str], name: str) -> str:
 def type_name(value: object) -> str:
     """The name of the type of a value, for messages."""
     return "None" if value is None else type(value).__name__
+
+
+def is_one_photo(photo: OnePhotoOrMore) -> TypeGuard[PhotoLike]:
+    """Whether this is a photo, and not a list of photos."""
+    return isinstance(photo, str | PathLike | Image.Image)
+
+
+def as_list(photo: OnePhotoOrMore) -> Sequence[PhotoLike]:
+    """One photo or several as a list; `open_image` refuses what is neither."""
+    is_list = isinstance(photo, Iterable) and not is_one_photo(photo)
+    return check_list(cast("Sequence[PhotoLike]", photo), "photo") if is_list else [cast(PhotoLike, photo)]
+
+
+def open_image(photo: PhotoLike) -> Image.Image:
+    """Open a photo, upright; a Pillow image is returned unchanged."""
+    from deixis.data.images import open_photo
+
+    return photo if isinstance(photo, Image.Image) else open_photo(Path(check_path(photo, "photo")))

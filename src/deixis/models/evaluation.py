@@ -28,7 +28,8 @@ from deixis.evaluation.retrieval import (
     sentence_shortlists,
 )
 from deixis.evaluation.score_matrix import Scores, as_blocks, open_scores
-from deixis.models.pipeline import TASKS, Pipeline, load, model_folder
+from deixis.models.installed import model_folder
+from deixis.models.pipeline import TASKS, Pipeline, load
 from deixis.storage.atomic import new_file
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.feature_store.files import read_manifest

@@ -29,9 +29,9 @@ from deixis.evaluation.score_matrix import ScoreBlocks
 from deixis.language.features import transform_in_chunks
 from deixis.language.features.base import Text
 from deixis.language.sentence import Phrase, Sentence
-from deixis.models.arguments import check_list, check_text, type_name
+from deixis.models.arguments import PhotoLike, check_list, check_text, open_image, type_name
 from deixis.models.photo_features import PhotoFeatures, RegionInputs, append_locations, append_whole_location
-from deixis.models.pipeline import PhotoLike, Pipeline, load, open_image
+from deixis.models.pipeline import Pipeline, load
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,12 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.geometry import Boxes
 from deixis.language.features import TextFeatures
 from deixis.language.features import captions as caption_store
+from deixis.models.provenance import EncoderInfo, ProposalSource
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.encoder import ImageEncoder
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, default_store_path, is_up_to_date, update_store
 from deixis.vision.feature_store.files import FILE as MANIFEST
 from deixis.vision.feature_store.files import read_manifest
-
-if TYPE_CHECKING:
-    from deixis.models.pipeline import EncoderInfo
-    from deixis.vision.proposals import Proposer
 
 LOCATION_SIZE = 7
 """Left, top, right and bottom of a box, its width, height and area."""
@@ -48,27 +45,6 @@ def append_whole_location(vectors: Floats, weight: float) -> Floats:
     if not weight:
         return vectors
     return np.hstack([vectors, np.tile(np.float32(weight) * box_locations([0, 0, 1, 1], (1, 1)), (len(vectors), 1))])
-
-
-@dataclass(frozen=True)
-class ProposalSource:
-    """The region proposals that a model uses."""
-
-    name: str
-    max_proposals: int
-    fingerprint: str = ""  # changes whenever the proposals do; empty accepts any version
-
-    def open(self, encoder: str) -> Proposer:
-        """Open the proposer; another version than that of the fingerprint is refused."""
-        from deixis.vision.proposals import open_proposer
-
-        proposer = open_proposer(self.name, encoder)
-        if self.fingerprint not in ("", proposer.fingerprint):
-            raise DeixisError(
-                f"the model was trained on another version of the proposals {self.name} "
-                f"({self.fingerprint}, installed is {proposer.fingerprint}); train it again"
-            )
-        return proposer
 
 
 @dataclass(frozen=True)

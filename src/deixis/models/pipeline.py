@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeGuard, cast, get_args, overload
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
-from PIL import Image
-
-from deixis import language, vision
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.models.arguments import check_list, check_path, check_text
-from deixis.models.photo_features import PhotoFeatures, ProposalSource, find_or_compute_features
+from deixis.models.arguments import (
+    OnePhotoOrMore,
+    PhotoLike,
+    as_list,
+    check_list,
+    check_path,
+    check_text,
+    is_one_photo,
+)
+from deixis.models.installed import model_folder, shipped_models
+from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.registry import get_spec, model_names
-from deixis.storage.artifacts import CONFIG, Artifact, damaged, read_artifact, read_config, write_into
+from deixis.storage.artifacts import CONFIG, Artifact, damaged, read_artifact, write_into
 from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -38,14 +43,6 @@ if TYPE_CHECKING:
     from deixis.models.m_rnn.captioning import CaptionResult
     from deixis.vision.encoder import ImageEncoder
 
-SHIPPED = Path(__file__).parent / "shipped"
-
-PhotoLike = str | PathLike[str] | Image.Image
-"""A photo: a path, or a Pillow image that is open already."""
-
-OnePhotoOrMore = PhotoLike | Sequence[PhotoLike]
-
-TrainOn = Literal["sentences", "phrases", "both"]
 Rerank = Literal["none", "bleu", "cider"]
 
 CAPABILITIES = ("encode_images", "encode_sentences", "similarity", "ground", "caption", "describe")
@@ -67,117 +64,6 @@ _ABILITIES = {
     "grounding": "rank boxes for phrases",
     "captions": "write captions",
 }
-
-
-@dataclass(frozen=True)
-class EncoderInfo:
-    """The image encoder whose features a model was trained on.
-
-    Attributes
-    ----------
-    name, fingerprint
-        What users type, and a hash that changes whenever its features do.
-    crops
-        10 if the vector of a photo is the mean over ten crops; 0 if it is that of the whole photo.
-    feature_grid
-        Side of the grid to which feature maps are pooled for attention; 0 without attention.
-    """
-
-    name: str
-    fingerprint: str
-    crops: int = 0
-    feature_grid: int = 0
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and isinstance(self.fingerprint, str) and self.crops in (0, 10)):
-            raise ValueError(f"not an encoder: {self.name!r}, {self.fingerprint!r}, crops {self.crops!r}")
-        if not isinstance(self.feature_grid, int) or self.feature_grid < 0:
-            raise ValueError(f"feature_grid {self.feature_grid!r}: must be 0 or more")
-
-    @property
-    def is_imported(self) -> bool:
-        """Whether the features were imported, so that deixis cannot compute them for other photos."""
-        return self.name.startswith("imported:")
-
-    def open(self, device: str | None = None) -> ImageEncoder:
-        """Open the encoder; all models of a process share one. A different version of it is refused."""
-        if self.is_imported:
-            raise DeixisError(f"the model was trained on imported features ({self.name}), so it cannot encode photos")
-        key = self.name, self.fingerprint, device
-        with _OPENING:
-            encoder = _ENCODERS.get(key) or self._open(device)
-            _ENCODERS[key] = encoder
-            return encoder
-
-    def _open(self, device: str | None) -> ImageEncoder:
-        from deixis.vision.encoders import open_encoder
-
-        encoder = open_encoder(self.name, device)
-        if encoder.fingerprint != self.fingerprint:
-            raise DeixisError(
-                f"the model was trained on another version of the encoder {self.name} "
-                f"({self.fingerprint}, installed is {encoder.fingerprint}); train it again"
-            )
-        return encoder
-
-
-_ENCODERS: WeakValueDictionary[tuple[str, str, str | None], ImageEncoder] = WeakValueDictionary()
-_OPENING = Lock()
-"""Encoders are large and most models use the same one: it is opened once and shared while anyone uses it."""
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What a model was trained on, and a description of it.
-
-    Attributes
-    ----------
-    encoder
-        Encoder of the photos.
-    train_on
-        sentences, phrases or both.
-    location_weight
-        Weight of the location of a region in its features; 0 leaves it out.
-    proposals, max_proposals
-        Region proposals that the model ranks, and their maximum number per photo.
-    proposals_fingerprint
-        Hash that changes whenever the proposals do; empty if the model was not trained on regions.
-    summary, trained_on, licence
-        For ``deixis models``: what the model does, its training data and the licence of its weights.
-    scores
-        Scores on data that it was not trained on.
-    """
-
-    encoder: EncoderInfo
-    train_on: TrainOn = "sentences"
-    location_weight: float = 0.0
-    proposals: str = "head"
-    max_proposals: int = 100
-    proposals_fingerprint: str = ""
-    summary: str = ""
-    trained_on: str = ""
-    licence: str = ""
-    scores: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        numbers = (self.location_weight, self.max_proposals)
-        if self.train_on not in get_args(TrainOn) or not all(type(number) in (int, float) for number in numbers):
-            raise ValueError(f"not a provenance: {self.train_on!r}, {self.location_weight!r}, {self.max_proposals!r}")
-
-    @property
-    def proposal_source(self) -> ProposalSource:
-        """The region proposals that the model ranks."""
-        return ProposalSource(self.proposals, self.max_proposals, self.proposals_fingerprint)
-
-    def to_json(self) -> dict[str, Any]:
-        """For ``config.json``."""
-        return {name: value for name, value in asdict(self).items() if value not in ("", {})}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Provenance:
-        """Read what `to_json` gave; other entries are ignored."""
-        known = {name: value for name, value in document.items() if name in cls.__dataclass_fields__}
-        return cls(**known | {"encoder": EncoderInfo(**document["encoder"])})
 
 
 class Pipeline(ABC):
@@ -209,8 +95,6 @@ class Pipeline(ABC):
     >>> model.similarity(photos, model.encode_sentences(["A dog runs."])).shape  # doctest: +SKIP
     (2, 1)
     """
-
-    TASKS: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
@@ -247,7 +131,7 @@ class Pipeline(ABC):
     @property
     def tasks(self) -> frozenset[str]:
         """Names of the tasks among `TASKS` that this model can be evaluated on."""
-        return self.TASKS
+        return frozenset()
 
     @property
     def vocabulary(self) -> Vocabulary | None:
@@ -293,10 +177,8 @@ class Pipeline(ABC):
             One result, or one for each photo.
         """
         self.require("ground")
-        photos, sentences = (
-            as_list(photo),
-            [sentence] if isinstance(sentence, str) else check_list(sentence, "sentence"),
-        )
+        photos = as_list(photo)
+        sentences = [sentence] if isinstance(sentence, str) else check_list(sentence, "sentence")
         if len(photos) != len(sentences):
             raise DeixisError(f"sentence: give one for each photo; {len(sentences)} sentences for {len(photos)} photos")
         found = self._ground(photos, [check_text(text, "sentence") for text in sentences])
@@ -701,16 +583,6 @@ def _with_phrases(pipeline: Pipeline, bank: str) -> Describer:
     return pipeline.describer.with_phrases(bank)
 
 
-def model_folder(model: str | PathLike[str]) -> Path:
-    """The directory of a model: a saved model or run of this path, else the shipped model of this name."""
-    name = check_path(model, "model")
-    for folder in (Path(name), Path(name) / "model"):
-        if (folder / CONFIG).is_file():
-            return folder
-    shipped = next((each.folder for each in shipped_models() if each.name == name), None)
-    return shipped or Path(name)
-
-
 @contextmanager
 def new_model(folder: str | PathLike[str]) -> Iterator[Path]:
     """Give an empty directory for `Pipeline.write`, which becomes `folder` when the block succeeds.
@@ -724,88 +596,3 @@ def new_model(folder: str | PathLike[str]) -> Iterator[Path]:
         raise DeixisError(f"{path}: a file has this name; give another name")
     with new_directory(path, replace=True) as unfinished:
         yield unfinished
-
-
-def is_one_photo(photo: OnePhotoOrMore) -> TypeGuard[PhotoLike]:
-    """Whether this is a photo, and not a list of photos."""
-    return isinstance(photo, str | PathLike | Image.Image)
-
-
-def as_list(photo: OnePhotoOrMore) -> Sequence[PhotoLike]:
-    """One photo or several as a list; `open_image` refuses what is neither."""
-    is_list = isinstance(photo, Iterable) and not is_one_photo(photo)
-    return check_list(cast("Sequence[PhotoLike]", photo), "photo") if is_list else [cast(PhotoLike, photo)]
-
-
-def open_image(photo: PhotoLike) -> Image.Image:
-    """Open a photo, upright; a Pillow image is returned unchanged."""
-    from deixis.data.images import open_photo
-
-    return photo if isinstance(photo, Image.Image) else open_photo(Path(check_path(photo, "photo")))
-
-
-@dataclass(frozen=True)
-class InstalledModel:
-    """A model, or a part that models share, that comes with the package.
-
-    Attributes
-    ----------
-    name
-        What `deixis.load` and ``--model`` take.
-    folder
-        Where it is; its ``README.md`` is its card.
-    summary, trained_on, licence
-        In a few words.
-    scores
-        Scores on data that it was not trained on.
-    capabilities
-        Methods and tasks of a model.
-    opened_by
-        How a part is opened.
-    """
-
-    name: str
-    folder: Path
-    summary: str
-    trained_on: str
-    licence: str
-    scores: Mapping[str, Any] = field(default_factory=dict)
-    capabilities: tuple[str, ...] = ()
-    opened_by: str = ""
-
-    @property
-    def size(self) -> int:
-        """Size on disk in bytes."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-
-
-def shipped_models() -> list[InstalledModel]:
-    """Models that come with deixis, in alphabetical order.
-
-    Examples
-    --------
-    >>> [model.name for model in shipped_models()]
-    ['describer', 'grounder', 'm-rnn', 'two-branch']
-    """
-    return [replace(each, capabilities=tuple(each.capabilities)) for each in _installed_in(SHIPPED, "capabilities")]
-
-
-def shared_parts() -> list[InstalledModel]:
-    """Parts that models share, such as the encoder and the tagger; they are not for `deixis.load`."""
-    packages = Path(vision.__file__).parent, Path(language.__file__).parent
-    return [part for package in packages for part in parts_in(package / "models")]
-
-
-def parts_in(folder: Path) -> list[InstalledModel]:
-    """The parts in a directory whose provenance says how they are opened."""
-    return _installed_in(folder, "opened_by")
-
-
-def _installed_in(folder: Path, key: str) -> list[InstalledModel]:
-    found = []
-    for file in sorted(folder.glob(f"*/{CONFIG}")):
-        about = read_config(file.parent).get("provenance", {})
-        if key in about:
-            described = {name: about[name] for name in ("summary", "trained_on", "licence", "scores", key)}
-            found.append(InstalledModel(file.parent.name, file.parent, **described))
-    return found

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.models.pipeline import SHIPPED
+from deixis.models.installed import SHIPPED
 from deixis.search.encoder import EncodedSentence, WordStatistics
 
 SHIPPED_FILE = SHIPPED / "search" / "calibration.json"

@@ -17,8 +17,7 @@ from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.models.arguments import check_count, check_path
-from deixis.models.pipeline import PhotoLike
+from deixis.models.arguments import PhotoLike, check_count, check_path
 from deixis.search import DEFAULT_INDEX
 from deixis.search.calibration import Calibration, Evidence
 from deixis.search.encoder import EncodedSentence, SearchEncoder
@@ -255,7 +254,7 @@ class PhotoCollection:
             for phrase in encoded.phrases:
                 scores = vectors @ phrase.vector
                 span = phrase.span[0] + part.start, phrase.span[1] + part.start
-                presence = float(self.encoder.presence(scores.max()))
+                presence = float(self.encoder.region_model.presence(scores.max()))
                 phrases.append(HitPhrase(phrase.text, span, _box(boxes[scores.argmax()]), presence))
         return tuple(phrases)
 

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -20,16 +19,16 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError, PhotoError
 from deixis.language.sentence import Phrase, Sentence
 from deixis.language.vocabulary import Vocabulary
+from deixis.models.arguments import PhotoLike, open_image
 from deixis.models.grounding import load_embedding_model, load_grounding_model
+from deixis.models.installed import model_folder
 from deixis.models.photo_features import RegionInputs
-from deixis.models.pipeline import PhotoLike, model_folder, open_image
 from deixis.search.index.base import PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.query import content_words
 from deixis.storage.artifacts import fingerprint_artifact
 from deixis.vision.extraction import encode_and_keep
 from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals import Proposer
 
 PHOTO_MODEL, REGION_MODEL = "two-branch", "grounder"
 """The default models."""
@@ -118,8 +117,8 @@ class SearchEncoder:
         if self.region_model.provenance.proposals != _PROPOSALS:
             raise DeixisError(f"{fspath(region_model)} does not use the region proposals of {_PROPOSALS}")
         hashes = [fingerprint_artifact(model_folder(model)) for model in (photo_model, region_model)]
-        self._photo_words = _log_frequencies(self.photo_model.vocabulary)
-        self._region_words = _log_frequencies(self.region_model.vocabulary)
+        self._photo_words = _WordFrequencies(self.photo_model.vocabulary)
+        self._region_words = _WordFrequencies(self.region_model.vocabulary)
         self._fingerprint = hashlib.sha256(" ".join([*hashes, str(MAX_REGIONS)]).encode()).hexdigest()[:16]
 
     @property
@@ -179,7 +178,7 @@ class SearchEncoder:
             EncodedSentence(
                 sentence.text,
                 sentence.words,
-                tuple(word for word in sentence.words if not self._knows(word)),
+                tuple(word for word in sentence.words if word not in self._photo_words),
                 self._statistics(sentence.words),
                 vector,
                 tuple(encoded(phrase) for phrase in some),
@@ -187,64 +186,47 @@ class SearchEncoder:
             for sentence, vector, some in zip(sentences, vectors, phrases, strict=True)
         ]
 
-    @property
-    def known_words(self) -> tuple[str, ...]:
-        """The vocabulary of the photo model, most common words first."""
-        return () if self.photo_model.vocabulary is None else self.photo_model.vocabulary.words
-
-    def presence(self, scores: Floats) -> Floats:
-        """Return the probability that photos show phrases, from the best region scores, if half of all photos do."""
-        return self.region_model.presence(scores)
-
-    def region_vectors(self, regions: RegionInputs) -> Floats:
-        return self.region_model.encode_regions(regions)
-
-    @cached_property
-    def _proposer(self) -> Proposer:
-        return self.region_model.proposer
-
     def _encode_features(self, thumbnail: bytes, features: FeatureMap) -> PhotoVectors:
-        proposals = self._proposer.propose(_NO_PIXELS, features, MAX_REGIONS)
+        proposals = self.region_model.proposer.propose(_NO_PIXELS, features, MAX_REGIONS)
         vectors, locations = features.regions(proposals.boxes), proposals.boxes / np.tile(features.size, 2)
         regions = RegionInputs(vectors, locations, proposals.scores, features.whole)
         return PhotoVectors(
             self.photo_model.encode_photos(features.whole[None])[0],
             *features.size,
             proposals.boxes.astype(np.float32),
-            self.region_vectors(regions),
+            self.region_model.encode_regions(regions),
             thumbnail,
         )
 
-    def _knows(self, word: str) -> bool:
-        return self._photo_words is None or word in self._photo_words
-
     def _statistics(self, words: tuple[str, ...]) -> WordStatistics:
         content = content_words(words)
-        photo_words, region_words = self._photo_words or {}, self._region_words or {}
-        unknown = sum(self._region_words is not None and word not in region_words for word in content)
         return WordStatistics(
             len(content),
-            sum(photo_words.get(word, photo_words.get("", 0.0)) for word in content),
-            min((region_words.get(word, region_words.get("", 0.0)) for word in content), default=0.0),
-            unknown / max(len(content), 1),
+            sum(self._photo_words.log_frequency(word) for word in content),
+            min((self._region_words.log_frequency(word) for word in content), default=0.0),
+            sum(word not in self._region_words for word in content) / max(len(content), 1),
         )
+
+
+class _WordFrequencies:
+    """The words that a model knows, with the logarithms of their counts relative to the most common word.
+
+    A model without a vocabulary knows every word. An unknown word counts as seen once.
+    """
+
+    def __init__(self, vocabulary: Vocabulary | None) -> None:
+        words, counts = (vocabulary.words, vocabulary.counts) if vocabulary else ((), ())
+        self._words = None if vocabulary is None else frozenset(words)
+        highest = max(counts, default=1)
+        self._logarithms = {word: math.log(count / highest) for word, count in zip(words, counts, strict=False)}
+        self._of_unknown = math.log(1 / highest)
+
+    def __contains__(self, word: str) -> bool:
+        return self._words is None or word in self._words
+
+    def log_frequency(self, word: str) -> float:
+        return self._logarithms.get(word, self._of_unknown)
 
 
 def _wait(path: Path, encoded: PhotoError | Future[PhotoVectors]) -> tuple[Path, PhotoVectors | PhotoError]:
     return path, encoded if isinstance(encoded, PhotoError) else encoded.result()
-
-
-def _log_frequencies(vocabulary: Vocabulary | None) -> dict[str, float] | None:
-    """Return the logarithm of each word's count relative to the most common word.
-
-    The entry of the empty string is for unknown words, which count as seen once. None if the model has no vocabulary.
-    """
-    if vocabulary is None:
-        return None
-    if not vocabulary.counts:
-        return dict.fromkeys(vocabulary.words, 0.0)
-    highest = max(vocabulary.counts)
-    frequencies = {
-        word: math.log(count / highest) for word, count in zip(vocabulary.words, vocabulary.counts, strict=True)
-    }
-    return {"": math.log(1 / highest), **frequencies}

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from deixis.errors import DeixisError
-from deixis.models.pipeline import PhotoLike, open_image
+from deixis.models.arguments import PhotoLike, open_image
 from deixis.search.index.snapshot import Box
 from deixis.web.responses import Captions, Description, Grounding
 

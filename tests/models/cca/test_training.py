@@ -20,7 +20,8 @@ from deixis.language.features import TfIdf
 from deixis.models import CCA, CCASettings
 from deixis.models.cca import model as cca
 from deixis.models.cca.model import CCATrainSettings, Stacked
-from deixis.models.pipeline import EncoderInfo, Pipeline, Provenance, load
+from deixis.models.pipeline import Pipeline, load
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings

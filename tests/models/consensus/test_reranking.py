@@ -26,7 +26,7 @@ from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, rank
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.model import VectorsAndCells
 from deixis.models.photo_features import PhotoFeatures, compute_features
-from deixis.models.pipeline import EncoderInfo
+from deixis.models.provenance import EncoderInfo
 from deixis.storage.artifacts import CONFIG
 from tests.models.captioner import SMALL, train_small_captioner
 from tests.vision.feature_store.small import colour_encoder

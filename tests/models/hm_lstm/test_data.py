@@ -10,7 +10,8 @@ import pytest
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.models.hm_lstm.data import TREES_DIR, parse_photos, read_regions
-from deixis.models.photo_features import PhotoFeatures, ProposalSource, read_features
+from deixis.models.photo_features import PhotoFeatures, read_features
+from deixis.models.provenance import ProposalSource
 from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.feature_store import FeatureOptions, update_store
 from tests.models.quarters import QUARTERS, make_quarters, make_store

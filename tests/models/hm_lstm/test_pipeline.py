@@ -18,7 +18,7 @@ from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest
-from deixis.models.pipeline import EncoderInfo, Provenance
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.vision.proposals import Proposals
 from tests.models.coloured import COLOURS
 from tests.models.quarters import QUARTERS, make_quarters, use_small_encoders

@@ -119,7 +119,7 @@ def load_box_model(project: Project) -> BoxModel:
         path = project.folder / SETTINGS_FILE
         raise DeixisError(f"{path}: the project has no photos, so no boxes can be proposed; set propose_boxes to false")
     from deixis.models.grounding import load_grounding_model
-    from deixis.models.pipeline import model_folder
+    from deixis.models.installed import model_folder
 
     grounder, calibration = load_grounding_model(GROUNDER), BoxCalibration.shipped()
 

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.consensus.consensus import Consensus, RerankSettings, Similarity, oracle_scores
 from deixis.models.consensus.spec import NeighbourFeature
+from deixis.models.installed import model_folder
 from deixis.models.m_rnn.captioning import CaptionPipeline
 from deixis.models.m_rnn.decoding import GeneratedSentence
 from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
-from deixis.models.pipeline import EncoderInfo, Rerank, model_folder
+from deixis.models.pipeline import Rerank
+from deixis.models.provenance import EncoderInfo
 from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_artifact
 from deixis.tokens import words
 

@@ -21,10 +21,10 @@ from deixis import geometry
 from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
 from deixis.geometry import Boxes
-from deixis.models.arguments import check_count
+from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.describer.phrase_bank import PhraseBank, content_words
+from deixis.models.installed import SHIPPED
 from deixis.models.photo_features import RegionInputs
-from deixis.models.pipeline import SHIPPED, PhotoLike, open_image
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.vision.feature_map import FeatureMap

@@ -25,7 +25,7 @@ class GrounderPipeline(RegionPipeline):
     """A grounder with its image encoder and region proposals."""
 
     model: Grounder
-    TASKS = frozenset({"grounding"})
+    tasks = frozenset({"grounding"})
     uncalibrated_description = DescriptionSettings(prior=1.0, scale=0.5, bias=1.3)
 
     @property

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import PhotoError
-from deixis.models.arguments import check_count
+from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.consensus.consensus import Similarity, best_first
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, check_start, encode_start
 from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.pipeline import PhotoLike, Pipeline, Rerank, load, open_image
+from deixis.models.pipeline import Pipeline, Rerank, load
 from deixis.models.training.distributed import chosen_device
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress, track

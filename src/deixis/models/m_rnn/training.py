@@ -24,7 +24,7 @@ from deixis.models.m_rnn.objective import (
 from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
 from deixis.models.networks import word_ids
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.pipeline import EncoderInfo, Provenance
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.distributed import beginning
 from deixis.models.training.objective import DevScores, Stage
 from deixis.models.training.runner import Run, TrainingData, encoder_of

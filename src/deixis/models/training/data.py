@@ -9,8 +9,8 @@ from typing import Literal
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
 from deixis.language.features.captions import Recipe, recipe_of
-from deixis.models.photo_features import PhotoFeatures, ProposalSource, compute_features, read_features
-from deixis.models.pipeline import TrainOn
+from deixis.models.photo_features import PhotoFeatures, compute_features, read_features
+from deixis.models.provenance import ProposalSource, TrainOn
 from deixis.models.training.settings import require
 from deixis.storage.progress import OnProgress, no_progress
 

@@ -20,7 +20,8 @@ import torch.distributed as dist
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.pipeline import EncoderInfo, Provenance, TrainOn, new_model
+from deixis.models.pipeline import new_model
+from deixis.models.provenance import EncoderInfo, Provenance, TrainOn
 from deixis.models.registry import ModelSpec, get_spec
 from deixis.models.training.checkpoints import Best
 from deixis.models.training.data import (
