@@ -21,7 +21,8 @@ from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Box, Caption, Mention, Photo
 from deixis.models.matching.losses import MatchingObjective
 from deixis.models.matching.samplers import Batch, RegionPhraseSampler, SentenceSampler, hardest_negatives
-from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
+from deixis.models.matching.spec import TwoBranchSettings
+from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.registry import get_spec
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import TrainSettings

@@ -9,7 +9,7 @@ from PIL import Image
 
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
-from deixis.models.cca.model import CCATrainSettings
+from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.cca.training import build, prepare_data
 from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.models.registry import get_spec

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.models.cca.model import CCATrainSettings
+from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.registry import get_spec, model_names
 from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.settings import Settings, describe_settings, format_value

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from deixis.models.cca.combined import CombinedSettings as CombinedSettings
     from deixis.models.cca.combined import WithParts as WithParts
     from deixis.models.cca.model import CCA as CCA
-    from deixis.models.cca.model import CCASettings as CCASettings
     from deixis.models.cca.model import Stacked as Stacked
+    from deixis.models.cca.spec import CCASettings as CCASettings
     from deixis.models.grounder.model import Grounder as Grounder
     from deixis.models.grounder.model import GroundingOutput as GroundingOutput
     from deixis.models.grounder.spec import GrounderSettings as GrounderSettings
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from deixis.models.m_rnn.model import MRNN as MRNN
     from deixis.models.m_rnn.spec import MRNNSettings as MRNNSettings
     from deixis.models.matching.similarity import Similarity as Similarity
-    from deixis.models.matching.similarity import SimilaritySettings as SimilaritySettings
+    from deixis.models.matching.spec import SimilaritySettings as SimilaritySettings
+    from deixis.models.matching.spec import TwoBranchSettings as TwoBranchSettings
     from deixis.models.matching.two_branch import TwoBranch as TwoBranch
-    from deixis.models.matching.two_branch import TwoBranchSettings as TwoBranchSettings
     from deixis.models.photo_features import RegionInputs as RegionInputs
 
 __all__, __getattr__, __dir__ = lazy_exports(
@@ -48,15 +48,17 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "base": "Embedder Scorer",
         "cca.combined": "Combined CombinedSettings WithParts",
-        "cca.model": "CCA CCASettings Stacked",
+        "cca.model": "CCA Stacked",
+        "cca.spec": "CCASettings",
         "grounder.model": "Grounder GroundingOutput",
         "grounder.spec": "GrounderSettings",
         "hm_lstm.model": "HMLSTM",
         "hm_lstm.spec": "HMLSTMSettings",
         "m_rnn.model": "MRNN",
         "m_rnn.spec": "MRNNSettings",
-        "matching.similarity": "Similarity SimilaritySettings",
-        "matching.two_branch": "TwoBranch TwoBranchSettings",
+        "matching.similarity": "Similarity",
+        "matching.spec": "SimilaritySettings TwoBranchSettings",
+        "matching.two_branch": "TwoBranch",
         "photo_features": "RegionInputs",
     },
 )

@@ -19,7 +19,8 @@ from deixis.language import vectors
 from deixis.language.features import TfIdf
 from deixis.models import CCA, CCASettings
 from deixis.models.cca import model as cca
-from deixis.models.cca.model import CCATrainSettings, Stacked
+from deixis.models.cca.model import Stacked
+from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.pipeline import Pipeline, load
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.data import MatchingDataSettings

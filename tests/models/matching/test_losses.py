@@ -31,8 +31,9 @@ from deixis.models.matching.samplers import (
     RegionPhraseSampler,
     SentenceSampler,
 )
-from deixis.models.matching.similarity import SimilarityNetwork, SimilaritySettings
-from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork, TwoBranchSettings
+from deixis.models.matching.similarity import SimilarityNetwork
+from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork
 from deixis.models.networks import word_ids
 from tests.models.training.region_pairs import random_pairs
 

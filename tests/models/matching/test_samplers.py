@@ -29,8 +29,7 @@ from deixis.models.matching.samplers import (
     distance_of_cosine,
     hardest_negatives,
 )
-from deixis.models.matching.similarity import SimilaritySettings
-from deixis.models.matching.two_branch import TwoBranchSettings
+from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.training.objective import Sampler
 from deixis.models.training.settings import TrainSettings
 from tests.models.presets import paper_presets

@@ -17,8 +17,8 @@ from deixis.evaluation.items import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.language import vectors
 from deixis.language.vectors import WordVectors
-from deixis.models.matching.similarity import SimilaritySettings
-from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
+from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import load
 from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.runner import TrainResult, train

@@ -14,7 +14,8 @@ from torch import nn
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models import networks
-from deixis.models.matching.two_branch import Branch, TwoBranch, TwoBranchNetwork, TwoBranchSettings
+from deixis.models.matching.spec import TwoBranchSettings
+from deixis.models.matching.two_branch import Branch, TwoBranch, TwoBranchNetwork
 from deixis.storage.artifacts import CONFIG
 from tests.models.presets import paper_presets
 

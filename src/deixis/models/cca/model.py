@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Self, overload
 
 import numpy as np
@@ -14,59 +14,13 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import fitted
 from deixis.models.base import Embedder
 from deixis.models.cca.canonical import Doubles, HostProducts, Products, Rows
-from deixis.models.training.settings import require
+from deixis.models.cca.spec import CCASettings
 from deixis.storage.artifacts import Artifact, Storable
 
 BLOCK = 4096
 """Rows per block: 165 MB of the papers' features."""
 
 LEARNED = ("x_mean", "y_mean", "x_projection", "y_projection", "correlations")
-
-
-@dataclass(frozen=True)
-class CCASettings:
-    """Hyperparameters of `CCA`.
-
-    Attributes
-    ----------
-    embedding_dim
-        Dimension of the common space.
-    regularization
-        Added to the variance of every column, as a fraction of the mean variance of its side.
-    correlation_power
-        Each dimension is weighted by its correlation to this power; 0 weights all the same.
-    """
-
-    embedding_dim: int = 256
-    regularization: float = 0.5
-    correlation_power: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(self, {"embedding_dim": self.embedding_dim >= 1}, "must be 1 or more")
-        # Written so that nan is refused too.
-        names = ("regularization", "correlation_power")
-        require(self, {name: 0 <= getattr(self, name) < float("inf") for name in names}, "must be 0 or more")
-
-
-@dataclass(frozen=True)
-class CCATrainSettings(CCASettings):
-    """Hyperparameters of a CCA and of its auxiliary embedding (Flickr30k Entities, section 3.1).
-
-    Attributes
-    ----------
-    auxiliary_model
-        Directory of a CCA of regions and phrases, whose vectors are appended to the features.
-    auxiliary_weight
-        Length of these vectors, relative to the features of their side.
-    """
-
-    auxiliary_model: str = ""
-    auxiliary_weight: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        valid = 0 < self.auxiliary_weight < float("inf")
-        require(self, {"auxiliary_weight": valid}, "must be greater than 0")
 
 
 class CCA(Storable, Embedder):

@@ -14,7 +14,8 @@ from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.language.features import TextFeatures
-from deixis.models.cca.model import CCA, CCATrainSettings, Stacked, blocks
+from deixis.models.cca.model import CCA, Stacked, blocks
+from deixis.models.cca.spec import CCATrainSettings
 from deixis.models.matching.pipeline import MatchingPipeline
 from deixis.models.photo_features import PhotoFeatures, SentenceVectors, sentence_vectors
 from deixis.models.pipeline import Pipeline, load

@@ -8,7 +8,7 @@ from typing import Literal
 
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import DataSettings
-from deixis.models.training.settings import require
+from deixis.models.training.settings import require, require_at_least
 
 NeighbourFeature = Literal["refined", "photo"]
 
@@ -54,9 +54,8 @@ class ConsensusSettings:
     beam: int = 10
 
     def __post_init__(self) -> None:
-        counts = ("neighbours", "top_captions_bleu", "top_captions_cider")
         require(self, {"beam": self.beam >= 2}, "must be 2 or more, or there is nothing to choose from")
-        require(self, {name: getattr(self, name) >= 1 for name in counts}, "must be 1 or more")
+        require_at_least(self, 1, "neighbours", "top_captions_bleu", "top_captions_cider")
 
 
 SPEC = ModelSpec(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from deixis.errors import DeixisError
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import RegionDataSettings
-from deixis.models.training.settings import TrainSettings, require
+from deixis.models.training.settings import TrainSettings, require_at_least, require_below_one
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,9 @@ class GrounderSettings:
     min_count: int = 5
 
     def __post_init__(self) -> None:
-        positive = ("embedding_dim", "word_dim", "hidden_size", "min_count")
-        require(self, {name: getattr(self, name) >= 1 for name in positive}, "must be 1 or more")
-        weights = ("num_layers", "target_iou_power", "presence_weight")
-        require(self, {name: 0 <= getattr(self, name) < math.inf for name in weights}, "must be 0 or more")
-        rates = ("dropout", "word_dropout")
-        require(self, {name: 0 <= getattr(self, name) < 1 for name in rates}, "must be at least 0 and less than 1")
+        require_at_least(self, 1, "embedding_dim", "word_dim", "hidden_size", "min_count")
+        require_at_least(self, 0, "num_layers", "target_iou_power", "presence_weight")
+        require_below_one(self, "dropout", "word_dropout")
         if self.use_feature_map and not self.num_layers:
             raise DeixisError(
                 "use_feature_map=true: only transformer layers attend to the feature map; set num_layers=1 or more"

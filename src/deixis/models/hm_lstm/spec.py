@@ -8,7 +8,7 @@ from typing import Literal
 
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import FeatureSource, RegionDataSettings
-from deixis.models.training.settings import TrainSettings, require
+from deixis.models.training.settings import TrainSettings, require_at_least, require_below_one, require_positive
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,10 @@ class HMLSTMSettings:
     round_lr_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        positive = ("hidden_size", "embedding_dim", "round_epochs")
-        require(self, {name: getattr(self, name) >= 1 for name in positive}, "must be 1 or more")
-        not_negative = ("margin", "phrase_weight", "rounds")
-        require(self, {name: getattr(self, name) >= 0 for name in not_negative}, "must be 0 or more")
-        rates = ("dropout", "word_dropout")
-        require(self, {name: 0 <= getattr(self, name) < 1 for name in rates}, "must be at least 0 and less than 1")
-        factors = ("round_lr_factor", "temperature")
-        require(self, {name: getattr(self, name) > 0 for name in factors}, "must be greater than 0")
+        require_at_least(self, 1, "hidden_size", "embedding_dim", "round_epochs")
+        require_at_least(self, 0, "margin", "phrase_weight", "rounds")
+        require_below_one(self, "dropout", "word_dropout")
+        require_positive(self, "round_lr_factor", "temperature")
 
 
 # Section 3.4: Adam with a learning rate of 8·10⁻³ and batches of 64. The paper does not give the number of epochs.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +9,7 @@ from typing import Literal
 from deixis.errors import DeixisError
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import FeatureSource, PhotoDataSettings
-from deixis.models.training.settings import TrainSettings, require
+from deixis.models.training.settings import TrainSettings, require, require_at_least, require_below_one
 
 MONITOR = "minus_perplexity"
 """The validation score that selects the best epoch, unless monitor=cider."""
@@ -89,11 +88,11 @@ class MRNNSettings:
     reference_photos: int = 200
 
     def __post_init__(self) -> None:
-        sizes = ("first_embedding_dim", "second_embedding_dim", "hidden_size", "multimodal_dim", "attention_dim")
-        counts = (*sizes, "attention_heads", "min_count", "max_length", "reference_photos")
-        shares = ("dropout", "word_dropout", "scheduled_sampling", "label_smoothing")
-        require(self, {name: getattr(self, name) >= 1 for name in counts}, "must be 1 or more")
-        require(self, {name: 0 <= getattr(self, name) < 1 for name in shares}, "must be at least 0 and less than 1")
+        require_at_least(
+            self, 1, "first_embedding_dim", "second_embedding_dim", "hidden_size", "multimodal_dim", "attention_dim",
+            "attention_heads", "min_count", "max_length", "reference_photos",
+        )  # fmt: skip
+        require_below_one(self, "dropout", "word_dropout", "scheduled_sampling", "label_smoothing")
         if self.recurrent_cell == "relu" and self.hidden_size != self.second_embedding_dim:
             raise DeixisError(
                 f"hidden_size={self.hidden_size}: with recurrent_cell=relu it must equal second_embedding_dim="
@@ -147,11 +146,9 @@ class CaptionDataSettings(PhotoDataSettings):
     monitor: Literal["perplexity", "cider"] = "perplexity"
 
     def __post_init__(self) -> None:
-        pairs = {"reward_samples": self.reward_samples >= 2}
-        weights = ("repetition_penalty", "likelihood_weight")
-        require(self, pairs, "must be 2 or more; samples are compared in pairs")
-        require(self, {"feature_grid": self.feature_grid >= 1}, "must be 1 or more")
-        require(self, {name: 0 <= getattr(self, name) < math.inf for name in weights}, "must be 0 or more")
+        require(self, {"reward_samples": self.reward_samples >= 2}, "must be 2 or more; samples are compared in pairs")
+        require_at_least(self, 1, "feature_grid")
+        require_at_least(self, 0, "repetition_penalty", "likelihood_weight")
         require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
 
     @property

@@ -19,7 +19,8 @@ from torch.nn import functional
 from deixis.errors import DeixisError
 from deixis.models.matching.samplers import Batch, LabelledPairs, distance, distance_of_cosine, hardest_negatives
 from deixis.models.matching.similarity import SimilarityNetwork
-from deixis.models.matching.two_branch import TwoBranchNetwork, TwoBranchSettings
+from deixis.models.matching.spec import TwoBranchSettings
+from deixis.models.matching.two_branch import TwoBranchNetwork
 from deixis.models.training.distributed import by_shares
 from deixis.models.training.objective import LossValue
 

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from deixis.data.pairs import Integers, RaggedArray, RegionPhrasePairs
 from deixis.errors import DatasetError
-from deixis.models.matching.similarity import SimilaritySettings
-from deixis.models.matching.two_branch import TwoBranchSettings
+from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,54 +13,14 @@ from torch import Tensor, nn
 
 from deixis.arrays import Floats
 from deixis.models.base import Scorer
+from deixis.models.matching.spec import SimilaritySettings
 from deixis.models.matching.two_branch import Branch, init_glorot
 from deixis.models.networks import apply_in_blocks, check_rows
-from deixis.models.training.settings import require
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
 
 BLOCK_PAIRS = 16_384
 """Pairs that are scored at once: 34 MB for each layer."""
-
-
-@dataclass(frozen=True)
-class SimilaritySettings:
-    """Hyperparameters of the similarity network (two-branch paper, section 3.3).
-
-    The defaults are the paper's best phrase network; `similarity_presets.toml` holds the other variants.
-
-    Attributes
-    ----------
-    hidden_size
-        Size of the first layer of each branch.
-    embedding_dim
-        Size of the second layer of each branch.
-    linear
-        Keep only the first layer of each branch; the product then has `hidden_size` dimensions.
-    dropout
-        Dropout after the first layer.
-    fusion_layers
-        Layers after the product: 3 (of sizes 512, 256 and 1), 2 (256 and 1) or 1.
-    positives
-        augmented: all regions with an IoU of at least `positive_iou` are positives; single: the gold box.
-    positive_iou, negative_iou
-        Minimum IoU of a positive region, and the IoU below which a region is a negative.
-    """
-
-    hidden_size: int = 1024
-    embedding_dim: int = 512
-    linear: bool = False
-    dropout: float = 0.0
-    fusion_layers: int = 3
-    positives: Literal["augmented", "single"] = "augmented"
-    positive_iou: float = 0.7
-    negative_iou: float = 0.3
-
-    def __post_init__(self) -> None:
-        sizes = ("hidden_size", "embedding_dim")
-        require(self, {name: getattr(self, name) >= 1 for name in sizes}, "must be 1 or more")
-        require(self, {"dropout": 0 <= self.dropout < 1}, "must be at least 0 and less than 1")
-        require(self, {"fusion_layers": self.fusion_layers in (1, 2, 3)}, "must be 1, 2 or 3")
 
 
 class SimilarityNetwork(nn.Module):

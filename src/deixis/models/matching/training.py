@@ -27,8 +27,9 @@ from deixis.models.matching.samplers import (
     RegionPhraseSampler,
     SentenceSampler,
 )
-from deixis.models.matching.similarity import Similarity, SimilaritySettings
-from deixis.models.matching.two_branch import TwoBranch, TwoBranchSettings
+from deixis.models.matching.similarity import Similarity
+from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import MatchingDataSettings, training_photos
 from deixis.models.training.distributed import beginning

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal, Self
+from dataclasses import asdict
+from typing import Self
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from deixis.errors import DeixisError
 from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
+from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.networks import (
     TextEncoder,
     TextEncoderShape,
@@ -27,114 +28,8 @@ from deixis.models.networks import (
     make_text_encoder,
     word_ids,
 )
-from deixis.models.training.settings import require
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
-
-
-@dataclass(frozen=True)
-class TwoBranchSettings:
-    """Hyperparameters of the embedding network (two-branch paper, section 3).
-
-    The defaults are the paper's best phrase network; `two_branch_presets.toml` holds the other variants.
-
-    Attributes
-    ----------
-    hidden_size
-        Size of the first layer of each branch.
-    embedding_dim
-        Size of the second layer of each branch: the dimension of the common space.
-    linear
-        Keep only the first layer of each branch; the common space then has `hidden_size` dimensions.
-    dropout
-        Dropout after the first layer.
-    text_encoder
-        Text encoder before the text branch: lstm, gru or transformer; none takes text features.
-    min_count
-        With a text encoder: words that occur less often in the training texts are unknown.
-    word_init
-        With a text encoder: initial word embeddings, random or pretrained.
-    word_dim
-        With a text encoder: dimension of word embeddings.
-    text_hidden_size
-        With a text encoder: hidden size.
-    text_layers
-        With a text encoder: number of layers.
-    word_dropout
-        With a text encoder: dropout of word embeddings.
-    loss
-        triplet (eq. 6), hardest (only the hardest negative counts) or softmax (over all negatives).
-    margin
-        Margin m of eq. 6, for triplet and hardest.
-    max_negatives
-        K of Algorithm 1: negatives per target and positive.
-    visual_to_text_weight, text_to_visual_weight
-        λ1 and λ2 of eq. 6.
-    visual_neighbour_weight, text_neighbour_weight
-        λ3 and λ4 of eq. 6: neighbourhood constraints.
-    neighbour_start_epoch
-        First epoch, counted from 0, with neighbourhood constraints.
-    temperature
-        Initial temperature of softmax; it is learned.
-    label_smoothing
-        Label smoothing of softmax.
-    neighbour_sampling
-        Sample a second positive for every target.
-    positives
-        augmented: a random region with an IoU of at least `positive_iou` is the positive; single: the gold box.
-    positive_iou, negative_iou
-        Minimum IoU of a positive region, and the IoU below which a region is a negative.
-    max_candidates
-        Sample this many regions of the photo as candidate negatives; none for all, as in the paper.
-    identical_text_is_negative
-        Treat a phrase of another chain as a negative even if its text is the same, as the paper does.
-    negatives_from
-        Negative regions come from the same photo, as in the paper, or also from the other photos of the batch.
-    """
-
-    hidden_size: int = 1024
-    embedding_dim: int = 512
-    linear: bool = False
-    dropout: float = 0.0
-    text_encoder: Literal["none", "lstm", "gru", "transformer"] = "none"
-    min_count: int = 1
-    word_init: Literal["random", "pretrained"] = "random"
-    word_dim: int = 256
-    text_hidden_size: int = 512
-    text_layers: int = 1
-    word_dropout: float = 0.0
-    loss: Literal["triplet", "hardest", "softmax"] = "triplet"
-    margin: float = 0.05
-    max_negatives: int = 30
-    visual_to_text_weight: float = 1.0
-    text_to_visual_weight: float = 4.0
-    visual_neighbour_weight: float = 0.1
-    text_neighbour_weight: float = 0.1
-    neighbour_start_epoch: int = 8
-    temperature: float = 0.07
-    label_smoothing: float = 0.0
-    neighbour_sampling: bool = True
-    positives: Literal["augmented", "single"] = "augmented"
-    positive_iou: float = 0.7
-    negative_iou: float = 0.3
-    max_candidates: int | None = None
-    identical_text_is_negative: bool = True
-    negatives_from: Literal["photo", "batch"] = "photo"
-
-    def __post_init__(self) -> None:
-        sizes = (
-            "hidden_size", "embedding_dim", "min_count", "word_dim", "text_hidden_size", "text_layers", "max_negatives"
-        )  # fmt: skip
-        require(self, {name: getattr(self, name) >= 1 for name in sizes}, "must be 1 or more")
-        rates = ("dropout", "word_dropout", "label_smoothing")
-        require(self, {name: 0 <= getattr(self, name) < 1 for name in rates}, "must be at least 0 and less than 1")
-        require(self, {"temperature": self.temperature > 0}, "must be greater than 0")
-        if not self.visual_to_text_weight and not self.text_to_visual_weight:
-            raise DeixisError("visual_to_text_weight=0, text_to_visual_weight=0: one of them must be greater than 0")
-        if (self.visual_neighbour_weight or self.text_neighbour_weight) and not self.neighbour_sampling:
-            raise DeixisError(
-                "visual_neighbour_weight and text_neighbour_weight need neighbour_sampling=true, or must be 0"
-            )
 
 
 class Branch(nn.Module):

@@ -11,7 +11,7 @@ from deixis.errors import DatasetError, DeixisError
 from deixis.language.features.captions import Recipe, recipe_of
 from deixis.models.photo_features import PhotoFeatures, compute_features, read_features
 from deixis.models.provenance import ProposalSource, TrainOn
-from deixis.models.training.settings import require
+from deixis.models.training.settings import require, require_at_least
 from deixis.storage.progress import OnProgress, no_progress
 
 
@@ -65,7 +65,7 @@ class RegionDataSettings(PhotoDataSettings):
     max_proposals: int = 100
 
     def __post_init__(self) -> None:
-        require(self, {"max_proposals": self.max_proposals >= 1}, "must be 1 or more")
+        require_at_least(self, 1, "max_proposals")
 
     @property
     def feature_source(self) -> FeatureSource:
@@ -109,10 +109,7 @@ class MatchingDataSettings(RegionDataSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
-        # Written so that nan is refused too.
-        valid_weight = 0 <= self.location_weight < float("inf")
-        not_negative = {"location_weight": valid_weight, "max_regions_per_phrase": self.max_regions_per_phrase >= 0}
-        require(self, not_negative, "must be 0 or more")
+        require_at_least(self, 0, "location_weight", "max_regions_per_phrase")
         if self.train_on == "phrases" and self.crops:
             raise DeixisError(f"crops={self.crops}: regions are pooled from the map of the whole photo; take crops=0")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import shlex
 import tomllib
@@ -98,15 +99,16 @@ class TrainSettings:
     threads: int = 0
 
     def __post_init__(self) -> None:
-        positive = ("epochs", "batch_size", "lr_decay_epochs", "gradient_accumulation", "evaluate_every", "log_every")
-        not_negative = (
-            "weight_decay", "lr_decay", "warmup_steps", "max_grad_norm", "patience", "save_every", "seed", "threads"
+        require_at_least(
+            self, 1, "epochs", "batch_size", "lr_decay_epochs", "gradient_accumulation", "evaluate_every", "log_every"
+        )
+        require_at_least(
+            self, 0, "weight_decay", "lr_decay", "warmup_steps", "max_grad_norm", "patience", "save_every", "seed",
+            "threads",
         )  # fmt: skip
-        require(self, {name: getattr(self, name) >= 1 for name in positive}, "must be 1 or more")
-        require(self, {name: getattr(self, name) >= 0 for name in not_negative}, "must not be negative")
-        require(self, {"learning_rate": self.learning_rate > 0}, "must be greater than 0")
-        in_range = {"ema_decay": 0 <= self.ema_decay < 1, "betas": all(0 <= beta < 1 for beta in self.betas)}
-        require(self, in_range, "must be at least 0 and less than 1")
+        require_positive(self, "learning_rate")
+        require_below_one(self, "ema_decay")
+        require(self, {"betas": all(0 <= beta < 1 for beta in self.betas)}, "must be at least 0 and less than 1")
 
 
 def require(settings: Any, valid: Mapping[str, bool], rule: str) -> None:
@@ -114,6 +116,22 @@ def require(settings: Any, valid: Mapping[str, bool], rule: str) -> None:
     for name, kept in valid.items():
         if not kept:
             raise DeixisError(f"{name}={format_value(getattr(settings, name))}: {rule}")
+
+
+def require_at_least(settings: Any, minimum: int, *names: str) -> None:
+    """Refuse settings that are smaller, infinite or not a number."""
+    valid = {name: minimum <= getattr(settings, name) < math.inf for name in names}
+    require(settings, valid, f"must be {minimum} or more")
+
+
+def require_positive(settings: Any, *names: str) -> None:
+    require(settings, {name: 0 < getattr(settings, name) < math.inf for name in names}, "must be greater than 0")
+
+
+def require_below_one(settings: Any, *names: str) -> None:
+    """Refuse probabilities, rates and decays outside [0, 1)."""
+    valid = {name: 0 <= getattr(settings, name) < 1 for name in names}
+    require(settings, valid, "must be at least 0 and less than 1")
 
 
 @dataclass(frozen=True)
