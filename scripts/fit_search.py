@@ -136,7 +136,7 @@ def print_sizes(calibration: Calibration, seen: EncodedSplit, queries: list, lis
                 indices = rng.choice(len(seen.whole), size, replace=False)
                 if query.relevant.any():
                     indices = np.union1d(indices, [query.photo])
-                logits = calibration.logits(query.evidence.select(indices), len(indices))
+                logits = calibration.logits(query.evidence_of(indices), len(indices))
                 found.append(logits.max() >= calibration.threshold.at(len(indices)))
             shares.append(f"{np.mean(found):.1%}")
         print(f"  {size:>6,}: {'  '.join(shares)}")

@@ -20,7 +20,7 @@ from deixis.language.sentence import Sentence
 from deixis.language.words import senses, stem
 from deixis.models.grounder.data import read_regions
 from deixis.models.photo_features import compute_features
-from deixis.search.calibration import NO_THRESHOLD, Calibration, Evidence, Threshold, WordPrior, features
+from deixis.search.calibration import Calibration, Evidence, Threshold, WordPrior, features
 from deixis.search.encoder import MAX_REGIONS, EncodedSentence, SearchEncoder
 from deixis.search.query import content_words
 from deixis.storage.progress import OnProgress, no_progress
@@ -116,6 +116,8 @@ _MIN_LIKENESS = -3.0
 """Minimum logit (5 %) of a similar photo."""
 
 _MAX_RESULTS = 10
+NO_THRESHOLD = Threshold((1,), (-100.0,))
+"""Shows all photos."""
 
 Array = NDArray[np.float64]
 
@@ -143,6 +145,11 @@ class TrialQuery:
     evidence: Evidence
     relevant: Mask
     is_unknown: bool = False
+
+    def evidence_of(self, photos: NDArray[np.int64]) -> Evidence:
+        """Return the evidence for some of the photos."""
+        every = self.evidence
+        return Evidence(every.whole[photos], every.phrases[photos], every.regions[photos], every.words)
 
 
 @dataclass(frozen=True)
@@ -194,7 +201,7 @@ def fit_calibration(
     rng = np.random.default_rng(seed)
     samples = [_sample_index(query, inside, rng) for query in own]
     rows = [
-        (features(query.evidence.select(indices), size, prior), query.relevant[indices])
+        (features(query.evidence_of(indices), size, prior), query.relevant[indices])
         for query, (indices, size) in zip(own, samples, strict=True)
     ]
     weights = logistic(np.concatenate([row for row, _ in rows]), np.concatenate([relevant for _, relevant in rows]))
@@ -267,7 +274,7 @@ def _fit_threshold(best_in: Callable[[int], Mapping[str, Sequence[float] | Float
 def _best(calibration: Calibration, query: TrialQuery, inside: Mask, size: int, rng: np.random.Generator) -> float:
     """The highest logit in a smaller index that contains the photo of the query."""
     indices = np.append(rng.choice(np.flatnonzero(inside), size - 1, replace=False), query.photo)
-    return float(calibration.logits(query.evidence.select(indices), size).max())
+    return float(calibration.logits(query.evidence_of(indices), size).max())
 
 
 def _best_likeness(
@@ -420,7 +427,7 @@ def encode_split(
     )
     ids, vectors = seen.photos.ids, []
     for done, photo_id in enumerate(ids, start=1):
-        vectors.append(encoder.region_vectors(read_regions(seen.store, photo_id, MAX_REGIONS)))
+        vectors.append(encoder.region_model.encode_regions(read_regions(seen.store, photo_id, MAX_REGIONS)))
         on_progress("reading regions", done, len(ids))
     starts = np.cumsum([0, *(len(regions) for regions in vectors)])[:-1]
     return EncodedSplit(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.annotate.conftest import new_project  # noqa: F401 - a fixture
 from tests.annotate.web.conftest import MakeBench, bench  # noqa: F401 - a fixture
-from tests.tracing import Trace, trace_command, tracing
+from tests.tracing import Calls, trace_command, tracing
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 SAMPLES = Path(__file__).parents[1] / "src" / "deixis" / "data" / "samples"
@@ -23,22 +23,22 @@ def listed(walk: str) -> list[str]:
     return [f"deixis.{name}" for name in re.findall(r"^\d+\. `([\w.]+)`", section, re.MULTILINE)]
 
 
-def taking_part(trace: Trace) -> set[str]:
+def taking_part(calls: Calls) -> set[str]:
     """Return the modules of `OWN` that were called, and those that they call directly."""
-    return {called for caller, called in trace.calls if called.startswith(OWN) or caller.startswith(OWN)}
+    return {called for caller, called in calls if called.startswith(OWN) or caller.startswith(OWN)}
 
 
 def test_a_search_passes_the_modules_of_the_page_and_no_others(sample_index: Path) -> None:
-    trace, loaded = trace_command("search", "two dogs", "--index", sample_index, open_function="open_index")
+    calls, loaded = trace_command("search", "two dogs", "--index", sample_index, open_function="open_index")
     walk = listed("Search")
-    assert taking_part(trace) == set(walk)
+    assert taking_part(calls) == set(walk)
     assert len(walk) <= 19
     assert not [name for name in loaded if name.startswith("deixis.evaluation.captions")]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace]:
-    """A data set with a trained model, and the trace of the training."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Calls]:
+    """A data set with a trained model, and the calls of the training."""
     folder = tmp_path_factory.mktemp("walk")
     splits = [f"{name}={SAMPLES / 'entities' / f'{file}.txt'}" for name, file in (("train", "train"), ("dev", "val"))]
     options = [option for split in splits for option in ("--split", split)]
@@ -46,28 +46,28 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace]:
     trace_command(
         "data", "import", "--images", SAMPLES / "images", "--entities", entities, *options, "--out", "data", cwd=folder
     )
-    trace, _ = trace_command("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--json", cwd=folder)
-    return folder, trace
+    calls, _ = trace_command("train", "cca", "--data", "data", "--set", "embedding_dim=2", "--json", cwd=folder)
+    return folder, calls
 
 
-def test_a_training_passes_the_modules_of_the_page(trained: tuple[Path, Trace]) -> None:
-    _, trace = trained
-    assert set(listed("Training")) <= set(trace.called)
+def test_a_training_passes_the_modules_of_the_page(trained: tuple[Path, Calls]) -> None:
+    _, calls = trained
+    assert set(listed("Training")) <= {called for _, called in calls}
 
 
-def test_an_evaluation_passes_the_modules_of_the_page(trained: tuple[Path, Trace]) -> None:
+def test_an_evaluation_passes_the_modules_of_the_page(trained: tuple[Path, Calls]) -> None:
     folder, _ = trained
-    trace, _ = trace_command(
+    calls, _ = trace_command(
         "evaluate", "retrieval", "--model", "cca.model", "--data", "data", "--split", "dev", cwd=folder
     )
-    assert set(listed("Evaluation")) <= set(trace.called)
+    assert set(listed("Evaluation")) <= {called for _, called in calls}
 
 
 @pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
 def test_a_judgement_passes_the_modules_of_the_page(bench: MakeBench) -> None:  # noqa: F811
-    with tracing() as trace:
+    with tracing() as calls:
         ann = bench().person("Ann")
         question = ann.next()
-        trace.calls.clear()
+        calls.clear()
         ann.post("answer", token=question["token"], answer="yes", next={"besides": []})
-    assert set(listed("A judgement")) <= {name for call in trace.calls for name in call}
+    assert set(listed("A judgement")) <= {name for call in calls for name in call}

@@ -12,63 +12,40 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-
-@dataclass
-class Trace:
-    """The modules that were called.
-
-    Attributes
-    ----------
-    called
-        Every module, in the order of its first call.
-    calls
-        Pairs of a calling and a called module; calls that pass through other libraries count.
-    opening
-        Modules that were called while models and indexes were opened.
-    """
-
-    called: list[str] = field(default_factory=list)
-    calls: set[tuple[str, str]] = field(default_factory=set)
-    opening: set[str] = field(default_factory=set)
+Calls = set[tuple[str, str]]
+"""Pairs of a calling and a called module; calls that pass through other libraries count."""
 
 
 @contextmanager
-def tracing(open_function: str = "") -> Iterator[Trace]:
-    """Trace this thread and those that start meanwhile; what the named function calls is kept apart."""
-    trace, depth = Trace(), 0
-    called: dict[str, None] = {}
+def tracing(open_function: str = "") -> Iterator[Calls]:
+    """Trace this thread and those that start meanwhile; calls inside the named function do not count."""
+    calls: Calls = set()
+    depth = 0
 
     def on_event(frame: FrameType, event: str, _: Any) -> None:
         nonlocal depth
         if event not in ("call", "return") or not _is_ours(frame):
             return
-        name = frame.f_globals["__name__"]
         if frame.f_code.co_name == open_function:
             depth += 1 if event == "call" else -1
-        if event == "return":
-            return
-        if depth:
-            trace.opening.add(name)
+        if event == "return" or depth:
             return
         caller = _caller(frame)
         if caller is None or not _is_ours(caller):
             return
-        called[name] = None
-        trace.calls.add((caller.f_globals["__name__"], name))
+        calls.add((caller.f_globals["__name__"], frame.f_globals["__name__"]))
 
     threading.setprofile(on_event)
     sys.setprofile(on_event)
     try:
-        yield trace
+        yield calls
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
-        trace.called = list(called)
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -88,28 +65,21 @@ def _caller(frame: FrameType) -> FrameType | None:
     return caller or frame
 
 
-def trace_command(*arguments: object, open_function: str = "", cwd: Path | None = None) -> tuple[Trace, list[str]]:
-    """Run a command in a process of its own; return its trace and the modules of deixis that were loaded."""
+def trace_command(*arguments: object, open_function: str = "", cwd: Path | None = None) -> tuple[Calls, list[str]]:
+    """Run a command in a process of its own; return its calls and the modules of deixis that were loaded."""
     command = [sys.executable, __file__, open_function, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    calls = {(caller, called) for caller, called in found["calls"]}
-    return Trace(found["called"], calls, set(found["opening"])), found["loaded"]
+    return {(caller, called) for caller, called in found["calls"]}, found["loaded"]
 
 
 def _main() -> None:
     from deixis.cli import main
 
-    with tracing(sys.argv[1]) as trace:
+    with tracing(sys.argv[1]) as calls:
         code = main._run(sys.argv[2:])
     loaded = [name for name in sys.modules if name.startswith("deixis.")]
-    document = {
-        "called": trace.called,
-        "calls": sorted(trace.calls),
-        "opening": sorted(trace.opening),
-        "loaded": loaded,
-    }
-    print("\n" + json.dumps(document))
+    print("\n" + json.dumps({"calls": sorted(calls), "loaded": loaded}))
     sys.exit(code)
 
 

@@ -30,7 +30,6 @@ def test_evidence_is_the_best_region_of_each_phrase() -> None:
     assert evidence.whole.tolist() == [2, 5]
     assert evidence.phrases.tolist() == [[0, 1], [3, 4]]
     assert evidence.regions.tolist() == [[3, 2], [5, 4]]
-    assert evidence.select([1]).regions.tolist() == [[5, 4]]
 
 
 def test_a_photo_without_regions_gets_the_lowest_scores() -> None:

@@ -52,10 +52,6 @@ class Evidence:
         whole_phrases = photos @ np.stack([phrase.whole_vector for phrase in query.phrases]).T
         return cls(photos @ query.vector, whole_phrases, np.nan_to_num(best, nan=float(lowest)), query.statistics)
 
-    def select(self, rows: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]]) -> Evidence:
-        """Return the scores of some of the photos."""
-        return Evidence(self.whole[rows], self.phrases[rows], self.regions[rows], self.words)
-
 
 @dataclass(frozen=True)
 class WordPrior:
@@ -117,10 +113,6 @@ class Threshold:
         if len(threshold.sizes) != len(threshold.logits) or not threshold.sizes:
             raise ValueError("sizes and logits differ in number")
         return threshold
-
-
-NO_THRESHOLD = Threshold((1,), (-100.0,))
-"""Shows all photos."""
 
 
 @dataclass(frozen=True)

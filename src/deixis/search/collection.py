@@ -24,7 +24,7 @@ from deixis.search.encoder import EncodedSentence, SearchEncoder
 from deixis.search.index.photo_files import absolute_path
 from deixis.search.index.photo_index import PhotoIndex
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
-from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match
+from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
 from deixis.search.index.update import IndexReport, update_index
 from deixis.search.query import QueryPart, check_contradiction, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
@@ -167,8 +167,8 @@ class PhotoCollection:
             As for `search`.
         """
         top, photo_filter = check_count(top, "top", MAX_TOP), PhotoFilter(after, before, folder, camera)
-        vector = self._photo_vector(photo)
         with self.index.snapshot() as snapshot:
+            vector = self._photo_vector(snapshot, photo)
             photos, searched = snapshot.count(), snapshot.count(photo_filter)
             numbers = snapshot.nearest(vector, _CANDIDATES + top, photo_filter)
             cosines = logits = snapshot.vectors_of(numbers) @ vector
@@ -200,7 +200,7 @@ class PhotoCollection:
         """Return the boxes of the regions that are searched, best proposals first."""
         with self.index.snapshot() as snapshot:
             boxes, _ = snapshot.regions_of(_number(photo_id, snapshot))
-        return [_box(box) for box in boxes]
+        return [to_box(box) for box in boxes]
 
     def explain(self, photo_id: str, sentence: str) -> tuple[HitPhrase, ...]:
         """Locate the noun phrases of a query in a photo, among the regions in the index."""
@@ -255,21 +255,20 @@ class PhotoCollection:
                 scores = vectors @ phrase.vector
                 span = phrase.span[0] + part.start, phrase.span[1] + part.start
                 presence = float(self.encoder.region_model.presence(scores.max()))
-                phrases.append(HitPhrase(phrase.text, span, _box(boxes[scores.argmax()]), presence))
+                phrases.append(HitPhrase(phrase.text, span, to_box(boxes[scores.argmax()]), presence))
         return tuple(phrases)
 
-    def _photo_vector(self, photo: PhotoLike | PhotoRecord) -> Floats:
+    def _photo_vector(self, snapshot: IndexSnapshot, photo: PhotoLike | PhotoRecord) -> Floats:
         """Return the vector of a photo, from the index if its file has not changed since."""
-        with self.index.snapshot() as snapshot:
-            if isinstance(photo, PhotoRecord):
-                return snapshot.vector_of(_number(photo.photo_id, snapshot))
-            if not isinstance(photo, Image.Image):
-                path = absolute_path(check_path(photo, "photo"))
-                known = snapshot.photo_at(path)
-                if known is not None and path.is_file():
-                    status = path.stat()
-                    if (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns):
-                        return snapshot.vector_of(known.id)
+        if isinstance(photo, PhotoRecord):
+            return snapshot.vector_of(_number(photo.photo_id, snapshot))
+        if not isinstance(photo, Image.Image):
+            path = absolute_path(check_path(photo, "photo"))
+            known = snapshot.photo_at(path)
+            if known is not None and path.is_file():
+                status = path.stat()
+                if (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns):
+                    return snapshot.vector_of(known.id)
         return self.encoder.encode_photo(photo)
 
 
@@ -398,8 +397,3 @@ def _and_not(logits: Floats, others: Floats) -> Floats:
     """Return the logit of an event without another one, as if they were independent."""
     log_probability = -np.logaddexp(0, -logits) - np.logaddexp(0, others)
     return np.asarray(log_probability - np.log(-np.expm1(np.minimum(log_probability, -1e-12))), dtype=np.float32)
-
-
-def _box(box: Floats) -> Box:
-    left, top, right, bottom = map(float, box)
-    return left, top, right, bottom

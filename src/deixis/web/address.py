@@ -64,10 +64,6 @@ def open_in_browser(url: str) -> None:
     """Open a URL in a browser, if this machine has a display; otherwise Python would start a terminal browser."""
     has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if sys.platform in ("darwin", "win32") or has_display:
-        threading.Thread(target=_open, args=(url,), daemon=True).start()
+        import webbrowser
 
-
-def _open(url: str) -> None:
-    import webbrowser
-
-    webbrowser.open(url)
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -288,14 +288,13 @@ def _add_row(
 
 
 def _folders_below(connection: Connection, root: Path) -> list[int]:
-    if is_remote(root):  # the address of an archive ends with the archive, not with the folder inside
-        rows = connection.execute("SELECT id, path FROM folders").fetchall()
-        return [number for number, path in rows if photo_path(os.fsdecode(path)).is_relative_to(root)]
-    if root.is_file():  # saves time when thousands of files are named one by one
+    if not is_remote(root) and root.is_file():  # saves time when thousands of files are named one by one
         return []
+    rows = connection.execute("SELECT id, path FROM folders").fetchall()
+    if is_remote(root):  # the address of an archive ends with the archive, not with the folder inside
+        return [number for number, path in rows if photo_path(os.fsdecode(path)).is_relative_to(root)]
     top = os.fsencode(root)
     inside = top.rstrip(os.fsencode(os.sep)) + os.fsencode(os.sep)
-    rows = connection.execute("SELECT id, path FROM folders").fetchall()
     return [number for number, path in rows if path == top or path.startswith(inside)]
 
 

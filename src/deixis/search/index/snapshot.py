@@ -18,6 +18,7 @@ from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.storage.sql import hide_password
 
 Box = tuple[float, float, float, float]
+"""``x1, y1, x2, y2`` in pixels of the photo."""
 
 SHORTLIST = 1000
 """Number of regions whose exact scores are computed."""
@@ -53,9 +54,14 @@ class RankedRegions:
 
     def first(self, count: int) -> list[RankedPhoto]:
         return [
-            RankedPhoto(int(number), float(score), (float(box[0]), float(box[1]), float(box[2]), float(box[3])))
+            RankedPhoto(int(number), float(score), to_box(box))
             for number, score, box in zip(self.numbers[:count], self.scores[:count], self.boxes[:count], strict=True)
         ]
+
+
+def to_box(sides: Floats) -> Box:
+    left, top, right, bottom = map(float, sides)
+    return left, top, right, bottom
 
 
 def rescore_regions(regions: list[tuple[int, Floats, NDArray[np.float16]]], query: Floats) -> RankedRegions:
