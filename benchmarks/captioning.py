@@ -55,18 +55,14 @@ def random_photos(model: MRNN, count: int) -> VectorsAndCells:
     """Mixtures of the model's reference photos, with different captions; only attention uses the cells."""
     rng = np.random.default_rng(0)
     kept = model.references_
-    vectors = np.asarray(kept.vectors if isinstance(kept, VectorsAndCells) else kept, dtype=np.float32)
-    cells = kept.cells if isinstance(kept, VectorsAndCells) else np.zeros((len(vectors), 1, 1), np.float32)
+    vectors = np.asarray(kept.vectors, dtype=np.float32)
+    cells = np.zeros((len(vectors), 1, 1), np.float32) if kept.cells is None else kept.cells
     if not len(vectors):
         return VectorsAndCells(rng.normal(size=(count, model.photo_size)).astype(np.float32), cells)
     one, other = rng.integers(len(vectors), size=(2, count))
     share = rng.random((count, 1)).astype(np.float32)
     mixed = share * vectors[one] + (1 - share) * vectors[other]
     return VectorsAndCells(mixed, share[:, :, None] * cells[one] + (1 - share[:, :, None]) * cells[other])
-
-
-def rows(photos: VectorsAndCells, some: slice) -> VectorsAndCells:
-    return VectorsAndCells(photos.vectors[some], photos.cells[some])
 
 
 @torch.inference_mode()
@@ -86,12 +82,12 @@ def print_decoding(model: MRNN, photos: int, max_length: int) -> None:
         ("beam 10", Decoding(beam=10, count=10, max_length=max_length)),
     ):
         width = 1 if how.method == "greedy" else how.beam
-        model.generate(rows(photo_features, slice(0, 2)), how)
+        model.generate(photo_features.take(slice(0, 2)), how)
         several: list[float] = []
         alone: list[list[float]] = []
         for _ in range(ROUNDS):
             several.append(seconds(partial(model.generate, photo_features, how)) / photos)
-            each = [rows(photo_features, slice(number, number + 1)) for number in range(20)]
+            each = [photo_features.take(slice(number, number + 1)) for number in range(20)]
             alone.append([seconds(partial(model.generate, one_photo, how), rounds=3) for one_photo in each])
         # The best round of each photo: a sentence is so short that some rounds are undisturbed.
         one, many = float(np.min(alone, axis=0).mean()), min(several)

@@ -24,7 +24,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from deixis.errors import DeixisError, PhotoError
 from deixis.models.consensus.consensus import Similarity
-from deixis.models.consensus.reranking import open_reranker
 from deixis.models.installed import model_folder
 from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
@@ -322,7 +321,7 @@ class CaptionJob:
     def load(self) -> Callable[[Sequence[Path]], Iterator[CaptionedPhoto]]:
         check_same(f"the model {self.model}", self.fingerprint, fingerprint_artifact(model_folder(self.model)))
         pipeline = load_captioner(self.model)
-        reranker = open_reranker(self.rerank, self.model, pipeline, self.neighbours) if self.rerank else None
+        reranker = pipeline.reranker(self.rerank, self.neighbours) if self.rerank else None
         return lambda paths: pipeline.caption_files(paths, self.decoding, self.start, ranker=reranker)
 
 

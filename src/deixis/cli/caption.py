@@ -50,11 +50,15 @@ def caption(
     photos: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PHOTO…", parser=photo_path, help="Photos, folders, or s3:// addresses.", show_default=False
+            metavar="PHOTO", parser=photo_path, help="Photos, folders, or s3:// addresses.", show_default=False
         ),
     ],
-    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model that writes captions.")] = "m-rnn",
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam width (default: 5, or 10 with --rerank).")] = None,
+    model: Annotated[
+        str, typer.Option(metavar="NAME|DIR", help="Caption model: a name from deixis models, or a directory.")
+    ] = "m-rnn",
+    beam: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Beam width (default: 5, or 10 with --rerank).")
+    ] = None,
     rerank: Annotated[
         Rerank | None,
         typer.Option(
@@ -68,20 +72,28 @@ def caption(
             metavar="DIR", help="With --rerank: output of deixis train consensus, if not stored with the model."
         ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of captions per photo.")] = 1,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of captions per photo.")] = 1,
     length_power: Annotated[
-        float, typer.Option(min=0, help="Rank captions by log-probability / length^N; 0 favours short ones.")
+        float,
+        typer.Option(metavar="N", min=0, help="Rank captions by log-probability / length^N; 0 favours short ones."),
     ] = 0.0,
     start: Annotated[str, typer.Option(metavar="WORDS", help="First words of each caption.")] = "",
     sample: Annotated[bool, typer.Option("--sample", help="Sample words instead of beam search.")] = False,
-    temperature: Annotated[float, typer.Option(help="With --sample: sampling temperature.")] = 1.0,
-    top_k: Annotated[int, typer.Option(min=0, help="With --sample: only the N most probable words; 0 for all.")] = 0,
+    temperature: Annotated[float, typer.Option(metavar="T", help="With --sample: sampling temperature.")] = 1.0,
+    top_k: Annotated[
+        int, typer.Option(metavar="N", min=0, help="With --sample: only the N most probable words; 0 for all.")
+    ] = 0,
     nucleus: Annotated[
-        float, typer.Option(help="With --sample: only the most probable words with this total probability (top-p).")
+        float,
+        typer.Option(
+            metavar="P", help="With --sample: only the most probable words, with a total probability of P (top-p)."
+        ),
     ] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="With --sample: random seed.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="With --sample: random seed.")] = 0,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the captions to a CSV file.")] = None,
-    xmp: Annotated[bool, typer.Option("--xmp", help="Write the best caption to PHOTO.xmp beside each photo.")] = False,
+    xmp: Annotated[
+        bool, typer.Option("--xmp", help="Write the best caption to PHOTO.xmp, an XMP sidecar, beside each photo.")
+    ] = False,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
@@ -90,7 +102,6 @@ def caption(
     With --csv, an interrupted run is continued by the same command.
     """
     from deixis.cluster import CaptionJob, caption_photos
-    from deixis.models.consensus.reranking import open_reranker
     from deixis.models.m_rnn.captioning import BEAM, RERANK_BEAM, load_captioner
     from deixis.models.m_rnn.decoding import Decoding
 
@@ -108,7 +119,7 @@ def caption(
     width = beam or (RERANK_BEAM if rerank != "none" else BEAM)
     if not sample and top > width:
         raise DeixisError(f"--top {top}: a beam of {width} gives at most {width} captions; give --beam {top}")
-    reranker = None if rerank == "none" else open_reranker(rerank, model, pipeline, neighbours)
+    reranker = None if rerank == "none" else pipeline.reranker(rerank, neighbours)
     if sample:
         decoding = Decoding(
             "sample",

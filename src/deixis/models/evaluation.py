@@ -484,11 +484,9 @@ def _oracle(on: EvaluationData, options: CaptionOptions) -> Ranker | None:
 
 def _reranker(system: System, pipeline: CaptionPipeline, options: CaptionOptions, notes: list[str]) -> Reranker | None:
     """The training photos to rerank by; a page without reranking shows them if there are any."""
-    from deixis.models.consensus.reranking import open_reranker
-
     similarity: Literal["bleu", "cider"] = "bleu" if options.rerank == "bleu" else "cider"
     try:
-        return open_reranker(similarity, system.path, pipeline, options.neighbours)
+        return pipeline.reranker(similarity, options.neighbours)
     except DeixisError as error:
         if options.rerank in ("bleu", "cider"):
             raise

@@ -20,7 +20,6 @@ from deixis.models.consensus.reranking import (
     RerankConfig,
     Reranker,
     default_feature,
-    open_reranker,
 )
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, rank_captions
 from deixis.models.m_rnn.decoding import GeneratedSentence
@@ -70,7 +69,7 @@ WALLS = [GeneratedSentence(("a", colour, "wall"), -1.0) for colour in ("blue", "
 
 
 def test_captions_are_sorted_by_consensus(captioner_folder: Path, captioner: CaptionPipeline) -> None:
-    reranker = open_reranker("cider", captioner_folder / "run", captioner)
+    reranker = captioner.reranker("cider")
     reranker = replace(reranker, settings=RerankSettings("cider", neighbours=2))
     red, green = features_of(captioner_folder, "dev").vectors()[:2]
     found = rank_captions(np.stack([red, green]), [WALLS, WALLS], reranker)
@@ -110,11 +109,13 @@ def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> 
 def test_neighbours_are_found_beside_the_model_and_missing_ones_name_the_command(
     captioner_folder: Path, captioner: CaptionPipeline, tmp_path: Path
 ) -> None:
-    assert open_reranker("bleu", captioner_folder / "run" / "model", captioner).settings == RerankSettings("bleu")
-    with pytest.raises(DeixisError, match="deixis train consensus --data DATA --set captioner=elsewhere"):
-        open_reranker("bleu", "elsewhere", captioner)
+    inside = load_captioner(captioner_folder / "run" / "model")
+    assert inside.reranker("bleu").settings == captioner.reranker("bleu").settings == RerankSettings("bleu")
     with pytest.raises(DeixisError, match=str(tmp_path)):
-        open_reranker("cider", captioner_folder / "run", captioner, tmp_path)
+        captioner.reranker("cider", tmp_path)
+    captioner.save_pretrained(tmp_path / "alone")
+    with pytest.raises(DeixisError, match=f"deixis train consensus --data DATA --set captioner={tmp_path / 'alone'}"):
+        load_captioner(tmp_path / "alone").reranker("bleu")
 
 
 def test_neighbours_of_another_encoder_are_refused(
@@ -124,7 +125,7 @@ def test_neighbours_of_another_encoder_are_refused(
     for encoder in (EncoderInfo("deixis", "1f2e"), replace(captioner.encoder, crops=10)):
         Neighbours(encoder, kept.photos, kept.vectors, kept.captions).save(tmp_path / "other")
         with pytest.raises(DeixisError, match="other: .* colours"):
-            open_reranker("cider", captioner_folder / "run", captioner, tmp_path / "other")
+            captioner.reranker("cider", tmp_path / "other")
 
 
 def test_saved_neighbours_are_read_back_and_damaged_ones_refused(
@@ -137,7 +138,7 @@ def test_saved_neighbours_are_read_back_and_damaged_ones_refused(
     assert (read.config, read.photos, read.encoder) == (config, original.photos, captioner.encoder)
     assert [list(map(tuple, texts)) for texts in read.captions] == [list(map(tuple, t)) for t in original.captions]
     np.testing.assert_array_equal(read.vectors, original.vectors)
-    assert open_reranker("bleu", captioner_folder / "run", captioner, tmp_path / "kept").settings.neighbours == 3
+    assert captioner.reranker("bleu", tmp_path / "kept").settings.neighbours == 3
     document = json.loads((tmp_path / "kept" / CONFIG).read_text())
     for changed, words in (
         ({"version": 9}, "version 9"),
@@ -146,7 +147,7 @@ def test_saved_neighbours_are_read_back_and_damaged_ones_refused(
     ):
         (tmp_path / "kept" / CONFIG).write_text(json.dumps(document | changed))
         with pytest.raises(DeixisError, match=words):
-            open_reranker("bleu", captioner_folder / "run", captioner, tmp_path / "kept")
+            load_captioner(captioner_folder / "run").reranker("bleu", tmp_path / "kept")
 
 
 def test_a_split_without_captions_is_an_error(captioner_folder: Path, captioner: CaptionPipeline) -> None:

@@ -16,7 +16,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError
 from deixis.evaluation.captions import caption_scores
-from deixis.models.consensus.reranking import Reranker, open_reranker
+from deixis.models.consensus.reranking import Reranker
 from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.evaluation import CaptionerScores, Card, Page, PageSentence, make_page, score_captioner
@@ -64,7 +64,7 @@ class ScoringData:
         self.features: PhotoFeatures = find_or_compute_features(
             self.pipeline.encoder, self.dataset, self.dataset.split("dev")
         )
-        self.reranker: Reranker = open_reranker("cider", captioner_folder / "run", self.pipeline)
+        self.reranker: Reranker = self.pipeline.reranker("cider")
         ranker = self.reranker if reranked else None
         self.found: CaptionerScores = score_captioner(self.pipeline, self.features, DECODING, ranker=ranker)
         self.reranked = reranked

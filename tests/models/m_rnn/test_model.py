@@ -108,7 +108,7 @@ def test_a_constant_feature_gives_finite_scores() -> None:
 def test_reference_photos_are_a_seeded_sample_of_training_photos() -> None:
     everything = photos(20, seed=1)
     one, again, other = (
-        MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(everything, seed).references_ for seed in (0, 0, 1)
+        MRNN(5, WORDS, KINDS["m-rnn"]).fit_statistics(everything, seed).references_.vectors for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -22,7 +22,7 @@ from deixis.models.consensus.spec import NeighbourFeature
 from deixis.models.installed import model_folder
 from deixis.models.m_rnn.captioning import CaptionPipeline
 from deixis.models.m_rnn.decoding import GeneratedSentence
-from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
+from deixis.models.m_rnn.model import MRNN, Photos, as_vectors_and_cells
 from deixis.models.pipeline import Rerank
 from deixis.models.provenance import EncoderInfo
 from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged, read_artifact
@@ -147,7 +147,7 @@ class Reranker:
         return self.consensus.scores(self._vectors(photos), texts, self.settings)
 
     def _vectors(self, photos: Photos) -> NDArray[np.floating]:
-        vectors = photos.vectors if isinstance(photos, VectorsAndCells) else np.asarray(photos)
+        vectors = as_vectors_and_cells(photos).vectors
         return neighbour_vectors(self.model, vectors, self.neighbours.config.neighbour_feature)
 
 
@@ -163,23 +163,13 @@ class Oracle:
 
 
 def open_reranker(
-    rerank: Similarity,
-    model: str | PathLike[str],
-    pipeline: CaptionPipeline,
-    neighbours: str | PathLike[str] | None = None,
+    rerank: Similarity, pipeline: CaptionPipeline, neighbours: str | PathLike[str] | None = None
 ) -> Reranker:
-    """Open the reranker of a captioner.
-
-    `neighbours` is a directory that ``deixis train consensus`` made; by default the model's own photos, or what
-    ``deixis train m-rnn`` left beside it.
-    """
-    if neighbours is None and isinstance(pipeline, ConsensusPipeline):
-        return pipeline.reranker(rerank)
-    folder = Path(neighbours) if neighbours else _folder_beside(model)
-    name = fspath(model)
-    command = f"deixis train consensus --data DATA --set captioner={name}"
+    """Open the reranker of a captioner; see `CaptionPipeline.reranker`."""
+    folder = Path(neighbours) if neighbours else _folder_beside(pipeline.name)
+    command = f"deixis train consensus --data DATA --set captioner={pipeline.name}"
     if folder is None or not (folder / CONFIG).is_file():
-        missing = f"{folder} has none" if folder else f"{name} has none beside it"
+        missing = f"{folder} has none" if folder else f"{pipeline.name} has none beside it"
         raise DeixisError(
             f"--rerank {rerank}: needs training photos with their captions, and {missing}; make them from your own "
             f"data with: {command}, and give --neighbours consensus.model"
@@ -202,7 +192,7 @@ def load_neighbours(folder: Path) -> Neighbours:
         return Neighbours.from_artifact(artifact)
 
 
-def _folder_beside(model: str | PathLike[str]) -> Path | None:
+def _folder_beside(model: str) -> Path | None:
     """Where ``deixis train m-rnn`` leaves them, for the run directory or the model directory in it."""
     folder = model_folder(model)
     return next((each for each in (folder / FOLDER, folder.parent / FOLDER) if (each / CONFIG).is_file()), None)
@@ -227,7 +217,9 @@ class ConsensusPipeline(CaptionPipeline):
     def kind(self) -> str:
         return self.KIND
 
-    def _open_reranker(self, rerank: Similarity) -> Reranker:
+    def _open_reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None) -> Reranker:
+        if neighbours is not None:
+            return super()._open_reranker(rerank, neighbours)
         return Reranker(self.neighbours, self.model, self.neighbours.config.settings(rerank))
 
     def to_artifact(self, *, half: bool = False) -> Artifact:

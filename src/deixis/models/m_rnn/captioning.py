@@ -86,14 +86,6 @@ class Ranker(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _PhotoInput:
-    """A photo as the network takes it; cells only with attention."""
-
-    vector: Floats
-    cells: Floats | None
-
-
 class CaptionPipeline(Pipeline):
     """An m-RNN with its image encoder."""
 
@@ -119,19 +111,24 @@ class CaptionPipeline(Pipeline):
         decoding = self.beam_search(beam, top, rerank=ranker is not None)
         return [result.first(top) for result in self.caption_photos(photos, decoding, start, ranker=ranker)]
 
-    def reranker(self, rerank: Similarity) -> Reranker:
-        """Orders captions by those of similar training photos, which ``deixis train m-rnn`` keeps with the run."""
-        if rerank not in self._rerankers:
-            self._rerankers[rerank] = self._open_reranker(rerank)
-        return self._rerankers[rerank]
+    def reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None = None) -> Reranker:
+        """The reranker by captions of similar training photos.
 
-    def _open_reranker(self, rerank: Similarity) -> Reranker:
+        `neighbours` is a directory that ``deixis train consensus`` made; by default the model's own training photos, or
+        those that ``deixis train m-rnn`` left beside it.
+        """
+        key = rerank, neighbours
+        if key not in self._rerankers:
+            self._rerankers[key] = self._open_reranker(rerank, neighbours)
+        return self._rerankers[key]
+
+    def _open_reranker(self, rerank: Similarity, neighbours: str | PathLike[str] | None) -> Reranker:
         from deixis.models.consensus.reranking import open_reranker
 
-        return open_reranker(rerank, self.name, self)
+        return open_reranker(rerank, self, neighbours)
 
     @cached_property
-    def _rerankers(self) -> dict[str, Reranker]:
+    def _rerankers(self) -> dict[tuple[str, str | PathLike[str] | None], Reranker]:
         return {}
 
     def beam_search(self, beam: int | None, top: int, *, length_power: float = 0.0, rerank: bool = False) -> Decoding:
@@ -175,7 +172,7 @@ class CaptionPipeline(Pipeline):
         self.check_start(start)
         encoded = track(self._encode_files(paths), "captioning photos", len(paths), on_progress)
         while block := list(islice(encoded, _PHOTOS_PER_BLOCK)):
-            inputs = [each for _, each in block if isinstance(each, _PhotoInput)]
+            inputs = [each for _, each in block if not isinstance(each, PhotoError)]
             results = iter(self._generate(inputs, decoding, start, ranker))
             for path, each in block:
                 yield path, each if isinstance(each, PhotoError) else next(results)
@@ -189,7 +186,7 @@ class CaptionPipeline(Pipeline):
         self.model.network.to(chosen_device("auto"))
         return self
 
-    def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> Photos:
+    def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> VectorsAndCells:
         """The photos of a data set as the model takes them."""
         return model_inputs(features, self.feature_grid, on_progress)
 
@@ -202,7 +199,7 @@ class CaptionPipeline(Pipeline):
         captions each, and seconds on a GPU.
         """
         photos, count = self.model_inputs(features, on_progress), len(features.photos)
-        blocks = (_take(photos, slice(at, at + _SCORED_PER_BLOCK)) for at in range(0, count, _SCORED_PER_BLOCK))
+        blocks = (photos.take(slice(at, at + _SCORED_PER_BLOCK)) for at in range(0, count, _SCORED_PER_BLOCK))
         return self._score_blocks(blocks, texts, count, "photos", on_progress)
 
     def region_scores(self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress) -> Floats:
@@ -236,37 +233,38 @@ class CaptionPipeline(Pipeline):
     def load_model(cls, artifact: Artifact) -> MRNN:
         return MRNN.from_artifact(artifact)
 
-    def _encode(self, photo: PhotoLike) -> _PhotoInput:
+    def _encode(self, photo: PhotoLike) -> VectorsAndCells:
         image = open_image(photo)
         features = self.image_encoder.encode([image])[0]
         crops = self.image_encoder.encode_crops([image])[0] if self.encoder.crops else None
-        return self._photo_input(features, crops)
+        return self._model_input(features, crops)
 
-    def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, _PhotoInput | PhotoError]]:
+    def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, VectorsAndCells | PhotoError]]:
         encoder = self.image_encoder
         if self.encoder.crops:
             for path, whole in encode_full_size(encoder, paths):
                 if isinstance(whole, PhotoError):
                     yield path, whole
                 else:
-                    yield path, self._photo_input(whole.features, encoder.encode_crops([whole.photo])[0])
+                    yield path, self._model_input(whole.features, encoder.encode_crops([whole.photo])[0])
             return
         for path, features in encode_photos(encoder, paths):
-            yield path, features if isinstance(features, PhotoError) else self._photo_input(features)
+            yield path, features if isinstance(features, PhotoError) else self._model_input(features)
 
-    def _photo_input(self, features: FeatureMap, crops: Floats | None = None) -> _PhotoInput:
-        cells = pool_cells(features.cells, self.feature_grid) if self.feature_grid else None
-        return _PhotoInput(features.whole if crops is None else crops, cells)
+    def _model_input(self, features: FeatureMap, crops: Floats | None = None) -> VectorsAndCells:
+        """One photo as the model takes it."""
+        vector = features.whole if crops is None else crops
+        cells = pool_cells(features.cells, self.feature_grid)[None] if self.feature_grid else None
+        return VectorsAndCells(vector[None], cells)
 
     def _generate(
-        self, inputs: Sequence[_PhotoInput], decoding: Decoding | None, start: str, ranker: Ranker | None
+        self, inputs: Sequence[VectorsAndCells], decoding: Decoding | None, start: str, ranker: Ranker | None
     ) -> list[CaptionResult]:
         if not inputs:
             return []
-        photos: Photos = np.stack([each.vector for each in inputs])
         cells = [each.cells for each in inputs if each.cells is not None]
-        if cells:
-            photos = VectorsAndCells(np.asarray(photos), np.stack(cells))
+        vectors = np.concatenate([each.vectors for each in inputs])
+        photos = VectorsAndCells(vectors, np.concatenate(cells) if cells else None)
         return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
 
 
@@ -283,23 +281,17 @@ def rank_captions(
     return results
 
 
-def model_inputs(features: PhotoFeatures, feature_grid: int, on_progress: OnProgress = no_progress) -> Photos:
+def model_inputs(features: PhotoFeatures, feature_grid: int, on_progress: OnProgress = no_progress) -> VectorsAndCells:
     """The photos of a data set as an m-RNN takes them: vectors and, unless the grid is 0, the cells of feature maps."""
     vectors = features.vectors()
     if not feature_grid:
-        return vectors
+        return VectorsAndCells(vectors)
     # In half precision, as in the store, because the cells of all photos are in memory together.
     cells = np.empty((len(vectors), feature_grid**2, features.store.contents.channels), np.float16)
     ids = features.photos.ids
     for row, photo_id in enumerate(track(ids, "reading feature maps", len(ids), on_progress)):
         cells[row] = pool_cells(features.store.map(photo_id).cells, feature_grid)
     return VectorsAndCells(vectors, cells)
-
-
-def _take(photos: Photos, rows: slice) -> Photos:
-    if isinstance(photos, VectorsAndCells):
-        return VectorsAndCells(photos.vectors[rows], photos.cells[rows])
-    return np.asarray(photos)[rows]
 
 
 def _join_rows(groups: Iterable[Floats]) -> Iterator[Floats]:

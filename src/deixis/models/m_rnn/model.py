@@ -32,14 +32,21 @@ _PHOTOS_PER_BLOCK = 1024
 
 
 class VectorsAndCells(NamedTuple):
-    """Photos for a network with attention: vectors (n, photo_size) and cells of feature maps (n, k, cell_size)."""
+    """Photos as a network takes them: vectors (n, photo_size) and, with attention, cells (n, k, cell_size)."""
 
     vectors: NDArray[np.floating]
-    cells: NDArray[np.floating]
+    cells: NDArray[np.floating] | None = None
+
+    def take(self, rows: slice | NDArray[np.integer]) -> VectorsAndCells:
+        return VectorsAndCells(self.vectors[rows], None if self.cells is None else self.cells[rows])
 
 
 Photos = ArrayLike | VectorsAndCells
 """Vectors of photos or regions, one row each; with cells if the network has attention."""
+
+
+def as_vectors_and_cells(photos: Photos) -> VectorsAndCells:
+    return photos if isinstance(photos, VectorsAndCells) else VectorsAndCells(np.asarray(photos))
 
 
 @dataclass(frozen=True)
@@ -103,18 +110,20 @@ class MRNN(Storable, Scorer):
         self.vocabulary = vocabulary
         self.network = MRNNNetwork(photo_size, len(vocabulary), self.settings, cell_size).to(device).eval()
         self._fast: tuple[list[tuple[int, int, int]], FastMRNN] | None = None
-        self.references_: Photos = np.zeros((0, photo_size), dtype=np.float32)
+        self.references_ = VectorsAndCells(np.zeros((0, photo_size), dtype=np.float32))
 
     def fit_statistics(self, photos: Photos, seed: int = 0) -> Self:
         """Compute mean and deviation of the training photos, and choose the reference photos of eq. 7."""
-        vectors, cells = self._checked(photos)
-        _fit_standardization(vectors, self.network.photo_mean, self.network.photo_scale)
-        count = min(self.settings.reference_photos, len(vectors))
-        chosen = np.sort(np.random.default_rng(seed).choice(len(vectors), count, replace=False))
-        self.references_ = np.asarray(vectors[chosen], dtype=np.float32)
-        if cells is not None:
-            _fit_standardization(cells, self.network.cell_mean, self.network.cell_scale)
-            self.references_ = VectorsAndCells(self.references_, np.asarray(cells[chosen], dtype=np.float32))
+        checked = self._checked(photos)
+        _fit_standardization(checked.vectors, self.network.photo_mean, self.network.photo_scale)
+        if checked.cells is not None:
+            _fit_standardization(checked.cells, self.network.cell_mean, self.network.cell_scale)
+        total = len(checked.vectors)
+        count = min(self.settings.reference_photos, total)
+        vectors, cells = checked.take(np.sort(np.random.default_rng(seed).choice(total, count, replace=False)))
+        self.references_ = VectorsAndCells(
+            vectors.astype(np.float32), None if cells is None else cells.astype(np.float32)
+        )
         return self
 
     # Generation (section 5)
@@ -158,18 +167,17 @@ class MRNN(Storable, Scorer):
         counts as the unknown word. `photo_of_sentence` is the row of each sentence's photo; by default sentence i
         belongs to photo i.
         """
-        vectors, cells = self._checked(photos)
+        checked = self._checked(photos)
+        total = len(checked.vectors)
         rows = np.arange(len(sentences)) if photo_of_sentence is None else np.asarray(photo_of_sentence)
-        if len(rows) != len(sentences) or (len(rows) and int(rows.max()) >= len(vectors)):
-            raise DeixisError(f"{len(sentences)} sentences need a photo each; {len(vectors)} photos do not fit them")
+        if len(rows) != len(sentences) or (len(rows) and int(rows.max()) >= total):
+            raise DeixisError(f"{len(sentences)} sentences need a photo each; {total} photos do not fit them")
         words, lengths = word_ids(sentences, self.vocabulary)
         order = torch.argsort(lengths, stable=True)  # little padding
         found: list[NDArray[np.float64]] = [np.zeros(0)] * len(sentences)
         with self._eval_mode():
             for some in torch.split(order, _SENTENCES_PER_BLOCK) if len(order) else ():
-                photo = rows[some.numpy()]
-                inputs = self._to_tensor(vectors[photo]), None if cells is None else self._to_tensor(cells[photo])
-                context = self.network.visual_context(*inputs)
+                context = self.network.visual_context(*self._to_tensors(checked.take(rows[some.numpy()])))
                 values = self._word_log_probabilities(context, words[some, : int(lengths[some].max())], lengths[some])
                 for row, each in zip(some.tolist(), values, strict=True):
                     found[row] = each
@@ -262,50 +270,45 @@ class MRNN(Storable, Scorer):
             if name.startswith("references.")
         }
         set_weights(model.network, {name: artifact.arrays[name] for name in artifact.arrays.keys() - references})
-        model.references_ = references["references.vectors"]
-        if chosen.attention:
-            model.references_ = VectorsAndCells(model.references_, references["references.cells"])
-        model._checked(model.references_)
+        reference_cells = references["references.cells"] if chosen.attention else None
+        model.references_ = model._checked(VectorsAndCells(references["references.vectors"], reference_cells))
         return model
 
     # Inputs
 
-    def _checked(self, photos: Photos) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    def _checked(self, photos: Photos) -> VectorsAndCells:
         """Vectors and cells that fit the network."""
-        vectors = self._vectors(photos)
+        vectors, cells = self._vectors(photos), as_vectors_and_cells(photos).cells
         if not self.settings.attention:
-            return vectors, None
-        if not isinstance(photos, VectorsAndCells):
+            return VectorsAndCells(vectors)
+        if cells is None:
             raise DeixisError("m-rnn: with attention=true photos are given as VectorsAndCells(vectors, cells)")
-        cells = photos.cells
         if cells.ndim != 3 or len(cells) != len(vectors) or cells.shape[2] != self.cell_size:
             raise DeixisError(f"cells of shape {cells.shape}: must be ({len(vectors)}, cells, {self.cell_size})")
-        return vectors, cells
+        return VectorsAndCells(vectors, cells)
 
     def _vectors(self, photos: Photos) -> NDArray[Any]:
-        rows = photos.vectors if isinstance(photos, VectorsAndCells) else photos
-        return check_rows(rows, self.photo_size, "photo or region").numpy()
+        return check_rows(as_vectors_and_cells(photos).vectors, self.photo_size, "photo or region").numpy()
 
     def _prepare(
         self, photos: Photos, visual_context: Callable[[Tensor, Tensor | None], VisualContext]
     ) -> PreparedPhotos:
-        parts = [block.context for block in self._prepare_blocks(photos, visual_context)]
-        joined = {
-            name: torch.cat([getattr(part, name) for part in parts])
-            for name in ("multimodal", "words", "keys", "values")
-            if parts and getattr(parts[0], name) is not None
-        }
-        return PreparedPhotos(VisualContext(**joined), len(self._checked(photos)[0]))
+        blocks = list(self._prepare_blocks(photos, visual_context))
+        context = VisualContext.concatenate([block.context for block in blocks])
+        return PreparedPhotos(context, sum(block.count for block in blocks))
 
     def _prepare_blocks(
         self, photos: Photos, visual_context: Callable[[Tensor, Tensor | None], VisualContext]
     ) -> Iterator[PreparedPhotos]:
-        vectors, cells = self._checked(photos)
-        for block in _blocks(len(vectors)):
+        checked = self._checked(photos)
+        for block in _blocks(len(checked.vectors)):
+            some = checked.take(block)
             with self._eval_mode():
-                inputs = self._to_tensor(vectors[block]), None if cells is None else self._to_tensor(cells[block])
-                context = visual_context(*inputs)
-            yield PreparedPhotos(context, len(vectors[block]))
+                context = visual_context(*self._to_tensors(some))
+            yield PreparedPhotos(context, len(some.vectors))
+
+    def _to_tensors(self, photos: VectorsAndCells) -> tuple[Tensor, Tensor | None]:
+        return self._to_tensor(photos.vectors), None if photos.cells is None else self._to_tensor(photos.cells)
 
     def _to_tensor(self, rows: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(rows)).to(self.network.word_bias)

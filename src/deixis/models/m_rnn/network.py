@@ -6,8 +6,8 @@ Symbols are those of the paper: w(t) word embedding II, r(t) recurrent state, I 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import torch
@@ -104,6 +104,11 @@ class VisualContext:
     keys: Tensor | None = None  # (n, heads, cells, attention_dim / heads), of the attention
     values: Tensor | None = None
 
+    @classmethod
+    def concatenate(cls, contexts: Sequence[Self]) -> Self:
+        used = {name for each in contexts for name, part in vars(each).items() if part is not None}
+        return cls(**{name: torch.cat([getattr(each, name) for each in contexts]) for name in used})
+
     def take(self, rows: Tensor | slice) -> Self:
         return self._map(lambda part: part[rows])
 
@@ -112,8 +117,7 @@ class VisualContext:
         return self._map(lambda part: part.repeat_interleave(times, 0))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(part) for name, part in parts.items() if part is not None})
+        return replace(self, **{name: change(part) for name, part in vars(self).items() if part is not None})
 
 
 class MRNNNetwork(nn.Module):

@@ -13,7 +13,7 @@ from deixis.evaluation.items import sentences_of
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, model_inputs
 from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
-from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
+from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.objective import (
     CaptionSampler,
     CiderReward,
@@ -40,20 +40,13 @@ _TRAINING_ONLY = ("dropout", "word_dropout", "scheduled_sampling", "label_smooth
 class Captions:
     """Photos as the model takes them, the words of their captions, and the row of each caption's photo."""
 
-    photos: Photos
+    photos: VectorsAndCells
     words: list[tuple[str, ...]]
     photo_of_caption: NDArray[np.int64]
 
-    @property
-    def sides(self) -> tuple[NDArray[np.floating], NDArray[np.floating] | None]:
-        """Vectors, and cells with attention."""
-        if isinstance(self.photos, VectorsAndCells):
-            return self.photos.vectors, self.photos.cells
-        return np.asarray(self.photos), None
-
     def by_photo(self) -> list[list[tuple[str, ...]]]:
         """The captions of each photo."""
-        found: list[list[tuple[str, ...]]] = [[] for _ in range(len(self.sides[0]))]
+        found: list[list[tuple[str, ...]]] = [[] for _ in self.photos.vectors]
         for words, photo in zip(self.words, self.photo_of_caption.tolist(), strict=True):
             found[photo].append(words)
         return found
@@ -111,7 +104,7 @@ def _new_model(captions: Captions, settings: MRNNSettings, seed: int) -> MRNN:
     vocabulary = Vocabulary.fit(captions.words, settings.min_count)
     if not len(vocabulary):
         raise DeixisError(f"min_count={settings.min_count}: no word occurs so often in the captions; set a smaller one")
-    vectors, cells = captions.sides
+    vectors, cells = captions.photos
     with beginning(seed):
         model = MRNN(vectors.shape[1], vocabulary, settings, cell_size=0 if cells is None else cells.shape[2])
     return model.fit_statistics(captions.photos, seed)
@@ -136,8 +129,9 @@ def _trained_model(folder: str, settings: MRNNSettings, encoder: EncoderInfo) ->
 def objective(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> Stage:
     """Batches of captions and their likelihood (eq. 6); or batches of photos and the expected reward."""
     model, settings = pipeline.model, run.settings[CaptionDataSettings]
-    vectors, cells = (None if side is None else torch.from_numpy(side).to(run.device) for side in data.captions.sides)
-    assert vectors is not None  # noqa: S101 - only cells may be None
+    photos = data.captions.photos
+    vectors = torch.from_numpy(photos.vectors).to(run.device)
+    cells = None if photos.cells is None else torch.from_numpy(photos.cells).to(run.device)
     ids, lengths = word_ids(data.captions.words, model.vocabulary)
     photo_of_caption = torch.from_numpy(data.captions.photo_of_caption)
     likelihood = LikelihoodObjective(vectors, photo_of_caption, ids, lengths, cells)
