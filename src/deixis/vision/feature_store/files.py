@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from deixis.vision.proposals import Proposals
 FILE = "manifest.json"
 FORMAT = "deixis-features"
 VERSION = 1
+
+Floats = NDArray[np.float32]
+Record = TypeVar("Record", "Contents", "Shard")
 
 SHARD_FILE = re.compile(r"[0-9]{6,9}-[0-9a-f]{2,64}\.safetensors")
 """File name of a shard: number and start of the hash."""
@@ -99,8 +102,10 @@ def read_manifest(folder: Path) -> StoreManifest:
             "remove the store and compute it again"
         )
     try:
-        shards = tuple(_shard(entry) for entry in _listed(document["shards"], "shards"))
-        return StoreManifest(_contents(document["contents"]), shards, str(document["code"]))
+        if not isinstance(document["shards"], list):
+            raise TypeError("shards is not a list")
+        shards = tuple(_read_shard_entry(entry) for entry in document["shards"])
+        return StoreManifest(_check_types(Contents(**document["contents"])), shards, str(document["code"]))
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from None
 
@@ -109,40 +114,26 @@ def _damaged(path: Path, reason: str) -> DeixisError:
     return DeixisError(f"{path}: damaged, remove the store and compute it again ({reason})")
 
 
-def _contents(entry: dict[str, Any]) -> Contents:
-    contents = Contents(**entry)
-    for name in ("dimension", "channels", "crops", "top"):
-        if not _is_count(getattr(contents, name)):
-            raise ValueError(f"{name} is not a number")
-    if not all(isinstance(name, str) for name in (contents.encoder, contents.fingerprint)):
-        raise ValueError("the encoder has no name")
-    if not isinstance(contents.proposer, str | None) or not isinstance(contents.proposer_fingerprint, str):
-        raise ValueError("the proposer has no name")
-    return contents
-
-
-def _shard(entry: dict[str, Any]) -> Shard:
-    shard = Shard(**{**entry, "gone": tuple(_listed(entry["gone"], "gone"))})
-    if not isinstance(shard.file, str) or not SHARD_FILE.fullmatch(shard.file):
+def _read_shard_entry(entry: dict[str, Any]) -> Shard:
+    shard = _check_types(Shard(**{**entry, "gone": tuple(entry["gone"])}))
+    if not SHARD_FILE.fullmatch(shard.file):
         raise ValueError(f"{shard.file!r} is not the name of a shard")
-    for name in ("photos", "bytes"):
-        if not _is_count(getattr(shard, name)):
-            raise ValueError(f"{name} is not a number")
-    if not isinstance(shard.sha256, str):
-        raise ValueError("sha256 is not a hash")
-    if not all(_is_count(row) and row < shard.photos for row in shard.gone):
+    if not all(row < shard.photos for row in shard.gone):
         raise ValueError("gone is not a list of rows")
     return shard
 
 
-def _listed(value: object, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{name} is not a list")
-    return value
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _check_types(record: Record) -> Record:
+    """Raise an error if a field of an entry has another type than its annotation. All integers are counts."""
+    for name, kind in get_type_hints(type(record)).items():
+        value = getattr(record, name)
+        if kind in (int, tuple[int, ...]):
+            valid = all(type(count) is int and count >= 0 for count in (value if isinstance(value, tuple) else [value]))
+        else:
+            valid = isinstance(value, kind)
+        if not valid:
+            raise TypeError(f"{name} is {value!r}")
+    return record
 
 
 def check_contents(path: Path, found: Contents, expected: Contents) -> None:
@@ -161,9 +152,6 @@ def check_contents(path: Path, found: Contents, expected: Contents) -> None:
 
 def _named(contents: Contents) -> str:
     return f"{contents.encoder} ({contents.fingerprint[:16]})"
-
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -233,36 +221,37 @@ def _tensors(photos: Sequence[FeatureRecord]) -> dict[str, NDArray[Any]]:
 
 
 class ShardReader:
-    """Memory-mapped shard. Opening reads the header only."""
+    """Memory-mapped shard. Opening reads the header only. `live` has the row of each photo that is not deleted."""
 
     def __init__(self, folder: Path, shard: Shard, contents: Contents) -> None:
         self.path = folder / shard.file
-        try:
+        with _explain_damage(self.path):
             if (found := self.path.stat().st_size) != shard.bytes:
-                raise _damaged_shard(self.path, f"{found:,} bytes instead of {shard.bytes:,}")
+                raise ValueError(f"{found:,} bytes instead of {shard.bytes:,}")
             file: Any = safe_open(self.path, framework="numpy")
-            self.ids = _read_ids(file.metadata()["ids"])
+            ids = json.loads(file.metadata()["ids"])
+            if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
+                raise ValueError("ids are not a list of strings")
             shape = file.get_slice("whole").get_shape()
-        except (FileNotFoundError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise _damaged_shard(self.path, str(error)) from None
-        except OSError as error:
-            raise _unreadable(self.path, error) from None
+            if shape != [shard.photos, contents.dimension] or len(ids) != shard.photos:
+                raise ValueError(f"vectors of shape {shape} for {len(ids)} photos")
         self._file = file
-        if shape != [shard.photos, contents.dimension] or len(self.ids) != shard.photos:
-            raise _damaged_shard(self.path, f"vectors of shape {shape} for {len(self.ids)} photos")
+        gone = set(shard.gone)
+        self.live = {name: row for row, name in enumerate(ids) if row not in gone}
 
     def rows(self, name: str) -> NDArray[Any]:
         """Return an array with one row per photo: whole, crops or size."""
-        with _raise_damage(self.path):
+        with _explain_damage(self.path):
             array: NDArray[Any] = self._file.get_tensor(name)
         return array
 
-    def stamps(self) -> list[FileStamp]:
-        pairs = zip(self.rows("sha256"), self.rows("file").tolist(), strict=True)
-        return [FileStamp(sha256.tobytes(), length, modified_ns) for sha256, (length, modified_ns) in pairs]
+    def stamps(self) -> dict[str, FileStamp]:
+        with _explain_damage(self.path):
+            hashes, files = self.rows("sha256"), self.rows("file").tolist()
+            return {name: FileStamp(hashes[row].tobytes(), *files[row]) for name, row in self.live.items()}
 
     def map(self, row: int) -> FeatureMap:
-        with _raise_damage(self.path):
+        with _explain_damage(self.path):
             begin, end = map(int, self._cells_at[row : row + 2])
             if begin > end:  # safetensors would raise SystemError
                 raise ValueError(f"map from cell {begin} to {end}")
@@ -278,7 +267,7 @@ class ShardReader:
         return self._proposed("vectors", row).astype(np.float32)
 
     def _proposed(self, name: str, row: int) -> NDArray[Any]:
-        with _raise_damage(self.path):
+        with _explain_damage(self.path):
             begin, end = map(int, self._proposed_at[row : row + 2])
             array = self._file.get_slice(name)
             # safetensors refuses an empty slice at the end.
@@ -324,25 +313,27 @@ def damaged_shards(folder: Path, shards: Sequence[Shard], on_progress: OnProgres
     return damaged
 
 
-def _read_ids(text: str) -> list[str]:
-    ids = json.loads(text)
-    if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
-        raise ValueError("ids are not a list of strings")
-    return ids
-
-
 @contextmanager
-def _raise_damage(path: Path) -> Iterator[None]:
-    """Turn errors from inconsistent headers into a `DeixisError`."""
+def _explain_damage(path: Path) -> Iterator[None]:
+    """Turn errors from a missing or inconsistent shard into a `DeixisError`."""
     try:
         yield
-    except (SafetensorError, ValueError, IndexError, OverflowError) as error:
-        raise _damaged_shard(path, str(error)) from None
-
-
-def _damaged_shard(path: Path, reason: str) -> DeixisError:
-    why = " ".join(reason.split())
-    return DeixisError(f"{path}: damaged ({why}); run the same deixis features command again to compute this part")
+    except (
+        FileNotFoundError,
+        SafetensorError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise DeixisError(
+            f"{path}: damaged ({reason}); run the same deixis features command again to compute this part"
+        ) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: OSError) -> DeixisError:

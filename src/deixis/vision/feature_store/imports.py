@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -43,6 +44,11 @@ SAFE_BYTES = 2**30
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MATLAB_HEADER = 512
 """Size of the header of a MATLAB file of version 7.3, before the HDF5 part."""
+
+_BLOCK = 1024
+"""Number of rows that are read together."""
+
+_NO_HASH = "0" * 64
 
 _DAMAGE = (
     OSError,
@@ -310,10 +316,6 @@ def _table_by_name(path: Path, arrays: Arrays, ids: list[str] | None) -> Feature
     )
 
 
-_BLOCK = 1024
-_NO_HASH = "0" * 64
-
-
 def import_features(
     path: Path, dataset: Dataset, file: Path, *, ids: Path | None = None, on_progress: OnProgress = no_progress
 ) -> UpdateReport:
@@ -334,20 +336,25 @@ def import_features(
     on_progress
         Progress callback.
     """
+    columns = dataset.tables["photos"].select(["id", "sha256", "width", "height"]).to_pydict().values()
+    photo_files = {photo: about for photo, *about in zip(*columns, strict=True)}
     with open_table(file, _read_names(ids) if ids else None) as table:
         row_of, unknown = _match(table, dataset, ids or file)
-        _check_finite(table, row_of, file, on_progress)
+        for photo, row, vector in _vectors(table, row_of, "checking", on_progress):
+            if not np.isfinite(vector).all():
+                raise DatasetError(f"{file}: row {row + 1}, photo {photo}, holds a number that is not finite")
         fingerprint = f"imported:{_hash_inputs(file, ids)[:16]}"
         contents = Contents(fingerprint, fingerprint, table.dimension)
         with open_writer(path, contents, on_progress=on_progress) as writer:
             report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
             missing = {photo: row for photo, row in row_of.items() if writer.stamp(photo) is None}
-            for features in _features(table, missing, dataset, on_progress):
-                writer.add(features)
+            for photo, _, vector in _vectors(table, missing, "importing", on_progress):
+                sha256, width, height = photo_files[photo]
+                stamp = FileStamp(bytes.fromhex(sha256 or _NO_HASH), 0, 0)
+                writer.add(FeatureRecord(photo, stamp, (width or 0, height or 0), vector))
             writer.flush()
             report.new, report.kept, report.photos = len(missing), len(row_of) - len(missing), len(writer.ids)
-    known = dataset.tables["photos"]["id"].to_pylist()
-    report.skipped = [PhotoError(photo, f"not in {file}") for photo in known if photo not in row_of]
+    report.skipped = [PhotoError(photo, f"not in {file}") for photo in photo_files if photo not in row_of]
     return report
 
 
@@ -396,36 +403,18 @@ def _match(table: FeatureTable, dataset: Dataset, names_file: Path) -> tuple[dic
     return row_of, len(table.names) - len(row_of)
 
 
-def _check_finite(table: FeatureTable, row_of: dict[str, int], file: Path, on_progress: OnProgress) -> None:
-    photo_of = {row: photo for photo, row in row_of.items()}
-    for begin in range(0, len(table.names), _BLOCK):
-        end = min(begin + _BLOCK, len(table.names))
-        finite = np.isfinite(table.rows(begin, end)).all(axis=1)
-        for row in (begin + np.flatnonzero(~finite)).tolist():
-            if row in photo_of:
-                raise DatasetError(f"{file}: row {row + 1}, photo {photo_of[row]}, holds a number that is not finite")
-        on_progress("checking", end, len(table.names))
-
-
-def _features(
-    table: FeatureTable, row_of: dict[str, int], dataset: Dataset, on_progress: OnProgress
-) -> Iterator[FeatureRecord]:
-    columns = dataset.tables["photos"].select(["id", "sha256", "width", "height"]).to_pydict()
-    about = {photo: (sha256, width, height) for photo, sha256, width, height in zip(*columns.values(), strict=True)}
-    photo_of = {row: photo for photo, row in row_of.items()}
+def _vectors(
+    table: FeatureTable, row_of: dict[str, int], doing: str, on_progress: OnProgress
+) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
+    """Yield each photo with its row and its vector. The file is read in blocks."""
     done = 0
-    for begin in range(0, len(table.names), _BLOCK):
-        end = min(begin + _BLOCK, len(table.names))
-        wanted = [row for row in range(begin, end) if row in photo_of]
-        if not wanted:
-            continue
-        block = table.rows(begin, end)
-        for row in wanted:
-            sha256, width, height = about[photo_of[row]]
-            stamp = FileStamp(bytes.fromhex(sha256 or _NO_HASH), 0, 0)
-            yield FeatureRecord(photo_of[row], stamp, (width or 0, height or 0), block[row - begin])
-        done += len(wanted)
-        on_progress("importing", done, len(row_of))
+    for block, photos in groupby(row_of.items(), key=lambda item: item[1] // _BLOCK):
+        begin = block * _BLOCK
+        vectors = table.rows(begin, min(begin + _BLOCK, len(table.names)))
+        for photo, row in photos:
+            yield photo, row, vectors[row - begin]
+            done += 1
+        on_progress(doing, done, len(row_of))
 
 
 def _hash_inputs(file: Path, ids: Path | None) -> str:

@@ -81,15 +81,8 @@ class FeatureStore:
                 f"{self.path}: holds features of {self.contents.encoder} ({self.contents.fingerprint[:16]}), not of "
                 f"{fingerprint[:16]}; compute them with: deixis features DATA --encoder NAME --out DIR"
             )
-        self._shards = [ShardReader(self.path, shard, self.contents) for shard in self.manifest.shards]
-        self._locations = self._find_locations()
-
-    def _find_locations(self) -> dict[str, tuple[int, int]]:
-        locations: dict[str, tuple[int, int]] = {}
-        for number, (shard, opened) in enumerate(zip(self.manifest.shards, self._shards, strict=True)):
-            gone = set(shard.gone)
-            locations.update((name, (number, row)) for row, name in enumerate(opened.ids) if row not in gone)
-        return locations
+        self._readers = [ShardReader(self.path, shard, self.contents) for shard in self.manifest.shards]
+        self._locations = {name: (reader, row) for reader in self._readers for name, row in reader.live.items()}
 
     @cached_property
     def ids(self) -> list[str]:
@@ -118,8 +111,8 @@ class FeatureStore:
     def map(self, photo_id: str) -> FeatureMap:
         """Return the feature map of a photo. It is stored as float16."""
         self._require(self.contents.channels, "no maps", "--encoder NAME")
-        number, row = self._location(photo_id)
-        return self._shards[number].map(row)
+        reader, row = self._location(photo_id)
+        return reader.map(row)
 
     def regions(self, photo_id: str, boxes: npt.ArrayLike) -> Floats:
         """Pool one vector for each box, given in pixels of the photo: (n, channels)."""
@@ -128,18 +121,17 @@ class FeatureStore:
     def proposals(self, photo_id: str) -> Proposals:
         """Return the region proposals of a photo; requires ``--proposals``."""
         self._require(self.contents.proposer, "no proposals", "--proposals NAME")
-        number, row = self._location(photo_id)
-        return self._shards[number].proposals(row)
+        reader, row = self._location(photo_id)
+        return reader.proposals(row)
 
     def proposal_vectors(self, photo_id: str) -> Floats:
         """Return the vectors of the proposals. They are stored as float16."""
         self._require(self.contents.proposer, "no proposals", "--proposals NAME")
-        number, row = self._location(photo_id)
-        return self._shards[number].vectors(row)
+        reader, row = self._location(photo_id)
+        return reader.vectors(row)
 
     def stamps(self) -> dict[str, FileStamp]:
-        stamps = [list(opened.stamps()) for opened in self._shards]
-        return {name: stamps[number][row] for name, (number, row) in self._locations.items()}
+        return {name: stamp for reader in self._readers for name, stamp in reader.stamps().items()}
 
     def damaged(self, on_progress: OnProgress = no_progress) -> list[str]:
         """Check the hashes and return the names of damaged files."""
@@ -151,14 +143,14 @@ class FeatureStore:
         """Collect rows of an array from all shards. Each shard is read once."""
         locations = [self._location(photo_id) for photo_id in (self.ids if ids is None else ids)]
         gathered = np.empty((len(locations), columns or self.contents.dimension), dtype=kind)
-        numbers, rows = np.array(locations, dtype=np.int64).reshape(-1, 2).T
-        order = np.argsort(numbers, kind="stable")
-        for same_shard in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
-            if len(same_shard):
-                gathered[same_shard] = self._shards[numbers[same_shard[0]]].rows(name)[rows[same_shard]]
+        places: dict[ShardReader, list[int]] = {}
+        for place, (reader, _) in enumerate(locations):
+            places.setdefault(reader, []).append(place)
+        for reader, own in places.items():
+            gathered[own] = reader.rows(name)[[locations[place][1] for place in own]]
         return gathered
 
-    def _location(self, photo_id: str) -> tuple[int, int]:
+    def _location(self, photo_id: str) -> tuple[ShardReader, int]:
         try:
             return self._locations[photo_id]
         except KeyError:
@@ -201,22 +193,16 @@ class StoreWriter:
         self._limits = limits
         self._manifest = manifest
         self._shards = {shard.file: shard for shard in manifest.shards if shard.file not in self.damaged}
-        self._locations = self._find_locations()
+        self._locations: dict[str, _Location] = {}
+        for shard in self._shards.values():
+            reader = ShardReader(path, shard, manifest.contents)
+            for photo_id, stamp in reader.stamps().items():
+                self._locations[photo_id] = _Location(shard.file, reader.live[photo_id], stamp)
         self._pending: list[FeatureRecord] = []
         self._pending_bytes = 0
         self._number = 1 + max((int(file.split("-")[0]) for file in self._shards), default=-1)
         if self.damaged:
             self._write_manifest()
-
-    def _find_locations(self) -> dict[str, _Location]:
-        locations = {}
-        for shard in self._shards.values():
-            reader = ShardReader(self.path, shard, self._manifest.contents)
-            deleted = set(shard.gone)
-            for row, (photo_id, stamp) in enumerate(zip(reader.ids, reader.stamps(), strict=True)):
-                if row not in deleted:
-                    locations[photo_id] = _Location(shard.file, row, stamp)
-        return locations
 
     @property
     def ids(self) -> Collection[str]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from deixis.data.dataset import Dataset, Photos
@@ -60,7 +59,8 @@ PhotoResult = tuple[PhotoSource, FeatureRecord | PhotoError]
 ComputeFeatures = Callable[[Sequence[PhotoSource]], Iterator[PhotoResult]]
 """Computes one result per photo, in order."""
 
-_Pixels = tuple[FileStamp | None, Image.Image | None]
+_Kept = tuple[FileStamp, Image.Image | None]
+"""What decoding threads keep of a photo; its pixels only if `FeatureOptions.needs_pixels`."""
 
 
 def read_stamp(path: Path) -> FileStamp:
@@ -73,15 +73,15 @@ def read_stamp(path: Path) -> FileStamp:
 def compute_features(
     todo: Sequence[PhotoSource], encoder: ImageEncoder, options: FeatureOptions
 ) -> Iterator[PhotoResult]:
-    def read(path: Path) -> tuple[PreparedPhoto, _Pixels]:
+    def read(path: Path) -> tuple[PreparedPhoto, _Kept]:
         try:
             stamp = read_stamp(path)
         except OSError:
-            stamp = None
-        if options.needs_pixels:
-            prepared, photo = read_full_size(encoder, path)
-            return prepared, (stamp, photo)
-        return read_reduced(encoder, path), (stamp, None)
+            stamp = None  # decoding gives the reason
+        prepared, photo = read_full_size(encoder, path) if options.needs_pixels else (read_reduced(encoder, path), None)
+        if stamp is None:
+            raise PhotoError(path, "cannot be read")
+        return prepared, (stamp, photo)
 
     paths = (photo.path for photo in todo)
     encoded = encode_stream(encoder, paths, read, options.batch, readers=_WORKERS)
@@ -91,34 +91,22 @@ def compute_features(
 
 
 def _finish(
-    photo: PhotoSource, encoded: tuple[_Pixels, FeatureMap] | PhotoError, encoder: ImageEncoder, options: FeatureOptions
+    photo: PhotoSource, encoded: tuple[_Kept, FeatureMap] | PhotoError, encoder: ImageEncoder, options: FeatureOptions
 ) -> PhotoResult:
-    try:
-        if isinstance(encoded, PhotoError):
-            raise encoded
-        (stamp, pixels), features = encoded
-        if stamp is None:
-            raise PhotoError(photo.path, "cannot be read")
-        with np.errstate(over="ignore"):
-            cells = features.cells.astype(np.float16)
-        _check_finite(photo, cells, features.whole)
-        record = FeatureRecord(photo.id, stamp, features.size, features.whole, cells)
-        if pixels is not None and options.crops:
-            crops = encoder.encode_crops([pixels])[0]
-            _check_finite(photo, crops)
-            record = replace(record, crops=crops)
-        if pixels is not None and options.proposer:
-            proposals = options.proposer.propose(pixels, features, options.top)
-            vectors = features.regions(proposals.boxes).astype(np.float16)
-            record = replace(record, proposals=proposals, vectors=vectors)
-        return photo, record
-    except PhotoError as error:
-        return photo, error
-
-
-def _check_finite(photo: PhotoSource, *arrays: NDArray[np.floating]) -> None:
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise PhotoError(photo.path, "the encoder gives numbers that are not finite or too large for float16")
+    if isinstance(encoded, PhotoError):
+        return photo, encoded
+    (stamp, pixels), features = encoded
+    with np.errstate(over="ignore"):
+        cells = features.cells.astype(np.float16)
+    crops = encoder.encode_crops([pixels])[0] if pixels is not None and options.crops else None
+    if not all(np.isfinite(array).all() for array in (cells, features.whole, crops) if array is not None):
+        return photo, PhotoError(photo.path, "the encoder gives numbers that are not finite or too large for float16")
+    record = FeatureRecord(photo.id, stamp, features.size, features.whole, cells, crops)
+    if pixels is not None and options.proposer:
+        proposals = options.proposer.propose(pixels, features, options.top)
+        vectors = features.regions(proposals.boxes).astype(np.float16)
+        record = replace(record, proposals=proposals, vectors=vectors)
+    return photo, record
 
 
 @dataclass
@@ -263,11 +251,10 @@ def _has_changed(photo: PhotoSource, stored: FileStamp | None) -> bool:
 def _store(result: PhotoResult, writer: StoreWriter, report: UpdateReport) -> None:
     photo, features = result
     stored = writer.stamp(photo.id)
-    was_stored = stored is not None
     if isinstance(features, FeatureRecord):
         writer.add(features)
-        report.redone += was_stored
-        report.new += not was_stored
+        report.redone += stored is not None
+        report.new += stored is None
         return
     report.skipped.append(features)
     if stored is not None and _has_other_content(photo.path, stored):
