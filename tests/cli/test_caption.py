@@ -122,7 +122,7 @@ def test_start_and_sampling_options(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "PHOTO…"),
+        ([], "PHOTO"),
         (["data"], "data: "),
         (["nowhere.jpg"], "nowhere.jpg: "),
         (["nowhere.jpg", "either.jpg"], "1 other photo"),

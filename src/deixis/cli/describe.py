@@ -15,17 +15,23 @@ def describe(
     region: Annotated[
         str | None, typer.Option(metavar="x1,y1,x2,y2", help="Region in pixels (default: the most salient regions).")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Maximum number of phrases per region.")] = 5,
-    regions: Annotated[int, typer.Option(min=1, help="Maximum number of regions.")] = 10,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of phrases per region.")] = 5,
+    regions: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of regions.")] = 10,
     picture: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the regions and phrases, and write the picture to FILE."),
     ] = None,
     bank: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="File of phrases: one per line, optionally with a tab and a count."),
+        typer.Option(
+            metavar="FILE",
+            help="Phrases to choose from, instead of those of the model: a text file with one per line, optionally "
+            "followed by a tab and a count.",
+        ),
     ] = None,
-    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model trained on phrases.")] = "describer",
+    model: Annotated[
+        str, typer.Option(metavar="NAME|DIR", help="Describer: a name from deixis models, or a directory.")
+    ] = "describer",
     json: Json = False,
 ) -> None:
     """Describe regions of a photo with phrases."""

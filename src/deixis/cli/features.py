@@ -22,35 +22,50 @@ _TOP = 100
 
 def features(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)],
-    encoder: Annotated[str | None, typer.Option(metavar="NAME", help="Image encoder, such as deixis.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Image encoder: deixis, efficientnet-lite0, efficientnet-lite2, focus-vit, onnx:FILE, "
+            "open_clip:NAME/PRETRAINED, timm:NAME or torchvision:NAME.",
+        ),
+    ] = None,
     import_: Annotated[
         Path | None,
         typer.Option(
-            "--import", metavar="FILE", help="Import global vectors from a file: npy, npz, h5, mat, safetensors."
+            "--import",
+            metavar="FILE",
+            help="Vectors of whole photos that were computed elsewhere: an npy, npz, h5, mat or safetensors file.",
         ),
     ] = None,
     ids: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --import: the photo of each row, one name per line, or JSON."),
+        typer.Option(
+            metavar="FILE", help="With --import: names of the photos, in the order of the rows; one per line, or JSON."
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option(metavar="KIND", help="Text features of the captions: mean, tfidf, fisher or hglmm.")
     ] = None,
     vectors: Annotated[
-        str | None, typer.Option(metavar="PATH", help="With --text: path or package of word vectors.")
+        str | None, typer.Option(metavar="PATH", help="With --text: word vectors, a file or an installed package.")
     ] = None,
     train_split: Annotated[str, typer.Option(metavar="NAME", help="With --text: the training split.")] = "train",
     split: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --encoder: only photos of this split.")
     ] = None,
-    crops: Annotated[int, typer.Option(metavar="10", help="With --encoder: add the mean over ten crops.")] = 0,
+    crops: Annotated[
+        int, typer.Option(metavar="10", help="With --encoder: add the mean over ten crops.", show_default=False)
+    ] = 0,
     proposals: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --encoder: add region proposals of head, edge-boxes, …"),
+        typer.Option(
+            metavar="NAME", help="With --encoder: add region proposals of head, edge-boxes, selective-search or fixed."
+        ),
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="With --proposals: maximum per photo (default 100)."),
+        typer.Option(min=1, metavar="N", help="With --proposals: maximum number per photo (default: 100)."),
     ] = None,
     images: Annotated[
         Path | None,
@@ -60,14 +75,14 @@ def features(
         str | None, typer.Option(metavar="NAME", help="With --encoder: cpu, cuda, … (default: GPU if available).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Output directory (default DATA/features/NAME).")
+        Path | None, typer.Option(metavar="DIR", help="Output directory (default: DATA/features/NAME).")
     ] = None,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
-    """Compute and store the features of a data set.
+    """Compute or import the features of a data set.
 
-    A second run computes only missing features.
+    Use --encoder or --import for photos, or --text for captions. A second run computes only missing features.
     """
     from deixis.data.dataset import Dataset
 

@@ -20,7 +20,9 @@ def ground(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the boxes and phrases, and write the picture to FILE."),
     ] = None,
-    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model trained on phrases.")] = "grounder",
+    model: Annotated[
+        str, typer.Option(metavar="NAME|DIR", help="Grounding model: a name from deixis models, or a directory.")
+    ] = "grounder",
     json: Json = False,
 ) -> None:
     """Find a box for each noun phrase of a sentence."""

@@ -36,7 +36,7 @@ def index(
     photos: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PHOTOS…", parser=photo_path, help="Photos, folders (searched recursively), or s3:// addresses."
+            metavar="PHOTOS", parser=photo_path, help="Photos, folders (searched recursively), or s3:// addresses."
         ),
     ] = None,
     into: Annotated[
@@ -53,7 +53,8 @@ def index(
         bool | None,
         typer.Option(
             "--approximate/--exact",
-            help="PostgreSQL only: use approximate graphs for searches without filters, or exact search.",
+            help="PostgreSQL only: search by HNSW graphs, faster but approximate, or exactly. Searches with filters "
+            "are always exact.",
             show_default=False,
         ),
     ] = None,

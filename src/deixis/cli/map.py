@@ -19,10 +19,12 @@ def map_(
             metavar="FILE", help="Output file: a picture (.png, .jpg, .webp) or a page (.html).", show_default=False
         ),
     ],
-    model: Annotated[str, typer.Option(metavar="NAME|DIR", help="Model that computes the embeddings.")] = "two-branch",
-    photos: Annotated[int, typer.Option(min=4, help="Number of photos, sampled at random.")] = 60,
+    model: Annotated[
+        str, typer.Option(metavar="NAME|DIR", help="Embedding model: a name from deixis models, or a directory.")
+    ] = "two-branch",
+    photos: Annotated[int, typer.Option(metavar="N", min=4, help="Number of photos, sampled at random.")] = 60,
     split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample and the layout.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of the sample and the layout.")] = 0,
     images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
     json: Json = False,
 ) -> None:

@@ -26,19 +26,23 @@ def search(
         ),
     ] = None,
     index: Index = DEFAULT_INDEX,
-    like: Annotated[Path | None, typer.Option(metavar="PHOTO", help="Search for photos similar to this one.")] = None,
+    like: Annotated[
+        Path | None, typer.Option(metavar="PHOTO", help="Instead of SENTENCE: find photos similar to this one.")
+    ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of results.")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the phrases of the sentence and their boxes.")
+        bool, typer.Option("--explain", help="Print the box and the probability of each phrase of the sentence.")
     ] = False,
     after: Annotated[
         str | None, typer.Option(metavar="DATE", help="Only photos taken on this date or later, such as 2024-06.")
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="DATE", help="Only photos taken before this date.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Include improbable photos.")] = False,
-    paths: Annotated[bool, typer.Option("--paths", help="Print only paths.")] = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Print only the paths of the photos.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results to a CSV file.")] = None,
-    links: Annotated[Path | None, typer.Option(metavar="DIR", help="Create a folder of links to the photos.")] = None,
+    links: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Create a folder of symbolic links to the photos.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Find photos by a sentence or by another photo."""
