@@ -85,12 +85,10 @@ def retrieval(
     if data is None:
         with progress() as on_progress:
             found = evaluate_matrix(systems, captions_per_photo or 1, on_progress)
-        _print(found, None, json)
+        _print(found, json)
     else:
         found = _evaluate(
-            lambda on: evaluate_retrieval(
-                on, systems, split=split, shortlist=shortlist or 0, out=out if model else None
-            ),
+            lambda on: evaluate_retrieval(on, systems, shortlist=shortlist or 0, out=out if model else None),
             (data, split, images, features),
             json,
         )
@@ -114,7 +112,7 @@ def sentences(
     from deixis.models.evaluation import evaluate_sentences
 
     systems = _systems(scores, model, against)
-    _evaluate(lambda on: evaluate_sentences(on, systems, split=split), (data, split, None, None), json)
+    _evaluate(lambda on: evaluate_sentences(on, systems), (data, split, None, None), json)
 
 
 @app.command()
@@ -135,7 +133,7 @@ def regions(
     from deixis.models.evaluation import evaluate_regions
 
     systems = _systems(scores, model, against)
-    _evaluate(lambda on: evaluate_regions(on, systems, split=split), (data, split, images, features), json)
+    _evaluate(lambda on: evaluate_regions(on, systems), (data, split, images, features), json)
 
 
 @app.command()
@@ -190,7 +188,6 @@ def grounding(
         lambda on: evaluate_grounding(
             on,
             systems,
-            split=split,
             protocol=protocol,
             blind_split=blind_split,
             missing_as_wrong=missing_as_wrong,
@@ -256,7 +253,6 @@ def captions(
         lambda on: evaluate_captions(
             on,
             systems,
-            split=split,
             train_split=train_split,
             beam=beam,
             length_power=length_power,
@@ -290,16 +286,16 @@ def _evaluate(
     folder, split, images, features = data
     with progress() as on_progress:
         on = EvaluationData.open(folder, split, images=images, features=features, on_progress=on_progress)
-        found = evaluate(on)
-    _print(found, folder, json)
+        found = replace(evaluate(on), data=str(folder), split=split)
+    _print(found, json)
     return found
 
 
-def _print(found: Evaluation, data: Path | None, json: bool) -> None:
+def _print(found: Evaluation, json: bool) -> None:
     for text in found.notes:
         note(text)
     if json:
-        print_json(replace(found, data=str(data) if data else None).as_json())
+        print_json(found.as_json())
     else:
         _print_scores(found.task, found.scores, found.comparison)
 

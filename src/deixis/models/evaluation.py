@@ -35,10 +35,8 @@ from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.feature_store.files import read_manifest
 
 if TYPE_CHECKING:
-    from deixis.evaluation.captions import CaptionScores
     from deixis.evaluation.items import Item
     from deixis.evaluation.predictions import NegativePrediction, Prediction
-    from deixis.models.consensus.reranking import Reranker
     from deixis.models.grounding import RegionPipeline
     from deixis.models.m_rnn.captioning import CaptionPipeline, Ranker
     from deixis.models.m_rnn.evaluation import CaptionerScores
@@ -105,12 +103,12 @@ class Evaluation:
 
     task: str
     model: str
-    data: str | None
-    split: str | None
     scores: Mapping[str, Any]  # with their intervals, as JSON
     comparison: Mapping[str, Comparison] = field(default_factory=dict)  # differences from another system, by score
     rankings: Mapping[str, Ranking] = field(default_factory=dict)  # ranks of the correct results, for recall curves
     notes: tuple[str, ...] = ()  # for the user
+    data: str | None = None
+    split: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """What ``deixis evaluate --json`` prints."""
@@ -183,8 +181,8 @@ def evaluate(
         raise DeixisError(f"{task}: give one of model and {name}")
     systems = open_systems(model, file, against)
     opened = EvaluationData.open(data, split, images=images, features=features, on_progress=on_progress)
-    found: Evaluation = _EVALUATORS[task](opened, systems, split=split, **options)
-    return replace(found, data=fspath(data)).as_json()
+    found: Evaluation = _EVALUATORS[task](opened, systems, **options)
+    return replace(found, data=fspath(data), split=split).as_json()
 
 
 def open_systems(model: Name | None, file: Name | None, against: Name | None = None) -> list[System]:
@@ -200,7 +198,6 @@ def evaluate_retrieval(
     on: EvaluationData,
     systems: Sequence[System],
     *,
-    split: str | None = None,
     shortlist: int = 0,
     out: Name | None = None,
 ) -> Evaluation:
@@ -227,7 +224,6 @@ def evaluate_retrieval(
         lambda matrix: recall_at_k(matrix, gold.photo_of_sentence, i2t_shortlists=shortlists),
         score_model,
         on.on_progress,
-        split=split,
         out=out,
     )
 
@@ -246,7 +242,7 @@ def evaluate_matrix(systems: Sequence[System], captions_per_photo: int, on_progr
     )
 
 
-def evaluate_sentences(on: EvaluationData, systems: Sequence[System], *, split: str | None = None) -> Evaluation:
+def evaluate_sentences(on: EvaluationData, systems: Sequence[System]) -> Evaluation:
     """Sentence–sentence retrieval: each sentence asks for the others of its photo."""
     gold = sentences_of(on.photos)
     return _evaluate_matrices(
@@ -255,11 +251,10 @@ def evaluate_sentences(on: EvaluationData, systems: Sequence[System], *, split: 
         lambda matrix: sentence_retrieval(matrix, gold.photo_of_sentence),
         lambda pipeline: pipeline.sentence_scores(gold.texts),
         on.on_progress,
-        split=split,
     )
 
 
-def evaluate_regions(on: EvaluationData, systems: Sequence[System], *, split: str | None = None) -> Evaluation:
+def evaluate_regions(on: EvaluationData, systems: Sequence[System]) -> Evaluation:
     """Region–phrase retrieval: each gold region asks for its phrases."""
     gold = regions_of(on.photos)
     return _evaluate_matrices(
@@ -270,7 +265,6 @@ def evaluate_regions(on: EvaluationData, systems: Sequence[System], *, split: st
         ),
         lambda pipeline: pipeline.region_scores(on.features(pipeline), gold, on.on_progress),
         on.on_progress,
-        split=split,
     )
 
 
@@ -281,7 +275,6 @@ def _evaluate_matrices(
     score_model: Callable[[Pipeline], Scores] | None,
     on_progress: OnProgress,
     *,
-    split: str | None = None,
     out: Name | None = None,
 ) -> Evaluation:
     results = []
@@ -296,7 +289,7 @@ def _evaluate_matrices(
         results.append(score(matrix))
     compared = compare_results(*results) if len(results) == 2 else {}
     first = results[0]
-    return Evaluation(task, fspath(systems[0].path), None, split, first.as_json(), compared, first.rankings)
+    return Evaluation(task, fspath(systems[0].path), first.as_json(), compared, first.rankings)
 
 
 def _check_matrix_file(out: Name | None) -> None:
@@ -319,7 +312,6 @@ def evaluate_grounding(
     on: EvaluationData,
     systems: Sequence[System],
     *,
-    split: str | None = None,
     protocol: Protocol = "union",
     blind_split: str | None = None,
     missing_as_wrong: bool = False,
@@ -355,8 +347,8 @@ def evaluate_grounding(
         pipeline = cast("RegionPipeline", systems[0].load("grounding"))
         features = on.features(pipeline, regions=True)
         found = pipeline.search_phrases(features, items, protocol=protocol, on_progress=on.on_progress)
-        scores = with_all_photos(scores, found.precision.as_json(), found.presence.as_json())
-    return Evaluation("grounding", fspath(systems[0].path), None, split, scores, compared)
+        scores = _with_all_photos(scores, found.precision.as_json(), found.presence.as_json())
+    return Evaluation("grounding", fspath(systems[0].path), scores, compared)
 
 
 def _predictions(
@@ -368,7 +360,7 @@ def _predictions(
     return pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
 
 
-def with_all_photos(
+def _with_all_photos(
     result: Mapping[str, Any], precision: Mapping[str, Any], presence: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Scores of localization, with average precisions of rankings over all photos, and with presence."""
@@ -388,22 +380,10 @@ def _with_precisions(scores: Mapping[str, Any], precision: Mapping[str, Any]) ->
 # Captions.
 
 
-@dataclass(frozen=True)
-class CaptionOptions:
-    """How a model writes captions; `page` is an HTML file that shows them."""
-
-    beam: int | None = None
-    length_power: float = 0.0
-    rerank: Reranking = "none"
-    neighbours: Path | None = None
-    page: Path | None = None
-
-
 def evaluate_captions(
     on: EvaluationData,
     systems: Sequence[System],
     *,
-    split: str | None = None,
     train_split: str | None = None,
     beam: int | None = None,
     length_power: float = 0.0,
@@ -413,7 +393,8 @@ def evaluate_captions(
 ) -> Evaluation:
     """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity; for a model also perplexity.
 
-    Captions of `train_split` are not novel; the other options are those of `CaptionOptions`.
+    Captions of `train_split` are not novel. The other options say how a model writes captions; `page` is an HTML file
+    that shows them.
     """
     from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results
@@ -425,73 +406,70 @@ def evaluate_captions(
     train_split = train_split or ("train" if "train" in on.dataset.manifest.splits else None)
     training = sentences_of(on.dataset.split(train_split)).texts if train_split else None
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in on.photos}
-    options = CaptionOptions(beam, length_power, rerank, Path(neighbours) if neighbours else None)
-    results: list[CaptionScores | CaptionerScores] = []
     notes: list[str] = []
-    for system in systems:
-        if system.is_model:
-            shown = Path(page) if page and system is systems[0] else None
-            results.append(_score_captioner(on, system, replace(options, page=shown), training, notes))
-        else:
-            on.on_progress(f"scoring {len(references):,} photos", 0, None)
-            written = match_results(read_results(Path(system.path)), on.photos)
-            results.append(caption_scores(written, references, training=training))
+
+    def score_model(system: System) -> CaptionerScores:
+        from deixis.models.m_rnn.evaluation import score_captioner
+
+        pipeline = cast("CaptionPipeline", system.load("captions"))
+        ranker = _ranker(on, pipeline, rerank, neighbours)
+        decoding = pipeline.beam_search(beam, 1, length_power=length_power, rerank=ranker is not None)
+        has_page = page is not None and system is systems[0]
+        if has_page:  # the page shows the whole beam; the scores are those without a page
+            decoding = replace(decoding, count=decoding.beam)
+        features = on.features(pipeline)
+        on.on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
+        found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)
+        if has_page:
+            notes.extend(_write_page(Path(cast(Name, page)), on, pipeline, features, found, rerank, neighbours))
+        return found
+
+    def score_file(system: System) -> CaptionScores:
+        on.on_progress(f"scoring {len(references):,} photos", 0, None)
+        written = match_results(read_results(Path(system.path)), on.photos)
+        return caption_scores(written, references, training=training)
+
+    results = [score_model(system) if system.is_model else score_file(system) for system in systems]
     own = [found if isinstance(found, CaptionScores) else found.captions for found in results]
     compared = compare_captions(*own) if len(own) == 2 else {}
-    return Evaluation(
-        "captions", fspath(systems[0].path), None, split, results[0].as_json(), compared, {}, tuple(notes)
-    )
+    return Evaluation("captions", fspath(systems[0].path), results[0].as_json(), compared, notes=tuple(notes))
 
 
-def _score_captioner(
-    on: EvaluationData, system: System, options: CaptionOptions, training: Sequence[str] | None, notes: list[str]
-) -> CaptionerScores:
-    from deixis.models.m_rnn.evaluation import make_page, score_captioner
-
-    pipeline = cast("CaptionPipeline", system.load("captions"))
-    ranker: Ranker | None = _oracle(on, options)
-    reranker = None
-    if options.page or options.rerank in ("bleu", "cider"):
-        reranker = _reranker(system, pipeline, options, notes)
-    decoding = pipeline.beam_search(options.beam, 1, length_power=options.length_power, rerank=options.rerank != "none")
-    if options.page:  # the page shows the whole beam; the scores are those without a page
-        decoding = replace(decoding, count=decoding.beam)
-    features = on.features(pipeline)
-    on.on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
-    ranker = ranker or (reranker if options.rerank != "none" else None)
-    found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)
-    if options.page:
-        on.on_progress("drawing the page", 0, None)
-        title = f"{fspath(system.path)}: captions of {len(features.photos):,} photos of {on.dataset.path.name}"
-        reranked = options.rerank in ("bleu", "cider")
-        page = make_page(
-            on.dataset, pipeline, features, found, decoding, reranker=reranker, reranked=reranked, title=title
-        )
-        page.write(options.page)
-        shown = "captions, neighbours and scores" if reranker else "captions and scores"
-        notes.append(f"{options.page}: {len(page.cards)} photos with {shown}")
-    return found
-
-
-def _oracle(on: EvaluationData, options: CaptionOptions) -> Ranker | None:
+def _ranker(on: EvaluationData, pipeline: CaptionPipeline, rerank: Reranking, neighbours: Name | None) -> Ranker | None:
     from deixis.models.consensus.reranking import Oracle
 
-    if options.rerank not in ("bleu-oracle", "cider-oracle"):
+    if rerank == "none":
         return None
-    own = [[caption.text for caption in photo.sentences] for photo in on.photos]
-    return Oracle(own, "bleu" if options.rerank == "bleu-oracle" else "cider")
+    similarity: Literal["bleu", "cider"] = "bleu" if rerank.startswith("bleu") else "cider"
+    if rerank == similarity:
+        return pipeline.reranker(similarity, neighbours)
+    return Oracle([[caption.text for caption in photo.sentences] for photo in on.photos], similarity)
 
 
-def _reranker(system: System, pipeline: CaptionPipeline, options: CaptionOptions, notes: list[str]) -> Reranker | None:
-    """The training photos to rerank by; a page without reranking shows them if there are any."""
-    similarity: Literal["bleu", "cider"] = "bleu" if options.rerank == "bleu" else "cider"
+def _write_page(
+    path: Path,
+    on: EvaluationData,
+    pipeline: CaptionPipeline,
+    features: PhotoFeatures,
+    scores: CaptionerScores,
+    rerank: Reranking,
+    neighbours: Name | None,
+) -> list[str]:
+    """Write the page, and return notes about it; without reranking it shows neighbours if there are any."""
+    from deixis.models.m_rnn.caption_page import make_page
+
+    notes, reranker = [], None
     try:
-        return pipeline.reranker(similarity, options.neighbours)
+        reranker = pipeline.reranker("bleu" if rerank == "bleu" else "cider", neighbours)
     except DeixisError as error:
-        if options.rerank in ("bleu", "cider"):
-            raise
         notes.append(f"the page shows no neighbours: {error}")
-        return None
+    on.on_progress("drawing the page", 0, None)
+    title = f"{pipeline.name}: captions of {len(features.photos):,} photos of {on.dataset.path.name}"
+    reranked = rerank in ("bleu", "cider")
+    page = make_page(on.dataset, pipeline, features, scores, reranker=reranker, reranked=reranked, title=title)
+    page.write(path)
+    shown = "captions, neighbours and scores" if reranker else "captions and scores"
+    return [*notes, f"{path}: {len(page.cards)} photos with {shown}"]
 
 
 _EVALUATORS: Mapping[str, Callable[..., Evaluation]] = {
