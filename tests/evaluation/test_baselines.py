@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,13 +83,9 @@ def test_the_best_fixed_box_of_flickr8k_train_is_correct_for_30_percent_of_dev_p
 
         def photo_of(number: str) -> Photo:
             sentences = archive.read(f"Sentences/{number}.txt").decode().splitlines()
-            found = parse_annotation(archive.read(f"Annotations/{number}.xml"), number, number)
-            return Photo(
-                number,
-                tuple(parse_sentence(line) for line in sentences if line.strip()),
-                boxes=found.boxes,
-                width=found.source.width,
-                height=found.source.height,
+            captions = tuple(parse_sentence(line) for line in sentences if line.strip())
+            return replace(
+                parse_annotation(archive.read(f"Annotations/{number}.xml"), number, number), captions=captions
             )
 
         train, dev = items_of("train"), items_of("dev")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deixis.arrays import expand_runs
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.data.tables import (
     Manifest,
@@ -63,8 +64,7 @@ class Photos(Sequence[Photo]):
     def __getitem__(self, index: int | slice) -> Photo | Photos:
         if isinstance(index, slice):
             return Photos(self._dataset, self.rows[index])
-        row = int(self.rows[index])
-        return next(self._dataset._read(np.array([row])))
+        return next(self._dataset._read(self.rows[[index]]))
 
     @property
     def ids(self) -> list[str]:
@@ -78,10 +78,9 @@ class Photos(Sequence[Photo]):
         The order is that of ``[caption for photo in photos for caption in photo.sentences]``.
         """
         begins = self._dataset._begins["captions"]
-        starts, counts = begins[self.rows], begins[self.rows + 1] - begins[self.rows]
+        counts = begins[self.rows + 1] - begins[self.rows]
         photo = np.repeat(np.arange(len(self.rows)), counts)
-        within = np.arange(len(photo)) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = np.repeat(starts, counts) + within
+        rows = expand_runs(begins[self.rows], counts)
         captions = self._dataset.tables["captions"]
         is_sentence = captions["related"].to_numpy() & ~captions["region_phrase"].to_numpy()
         return rows[is_sentence[rows]], photo[is_sentence[rows]]
@@ -182,12 +181,12 @@ class Dataset:
 
     def _read_run(self, first: int, stop: int) -> Iterator[Photo]:
         photos = _columns(self.tables["photos"], first, stop)
-        chains_at, chains = self._slice("chains", first, stop)
-        boxes_at, boxes = self._slice("boxes", first, stop)
-        captions_at, captions = self._slice("captions", first, stop)
-        mentions_at, mentions = self._slice("mentions", int(captions_at[0]), int(captions_at[-1]))
-        first_caption, first_mention = captions_at[0], mentions_at[0]
-        first_chain, first_box = chains_at[0], boxes_at[0]
+        chains_of, chains = self._slice("chains", first, stop)
+        boxes_of, boxes = self._slice("boxes", first, stop)
+        captions_of, captions = self._slice("captions", first, stop)
+        first_caption, end_caption = self._begins["captions"][[first, stop]].tolist()
+        mentions_of, mentions = self._slice("mentions", first_caption, end_caption)
+        first_chain = int(self._begins["chains"][first])
         chain_ids = chains["id"]
 
         def mention(row: int) -> Mention:
@@ -202,11 +201,10 @@ class Dataset:
         def caption(row: int) -> Caption:
             text = captions["text"][row]
             offsets = zip(captions["token_starts"][row], captions["token_ends"][row], strict=True)
-            begin, end = mentions_at[row] - first_mention, mentions_at[row + 1] - first_mention
             return Caption(
                 text,
                 tuple(Token(text[start:stop_], start, stop_) for start, stop_ in offsets),
-                tuple(mention(m) for m in range(begin, end)),
+                tuple(mention(m) for m in mentions_of[row]),
                 captions["related"][row],
                 captions["tree"][row],
                 captions["region_phrase"][row],
@@ -215,10 +213,10 @@ class Dataset:
         for row in range(stop - first):
             yield Photo(
                 photos["id"][row],
-                tuple(caption(c) for c in _range(captions_at, row, first_caption)),
+                tuple(caption(c) for c in captions_of[row]),
                 tuple(
                     Chain(chain_ids[c], chains["scene"][c], chains["no_box"][c], chains["annotated"][c])
-                    for c in _range(chains_at, row, first_chain)
+                    for c in chains_of[row]
                 ),
                 tuple(
                     Box(
@@ -226,7 +224,7 @@ class Dataset:
                         tuple(chain_ids[c - first_chain] for c in boxes["chains"][b]),
                         boxes["label"][b],
                     )
-                    for b in _range(boxes_at, row, first_box)
+                    for b in boxes_of[row]
                 ),
                 photos["width"][row],
                 photos["height"][row],
@@ -236,19 +234,16 @@ class Dataset:
                 photos["sha256"][row],
             )
 
-    def _slice(self, name: str, first: int, stop: int) -> tuple[Rows, dict[str, list[Any]]]:
-        """Return the first row of each parent in a table, and the columns of these rows."""
-        begins = self._begins[name][first : stop + 1]
-        return begins, _columns(self.tables[name], int(begins[0]), int(begins[-1]))
+    def _slice(self, name: str, first: int, stop: int) -> tuple[list[range], dict[str, list[Any]]]:
+        """Return the columns of the rows that belong to some parents, and the rows of each parent in these columns."""
+        begins = self._begins[name][first : stop + 1].tolist()
+        rows_of = [range(begin - begins[0], end - begins[0]) for begin, end in pairwise(begins)]
+        return rows_of, _columns(self.tables[name], begins[0], begins[-1])
 
 
 def _columns(table: pa.Table, first: int, stop: int) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = table.slice(first, stop - first).to_pydict()
     return columns
-
-
-def _range(begins: Rows, row: int, first: int) -> range:
-    return range(int(begins[row] - first), int(begins[row + 1] - first))
 
 
 def _annotated(photos: dict[str, list[Any]], row: int) -> AnnotationSource | None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError
+from xml.sax.saxutils import escape
 
 from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as SafeElementTree
@@ -95,17 +95,8 @@ def _escape_inside(words: str) -> str:
     return words + "\\" * slashes
 
 
-@dataclass(frozen=True)
-class Annotation:
-    """Content of one ``Annotations`` file."""
-
-    source: AnnotationSource
-    chains: tuple[Chain, ...]
-    boxes: tuple[Box, ...]
-
-
-def parse_annotation(data: bytes, file: str, photo_id: str) -> Annotation:
-    """Parse one ``Annotations`` file. Errors name `file`."""
+def parse_annotation(data: bytes, file: str, photo_id: str) -> Photo:
+    """Parse one ``Annotations`` file. The photo has no captions. Errors name `file`."""
     root = parse_xml(data, "annotation", file)
     source = AnnotationSource(
         photo_id,
@@ -125,7 +116,7 @@ def parse_annotation(data: bytes, file: str, photo_id: str) -> Annotation:
         corners = element.find("bndbox")
         if corners is not None:
             boxes.append(Box(_corners(corners, file, number), names))
-    return Annotation(source, tuple(chains.values()), tuple(boxes))
+    return Photo(photo_id, (), tuple(chains.values()), tuple(boxes), source.width, source.height, annotated=source)
 
 
 def parse_xml(data: bytes | str, tag: str, file: str) -> Element:
@@ -178,7 +169,7 @@ def format_annotation(photo: Photo, chain_names: dict[str, str] | None = None) -
     photo = photo.as_annotated()
     annotated = photo.annotated or AnnotationSource(photo.id, photo.id + ".jpg")
     depth = annotated.depth or 3
-    lines = ["<annotation>", f"\t<filename>{_escape_xml(annotated.file)}</filename>"]
+    lines = ["<annotation>", f"\t<filename>{escape(annotated.file)}</filename>"]
     if photo.width is not None and photo.height is not None:
         size = _elements([("width", photo.width), ("height", photo.height), ("depth", depth)], "\t\t")
         lines += ["\t<size>", *size, "\t</size>"]
@@ -208,8 +199,4 @@ def format_annotation(photo: Photo, chain_names: dict[str, str] | None = None) -
 
 
 def _elements(pairs: Iterable[tuple[str, object]], indent: str) -> list[str]:
-    return [f"{indent}<{name}>{_escape_xml(str(value))}</{name}>" for name, value in pairs]
-
-
-def _escape_xml(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return [f"{indent}<{name}>{escape(str(value))}</{name}>" for name, value in pairs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -62,12 +62,8 @@ class ImportReport:
     same_name: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class PhotoFolder:
-    """Readable photo files of a folder by stem: relative path and size."""
-
-    folder: Path
-    index: NameIndex[tuple[str, PhotoFile]]
+PhotoFiles = NameIndex[tuple[str, PhotoFile]]
+"""Relative path and size of the readable photo files of a folder, by stem."""
 
 
 def import_dataset(
@@ -114,23 +110,22 @@ def import_dataset(
         raise DatasetError("nothing to import: use --captions FILE or --entities DIR, or both")
     report = ImportReport()
     lists = {name: _read_split_list(name, path) for name, path in (splits or {}).items()}
-    folder = _index_photos(images, report, on_progress) if images else None
-    with ExitStack() as stack:
-        caption_sources = [_read(file, on_progress) for file in captions]
-        has_photo = (lambda name: folder.index.stem(name) is not None) if folder else (lambda name: True)
-        entity_source = stack.enter_context(read_entities(entities, has_photo)) if entities else None
+    files = _index_photos(images, report, on_progress) if images else None
+    caption_sources = [_read(file, on_progress) for file in captions]
+    has_photo = (lambda name: files.stem(name) is not None) if files else (lambda name: True)
+    with read_entities(entities, has_photo) if entities else nullcontext() as entity_source:
         photos = _merge(caption_sources, entity_source)
-        if folder:
-            photos = _match_files(photos, folder, report)
+        if files:
+            photos = _match_files(photos, files, report)
         if lists:
             photos = _assign_splits(photos, lists, report)
-        total = entity_source.total if entity_source else _sum(source.total for source in caption_sources)
+        total = entity_source.total if entity_source else sum(source.total for source in caption_sources)
         sources = [(source.kind, file.path) for file, source in zip(captions, caption_sources, strict=True)]
         if entities and entity_source:
             sources.append((entity_source.kind, entities))
         manifest = make_dataset(
             out,
-            _require_photos(track(photos, "importing", total, on_progress), folder, report),
+            _require_photos(track(photos, "importing", total, on_progress), images, files, report),
             images=images,
             licence=licence,
             sources=sources,
@@ -156,12 +151,7 @@ def _read(file: CaptionFile, on_progress: OnProgress) -> Source:
     return replace(source, photos=(replace(photo, splits=(file.split,)) for photo in source.photos))
 
 
-def _sum(totals: Iterable[int | None]) -> int | None:
-    known = list(totals)
-    return None if None in known else sum(total for total in known if total is not None)
-
-
-def _index_photos(folder: Path, report: ImportReport, on_progress: OnProgress) -> PhotoFolder:
+def _index_photos(folder: Path, report: ImportReport, on_progress: OnProgress) -> PhotoFiles:
     with explain_os_errors(folder):
         is_there = folder.is_dir()
     if not is_there:
@@ -189,7 +179,7 @@ def _index_photos(folder: Path, report: ImportReport, on_progress: OnProgress) -
                 report.unreadable.append(file)
             else:
                 files[stem] = (paths[stem].relative_to(folder).as_posix(), file)
-    return PhotoFolder(folder, NameIndex(files))
+    return NameIndex(files)
 
 
 def _merge(caption_sources: Sequence[Source], entity_source: Source | None) -> Iterator[Photo]:
@@ -211,22 +201,22 @@ def _merge(caption_sources: Sequence[Source], entity_source: Source | None) -> I
     yield from (photo for photo in captioned.by_stem.values() if photo.id not in merged)
 
 
-def _match_files(photos: Iterator[Photo], folder: PhotoFolder, report: ImportReport) -> Iterator[Photo]:
+def _match_files(photos: Iterator[Photo], files: PhotoFiles, report: ImportReport) -> Iterator[Photo]:
     """Yield the photos that have a file, at the size of that file."""
     used = set()
     for photo in photos:
-        stem = folder.index.stem(photo.id)
+        stem = files.stem(photo.id)
         if stem is None:
             report.without_photo += 1
             continue
         if stem in used:
             raise DatasetError(f"photo {photo.id!r}: another annotation matches the same file {stem!r}")
         used.add(stem)
-        name, file = folder.index.by_stem[stem]
+        name, file = files.by_stem[stem]
         annotated = photo.annotated or AnnotationSource(photo.id, name, photo.width, photo.height)
         at_size = photo.resized(file.width, file.height)
         yield replace(at_size, id=stem, file=name, annotated=annotated, sha256=file.sha256)
-    report.photos_without_caption = len(folder.index.by_stem) - len(used)
+    report.photos_without_caption = len(files.by_stem) - len(used)
 
 
 def _assign_splits(photos: Iterator[Photo], lists: Mapping[str, list[str]], report: ImportReport) -> Iterator[Photo]:
@@ -248,20 +238,20 @@ def _assign_splits(photos: Iterator[Photo], lists: Mapping[str, list[str]], repo
             raise DatasetError(f"split {split!r}: none of its {len(names)} names (such as {names[0]!r}) is in the data")
 
 
-def _require_photos(photos: Iterable[Photo], folder: PhotoFolder | None, report: ImportReport) -> Iterator[Photo]:
+def _require_photos(
+    photos: Iterable[Photo], images: Path | None, files: PhotoFiles | None, report: ImportReport
+) -> Iterator[Photo]:
     """Yield the photos; raise an error that says why if there are none."""
     empty = True
     for photo in photos:
         empty = False
         yield photo
-    if empty:
-        raise DatasetError(_why_empty(folder, report))
-
-
-def _why_empty(photos: PhotoFolder | None, report: ImportReport) -> str:
-    if photos is None:
-        return "nothing to import: the files contain no photos"
-    if not photos.index.by_stem:
-        return f"nothing to import: no photo in {photos.folder} can be read; the first: {report.unreadable[0]}"
-    count = len(photos.index.by_stem)
-    return f"nothing to import: none of the {count} photos in {photos.folder} matches an annotation by name"
+    if not empty:
+        return
+    if files is None:
+        reason = "the files contain no photos"
+    elif not files.by_stem:
+        reason = f"no photo in {images} can be read; the first: {report.unreadable[0]}"
+    else:
+        reason = f"none of the {len(files.by_stem)} photos in {images} matches an annotation by name"
+    raise DatasetError(f"nothing to import: {reason}")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis import geometry
+from deixis.arrays import expand_runs
 from deixis.data.records import Caption, Mention, Photo
 from deixis.errors import DatasetError
 
@@ -61,9 +62,8 @@ class RaggedArray:
     def gather(self, rows: Integers) -> tuple[Integers, Integers]:
         """Concatenate some rows. Return the position in `rows` of each value, and the values."""
         counts = self.counts[rows]
-        positions = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return positions, self.values[self.starts[rows][positions] + within].astype(np.int64)
+        values = self.values[expand_runs(self.starts[rows], counts)].astype(np.int64)
+        return np.repeat(np.arange(len(rows)), counts), values
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class RegionPhrasePairs:
         owners = self.overlaps.owners[near]
         far[starts[owners] + self.overlaps.values[near] - first[owners]] = False
         chains = np.repeat(np.arange(len(self.gold)), end - first)
-        regions = np.arange(starts[-1]) + np.repeat(first - starts[:-1], end - first)
+        regions = expand_runs(first, end - first)
         return RaggedArray.from_owners(chains[far], regions[far].astype(np.int32), len(self.gold))
 
     @cached_property
@@ -228,16 +228,16 @@ class _Builder:
 
     def _phrases_with_box(self, photo: Photo) -> Iterator[tuple[int, str, int, int, geometry.Boxes]]:
         """Yield caption index, text, start, end and box of each phrase that has a box."""
-        boxes_of = _boxes_of_chains(photo)
+        box_of = photo.union_boxes()
         for index, caption in enumerate(photo.captions):
             if not caption.related or (caption.region_phrase and not self.region_phrases):
                 continue
-            boxed = [mention for mention in caption.mentions if mention.chain in boxes_of]
+            boxed = [mention for mention in caption.mentions if mention.chain in box_of]
             phrases: list[tuple[str, tuple[Mention, ...]]] = [(caption.phrase(each), (each,)) for each in boxed]
             if self.more_phrases is not None:
                 phrases += [(phrase.text, phrase.mentions) for phrase in self.more_phrases(caption, boxed)]
             for text, mentions in phrases:
-                box = geometry.union(np.concatenate([boxes_of[mention.chain] for mention in mentions]))
+                box = geometry.union([box_of[mention.chain] for mention in mentions if mention.chain is not None])
                 if geometry.area(box) > 0:
                     start, end = min(m.start for m in mentions), max(m.end for m in mentions)
                     yield index, text, start, end, box
@@ -271,14 +271,6 @@ class _Builder:
             overlaps=RaggedArray.from_owners(owners, regions.astype(np.int32), len(self.gold)),
             ious=ious,
         )
-
-
-def _boxes_of_chains(photo: Photo) -> dict[str | None, geometry.Boxes]:
-    found: dict[str | None, list[tuple[float, float, float, float]]] = {}
-    for box in photo.boxes:
-        for chain in box.chains:
-            found.setdefault(chain, []).append(box.xyxy)
-    return {chain: np.array(boxes, dtype=np.float64) for chain, boxes in found.items()}
 
 
 def _check_proposals(proposals: npt.ArrayLike, photo_id: str) -> geometry.Boxes:

@@ -24,7 +24,8 @@ def test_errors_name_the_path_of_a_value():
         (lambda value: value.text(), None),
         (lambda value: value.text(), "a\udfff"),
         (lambda value: value.nonblank_text(), "\u2003"),
-        (lambda value: value.flag(), 0),
+        (lambda value: value.flag_at("a", default=True), {"a": 0}),
+        (lambda value: value.text_at("a"), {"a": 0}),
         (lambda value: value.integer(), True),
         (lambda value: value.integer(), 1.0),
         (lambda value: value.integer(), 2**31),
@@ -59,7 +60,7 @@ def test_numbers_are_floats_whatever_the_file_has():
 def test_null_counts_as_missing():
     value = Value({"a": None, "b": 0}, "a")
     assert value.get("a") is None
-    assert value.items_at("a") == []
+    assert (value.items_at("a"), value.text_at("a"), value.flag_at("a", default=True)) == ([], None, True)
     assert value.first_of(("a", "b")).value == 0
 
 
@@ -75,11 +76,11 @@ def test_errors_name_the_line_of_the_file():
 
 
 def test_a_corner_and_a_size_become_two_corners():
-    assert xywh_to_corners([[1, 2, 3, 4], [-1, 0, 0, 0]], [VALUE, VALUE]) == [(1, 2, 4, 6), (-1, 0, -1, 0)]
-    assert xywh_to_corners([], []) == []
+    assert xywh_to_corners([1, 2, 3, 4], VALUE) == (1, 2, 4, 6)
+    assert xywh_to_corners([-1, 0, 0, 0], VALUE) == (-1, 0, -1, 0)
 
 
 @pytest.mark.parametrize("box", [[0, 0, -1, 1], [0, 0, 1, -1], [1e308, 0, 1e308, 1], [0, 1e308, 1, 1e308]])
 def test_an_impossible_box_is_refused(box):
     with pytest.raises(DatasetError, match=r"^a\.json: "):
-        xywh_to_corners([[0, 0, 1, 1], box], [VALUE, VALUE])
+        xywh_to_corners(box, VALUE)

@@ -87,12 +87,11 @@ def _read_instances(path: Path, images: dict[_Key, Value]) -> dict[_Key, tuple[B
 
 
 def _boxes(annotations: list[Value], categories: dict[_Key, str]) -> tuple[Box, ...]:
-    labels = []
+    boxes = []
     for annotation in annotations:
         label = categories.get(annotation["category_id"].key())
         if label is None:
             raise annotation["category_id"].error("no such category")
-        labels.append(label)
-    values = [annotation["bbox"] for annotation in annotations]
-    corners = xywh_to_corners([value.numbers(4) for value in values], values)
-    return tuple(Box(xyxy, label=label) for xyxy, label in zip(corners, labels, strict=True))
+        bbox = annotation["bbox"]
+        boxes.append(Box(xywh_to_corners(bbox.numbers(4), bbox), label=label))
+    return tuple(boxes)

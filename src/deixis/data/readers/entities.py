@@ -72,21 +72,15 @@ def _read_photo(tree: Tree, photo_id: str, sentences: str | None, annotation: st
             parse_sentence(line.removesuffix("\r"), f"{file}: line {number}")
             for number, line in enumerate(lines, start=1)
         )
-    mentioned = {mention.chain: None for caption in captions for mention in caption.mentions if mention.chain}
-    if annotation is None:
-        return Photo(photo_id, captions, tuple(Chain(chain, annotated=False) for chain in mentioned))
-    parsed = parse_annotation(tree.read(annotation), f"{tree.root}: {annotation}", photo_id)
-    known = {chain.id for chain in parsed.chains}
-    only_mentioned = tuple(Chain(chain, annotated=False) for chain in mentioned if chain not in known)
-    return Photo(
-        photo_id,
-        captions,
-        parsed.chains + only_mentioned,
-        parsed.boxes,
-        parsed.source.width,
-        parsed.source.height,
-        annotated=parsed.source,
-    )
+    photo = Photo(photo_id)
+    if annotation is not None:
+        photo = parse_annotation(tree.read(annotation), f"{tree.root}: {annotation}", photo_id)
+    chains = {chain.id: chain for chain in photo.chains}
+    for caption in captions:
+        for mention in caption.mentions:
+            if mention.chain:
+                chains.setdefault(mention.chain, Chain(mention.chain, annotated=False))
+    return replace(photo, captions=captions, chains=tuple(chains.values()))
 
 
 def _read_lists(path: Path, tree: Tree) -> dict[str, str]:

@@ -82,13 +82,13 @@ def _records(content: Content) -> Iterator[Value]:
 
 
 def _add_simple(collector: CaptionCollector, record: Value) -> None:
-    photo, sentences, split = record.first_of(_PHOTO_KEYS), record.first_of(_SENTENCE_KEYS), record.get("split")
+    photo, sentences, split = record.first_of(_PHOTO_KEYS), record.first_of(_SENTENCE_KEYS), record.text_at("split")
     if photo is None or sentences is None:
         missing = '"image"' if photo is None else '"caption"'
         raise record.error(f"{missing} is missing")
     name = photo.nonblank_text()
     for sentence in sentences.items() if isinstance(sentences.value, list) else [sentences]:
-        collector.add(name, sentence.nonblank_text(), record.error, split=split.text() if split else "")
+        collector.add(name, sentence.nonblank_text(), record.error, split=split or "")
 
 
 def _full_photos(records: Iterable[Value]) -> Iterator[Photo]:
@@ -106,7 +106,7 @@ def _full_photo(record: Value) -> Photo:
     captions = tuple(_caption(caption) for caption in record.items_at("captions"))
     chains = _chains(record, captions)
     known = {chain.id for chain in chains}
-    annotated, sha256 = record.get("annotated"), record.get("sha256")
+    annotated = record.get("annotated")
     return Photo(
         _photo_id(record["id"]),
         captions,
@@ -117,7 +117,7 @@ def _full_photo(record: Value) -> Photo:
         _file(record),
         tuple(check_split_name(split.text(), split.error) for split in record.items_at("splits")),
         None if annotated is None else _annotated(annotated),
-        None if sha256 is None else sha256.text(),
+        record.text_at("sha256"),
     )
 
 
@@ -149,20 +149,20 @@ def _annotated(value: Value) -> AnnotationSource:
 
 
 def _caption(value: Value) -> Caption:
-    text, tree = value["text"].text(), value.get("tree")
+    text = value["text"].text()
     return Caption.from_text(
         text,
         _mentions(value, len(text)),
-        related=_flag(value, "related", True),
-        tree=None if tree is None else tree.text(),
-        region_phrase=_flag(value, "region_phrase", False),
+        related=value.flag_at("related", True),
+        tree=value.text_at("tree"),
+        region_phrase=value.flag_at("region_phrase", False),
     )
 
 
 def _mentions(caption: Value, length: int) -> tuple[Mention, ...]:
     mentions, done = [], 0
     for value in caption.items_at("mentions"):
-        span, chain = value["span"], value.get("chain")
+        span = value["span"]
         ends = [end.integer() for end in span.items()]
         if len(ends) != 2 or not ends[0] < ends[1] <= length:
             raise span.error(f"expected [start, end] with start < end within the {length} characters of the text")
@@ -170,7 +170,7 @@ def _mentions(caption: Value, length: int) -> tuple[Mention, ...]:
             raise span.error(f"overlaps the previous mention, which ends at {done}")
         start, done = ends
         types = tuple(kind.text() for kind in value.items_at("types"))
-        mentions.append(Mention(start, done, None if chain is None else chain.text(), types))
+        mentions.append(Mention(start, done, value.text_at("chain"), types))
     return tuple(mentions)
 
 
@@ -183,9 +183,9 @@ def _chains(record: Value, captions: tuple[Caption, ...]) -> tuple[Chain, ...]:
             raise value.error(f"duplicate chain {quote_text(chain)}")
         chains[chain] = Chain(
             chain,
-            _flag(value, "scene", False),
-            _flag(value, "no_box", False),
-            _flag(value, "annotated", True),
+            value.flag_at("scene", False),
+            value.flag_at("no_box", False),
+            value.flag_at("annotated", True),
         )
     for caption in captions:
         for mention in caption.mentions:
@@ -202,10 +202,4 @@ def _box(value: Value, known: set[str]) -> Box:
     for chain in chains:
         if chain not in known:
             raise value.error(f"no such chain: {quote_text(chain)}")
-    label = value.get("label")
-    return Box((x1, y1, x2, y2), tuple(chains), None if label is None else label.text())
-
-
-def _flag(value: Value, key: str, default: bool) -> bool:
-    found = value.get(key)
-    return default if found is None else found.flag()
+    return Box((x1, y1, x2, y2), tuple(chains), value.text_at("label"))

@@ -20,7 +20,7 @@ class Source:
 
     kind: str
     photos: Iterator[Photo]
-    total: int | None = None
+    total: int
 
 
 _FLICKR_NAME = re.compile(r"(\d+)_[0-9a-f]{8,12}(?:_[a-z])?")

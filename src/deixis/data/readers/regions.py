@@ -51,9 +51,8 @@ def read(content: Content) -> Source:
 @dataclass(frozen=True, slots=True)
 class _Region:
     number: str
-    xywh: list[float]
+    xyxy: tuple[float, float, float, float]
     phrases: list[str]
-    value: Value
 
 
 def _photos(images: list[Value]) -> Iterator[Photo]:
@@ -65,9 +64,8 @@ def _photos(images: list[Value]) -> Iterator[Photo]:
         regions = [
             _Region(
                 str(number),
-                region["bbox"].numbers(4),
+                xywh_to_corners(region["bbox"].numbers(4), region),
                 [phrase.nonblank_text() for phrase in region["phrases"].items()],
-                region,
             )
             for number, region in enumerate(image["regions"].items(), start=1)
         ]
@@ -96,11 +94,10 @@ def _visual_genome_regions(image: Value) -> Iterator[_Region]:
         phrase = region["phrase"].text().strip()
         if phrase:  # skip regions without a phrase instead of refusing the file
             xywh = [region[key].number() for key in ("x", "y", "width", "height")]
-            yield _Region(number, xywh, [phrase], region)
+            yield _Region(number, xywh_to_corners(xywh, region), [phrase])
 
 
 def _photo(annotated: AnnotationSource, regions: list[_Region]) -> Photo:
-    corners = xywh_to_corners([region.xywh for region in regions], [region.value for region in regions])
     return Photo(
         annotated.id,
         tuple(
@@ -109,7 +106,7 @@ def _photo(annotated: AnnotationSource, regions: list[_Region]) -> Photo:
             for phrase in region.phrases
         ),
         tuple(Chain(region.number) for region in regions),
-        tuple(Box(xyxy, (region.number,)) for xyxy, region in zip(corners, regions, strict=True)),
+        tuple(Box(region.xyxy, (region.number,)) for region in regions),
         annotated.width,
         annotated.height,
         annotated=annotated,

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from deixis import geometry
 from deixis.data.readers.names import quote_text
 from deixis.errors import DatasetError
 
@@ -92,10 +91,19 @@ class Value:
             raise self.error("is empty")
         return text
 
-    def flag(self) -> bool:
-        if not isinstance(self.value, bool):
-            raise self._expected("true or false")
-        return self.value
+    def text_at(self, key: str) -> str | None:
+        """Return the string of a key; None if it is missing."""
+        found = self.get(key)
+        return None if found is None else found.text()
+
+    def flag_at(self, key: str, default: bool) -> bool:
+        """Return true or false of a key; `default` if it is missing."""
+        found = self.get(key)
+        if found is None:
+            return default
+        if not isinstance(found.value, bool):
+            raise found._expected("true or false")
+        return found.value
 
     def integer(self, minimum: int = 0, maximum: int = LARGEST_SIDE) -> int:
         if not isinstance(self.value, int) or isinstance(self.value, bool):
@@ -189,19 +197,14 @@ def _may_be_truncated(rest: str) -> bool:
     return any(word.startswith(rest) for word in ("true", "false", "null", "-"))
 
 
-Corners = tuple[float, float, float, float]
-
-
-def xywh_to_corners(boxes_xywh: Sequence[Sequence[float]], values: Sequence[Value]) -> list[Corners]:
-    """Convert ``x, y, width, height`` to corners. Errors name the corresponding item of `values`.
+def xywh_to_corners(xywh: Sequence[float], value: Value) -> tuple[float, float, float, float]:
+    """Convert ``x, y, width, height`` to corners. Errors name `value`.
 
     Empty boxes and boxes outside the photo are kept: COCO and Visual Genome have both.
     """
-    for (x, y, width, height), value in zip(boxes_xywh, values, strict=True):
-        if width < 0 or height < 0:
-            raise value.error(f"negative box size (width {width:g}, height {height:g})")
-        if not (math.isfinite(x + width) and math.isfinite(y + height)):
-            raise value.error("the box is too large")
-    if not boxes_xywh:
-        return []
-    return [(x1, y1, x2, y2) for x1, y1, x2, y2 in geometry.from_xywh(boxes_xywh).tolist()]
+    x, y, width, height = xywh
+    if width < 0 or height < 0:
+        raise value.error(f"negative box size (width {width:g}, height {height:g})")
+    if not (math.isfinite(x + width) and math.isfinite(y + height)):
+        raise value.error("the box is too large")
+    return x, y, x + width, y + height
