@@ -1,4 +1,4 @@
-"""Photos of any size through a simple network."""
+"""Encoders with a simple network: photos of any size, crops and joined encoders."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ photo_sizes = st.lists(st.tuples(st.integers(8, 90), st.integers(8, 90)), max_si
 
 
 @given(photo_sizes, st.booleans())
-def test_the_order_and_the_batch_do_not_matter(sizes: list[tuple[int, int]], keep_aspect: bool) -> None:
+def test_the_order_and_the_batch_do_not_affect_features(sizes: list[tuple[int, int]], keep_aspect: bool) -> None:
     encoder = colour_encoder(keep_aspect=keep_aspect)
     photos = [noise(width, height, seed) for seed, (width, height) in enumerate(sizes)]
     together = encoder.encode(photos)
@@ -69,7 +69,7 @@ def test_the_order_and_the_batch_do_not_matter(sizes: list[tuple[int, int]], kee
     assert all(same(one, other) for one, other in zip(together, alone, strict=True))
 
 
-def test_equally_large_photos_go_through_the_network_together() -> None:
+def test_photos_of_the_same_input_size_form_a_batch() -> None:
     batches: list[int] = []
 
     def counting(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -81,22 +81,19 @@ def test_equally_large_photos_go_through_the_network_together() -> None:
     assert sorted(batches) == [2, 2]
 
 
-def test_the_features_of_a_photo_know_its_own_size() -> None:
+def test_features_have_the_full_size_of_the_photo() -> None:
     encoder = colour_encoder()
     assert encoder.encode([noise(60, 30, 0)])[0].size == (60, 30)
     assert encoder.encode_prepared([encoder.prepare(noise(60, 30, 0), size=(600, 300))])[0].size == (600, 300)
 
 
-def test_a_photo_decoded_at_reduced_scale_is_read_as_large_as_the_full_one() -> None:
+def test_a_photo_decoded_at_a_reduced_scale_has_the_input_size_of_the_full_one() -> None:
     encoder = colour_encoder(keep_aspect=True)
-    # 101 × 50 keeps other proportions than the 202 × 101 that it stands for.
-    assert (
-        encoder.prepare(noise(101, 50, 0), size=(303, 101)).pixels[0].shape[:2]
-        == encoder.input_size_for((303, 101))[::-1]
-    )
+    prepared = encoder.prepare(noise(101, 50, 0), size=(303, 101))
+    assert prepared.pixels[0].shape[:2] == encoder.input_size_for((303, 101))[::-1]
 
 
-def test_ten_crops_are_corners_and_middle_and_their_mirror_images() -> None:
+def test_ten_crops_are_corners_and_centre_and_their_mirror_images() -> None:
     photo = noise(256, 256, 0)
     pixels = np.asarray(photo)
     crops = ten_crops(photo, 224)
@@ -126,45 +123,45 @@ def test_resizing_is_antialiased() -> None:
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
-def test_images_that_are_not_in_colours_are_made_so(mode: str) -> None:
+def test_images_of_other_modes_are_converted_to_rgb(mode: str) -> None:
     [features] = colour_encoder().encode([Image.new("RGB", (40, 30), "white").convert(mode)])
     assert features.whole.tolist() == [255, 255, 255]
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (3, 2)])
 @pytest.mark.parametrize("keep_aspect", [False, True])
-def test_the_oddest_sizes_are_read(size: tuple[int, int], keep_aspect: bool) -> None:
+def test_photos_of_extreme_sizes_are_encoded(size: tuple[int, int], keep_aspect: bool) -> None:
     [features] = colour_encoder(keep_aspect=keep_aspect).encode([Image.new("RGB", size, "white")])
     assert features.size == size
     assert features.whole.tolist() == [255, 255, 255]
 
 
-def test_joined_encoders_have_the_grid_of_the_first_and_the_numbers_of_all() -> None:
+def test_joined_encoders_have_the_grid_of_the_first_and_the_channels_of_all() -> None:
     first, second = colour_encoder(16, name="a"), colour_encoder(32, name="b")
     joined = JoinedEncoder([first, second])
     photo = noise(64, 48, 0)
     [one], [other], [both] = first.encode([photo]), second.encode([photo]), joined.encode([photo])
     assert (joined.name, joined.channels, joined.dimension) == ("a+b", 6, 6)
     np.testing.assert_allclose(both.cells[:3], one.cells, rtol=1e-5)
-    # The second grid is twice as fine: a cell is the mean of four where neighbours do not reach in.
+    # The second grid is twice as fine: a cell is about the mean of four.
     np.testing.assert_allclose(both.cells[3:].mean(), other.cells.mean(), rtol=0.02)
     assert both.cells.shape == (6, 4, 4)
     np.testing.assert_allclose(both.whole, np.concatenate([one.whole, other.whole]), rtol=1e-5)
     assert both.size == (64, 48)
 
 
-def test_joined_encoders_differ_in_their_fingerprint_when_a_part_or_the_order_does() -> None:
+def test_parts_and_their_order_change_the_fingerprint_of_joined_encoders() -> None:
     a, b, c = (colour_encoder(name=name) for name in "abc")
     fingerprints = {JoinedEncoder(parts).fingerprint for parts in ([a, b], [b, a], [a, c], [a, b, c])}
     assert len(fingerprints) == 4
 
 
-def test_joined_encoders_read_as_much_as_the_part_that_reads_most() -> None:
+def test_the_input_size_of_joined_encoders_is_the_largest_of_their_parts() -> None:
     joined = JoinedEncoder([colour_encoder(16), colour_encoder(32, keep_aspect=True)])
     assert joined.input_size_for((200, 100)) == (44, 24)
 
 
-def test_ten_crops_of_joined_encoders_are_joined_too() -> None:
+def test_crop_vectors_of_joined_encoders_are_concatenated() -> None:
     first, second = colour_encoder(16), colour_encoder(32)
     photos = [noise(50, 70, 0)]
     expected = np.concatenate([first.encode_crops(photos), second.encode_crops(photos)], axis=1)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from deixis.data.images import open_photo
 from deixis.errors import PhotoError
-from deixis.vision import extraction as reading
+from deixis.vision import extraction
 from deixis.vision.encoder import ImageEncoder, InputSize, JoinedEncoder
 from deixis.vision.extraction import EncodedPhoto, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
@@ -23,7 +23,7 @@ ENCODER = ImageEncoder("colours", colours, InputSize(16), channels=3, dimension=
 
 
 def save(path: Path, width: int, height: int, level: int, orientation: int = 1) -> Path:
-    """A photo that is dark at its left and bright at its right."""
+    """A photo with a gradient from dark on the left to bright on the right."""
     ramp = np.linspace(level, level + 100, width).astype(np.uint8)
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -55,14 +55,13 @@ def test_a_bad_file_never_stops_a_run(photos: list[Path], tmp_path: Path) -> Non
     found = dict(encode_photos(ENCODER, photos, batch=4))
     bad = [photos.index(path) for path, features in found.items() if isinstance(features, PhotoError)]
     assert bad == [2, 5, 10]
-    assert str(found[photos[2]]) == f"{photos[2]}: not a photo in a known format"
-    assert str(found[photos[10]]) == f"{photos[10]}: no such file"
+    assert all(found[photos[index]].path == str(photos[index]) for index in bad)  # type: ignore[union-attr]
     [(_, after)] = encode_photos(ENCODER, photos[3:4])
     assert isinstance(after, FeatureMap)
     np.testing.assert_allclose(found[photos[3]].cells, after.cells, rtol=1e-5)  # type: ignore[union-attr]
 
 
-def test_a_run_of_bad_files_only_is_a_run(tmp_path: Path) -> None:
+def test_all_files_may_be_bad(tmp_path: Path) -> None:
     paths = [tmp_path / f"{n}.jpg" for n in range(5)]
     assert all(isinstance(features, PhotoError) for _, features in encode_photos(ENCODER, paths, batch=2))
     assert list(encode_photos(ENCODER, [])) == []
@@ -91,12 +90,6 @@ def test_an_abandoned_iterator_leaves_no_threads(photos: list[Path]) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("photos")]
 
 
-def test_progress_is_reported_for_each_photo(photos: list[Path]) -> None:
-    reports: list[tuple[str, int, int | None]] = []
-    list(encode_photos(ENCODER, photos, batch=4, on_progress=lambda *what: reports.append(what)))
-    assert reports == [("encoding photos", done, 11) for done in range(1, 12)]
-
-
 def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The sizes at which photos are decoded from now on."""
     sizes: list[tuple[int, int]] = []
@@ -106,15 +99,24 @@ def decoded_sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         sizes.append(photo.size)
         return photo
 
-    monkeypatch.setattr(reading, "open_photo", watched)
+    monkeypatch.setattr(extraction, "open_photo", watched)
     return sizes
 
 
-@pytest.mark.parametrize(("orientation", "size"), [(1, (803, 401)), (3, (803, 401)), (6, (401, 803)), (8, (401, 803))])
-def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int, size: tuple[int, int]
+@pytest.mark.parametrize(
+    ("saved", "orientation", "size"),
+    [
+        ((803, 401), 1, (803, 401)),
+        ((803, 401), 3, (803, 401)),
+        ((803, 401), 6, (401, 803)),
+        ((803, 401), 8, (401, 803)),
+        ((399, 400), 6, (400, 399)),  # at a reduced scale, the sides are equal
+    ],
+)
+def test_a_large_jpeg_is_decoded_at_a_reduced_scale_and_keeps_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: tuple[int, int], orientation: int, size: tuple[int, int]
 ) -> None:
-    path = save(tmp_path / "a.jpg", 803, 401, 50, orientation)
+    path = save(tmp_path / "a.jpg", *saved, 50, orientation)
     sizes = decoded_sizes(monkeypatch)
     [(_, features)] = encode_photos(ENCODER, [path])
     assert 32 <= min(sizes[0]) < 101
@@ -124,20 +126,14 @@ def test_a_large_jpeg_is_decoded_small_and_keeps_its_size(
     np.testing.assert_allclose(features.cells, expected.cells, atol=4 / 255)
 
 
-def test_photos_of_similar_size_keep_their_full_size_when_decoded_at_a_reduced_scale(tmp_path: Path) -> None:
-    [(_, features)] = encode_photos(ENCODER, [save(tmp_path / "a.jpg", 399, 400, 50, orientation=6)])
-    assert isinstance(features, FeatureMap)
-    assert features.size == (400, 399)
-
-
-def test_a_small_photo_is_not_decoded_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_photo_is_decoded_at_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path / "a.jpg", 60, 40, 50)
     sizes = decoded_sizes(monkeypatch)
     list(encode_photos(ENCODER, [path]))
     assert sizes == [(60, 40)]
 
 
-def test_the_largest_part_of_joined_encoders_decides_how_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_part_of_joined_encoders_sets_the_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = ImageEncoder("wide", colours, InputSize(128), channels=3, dimension=3, fingerprint="2")
     path = save(tmp_path / "a.jpg", 1600, 1200, 50)
     sizes = decoded_sizes(monkeypatch)

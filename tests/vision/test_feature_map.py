@@ -11,7 +11,7 @@ from deixis.vision.feature_map import POINTS, FeatureMap, pool_regions, resample
 
 
 def read_bilinearly(cells: NDArray[np.float32], x: float, y: float) -> NDArray[np.float64]:
-    """The map at one point, whose cells have their centres at 0, 1, 2…; beyond the outermost ones it goes on flat."""
+    """The map at one point; cell centres are at 0, 1, 2…, and points outside are clamped."""
     _, rows, columns = cells.shape
     x, y = min(max(x, 0.0), columns - 1.0), min(max(y, 0.0), rows - 1.0)
     left, top = int(x), int(y)

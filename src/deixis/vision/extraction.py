@@ -15,7 +15,6 @@ from PIL import Image
 
 from deixis.data.images import open_photo, photo_size
 from deixis.errors import PhotoError
-from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.feature_map import FeatureMap
 
@@ -40,11 +39,7 @@ class EncodedPhoto:
 
 
 def encode_photos(
-    encoder: ImageEncoder,
-    paths: Iterable[Path],
-    batch: int = BATCH,
-    readers: int = READERS,
-    on_progress: OnProgress = no_progress,
+    encoder: ImageEncoder, paths: Iterable[Path], batch: int = BATCH, readers: int = READERS
 ) -> Iterator[tuple[Path, FeatureMap | PhotoError]]:
     """Yield each path with its features, or with the error of a photo that cannot be read, in order.
 
@@ -54,8 +49,7 @@ def encode_photos(
     with closing(
         encode_stream(encoder, paths, lambda path: (read_reduced(encoder, path), None), batch, readers)
     ) as encoded:
-        total = len(paths) if isinstance(paths, (list, tuple)) else None
-        for path, found in track(encoded, "encoding photos", total, on_progress):
+        for path, found in encoded:
             yield path, found if isinstance(found, PhotoError) else found[1]
 
 

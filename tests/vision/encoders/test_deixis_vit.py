@@ -47,7 +47,7 @@ def change_settings(path: Path, change: dict[str, Any]) -> None:
     (path / CONFIG).write_text(json.dumps(config))
 
 
-def test_weights_are_kept_in_half_precision_and_run_in_single(path: Path, network: VisionTransformer) -> None:
+def test_weights_are_saved_in_half_precision_and_run_in_single(path: Path, network: VisionTransformer) -> None:
     loaded, side, scale = load_network(path)
     assert (side, scale) == (56, IMAGENET)
     assert read_artifact(path).provenance == {"dev": {"r1": 30.5}}
@@ -68,7 +68,7 @@ def test_the_cells_are_the_last_map_and_the_global_vector_is_their_mean(path: Pa
     np.testing.assert_allclose(whole, expected.mean(axis=(2, 3)), atol=1e-4)
 
 
-def test_without_a_path_it_is_the_one_that_comes_with_deixis(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_path_the_encoder_is_the_shipped_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deixis_vit, "SHIPPED", path)
     encoder = open_encoder("deixis")
     assert encoder.name == "deixis"
@@ -76,7 +76,7 @@ def test_without_a_path_it_is_the_one_that_comes_with_deixis(path: Path, monkeyp
     assert encoder.fingerprint == open_encoder(f"deixis:{path}").fingerprint
 
 
-def test_the_shipped_encoder_tells_photos_apart() -> None:
+def test_the_shipped_encoder_gives_different_vectors_for_different_photos() -> None:
     encoder = open_encoder("deixis", device="cpu")
     noise = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
     grey, noisy = encoder.encode([Image.new("RGB", (120, 90), "grey"), Image.fromarray(noise)])
@@ -88,7 +88,7 @@ def test_the_shipped_encoder_tells_photos_apart() -> None:
     assert np.isfinite(noisy.cells).all()
 
 
-def test_the_fingerprint_of_the_shipped_encoder_is_the_same_wherever_and_whenever_it_is_opened(tmp_path: Path) -> None:
+def test_the_fingerprint_of_the_shipped_encoder_does_not_change(tmp_path: Path) -> None:
     shutil.copytree(deixis_vit.SHIPPED, tmp_path / "elsewhere")
     names = ("deixis", "deixis", f"deixis:{tmp_path / 'elsewhere'}")
     # Feature stores and indexes on users' disks have this fingerprint.
@@ -167,7 +167,7 @@ def test_maps_are_those_of_a_plain_transformer(network: VisionTransformer) -> No
 
 
 @torch.no_grad()
-def test_the_last_map_is_normalised_cell_by_cell(network: VisionTransformer) -> None:
+def test_each_cell_of_the_last_map_is_normalized(network: VisionTransformer) -> None:
     pixels = torch.randn(1, 3, 28, 42)
     [last] = network.maps(pixels, [4])
     expected = plain_norm(last[0, :, 1, 2], network.norm.weight, network.norm.bias)
@@ -175,8 +175,8 @@ def test_the_last_map_is_normalised_cell_by_cell(network: VisionTransformer) -> 
 
 
 @torch.no_grad()
-def test_a_photo_that_is_not_square_is_not_turned(network: VisionTransformer) -> None:
-    """With no attention and no positions a cell knows its own patch only, wherever it is."""
+def test_the_map_of_a_wide_photo_is_not_transposed(network: VisionTransformer) -> None:
+    """Without attention and positions, a cell depends on its own patch only."""
     network.positions.zero_()
     for block in network.blocks:
         assert isinstance(block, Block)
@@ -200,7 +200,7 @@ def test_positions_are_interpolated_between_the_learned_ones(network: VisionTran
     assert network._positions_for(4, 4) is network.positions
 
 
-def test_skipping_blocks_is_for_training_only() -> None:
+def test_drop_path_is_for_training_only() -> None:
     torch.manual_seed(0)
     network = VisionTransformer(SHAPE, drop_path=0.9)
     pixels = torch.randn(1, 3, 28, 28)
@@ -210,7 +210,7 @@ def test_skipping_blocks_is_for_training_only() -> None:
     assert not torch.equal(network(pixels), network(pixels))
 
 
-def test_a_block_skipped_by_chance_keeps_its_mean() -> None:
+def test_drop_path_preserves_the_mean() -> None:
     block = Block(8, 2, drop_path=0.5).train()
     torch.manual_seed(0)
     kept = block._kept(torch.zeros(4000, 1, 8))

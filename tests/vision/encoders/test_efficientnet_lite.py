@@ -37,7 +37,7 @@ def test_padding_is_tensorflows(side: int, kernel: int, stride: int) -> None:
 
 
 @torch.no_grad()
-def test_folding_batch_norm_changes_no_number() -> None:
+def test_folding_batch_norm_does_not_change_the_output() -> None:
     torch.manual_seed(0)
     convolution, norm = nn.Conv2d(4, 6, 1, bias=False), nn.BatchNorm2d(6, eps=1e-3).eval()
     for numbers in (norm.weight, norm.bias, norm.running_mean, norm.running_var):
@@ -54,14 +54,14 @@ def test_folding_batch_norm_changes_no_number() -> None:
 
 @pytest.mark.parametrize(("name", "parameters"), [("efficientnet-lite0", 4.65), ("efficientnet-lite2", 6.09)])
 def test_the_networks_are_as_large_as_published(name: str, parameters: float) -> None:
-    """Millions, with the classifier of 1000 classes that is left behind here and without batch norm's own."""
+    """In millions, with the classifier of 1000 classes, which our network lacks, and without batch normalization."""
     network = EfficientNetLite(SIZES[name])
     count = sum(weights.numel() for weights in network.parameters()) + 1281 * 1000
     assert abs(count / 1e6 - parameters) < 0.1
 
 
 @torch.no_grad()
-def test_a_cell_stands_for_32_pixels() -> None:
+def test_a_cell_covers_32_pixels() -> None:
     network = EfficientNetLite(SIZES["efficientnet-lite0"]).eval()
     assert network(torch.zeros(1, 3, 96, 64)).shape == (1, 1280, 3, 2)
     assert network(torch.zeros(1, 3, 100, 60)).shape == (1, 1280, 4, 2)
@@ -69,7 +69,7 @@ def test_a_cell_stands_for_32_pixels() -> None:
 
 @needs_weights
 @pytest.mark.parametrize(("name", "side", "cells"), [("efficientnet-lite0", 224, 7), ("efficientnet-lite2", 260, 9)])
-def test_the_numbers_are_those_of_the_package_that_the_weights_are_made_for(name: str, side: int, cells: int) -> None:
+def test_features_are_those_of_the_package_of_the_weights(name: str, side: int, cells: int) -> None:
     theirs = pytest.importorskip("efficientnet_lite_pytorch", reason="efficientnet-lite-pytorch is not installed")
     size = SIZES[name]
     spec = importlib.util.find_spec(size.package)

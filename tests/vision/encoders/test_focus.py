@@ -11,7 +11,6 @@ import torch
 
 from deixis.errors import DeixisError
 from deixis.vision.encoders import focus, open_encoder
-from deixis.vision.encoders import focus as focus_vit
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.focus import normalized_maps
 
@@ -47,7 +46,7 @@ def test_every_block_agrees_with_onnxruntime(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_weights
-def test_blocks_side_and_proportions_are_set_by_name() -> None:
+def test_blocks_side_and_aspect_ratio_are_options_of_the_name() -> None:
     encoder = open_encoder("focus-vit@side=112,aspect=keep,blocks=8-9", device="cpu")
     cells, whole = encoder.network(np.zeros((1, 84, 168, 3), dtype=np.uint8))
     assert cells.shape == (1, 768, 6, 12)
@@ -55,7 +54,7 @@ def test_blocks_side_and_proportions_are_set_by_name() -> None:
     np.testing.assert_allclose(whole, cells.mean(axis=(2, 3)), atol=1e-5)
 
 
-def test_each_blocks_map_is_normalised_on_its_own() -> None:
+def test_the_map_of_each_block_is_normalized_separately() -> None:
     torch.manual_seed(0)
     network = VisionTransformer(ViTShape(width=16, heads=2, blocks=3, grid=2)).eval()
     pixels = torch.randn(1, 3, 28, 42)
@@ -76,8 +75,8 @@ def test_an_unknown_block_is_refused(blocks: str) -> None:
         open_encoder(f"focus-vit@blocks={blocks}")
 
 
-def test_other_blocks_are_another_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(focus_vit, "ViTShape", lambda: ViTShape(width=16, heads=2, grid=2))
+def test_the_blocks_change_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus, "ViTShape", lambda: ViTShape(width=16, heads=2, grid=2))
     monkeypatch.setattr(focus, "load_focus", VisionTransformer)
     names = ["focus-vit@blocks=8", "focus-vit@blocks=9", "focus-vit@blocks=8-9", "focus-vit@blocks=9-8"]
     assert len({open_encoder(name, device="cpu").fingerprint for name in names}) == len(names)

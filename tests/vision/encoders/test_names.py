@@ -19,7 +19,7 @@ ALL = Options(side=224, aspect="squeeze", blocks=(10,), pixels="imagenet")
     st.sampled_from(["squeeze", "keep"]),
     st.lists(st.integers(1, 24), min_size=1, max_size=4, unique=True),
 )
-def test_a_spelled_name_says_the_same_again(side: int, aspect: str, blocks: list[int]) -> None:
+def test_a_canonical_name_round_trips(side: int, aspect: str, blocks: list[int]) -> None:
     options = Options(side=side, aspect=aspect, blocks=tuple(blocks), pixels="imagenet")
     name = canonical_name(EncoderName("focus-vit", "", ()), options, ALL)
     again = parse_name(name)
@@ -27,7 +27,7 @@ def test_a_spelled_name_says_the_same_again(side: int, aspect: str, blocks: list
     assert canonical_name(again, options, ALL) == name
 
 
-def test_options_have_one_order_and_defaults_are_not_spelled() -> None:
+def test_a_canonical_name_has_options_in_a_fixed_order_and_no_defaults() -> None:
     name = parse_name("focus-vit@blocks=8-9,side=224,aspect=keep")
     assert canonical_name(name, parse_options(name, ALL), ALL) == "focus-vit@aspect=keep,blocks=8-9"
 

@@ -67,7 +67,7 @@ def test_the_scale_of_pixels_is_an_option(tmp_path: Path, pixels: str, expected:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_a_graph_that_fixes_its_batch_is_run_in_pieces(tmp_path: Path, batch: int) -> None:
+def test_a_graph_of_fixed_batch_size_is_run_in_pieces(tmp_path: Path, batch: int) -> None:
     one = open_encoder(save(tmp_path / "a.onnx", ["cells"], [batch, 3, 8, 8])).network(PIXELS)[0]
     any_number = open_encoder(save(tmp_path / "b.onnx", ["cells"], ["n", 3, 8, 8])).network(PIXELS)[0]
     np.testing.assert_allclose(one, any_number, rtol=1e-4, atol=1e-5)
@@ -120,7 +120,7 @@ def test_errors_name_the_option_the_file_or_the_package(tmp_path: Path, monkeypa
         open_encoder(name)
 
 
-def test_the_fingerprint_knows_weights_and_pixels(tmp_path: Path) -> None:
+def test_weights_and_pixel_scale_change_the_fingerprint(tmp_path: Path) -> None:
     names = [save(tmp_path / f"{outputs[0]}.onnx", outputs, ["n", 3, 8, 8]) for outputs in (["cells"], ["whole"])]
     names.append(f"{names[0]}@pixels=unit")
     assert len({open_encoder(name).fingerprint for name in names}) == 3

@@ -30,7 +30,7 @@ class SmallConvolutions(nn.Module):
 
 
 class SmallSwin(SmallConvolutions):
-    """Keeps the channels last, and says so."""
+    """Channels-last output, declared in `output_fmt`."""
 
     output_fmt = "NHWC"
 
@@ -42,7 +42,7 @@ class SmallSwin(SmallConvolutions):
 
 
 class SmallTransformer(nn.Module):
-    """Tokens: two in front that belong to no patch, then one a patch, row by row."""
+    """Two prefix tokens, then one token per patch, row by row."""
 
     num_prefix_tokens = 2
 
@@ -62,7 +62,7 @@ class SmallTransformer(nn.Module):
 
 
 class SmallMixer(SmallConvolutions):
-    """Gives tokens and does not say where its patches are."""
+    """Tokens without the position of their patches."""
 
     def forward_features(self, pixels: Tensor) -> Tensor:
         return super().forward_features(pixels).flatten(2).transpose(1, 2)
@@ -100,7 +100,7 @@ def scaled() -> Tensor:
 
 
 @pytest.mark.parametrize("name", ["conv", "swin"])
-def test_a_map_is_taken_as_it_is_channels_first(name: str) -> None:
+def test_the_map_of_a_convolutional_network_has_channels_first(name: str) -> None:
     encoder = open_encoder(f"timm:{name}", device="cpu")
     cells, whole = encoder.network(PIXELS)
     torch.manual_seed(0)
@@ -112,7 +112,7 @@ def test_a_map_is_taken_as_it_is_channels_first(name: str) -> None:
 
 
 @torch.no_grad()
-def test_a_transformers_patches_become_a_map_without_the_tokens_in_front() -> None:
+def test_the_patches_of_a_transformer_become_a_map_without_the_prefix_tokens() -> None:
     encoder = open_encoder("timm:vit@aspect=keep")
     wide = np.ascontiguousarray(PIXELS[:, :32])
     cells, whole = encoder.network(wide)

@@ -32,7 +32,7 @@ class SmallVGG(nn.Module):
 
 
 class SmallMobileNet(nn.Module):
-    """Features, and one fully connected layer that reads their mean."""
+    """Features, and one fully connected layer on their mean."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class SmallMobileNet(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """Stages without a name in common."""
+    """Stages without a common container."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def torchvision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return models
 
 
-def test_vgg_gives_the_last_convolution_and_fc7_behind_its_relu() -> None:
+def test_vgg_gives_the_last_convolution_and_fc7_after_its_relu() -> None:
     encoder = open_encoder("torchvision:vgg19@side=64", device="cpu")
     cells, whole = encoder.network(PIXELS)
     torch.manual_seed(0)
@@ -109,7 +109,7 @@ def test_an_error_names_the_encoder(name: str, line: str) -> None:
         open_encoder(f"torchvision:{name}")
 
 
-def test_other_weights_of_the_same_network_have_another_fingerprint(torchvision: ModuleType) -> None:
+def test_the_weights_change_the_fingerprint(torchvision: ModuleType) -> None:
     first = open_encoder("torchvision:vgg19").fingerprint
     torchvision.get_model = lambda name, weights: SmallVGG()  # type: ignore[attr-defined]
     assert open_encoder("torchvision:vgg19").fingerprint != first

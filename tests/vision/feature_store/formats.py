@@ -24,7 +24,7 @@ def write_hdf5(path: Path, values: dict[str, object]) -> None:
 
 
 def write_matlab_73(path: Path, names: list[str], matrix: np.ndarray) -> None:
-    """As MATLAB does: 512 bytes of its own first, matrices turned, cells that lead to letters."""
+    """As MATLAB does: a header of 512 bytes, transposed matrices, cells that refer to arrays of letters."""
     h5py = pytest.importorskip("h5py", reason="h5py is not installed: no MATLAB 7.3 to test")
     with h5py.File(path, "w", userblock_size=512) as file:
         file["feats"] = matrix.T

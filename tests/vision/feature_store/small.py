@@ -15,7 +15,7 @@ from deixis.vision.proposals import Proposals
 
 
 def colours(pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest network there is: the map is the photo itself.
+    """A trivial network: the map is the photo itself.
 
     The mean is a sum of integers and therefore exact, so vectors do not depend on the batch and may be compared bit
     for bit.

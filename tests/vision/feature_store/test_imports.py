@@ -18,8 +18,7 @@ from scipy.io import savemat
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.vision.feature_store import FeatureStore, import_features
-from deixis.vision.feature_store import imports as tables
+from deixis.vision.feature_store import FeatureStore, import_features, imports
 from deixis.vision.feature_store.imports import open_table, read_matlab
 from tests.vision.feature_store.formats import FORMATS, MATRIX, NAMES, PHOTOS, write_matlab_73
 
@@ -30,10 +29,6 @@ def dataset(tmp_path: Path) -> Dataset:
     photos = [Photo(name, captions, file=f"{name}.webp", width=40, height=30, sha256="ab" * 32) for name in PHOTOS]
     make_dataset(tmp_path / "data", photos)
     return Dataset(tmp_path / "data")
-
-
-def write_karpathy(path: Path) -> None:
-    path.write_text(json.dumps({"dataset": "flickr8k", "images": [{"filename": name} for name in NAMES]}))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -49,16 +44,16 @@ def test_every_format_gives_the_same_store(dataset: Dataset, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("form", ["lines", "list", "karpathy"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_names_may_be_in_a_file_of_their_own(dataset: Dataset, tmp_path: Path, form: str, turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_names_may_be_in_a_file_of_their_own(dataset: Dataset, tmp_path: Path, form: str, transposed: bool) -> None:
     ids = tmp_path / "ids"
     if form == "lines":
         ids.write_text("\ufeff" + "\r\n".join(NAMES) + "\r\n\r\n", encoding="utf-8")
     elif form == "list":
         ids.write_text(json.dumps(NAMES))
     else:
-        write_karpathy(ids)
-    np.save(tmp_path / "a.npy", MATRIX.T if turned else MATRIX)
+        ids.write_text(json.dumps({"dataset": "flickr8k", "images": [{"filename": name} for name in NAMES]}))
+    np.save(tmp_path / "a.npy", MATRIX.T if transposed else MATRIX)
     import_features(tmp_path / "store", dataset, tmp_path / "a.npy", ids=ids)
     assert np.array_equal(FeatureStore(tmp_path / "store").whole(PHOTOS), MATRIX)
 
@@ -70,17 +65,16 @@ def test_a_single_photo_is_enough(dataset: Dataset, tmp_path: Path) -> None:
     assert report.photos == 1
 
 
-def test_numbers_may_be_names_as_in_coco(dataset: Dataset, tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", features=MATRIX[:2], image_ids=np.array([25, 77]))
-    report = import_features(tmp_path / "store", dataset, tmp_path / "a.npz")
+@pytest.mark.parametrize("format", ["npz", "safetensors"])
+def test_numbers_may_be_names_as_in_coco(dataset: Dataset, tmp_path: Path, format: str) -> None:
+    path = tmp_path / f"a.{format}"
+    if format == "npz":
+        np.savez(path, features=MATRIX[:2], image_ids=np.array([25, 77]))
+    else:
+        save_file({"x": MATRIX[:2]}, path, {"ids": "[25, 77]"})
+    report = import_features(tmp_path / "store", dataset, path)
     assert FeatureStore(tmp_path / "store").ids == ["25"]
     assert report.unknown == 1
-
-
-def test_numbers_may_be_names_in_safetensors_too(dataset: Dataset, tmp_path: Path) -> None:
-    save_file({"x": MATRIX[:2]}, tmp_path / "a.safetensors", {"ids": "[25, 77]"})
-    import_features(tmp_path / "store", dataset, tmp_path / "a.safetensors")
-    assert FeatureStore(tmp_path / "store").ids == ["25"]
 
 
 def test_photos_without_features_are_named_and_rows_without_a_photo_counted(dataset: Dataset, tmp_path: Path) -> None:
@@ -200,15 +194,10 @@ def test_damage_anywhere_raises_a_named_error_or_is_harmless(dataset: Dataset, t
 def test_a_square_matrix_has_a_row_for_each_photo(tmp_path: Path) -> None:
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
     savemat(tmp_path / "a.mat", {"feats": square, "names": np.array(NAMES, dtype=object)})
-    with open_table(tmp_path / "a.mat") as table:
-        assert np.array_equal(table.rows(0, 3), square)
-
-
-def test_a_square_matrix_of_matlab_7_3_has_a_row_for_each_photo_as_matlab_sees_it(tmp_path: Path) -> None:
-    square = np.arange(9, dtype=np.float32).reshape(3, 3)
-    write_matlab_73(tmp_path / "a.mat", NAMES, square)
-    with open_table(tmp_path / "a.mat") as table:
-        assert np.array_equal(table.rows(1, 3), square[1:])
+    write_matlab_73(tmp_path / "73.mat", NAMES, square)
+    for name in ("a.mat", "73.mat"):
+        with open_table(tmp_path / name) as table:
+            assert np.array_equal(table.rows(1, 3), square[1:])
 
 
 def test_the_error_about_several_matrices_lists_them(tmp_path: Path) -> None:
@@ -218,7 +207,7 @@ def test_the_error_about_several_matrices_lists_them(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SAFE_BYTES", 2**20)
+    monkeypatch.setattr(imports, "SAFE_BYTES", 2**20)
     np.savez_compressed(tmp_path / "a.npz", feats=np.zeros((1000, 1000)))
     with pytest.raises(DeixisError, match="a.npz: refused.*8 MB"), open_table(tmp_path / "a.npz"):
         pass
@@ -237,7 +226,7 @@ def matlab_file(tmp_path: Path) -> Path:
     return tmp_path / "a.mat"
 
 
-def test_numbers_and_words_come_back_and_the_rest_does_not(matlab_file: Path, tmp_path: Path) -> None:
+def test_matlab_files_are_read_without_structures(matlab_file: Path, tmp_path: Path) -> None:
     found = read_matlab(matlab_file, tmp_path)
     assert sorted(found) == ["feats", "names"]
     assert np.array_equal(found["feats"], MATRIX)

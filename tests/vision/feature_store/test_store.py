@@ -122,17 +122,22 @@ def test_a_flipped_bit_is_found_by_reading_all(store: FeatureStore) -> None:
     assert store.damaged() == [store.manifest.shards[1].file]
 
 
+@pytest.fixture
+def full_store(dataset: Dataset, tmp_path: Path) -> FeatureStore:
+    """A store with maps, crops and proposals, in one shard."""
+    extras = FeatureOptions(crops=10, proposer=Corners(), top=3)
+    update_store(tmp_path / "full", dataset, colour_encoder(), options=extras)
+    return FeatureStore(tmp_path / "full")
+
+
 def read_all(store: FeatureStore) -> None:
     store.whole(), store.crops(), store.sizes()
     for name in store.ids:
         store.map(name), store.proposals(name), store.proposal_vectors(name)
 
 
-def test_a_flipped_bit_in_the_header_of_a_shard_raises_or_is_harmless(dataset: Dataset, tmp_path: Path) -> None:
-    extras = FeatureOptions(crops=10, proposer=Corners(), top=3)
-    update_store(tmp_path / "store", dataset, colour_encoder(), options=extras)
-    store = FeatureStore(tmp_path / "store")
-    shard, chance = store.path / store.manifest.shards[0].file, random.Random(3)
+def test_a_flipped_bit_in_the_header_of_a_shard_raises_or_is_harmless(full_store: FeatureStore) -> None:
+    shard, chance = full_store.path / full_store.manifest.shards[0].file, random.Random(3)
     whole = shard.read_bytes()
     refused = 0
     for place in range(8 + int.from_bytes(whole[:8], "little")):
@@ -141,7 +146,7 @@ def test_a_flipped_bit_in_the_header_of_a_shard_raises_or_is_harmless(dataset: D
         shard.unlink()  # the store that is open has the old bytes mapped
         shard.write_bytes(damaged)
         try:
-            read_all(FeatureStore(store.path))
+            read_all(FeatureStore(full_store.path))
         except DeixisError as error:
             refused += 1
             assert "\n" not in str(error)
@@ -149,15 +154,12 @@ def test_a_flipped_bit_in_the_header_of_a_shard_raises_or_is_harmless(dataset: D
 
 
 @pytest.mark.parametrize("name", ["size", "shape", "cells", "boxes", "scores", "vectors", "proposed", "crops"])
-def test_a_missing_array_is_reported_as_damage(dataset: Dataset, tmp_path: Path, name: str) -> None:
-    extras = FeatureOptions(crops=10, proposer=Corners(), top=3)
-    update_store(tmp_path / "store", dataset, colour_encoder(), options=extras)
-    manifest = FeatureStore(tmp_path / "store").manifest
-    shard = tmp_path / "store" / manifest.shards[0].file
+def test_a_missing_array_is_reported_as_damage(full_store: FeatureStore, name: str) -> None:
+    shard = full_store.path / full_store.manifest.shards[0].file
     other = name[:-1] + chr(ord(name[-1]) ^ 1)
     shard.write_bytes(shard.read_bytes().replace(f'"{name}"'.encode(), f'"{other}"'.encode()))
     with pytest.raises(DeixisError, match=f"^[^\n]*{shard.name}: damaged [^\n]*$"):
-        read_all(FeatureStore(tmp_path / "store"))
+        read_all(FeatureStore(full_store.path))
 
 
 def test_a_shard_that_may_not_be_read_is_not_called_damaged(

@@ -16,7 +16,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock
-from deixis.vision import extraction as reading
+from deixis.vision import extraction
 from deixis.vision.encoder import ImageEncoder, InputSize
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, is_up_to_date, update_store, updates
 from deixis.vision.feature_store.files import FileStamp
@@ -30,7 +30,6 @@ from tests.vision.feature_store.small import (
     make_data,
 )
 
-ROOT = Path(__file__).parents[3]
 FOUR = ShardLimits(photos=4)
 
 
@@ -41,7 +40,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 @pytest.fixture
 def unbroken(dataset: Dataset, tmp_path: Path) -> dict[str, tuple]:
-    """What a run holds that nothing disturbs."""
+    """The contents of the store after an undisturbed run."""
     update_store(tmp_path / "unbroken", dataset, colour_encoder(), limits=FOUR)
     return everything(FeatureStore(tmp_path / "unbroken"))
 
@@ -60,7 +59,7 @@ def test_a_second_run_computes_nothing_and_reads_no_photo(
     assert (again.photos, again.new, again.kept) == (20, 0, 20)
 
 
-def test_one_split_first_and_the_rest_later(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
+def test_splits_may_be_computed_one_after_another(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
     report = update_store(tmp_path / "store", dataset, colour_encoder(), photos=dataset.split("dev"))
     assert (report.photos, report.dropped) == (5, 0)
     report = update_store(tmp_path / "store", dataset, colour_encoder())
@@ -68,7 +67,7 @@ def test_one_split_first_and_the_rest_later(dataset: Dataset, tmp_path: Path, un
     assert everything(FeatureStore(tmp_path / "store")) == unbroken
 
 
-def test_a_changed_photo_is_done_again_and_a_touched_one_is_not(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_changed_photo_is_computed_again_and_a_touched_one_is_not(dataset: Dataset, tmp_path: Path) -> None:
     update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
     before = everything(FeatureStore(tmp_path / "store"))
     draw(tmp_path / "images" / "0003.png", 999)
@@ -116,19 +115,14 @@ def test_a_bad_photo_is_reported_and_skipped_and_tried_again(dataset: Dataset, t
     bad.write_bytes(b"no photo")
     missing.unlink()
     report = update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
-    assert [(error.path, error.reason) for error in report.skipped] == [
-        (str(bad), "not a photo in a known format"),
-        (str(missing), "no such file"),
-    ]
+    assert [error.path for error in report.skipped] == [str(bad), str(missing)]
     assert report.new == 18
     bad.write_bytes(good)
     report = update_store(tmp_path / "store", dataset, colour_encoder())
     assert (report.new, len(report.skipped)) == (1, 1)
 
 
-def test_a_photo_that_went_bad_loses_its_old_features_but_one_that_is_away_keeps_them(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_a_damaged_photo_loses_its_features_and_a_missing_one_keeps_them(dataset: Dataset, tmp_path: Path) -> None:
     update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
     (tmp_path / "images" / "0004.png").write_bytes(b"no photo")
     (tmp_path / "images" / "0007.png").unlink()
@@ -139,7 +133,7 @@ def test_a_photo_that_went_bad_loses_its_old_features_but_one_that_is_away_keeps
     assert "0007" in store
 
 
-def test_a_photo_that_cannot_be_read_for_a_moment_keeps_its_features(
+def test_a_temporarily_unreadable_photo_keeps_its_features(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
@@ -159,7 +153,7 @@ def test_a_photo_that_cannot_be_read_for_a_moment_keeps_its_features(
     assert everything(FeatureStore(tmp_path / "store")) == before
 
 
-def test_a_photo_of_the_same_bytes_keeps_its_features_though_it_could_not_be_decoded(
+def test_an_unchanged_photo_that_cannot_be_decoded_keeps_its_features(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update_store(tmp_path / "store", dataset, colour_encoder(), limits=FOUR)
@@ -169,7 +163,7 @@ def test_a_photo_of_the_same_bytes_keeps_its_features_though_it_could_not_be_dec
     def fail(path: Path, min_side: int | None = None) -> Image.Image:
         raise PhotoError(path, "cannot be read (Input/output error)")
 
-    monkeypatch.setattr(reading, "open_photo", fail)
+    monkeypatch.setattr(extraction, "open_photo", fail)
     report = update_store(tmp_path / "store", dataset, colour_encoder())
     assert (report.photos, report.dropped, len(report.skipped)) == (20, 0, 1)
 
@@ -213,27 +207,25 @@ def test_is_up_to_date_works_while_another_process_writes(dataset: Dataset, tmp_
     with exclusive_lock(store):
         assert is_up_to_date(store, dataset, colour_encoder())
     shard = next(store.glob("*.safetensors"))
-    before = shard.read_bytes()
-    shard.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    flip_last_byte(shard)
     assert not is_up_to_date(store, dataset, colour_encoder())
-    shard.write_bytes(before)
+    flip_last_byte(shard)
     draw(tmp_path / "images" / "0003.png", 999)
     assert not is_up_to_date(store, dataset, colour_encoder())
 
 
 def test_features_that_are_not_finite_are_not_stored(dataset: Dataset, tmp_path: Path) -> None:
-    def bursting(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def overflowing(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cells, whole = colours(pixels)
         cells[pixels.reshape(len(pixels), -1)[:, 0] > 128] *= 1e6
         return cells, whole
 
-    report = update_store(tmp_path / "store", dataset, colour_encoder(network=bursting))
+    report = update_store(tmp_path / "store", dataset, colour_encoder(network=overflowing))
     assert report.new + len(report.skipped) == 20
     assert 0 < len(report.skipped) < 20
-    assert all("not finite" in error.reason for error in report.skipped)
 
 
-def test_crops_that_are_not_finite_cost_one_photo_and_name_it(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_photo_with_crops_that_are_not_finite_is_skipped(dataset: Dataset, tmp_path: Path) -> None:
     calls = iter(range(100))
 
     def third_photo_has_no_crops(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -244,7 +236,6 @@ def test_crops_that_are_not_finite_cost_one_photo_and_name_it(dataset: Dataset, 
     encoder = colour_encoder(network=third_photo_has_no_crops)
     report = update_store(tmp_path / "store", dataset, encoder, options=FeatureOptions(crops=10))
     assert (report.new, len(report.skipped)) == (19, 1)
-    assert "not finite" in report.skipped[0].reason
 
 
 def test_features_of_another_encoder_are_refused(dataset: Dataset, tmp_path: Path, unbroken: dict[str, tuple]) -> None:
@@ -278,7 +269,7 @@ def test_a_photo_is_decoded_once_and_encoded_once(
         encoded.append(len(pixels))
         return colours(pixels)
 
-    for module in (images, reading):
+    for module in (images, extraction):
         monkeypatch.setattr(module, "open_photo", counted)
     update_store(tmp_path / "store", dataset, colour_encoder(network=watched), options=extras)
     assert sorted(decoded) == sorted(dataset.path_of(photo) for photo in dataset.photos)

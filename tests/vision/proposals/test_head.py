@@ -39,7 +39,7 @@ BLANK = Image.new("RGB", (120, 80))
 
 @pytest.fixture
 def network() -> ProposalHead:
-    """A head that has something to say."""
+    """A head with random outputs."""
     torch.manual_seed(0)
     network = ProposalHead(SHAPE).eval()
     torch.nn.init.normal_(network.said.weight, std=0.5)
@@ -57,7 +57,7 @@ def some_map(channels: int = 8, rows: int = 4, columns: int = 5, size: tuple[int
     return FeatureMap(cells, cells.mean(axis=(1, 2)), size)
 
 
-def test_every_cell_has_every_anchor_at_its_middle() -> None:
+def test_every_cell_has_every_anchor_at_its_centre() -> None:
     expected = [
         ((column + 0.5) / 5, (row + 0.5) / 3, width, height)
         for row in range(3)
@@ -69,7 +69,7 @@ def test_every_cell_has_every_anchor_at_its_middle() -> None:
 
 @pytest.mark.parametrize("anchor", [(0.4, 0.2), (0.9, 0.5)])
 @pytest.mark.parametrize("deltas", [(0.0, 0.0, 0.0, 0.0), (0.5, -0.25, 0.3, -0.7), (-2.0, 1.0, 9.0, -9.0)])
-def test_an_anchor_moves_by_shares_of_itself_and_stretches_by_a_power_of_e(
+def test_boxes_are_decoded_from_relative_offsets_and_clamped_log_scales(
     anchor: tuple[float, float], deltas: tuple[float, ...]
 ) -> None:
     (width, height), (right, down, wider, higher) = anchor, deltas
@@ -84,17 +84,17 @@ def test_an_anchor_moves_by_shares_of_itself_and_stretches_by_a_power_of_e(
 
 @torch.no_grad()
 def test_the_output_of_an_anchor_belongs_to_its_cell() -> None:
-    """Only one cell of the last layer's input is lit, so only the anchors of that cell may differ from the rest."""
+    """If only one cell of the map changes, only the outputs of its anchors change."""
     network = ProposalHead(SHAPE).eval()
     torch.nn.init.normal_(network.said.weight)
     network.seen.weight.zero_()
-    network.seen.weight[:, :, 1, 1] = 1.0  # each cell sees itself alone
+    network.seen.weight[:, :, 1, 1] = 1.0  # no influence of neighbours
     cells = torch.zeros(1, 8, 4, 5)
-    plain, _ = network(cells)
+    before, _ = network(cells)
     cells[0, :, 2, 3] = 5.0
-    lit, _ = network(cells)
+    after, _ = network(cells)
     cell = 2 * 5 + 3
-    changed = (lit != plain)[0].nonzero().flatten().tolist()
+    changed = (after != before)[0].nonzero().flatten().tolist()
     assert changed == list(range(3 * cell, 3 * cell + 3))
 
 
@@ -107,7 +107,7 @@ def test_an_untrained_head_returns_the_anchors_with_low_scores() -> None:
     assert (logits == -3).all()
 
 
-def test_boxes_lie_within_the_photo_and_are_sorted_and_different(network: ProposalHead) -> None:
+def test_boxes_are_sorted_distinct_and_inside_the_photo(network: ProposalHead) -> None:
     found = HeadProposer(network, "").propose(BLANK, some_map(), top=50)
     assert 1 < len(found.boxes) == len(found.scores) <= 50
     assert (found.boxes >= 0).all()
@@ -124,7 +124,7 @@ def test_fewer_boxes_are_the_beginning_of_more(network: ProposalHead) -> None:
     assert np.array_equal(few, many[:5])
 
 
-def test_a_head_that_is_saved_and_opened_proposes_the_same(path: Path, network: ProposalHead) -> None:
+def test_a_saved_head_proposes_the_same_boxes(path: Path, network: ProposalHead) -> None:
     opened = open_head(path)
     assert opened.network.shape == SHAPE
     for ours, theirs in zip(network.state_dict().values(), opened.network.state_dict().values(), strict=True):
@@ -137,7 +137,7 @@ def test_a_head_that_is_saved_and_opened_proposes_the_same(path: Path, network: 
     assert np.array_equal(found.scores, expected.scores)
 
 
-def test_the_fingerprint_is_that_of_the_weights(path: Path, tmp_path: Path, network: ProposalHead) -> None:
+def test_the_weights_change_the_fingerprint(path: Path, tmp_path: Path, network: ProposalHead) -> None:
     before = open_head(path).fingerprint
     assert open_head(path).fingerprint == before
     with torch.no_grad():

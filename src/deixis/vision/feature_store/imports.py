@@ -27,6 +27,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.readers.names import NameIndex, photo_stem
 from deixis.errors import DatasetError, PhotoError
 from deixis.storage.archives import MAX_RATIO
+from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
 from deixis.vision.feature_store.store import open_writer
@@ -343,7 +344,8 @@ def import_features(
         for photo, row, vector in _vectors(table, row_of, "checking", on_progress):
             if not np.isfinite(vector).all():
                 raise DatasetError(f"{file}: row {row + 1}, photo {photo}, holds a number that is not finite")
-        fingerprint = f"imported:{_hash_inputs(file, ids)[:16]}"
+        hashes = [bytes.fromhex(hash_file(path)) for path in (file, ids) if path]
+        fingerprint = f"imported:{hashlib.sha256(b''.join(hashes)).hexdigest()[:16]}"
         contents = Contents(fingerprint, fingerprint, table.dimension)
         with open_writer(path, contents, on_progress=on_progress) as writer:
             report = UpdateReport(damaged=writer.damaged, dropped=drop_missing(writer, dataset), unknown=unknown)
@@ -415,11 +417,3 @@ def _vectors(
             yield photo, row, vectors[row - begin]
             done += 1
         on_progress(doing, done, len(row_of))
-
-
-def _hash_inputs(file: Path, ids: Path | None) -> str:
-    combined = hashlib.sha256()
-    for path in (file, *([ids] if ids else [])):
-        with path.open("rb") as opened:
-            combined.update(hashlib.file_digest(opened, "sha256").digest())
-    return combined.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from PIL import Image
 
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError, PhotoError
+from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.storage.remote import is_remote
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
@@ -66,8 +66,7 @@ _Kept = tuple[FileStamp, Image.Image | None]
 def read_stamp(path: Path) -> FileStamp:
     # The time first: if the file changes meanwhile, the next run sees another time.
     status = path.stat()
-    with path.open("rb") as file:
-        return FileStamp(hashlib.file_digest(file, "sha256").digest(), status.st_size, status.st_mtime_ns)
+    return FileStamp(bytes.fromhex(hash_file(path)), status.st_size, status.st_mtime_ns)
 
 
 def compute_features(

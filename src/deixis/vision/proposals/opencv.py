@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+Plane = NDArray[np.float32]
+
+# The gradient of this percentile of the pixels is a contour of strength 1.
+_FULL_CONTOUR_PERCENTILE = 99.0
+# Lower limit of that gradient, for plain photos with noise: one grey level of 255 must stay below a tenth of a full
+# contour, which is the threshold of OpenCV.
+_LEAST_FULL = 0.02
+
+
 def import_opencv(proposer: str) -> Any:
     """Import `cv2` with its contributed modules.
 
@@ -40,18 +49,9 @@ def fingerprint_settings(proposer: str, settings: DataclassInstance) -> str:
     return compute_fingerprint(proposer, {"settings": asdict(settings), "opencv": import_opencv(proposer).__version__})
 
 
-def resize_for_search(photo: Image.Image, size: InputSize) -> NDArray[np.uint8]:
+def resize_for_search(photo: Image.Image, side: int) -> NDArray[np.uint8]:
     """Return the RGB pixels of a photo at the size of the search: (height, width, 3)."""
-    return resize_photo(photo.convert("RGB"), size.target_size(*photo.size))
-
-
-Plane = NDArray[np.float32]
-
-# The gradient of this percentile of the pixels is a contour of strength 1.
-_FULL_CONTOUR_PERCENTILE = 99.0
-# Lower limit of that gradient, for plain photos with noise: one grey level of 255 must stay below a tenth of a full
-# contour, which is the threshold of OpenCV.
-_LEAST_FULL = 0.02
+    return resize_photo(photo, InputSize(side, keep_aspect=True).target_size(*photo.size))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class EdgeBoxes:
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
         settings = self.settings
-        pixels = resize_for_search(photo, InputSize(settings.side, keep_aspect=True))
+        pixels = resize_for_search(photo, settings.side)
         height, width = pixels.shape[:2]
         cv2 = import_opencv(self.name)
         strength, normal = contours(cv2, pixels, settings.blur)
@@ -183,7 +183,7 @@ class SelectiveSearch:
         return fingerprint_settings(self.name, self.settings)
 
     def propose(self, photo: Image.Image, features: FeatureMap | None, top: int) -> Proposals:
-        pixels = resize_for_search(photo, InputSize(self.settings.side, keep_aspect=True))
+        pixels = resize_for_search(photo, self.settings.side)
         height, width = pixels.shape[:2]
         search = import_opencv(self.name).ximgproc.segmentation.createSelectiveSearchSegmentation()
         search.setBaseImage(np.ascontiguousarray(pixels[..., ::-1]))
