@@ -1,4 +1,4 @@
-"""Average precision of samples against rankings written out by hand."""
+"""Average precision against plain loops over expanded rankings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from deixis.evaluation import intervals
 from deixis.evaluation.average_precision import (
     Hits,
     PhotoRanking,
-    average_precision,
     mean_precision,
     mean_precision_of_hits,
 )
@@ -34,8 +33,23 @@ def rankings(draw: st.DrawFn) -> PhotoRanking:
     )
 
 
+def plain_average_precision(found: list[bool], positives: int, rule: str) -> float:
+    """Compute precision and recall at every rank; at a recall, the best precision at that recall or a higher one."""
+    curve = []
+    for rank in range(1, len(found) + 1):
+        hits = sum(found[:rank])
+        curve.append((hits, hits / rank))
+
+    def precision_at(hits_needed: float) -> float:
+        return max((precision for hits, precision in curve if hits >= hits_needed), default=0.0)
+
+    if rule == "11-point":
+        return sum(precision_at(tenth * positives / 10) for tenth in range(11)) / 11
+    return sum(precision_at(hits) for hits in range(1, positives + 1)) / positives
+
+
 def plain_mean(rankings: list[PhotoRanking], counts: list[int], rule: str) -> float:
-    """Write each box and each mention as often as its photo was drawn, and score that ranking."""
+    """Repeat each box and each mention as often as its photo was drawn, and score that ranking."""
     precisions = []
     for ranking in rankings:
         found = []
@@ -43,26 +57,12 @@ def plain_mean(rankings: list[PhotoRanking], counts: list[int], rule: str) -> fl
             found += [finds] * counts[number]
         mentions = sum(counts[number] for number in ranking.mentions.tolist())
         if mentions:
-            precisions.append(average_precision(np.array(found, dtype=bool), mentions, rule))
+            precisions.append(plain_average_precision(found, mentions, rule))
     return 100 * sum(precisions) / len(precisions) if precisions else 0.0
 
 
-@given(
-    st.lists(rankings(), min_size=1, max_size=4),
-    st.lists(st.lists(st.integers(0, 3), min_size=PHOTOS, max_size=PHOTOS), min_size=1, max_size=5),
-    st.sampled_from(["area", "11-point"]),
-)
-def test_a_bootstrap_sample_has_the_precision_of_its_expanded_ranking(
-    rankings: list[PhotoRanking], samples: list[list[int]], rule: str
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "_ROUNDS_PER_BATCH", 2)
-        found = mean_precision(rankings, PHOTOS, rule)(np.array(samples, dtype=float))
-    assert found.tolist() == pytest.approx([plain_mean(rankings, counts, rule) for counts in samples])
-
-
-def only_finds(ranking: PhotoRanking) -> Hits:
-    """Walk down the ranking and count the boxes of each photo from one find to the next."""
+def hits_of(ranking: PhotoRanking) -> Hits:
+    """Walk down the ranking and count the boxes of each photo from one hit to the next."""
     counts, tally = [], np.zeros(PHOTOS, dtype=np.float32)
     for number, finds in zip(ranking.photo.tolist(), ranking.found.tolist(), strict=True):
         tally[number] += 1
@@ -78,39 +78,19 @@ def only_finds(ranking: PhotoRanking) -> Hits:
     st.lists(st.lists(st.integers(0, 3), min_size=PHOTOS, max_size=PHOTOS), min_size=1, max_size=5),
     st.sampled_from(["area", "11-point"]),
 )
-def test_hits_give_the_same_precision_as_full_rankings(
+def test_a_bootstrap_sample_has_the_precision_of_its_expanded_ranking(
     rankings: list[PhotoRanking], samples: list[list[int]], rule: str
 ) -> None:
     counts = np.array(samples, dtype=float)
-    whole, short = (
-        mean_precision(rankings, PHOTOS, rule),
-        mean_precision_of_hits(list(map(only_finds, rankings)), PHOTOS, rule),
-    )
-    assert short(counts).tolist() == pytest.approx(whole(counts).tolist(), abs=1e-9)
-
-
-def plain_average_precision(found: list[bool], positives: int, rule: str) -> float:
-    """Precision and recall at every place; at a recall, the best precision at that recall or beyond."""
-    curve = []
-    for place in range(1, len(found) + 1):
-        hits = sum(found[:place])
-        curve.append((hits, hits / place))
-
-    def precision_at(hits_needed: float) -> float:
-        return max((precision for hits, precision in curve if hits >= hits_needed), default=0.0)
-
-    if rule == "11-point":
-        return sum(precision_at(tenth * positives / 10) for tenth in range(11)) / 11
-    return sum(precision_at(hits) for hits in range(1, positives + 1)) / positives
-
-
-@given(st.lists(st.booleans(), max_size=30), st.integers(1, 20), st.sampled_from(["area", "11-point"]))
-def test_average_precision_agrees_with_a_plain_loop_over_recalls(found: list[bool], more: int, rule: str) -> None:
-    positives = sum(found) + more - 1 or 1
-    expected = plain_average_precision(found, positives, rule)
-    assert average_precision(np.array(found, dtype=bool), positives, rule) == pytest.approx(expected)
+    expected = [plain_mean(rankings, sample, rule) for sample in samples]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "_ROUNDS_PER_BATCH", 2)
+        found = mean_precision(rankings, PHOTOS, rule)(counts)
+        from_hits = mean_precision_of_hits([hits_of(ranking) for ranking in rankings], PHOTOS, rule)(counts)
+    assert found.tolist() == pytest.approx(expected)
+    assert from_hits.tolist() == pytest.approx(expected)
 
 
 def test_three_of_ten_reach_a_recall_of_three_tenths() -> None:
-    found = np.array([True] * 3)
-    assert average_precision(found, 10, "11-point") == pytest.approx(4 / 11)
+    ranking = PhotoRanking(np.array([True] * 3), np.zeros(3, dtype=np.intp), np.zeros(10, dtype=np.intp))
+    assert mean_precision([ranking], 1, "11-point")(np.ones((1, 1))).tolist() == pytest.approx([400 / 11])

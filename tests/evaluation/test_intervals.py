@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.evaluation import intervals
-from deixis.evaluation.intervals import bootstrap, bootstrap_nonempty, compare, mean_of, nan_where_empty, ratio_of
+from deixis.evaluation.intervals import NO_SAMPLE, ONE_PHOTO, bootstrap, bootstrap_groups, compare, mean_of, ratio_of
 
 values_and_counts = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -75,27 +75,32 @@ def test_the_seed_determines_the_interval():
     assert bootstrap(statistic, 50, seed=3) != bootstrap(statistic, 50, seed=4)
 
 
-def test_samples_with_nothing_to_score_are_left_out():
-    """Only two of six units have anything: as if these two were drawn alone, where they were drawn at all."""
-    values, amounts = [0, 0, 0, 8.0, 0, 2.0], [0, 0, 0, 1, 0, 1]
+def test_samples_without_a_query_of_the_group_are_left_out():
+    """Only photos 3 and 5 have queries."""
+    values, photo = [8.0, 2.0], [3, 5]
     rng = np.random.default_rng(2)
     means = []
     for drawn in rng.integers(0, 6, size=(300, 6)).tolist():
-        scored = [values[unit] for unit in drawn if amounts[unit]]
+        scored = [value for value, own in zip(values, photo, strict=True) for _ in range(drawn.count(own))]
         if scored:
             means.append(sum(scored) / len(scored))
     assert len(means) < 300
-    found = bootstrap_nonempty({"mean": nan_where_empty(ratio_of(values, amounts), amounts)}, 6, rounds=300, seed=2)[
-        "mean"
+    statistic = ratio_of(np.bincount(photo, values, 6), np.bincount(photo, minlength=6))
+    found = bootstrap_groups({"two": (np.array(photo), {"mean": statistic})}, 6, rounds=300, seed=2)["two"]
+    bounds = found.interval["mean"]
+    assert (bounds.low, bounds.high) == pytest.approx(np.quantile(means, [0.025, 0.975]))
+    assert (found.photos, found.no_interval) == (2, None)
+
+
+def test_a_group_in_one_photo_or_in_no_sample_has_no_interval_but_a_reason():
+    statistic = {"mean": mean_of(np.arange(7.0))}
+    groups = {"one": (np.array([3, 3]), statistic), "never": (np.array([4, 5]), statistic)}
+    seed = next(n for n in range(99) if not {4, 5} & set(np.random.default_rng(n).integers(0, 7, size=7).tolist()))
+    found = bootstrap_groups(groups, 7, rounds=1, seed=seed)
+    assert [(each.photos, each.interval["mean"], each.no_interval) for each in found.values()] == [
+        (1, None, ONE_PHOTO),
+        (2, None, NO_SAMPLE),
     ]
-    assert (found.low, found.high) == pytest.approx(np.quantile(means, [0.025, 0.975]))
-
-
-def test_there_is_no_interval_if_all_samples_are_empty():
-    nothing = nan_where_empty(mean_of([1.0, 2.0]), [0, 0])
-    found = bootstrap_nonempty({"nothing": nothing, "all": mean_of([3.0, 3.0])}, 2, rounds=20)
-    assert found["nothing"] is None
-    assert (found["all"].low, found["all"].high) == (3.0, 3.0)
 
 
 def test_a_system_and_itself_do_not_differ():

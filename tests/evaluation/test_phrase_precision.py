@@ -136,14 +136,6 @@ def test_blocks_of_phrases_give_the_same_scores() -> None:
     assert asked == [(begin, min(begin + 2, len(scores))) for begin in range(0, len(scores), 2)]
 
 
-def test_nms_is_optional() -> None:
-    scores, items, regions = made_up(5)
-    found, both = phrase_precision(scores, items, regions, nms=False), phrase_precision(scores, items, regions)
-    assert (found.ap, found.ap_nms, found.macro_ap_nms) == (both.ap, None, None)
-    assert set(found.interval) == {"ap", "macro_ap"}
-    assert all(group.ap_nms is None for group in found.by_phrase.values())
-
-
 def dog(photo: str) -> Item:
     return Item(photo, 0, (0, 5), "A dog", ("animals",), ((0, 0, 10, 10),))
 

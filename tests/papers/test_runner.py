@@ -16,7 +16,7 @@ from deixis.evaluation.captions import caption_scores, compare_captions
 from deixis.evaluation.intervals import Comparison
 from deixis.evaluation.items import Item, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import RankedPredictions, localization
-from deixis.evaluation.predictions import Prediction, match_predictions
+from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.retrieval import Ranking, recall_at_k, region_retrieval
 from deixis.language.vectors import WordVectors
 from deixis.models.consensus.consensus import Candidates, best_first, cross_validated_order, oracle_scores
@@ -536,8 +536,7 @@ def make_predictions(seed: int = 0) -> tuple[list[Prediction], list[Item]]:
 
 def test_localization_scores_equal_those_of_the_evaluation() -> None:
     predictions, items = make_predictions()
-    ranked = RankedPredictions.from_matched(match_predictions(predictions, items), items, "union")
-    result = scores_from_predictions(ranked)
+    result = scores_from_predictions(RankedPredictions.from_predictions(predictions, items))
     found, plain = result.scores, localization(predictions, items)
     for name in ("r1", "r5", "r10", "upper_bound"):
         assert found[name] == found[f"overall_{name}"] == pytest.approx(getattr(plain, name))

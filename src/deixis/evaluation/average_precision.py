@@ -23,23 +23,9 @@ from deixis.evaluation.ranked_boxes import Flags, Whole
 Values = npt.NDArray[np.float64]
 
 ApRule = Literal["area", "11-point"]
-
-
-def average_precision(found: Flags, positives: int, rule: ApRule = "area") -> float:
-    """Compute the average precision of one ranking, best first, between 0 and 1.
-
-    `found` says which positions find a positive that no earlier one found. The interpolated precision at a recall is
-    the best precision at that recall or a higher one. `area` is the area under its curve (PASCAL VOC since 2010),
-    `11-point` its mean at recalls 0, 0.1 … 1 (PASCAL VOC 2007, and the code released with Entities).
-    """
-    hits = np.cumsum(found)
-    precision = hits / np.arange(1, len(found) + 1)
-    interpolated = np.maximum.accumulate(precision[::-1])[::-1]
-    if rule == "area":
-        return float(interpolated[found].sum() / positives)
-    # recall >= tenth / 10 in integers, so that 3 of 10 reaches a recall of 0.3
-    reached = np.searchsorted(10 * hits, np.arange(11) * positives)
-    return float(np.append(interpolated, 0.0)[reached].sum() / 11)
+"""How the curve of precision and recall is summarized. The interpolated precision at a recall is the best precision at
+that recall or a higher one. `area` is the area under its curve (PASCAL VOC since 2010), `11-point` its mean at recalls
+0, 0.1 … 1 (PASCAL VOC 2007, and the code released with Entities)."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +126,7 @@ def _precision(copies: Values, ranked: Values, positives: Values, rule: ApRule) 
     beyond = np.concatenate([interpolated, np.zeros_like(positives)[None]])
     total = np.zeros_like(total_positives)
     for tenth in range(11):
+        # recall >= tenth / 10 in integers, so that 3 of 10 reaches a recall of 0.3
         reached = (10 * hits < tenth * total_positives).sum(axis=0, keepdims=True)
         total += np.take_along_axis(beyond, reached, axis=0)[0]
     return total / 11

@@ -21,6 +21,9 @@ Key = TypeVar("Key", bound=Hashable)
 _CELLS_PER_BATCH = 4_000_000
 _ROUNDS_PER_BATCH = 100
 
+ONE_PHOTO = "all mentions are in one photo"
+NO_SAMPLE = "no drawing held a mention"
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -65,12 +68,6 @@ def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statisti
     return statistic
 
 
-def nan_where_empty(statistic: Statistic, amounts: npt.ArrayLike) -> Statistic:
-    """Return a statistic that is nan for samples with nothing to score, for `bootstrap_nonempty`."""
-    column = np.asarray(amounts, dtype=np.float64)
-    return lambda counts: np.where(counts @ column > 0, statistic(counts), np.nan)
-
-
 def values_of(statistics: Mapping[Key, Statistic], n: int) -> dict[Key, float]:
     """Return the value of each statistic on the data itself."""
     once = np.ones((1, n))
@@ -99,19 +96,54 @@ def bootstrap_all(
     statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[Key, Interval]:
     """Compute the intervals of several statistics over the same `n` units, from the same samples."""
-    drawn = _sample_values(statistics, n, rounds, seed)
-    return {name: _percentile_interval(values, level) for name, values in drawn.items()}
+    values: dict[Key, list[npt.NDArray[np.float64]]] = {key: [] for key in statistics}
+    for counts in _samples(n, rounds, seed):
+        for key, statistic in statistics.items():
+            values[key].append(statistic(counts))
+    return {key: _percentile_interval(np.concatenate(drawn), level) for key, drawn in values.items()}
 
 
-def bootstrap_nonempty(
-    statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
-) -> dict[Key, Interval | None]:
-    """Like `bootstrap_all`, but without samples for which the statistic is nan; None if all are."""
-    intervals: dict[Key, Interval | None] = {}
-    for key, values in _sample_values(statistics, n, rounds, seed).items():
-        scored = values[~np.isnan(values)]
-        intervals[key] = _percentile_interval(scored, level) if len(scored) else None
-    return intervals
+@dataclass(frozen=True)
+class GroupIntervals:
+    """The intervals of the scores of a group of queries, such as the mentions of one type."""
+
+    photos: int  # number of photos of the group; intervals of groups in few photos are too narrow
+    interval: Mapping[str, Interval | None]
+    no_interval: str | None  # the reason if there is no interval
+
+
+def bootstrap_groups(
+    groups: Mapping[str, tuple[npt.NDArray[Any], Mapping[str, Statistic]]],
+    n: int,
+    *,
+    rounds: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, GroupIntervals]:
+    """Compute the intervals of groups over the same `n` photos, each over the samples with a query of the group.
+
+    A group is the photo index of each of its queries, and its scores as statistics.
+    """
+    queries = {name: np.bincount(photo, minlength=n) for name, (photo, _) in groups.items()}
+    photos = {name: int(np.count_nonzero(counts)) for name, counts in queries.items()}
+    values: dict[tuple[str, str], list[npt.NDArray[np.float64]]] = {
+        (name, score): [] for name, (_, statistics) in groups.items() if photos[name] > 1 for score in statistics
+    }
+    for counts in _samples(n, rounds, seed):
+        scored = {name: counts @ queries[name] > 0 for name in groups}
+        for (name, score), drawn in values.items():
+            drawn.append(groups[name][1][score](counts)[scored[name]])
+    intervals = {
+        key: _percentile_interval(joined, level)
+        for key, drawn in values.items()
+        if len(joined := np.concatenate(drawn))
+    }
+    found = {}
+    for name, (_, statistics) in groups.items():
+        interval = {score: intervals.get((name, score)) for score in statistics}
+        reason = ONE_PHOTO if photos[name] == 1 else NO_SAMPLE
+        found[name] = GroupIntervals(photos[name], interval, None if all(interval.values()) else reason)
+    return found
 
 
 def compare(
@@ -147,17 +179,6 @@ def _comparison(difference: float, drawn: npt.NDArray[np.float64], level: float)
     one_side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (one_side + 1) / (len(drawn) + 1))
     return Comparison(difference, float(low), float(high), p, level)
-
-
-def _sample_values(
-    statistics: Mapping[Key, Statistic], n: int, rounds: int, seed: int
-) -> dict[Key, npt.NDArray[np.float64]]:
-    """(rounds,) values of each statistic, from the same samples."""
-    values: dict[Key, list[npt.NDArray[np.float64]]] = {key: [] for key in statistics}
-    for counts in _samples(n, rounds, seed):
-        for key, statistic in statistics.items():
-            values[key].append(statistic(counts))
-    return {key: np.concatenate(parts) for key, parts in values.items()}
 
 
 def _percentile_interval(values: npt.NDArray[np.float64], level: float) -> Interval:

@@ -10,16 +10,15 @@ correct region of a mention finds it, and all other regions are wrong, including
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis.arrays import expand_runs
-from deixis.evaluation.average_precision import ApRule, PhotoRanking, average_precision, mean_precision
+from deixis.evaluation.average_precision import ApRule, PhotoRanking, mean_precision
 from deixis.evaluation.baselines import FixedBoxes
 from deixis.evaluation.intervals import (
     Comparison,
@@ -27,15 +26,14 @@ from deixis.evaluation.intervals import (
     Interval,
     Statistic,
     bootstrap_all,
-    bootstrap_nonempty,
+    bootstrap_groups,
     compare_all,
     intervals_as_json,
-    nan_where_empty,
     ratio_of,
     values_of,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phrase, indices_by_phrase, types_in_order
-from deixis.evaluation.predictions import Matched, NegativePrediction, Prediction, match_predictions
+from deixis.evaluation.predictions import Extra, Matched, Missing, NegativePrediction, Prediction, match_predictions
 from deixis.evaluation.ranked_boxes import (
     NEVER,
     Flags,
@@ -64,24 +62,34 @@ class RankedPredictions:
     """The rankings of boxes of all predictions, first of the items, then of the negative predictions."""
 
     items: Sequence[Item]
-    negatives: Sequence[NegativePrediction]
+    matched: Matched
     # The boxes of all rankings, and which of them are correct
     ranked: RankedBoxes
     correct: Flags
 
     @classmethod
-    def from_matched(cls, matched: Matched, items: Sequence[Item], protocol: Protocol) -> RankedPredictions:
-        """Rank the boxes of every prediction and compare them with the gold boxes."""
-        predictions = [*matched.by_item, *matched.negatives]
-        ranked = rank_boxes([_NO_BOXES if each is None else (each.boxes, each.scores) for each in predictions])
+    def from_predictions(
+        cls,
+        predictions: Iterable[Prediction | NegativePrediction],
+        items: Sequence[Item],
+        protocol: Protocol = "union",
+        *,
+        missing: Missing = "error",
+        extra: Extra = "error",
+    ) -> RankedPredictions:
+        """Match predictions with items, rank the boxes of each, and compare them with the gold boxes."""
+        check_protocol(protocol)
+        matched = match_predictions(predictions, items, missing=missing, extra=extra)
+        rankings = [*matched.by_item, *matched.negatives]
+        ranked = rank_boxes([_NO_BOXES if each is None else (each.boxes, each.scores) for each in rankings])
         golds = [item.gold(protocol) for item in items]
         correct = correct_boxes(ranked, golds + [_NO_BOXES[0]] * len(matched.negatives))
-        return cls(items, matched.negatives, ranked, correct)
+        return cls(items, matched, ranked, correct)
 
     @cached_property
     def photo_of_ranking(self) -> Whole:
         """(rankings,) photo index of each ranking, in the order of the items."""
-        photos = [item.photo for item in self.items] + [negative.photo for negative in self.negatives]
+        photos = [item.photo for item in self.items] + [negative.photo for negative in self.matched.negatives]
         number = {photo: index for index, photo in enumerate(dict.fromkeys(photos))}
         return np.array([number[photo] for photo in photos], dtype=np.intp)
 
@@ -127,7 +135,7 @@ class RankedPredictions:
     def phrases(self) -> dict[str, MentionGroup]:
         """The mentions of each distinct phrase, ranked together with its negative predictions."""
         mentions = indices_by_phrase(item.phrase for item in self.items)
-        negatives = indices_by_phrase(negative.phrase for negative in self.negatives)
+        negatives = indices_by_phrase(negative.phrase for negative in self.matched.negatives)
         first = len(self.items)
         return {
             phrase: self._group(indices, [first + index for index in negatives.get(phrase, [])])
@@ -142,10 +150,16 @@ class RankedPredictions:
             for kind in types_in_order(self.items)
         }
 
+    def common_phrases(self, limit: int) -> dict[str, MentionGroup]:
+        """The most frequent phrases, by the number of mentions and then by name."""
+        phrases = self.phrases
+        names = sorted(phrases, key=lambda phrase: (-len(phrases[phrase].mentions), phrase))
+        return {phrase: phrases[phrase] for phrase in names[:limit]}
+
     def mean_ranked_photos(self) -> float:
         """Mean over distinct phrases of the number of photos whose regions were ranked."""
         pairs = {(distinct_phrase(item.phrase), item.photo) for item in self.items}
-        pairs |= {(distinct_phrase(negative.phrase), negative.photo) for negative in self.negatives}
+        pairs |= {(distinct_phrase(negative.phrase), negative.photo) for negative in self.matched.negatives}
         return len(pairs) / len({phrase for phrase, _ in pairs})
 
     def ranking(self, group: MentionGroup, *, with_nms: bool = False) -> PhotoRanking:
@@ -154,6 +168,22 @@ class RankedPredictions:
         found = self._found_nms if with_nms else self._found
         photo = self.photo_of_ranking[self.ranked.owner[boxes]]
         return PhotoRanking(found[boxes], photo, self.photo_of_ranking[group.mentions])
+
+    def recall(self, correct: Flags, mentions: Whole | slice = slice(None)) -> Statistic:
+        """The percentage of mentions that are correct; `correct` has a flag for each item."""
+        photo = self.photo_of_item[mentions]
+        found = np.bincount(photo, correct[mentions], self.photos)
+        return ratio_of(100 * found, np.bincount(photo, minlength=self.photos))
+
+    def precisions(self, name: str, groups: Iterable[MentionGroup], rule: ApRule) -> dict[str, Statistic]:
+        """The mean average precision of groups, before NMS (`name`) and after it."""
+        groups = list(groups)
+        return {
+            f"{name}{suffix}": mean_precision(
+                [self.ranking(group, with_nms=with_nms) for group in groups], self.photos, rule
+            )
+            for suffix, with_nms in (("", False), ("_nms", True))
+        }
 
     def _group(self, mentions: list[int], negatives: list[int]) -> MentionGroup:
         return MentionGroup(np.array(mentions, dtype=np.intp), self._best_first(mentions + negatives))
@@ -167,11 +197,6 @@ class RankedPredictions:
 RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
 """Number of best boxes per mention that each recall accepts."""
 
-ONE_PHOTO = "all mentions are in one photo"
-NO_SAMPLE = "no drawing held a mention"
-
-_WITH_NMS = {"ap": False, "ap_nms": True}
-
 
 @dataclass(frozen=True)
 class GroupScores:
@@ -180,7 +205,7 @@ class GroupScores:
     Attributes
     ----------
     n, photos
-        Number of mentions and of their photos. The intervals of groups in few photos are too narrow.
+        Number of mentions and of their photos.
     r1, r5, r10, upper_bound, ap, ap_nms
         As for all mentions.
     interval
@@ -209,54 +234,26 @@ def group_scores(
     boxes: RankedPredictions, groups: Mapping[str, MentionGroup], rule: ApRule, *, rounds: int, seed: int
 ) -> dict[str, GroupScores]:
     """Score groups of mentions separately, with intervals from the same samples."""
-    statistics = {
-        (name, score): statistic
-        for name, group in groups.items()
-        if _photos(boxes, group) > 1
-        for score, statistic in group_statistics(boxes, group, rule).items()
-    }
-    intervals = bootstrap_nonempty(statistics, boxes.photos, rounds=rounds, seed=seed)
-    names = (*RECALLS, *_WITH_NMS)
-    return {
-        name: _scores(boxes, group, rule, {score: intervals.get((name, score)) for score in names})
+    recalls = {
+        name: {score: boxes.recall(boxes.first < rank, group.mentions) for score, rank in RECALLS.items()}
         for name, group in groups.items()
     }
-
-
-def group_statistics(boxes: RankedPredictions, group: MentionGroup, rule: ApRule) -> dict[str, Statistic]:
-    """The scores of a group as statistics over photos, nan for samples without its mentions."""
-    photo = boxes.photo_of_item[group.mentions]
-    first = boxes.first[group.mentions]
-    found = {name: recall_of(first < rank, photo, boxes.photos) for name, rank in RECALLS.items()}
-    for name, with_nms in _WITH_NMS.items():
-        found[name] = mean_precision([boxes.ranking(group, with_nms=with_nms)], boxes.photos, rule)
-    mentions = np.bincount(photo, minlength=boxes.photos)
-    return {name: nan_where_empty(statistic, mentions) for name, statistic in found.items()}
-
-
-def recall_of(correct: Flags, photo: Whole, photos: int) -> Statistic:
-    """Return the percentage of correct mentions as a statistic; `photo` has the photo index of each mention."""
-    return ratio_of(100 * np.bincount(photo, correct, photos), np.bincount(photo, minlength=photos))
-
-
-def _scores(
-    boxes: RankedPredictions, group: MentionGroup, rule: ApRule, interval: Mapping[str, Interval | None]
-) -> GroupScores:
-    n, photos = len(group.mentions), _photos(boxes, group)
-    recalls = {name: float(100 * (boxes.first[group.mentions] < rank).mean()) for name, rank in RECALLS.items()}
-    precisions = {
-        name: 100 * average_precision(boxes.ranking(group, with_nms=with_nms).found, n, rule)
-        for name, with_nms in _WITH_NMS.items()
+    precisions = {name: boxes.precisions("ap", [group], rule) for name, group in groups.items()}
+    with_photos = {
+        name: (boxes.photo_of_item[group.mentions], recalls[name] | precisions[name]) for name, group in groups.items()
     }
-    reason = ONE_PHOTO if photos == 1 else NO_SAMPLE
-    return GroupScores(
-        n=n, photos=photos, **recalls, **precisions, interval=interval, no_interval=None if interval["r1"] else reason
-    )
-
-
-def _photos(boxes: RankedPredictions, group: MentionGroup) -> int:
-    """Number of photos with mentions of a group."""
-    return len(np.unique(boxes.photo_of_item[group.mentions]))
+    found = {}
+    for name, drawn in bootstrap_groups(with_photos, boxes.photos, rounds=rounds, seed=seed).items():
+        mentions = groups[name].mentions
+        found[name] = GroupScores(
+            n=len(mentions),
+            photos=drawn.photos,
+            **{score: float(100 * (boxes.first[mentions] < rank).mean()) for score, rank in RECALLS.items()},
+            **values_of(precisions[name], boxes.photos),
+            interval=drawn.interval,
+            no_interval=drawn.no_interval,
+        )
+    return found
 
 
 Values = npt.NDArray[np.float64]
@@ -338,8 +335,8 @@ def localization(
     *,
     protocol: Protocol = "union",
     blind: FixedBoxes | None = None,
-    missing: Literal["error", "miss"] = "error",
-    extra: Literal["error", "ignore"] = "error",
+    missing: Missing = "error",
+    extra: Extra = "error",
     ap_rule: ApRule = "area",
     phrases: int = 24,
     rounds: int = 1000,
@@ -364,7 +361,7 @@ def localization(
         `match_predictions`).
     ap_rule
         `area` under the interpolated curve, or `11-point` as in the code released with Entities (see
-        `average_precision`).
+        `average_precision.ApRule`).
     phrases
         Number of the most frequent distinct phrases in `by_phrase`.
     rounds, seed
@@ -386,23 +383,18 @@ def localization(
     >>> result.r1, result.r5, result.ap
     (50.0, 100.0, 75.0)
     """
-    check_protocol(protocol)
-    matched = match_predictions(predictions, items, missing=missing, extra=extra)
-    boxes = RankedPredictions.from_matched(matched, items, protocol)
+    boxes = RankedPredictions.from_predictions(predictions, items, protocol, missing=missing, extra=extra)
     statistics = score_statistics(boxes, ap_rule)
     if blind is not None:
         statistics |= _blind_statistics(blind, items, protocol)
     scores = values_of(statistics, boxes.photos)
-    mentions = {phrase: len(group.mentions) for phrase, group in boxes.phrases.items()}
-    commonest = sorted(mentions, key=lambda phrase: (-mentions[phrase], phrase))[:phrases]
-    common = {phrase: boxes.phrases[phrase] for phrase in commonest}
     return LocalizationResult(
         protocol=protocol,
         ap_rule=ap_rule,
         n=len(items),
         photos=boxes.photos,
-        missing=matched.missing,
-        ignored=matched.ignored,
+        missing=boxes.matched.missing,
+        ignored=boxes.matched.ignored,
         r1=scores["r1"],
         r5=scores["r5"],
         r10=scores["r10"],
@@ -416,7 +408,7 @@ def localization(
         macro_ap=scores.get("macro_ap"),
         macro_ap_nms=scores.get("macro_ap_nms"),
         by_type=group_scores(boxes, boxes.types, ap_rule, rounds=rounds, seed=seed),
-        by_phrase=group_scores(boxes, common, ap_rule, rounds=rounds, seed=seed),
+        by_phrase=group_scores(boxes, boxes.common_phrases(phrases), ap_rule, rounds=rounds, seed=seed),
         proposals={"mean": float(boxes.box_counts.mean()), "max": int(boxes.box_counts.max())},
         blind_r1=scores.get("blind_r1"),
         blind_single_r1=scores.get("blind_single_r1"),
@@ -430,8 +422,8 @@ def compare_localization(
     items: Sequence[Item],
     *,
     protocol: Protocol = "union",
-    missing: Literal["error", "miss"] = "error",
-    extra: Literal["error", "ignore"] = "error",
+    missing: Missing = "error",
+    extra: Extra = "error",
     ap_rule: ApRule = "area",
     rounds: int = 10_000,
     seed: int = 0,
@@ -447,10 +439,8 @@ def compare_localization(
     >>> found.difference, found.p < 0.05
     (100.0, True)
     """
-    check_protocol(protocol)
     first, second = (
-        RankedPredictions.from_matched(match_predictions(given, items, missing=missing, extra=extra), items, protocol)
-        for given in (a, b)
+        RankedPredictions.from_predictions(given, items, protocol, missing=missing, extra=extra) for given in (a, b)
     )
     mine, others = (score_statistics(boxes, ap_rule) for boxes in (first, second))
     return compare_all(mine, others, first.photos, rounds=rounds, seed=seed)
@@ -458,38 +448,21 @@ def compare_localization(
 
 def score_statistics(boxes: RankedPredictions, rule: ApRule) -> dict[str, Statistic]:
     """All scores as statistics over photos, for `deixis.evaluation.intervals`."""
-    found = {name: _recall(boxes, boxes.first < rank) for name, rank in RECALLS.items()}
-    found |= {f"r{rank}_nms": _recall(boxes, boxes.first_nms < rank) for rank in (5, 10)}
-    found |= _precisions("ap", boxes, boxes.phrases.values(), rule)
+    found = {name: boxes.recall(boxes.first < rank) for name, rank in RECALLS.items()}
+    found |= {f"r{rank}_nms": boxes.recall(boxes.first_nms < rank) for rank in (5, 10)}
+    found |= boxes.precisions("ap", boxes.phrases.values(), rule)
     if boxes.types:
         found["macro_r1"] = _macro_recall(boxes, boxes.first < 1, list(boxes.types))
-        found |= _precisions("macro_ap", boxes, boxes.types.values(), rule)
+        found |= boxes.precisions("macro_ap", boxes.types.values(), rule)
     return found
 
 
 def _blind_statistics(blind: FixedBoxes, items: Sequence[Item], protocol: Protocol) -> dict[str, Statistic]:
-    given = {"blind_r1": blind.predict(items), "blind_single_r1": blind.predict(items, single=True)}
-    boxes = {
-        name: RankedPredictions.from_matched(match_predictions(fixed, items), items, protocol)
-        for name, fixed in given.items()
-    }
-    return {name: _recall(fixed, fixed.first < 1) for name, fixed in boxes.items()}
-
-
-def _precisions(
-    name: str, boxes: RankedPredictions, groups: Collection[MentionGroup], rule: ApRule
-) -> dict[str, Statistic]:
-    """The mean average precision of groups, before and after NMS."""
-    rankings = [boxes.ranking(group) for group in groups]
-    with_nms = [boxes.ranking(group, with_nms=True) for group in groups]
-    return {
-        name: mean_precision(rankings, boxes.photos, rule),
-        f"{name}_nms": mean_precision(with_nms, boxes.photos, rule),
-    }
-
-
-def _recall(boxes: RankedPredictions, correct: Flags) -> Statistic:
-    return recall_of(correct, boxes.photo_of_item, boxes.photos)
+    found = {}
+    for name, single in (("blind_r1", False), ("blind_single_r1", True)):
+        boxes = RankedPredictions.from_predictions(blind.predict(items, single=single), items, protocol)
+        found[name] = boxes.recall(boxes.first < 1)
+    return found
 
 
 def _macro_recall(boxes: RankedPredictions, correct: Flags, kinds: Sequence[str]) -> Statistic:

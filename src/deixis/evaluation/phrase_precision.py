@@ -6,7 +6,7 @@ predictions, for models that score any phrase against any region.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,13 +29,11 @@ from deixis.evaluation.intervals import (
     Interval,
     Statistic,
     bootstrap_all,
-    bootstrap_nonempty,
+    bootstrap_groups,
     intervals_as_json,
-    nan_where_empty,
     values_of,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, indices_by_phrase, types_in_order
-from deixis.evaluation.phrase_localization import NO_SAMPLE, ONE_PHOTO
 from deixis.evaluation.ranked_boxes import IOU, Flags, Neighbours, Whole
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, as_comparable, check_finite, iterate_blocks
 from deixis.geometry import Boxes
@@ -181,9 +179,9 @@ class GroupPrecision:
     # Number of mentions and of their photos
     n: int
     photos: int
-    # Before and after NMS; `ap_nms` is None if `nms` was False
+    # Before and after NMS
     ap: float
-    ap_nms: float | None
+    ap_nms: float
     # The interval of each score, centred on it, or None and the reason
     interval: Mapping[str, Interval | None]
     no_interval: str | None
@@ -207,7 +205,7 @@ class PhrasePrecision:
     regions: int
     # Mean over distinct phrases of the average precision, before and after NMS in each photo
     ap: float
-    ap_nms: float | None
+    ap_nms: float
     # Average precision of types over the photos that mention them, as in `localization`: a type is not a phrase that
     # could be searched for in other photos
     macro_ap: float | None
@@ -233,7 +231,6 @@ def phrase_precision(
     *,
     protocol: Protocol = "union",
     ap_rule: ApRule = "area",
-    nms: bool = True,
     phrases: int = 24,
     rounds: int = 1000,
     seed: int = 0,
@@ -246,25 +243,32 @@ def phrase_precision(
     groups = distinct_phrases(items)
     blocks = _check_scores(scores, groups, regions, protocol)
     mentions = MentionCandidates.from_items(items, regions, protocol)
-    ranked = _rank(blocks, list(groups.values()), mentions, nms=nms)
+    hits, rank_mentions = _rank(blocks, list(groups.values()), mentions)
     photos = len(regions.photos)
-    statistics = {name: mean_precision_of_hits(hits, photos, ap_rule) for name, hits in ranked.hits.items()}
-    types: dict[str, _Group] = {}
-    rankings: dict[str, list[PhotoRanking]] = {f"macro_{name}": [] for name in ranked.hits}
-    for kind in types_in_order(items):
-        indices = np.array([index for index, item in enumerate(items) if kind in item.types], dtype=np.intp)
-        of_type = {name: ranked.of_mentions(indices, name) for name in ranked.hits}
-        types[kind] = indices, {name: mean_precision([one], photos, ap_rule) for name, one in of_type.items()}
-        for name, ranking in of_type.items():
-            rankings[f"macro_{name}"].append(ranking)
-    if types:
-        statistics |= {name: mean_precision(each, photos, ap_rule) for name, each in rankings.items()}
-    found = values_of(statistics, photos)
-    most_frequent = sorted(groups, key=lambda phrase: (-len(groups[phrase]), phrase))[:phrases]
-    number_of = {phrase: number for number, phrase in enumerate(groups)}
-    common = {
-        phrase: (groups[phrase], ranked.of_phrase(number_of[phrase], photos, ap_rule)) for phrase in most_frequent
+    statistics = {name: mean_precision_of_hits(of_phrases, photos, ap_rule) for name, of_phrases in hits.items()}
+
+    types = {
+        kind: np.array([index for index, item in enumerate(items) if kind in item.types], dtype=np.intp)
+        for kind in types_in_order(items)
     }
+    rankings = {name: {kind: rank_mentions(name, types[kind]) for kind in types} for name in hits}
+    by_type: dict[str, _Group] = {
+        kind: (indices, {name: mean_precision([of_type[kind]], photos, ap_rule) for name, of_type in rankings.items()})
+        for kind, indices in types.items()
+    }
+    if types:
+        for name, of_type in rankings.items():
+            statistics[f"macro_{name}"] = mean_precision(list(of_type.values()), photos, ap_rule)
+
+    row_of = {phrase: row for row, phrase in enumerate(groups)}
+    by_phrase: dict[str, _Group] = {
+        phrase: (
+            groups[phrase],
+            {name: mean_precision_of_hits([hits[name][row_of[phrase]]], photos, ap_rule) for name in hits},
+        )
+        for phrase in sorted(groups, key=lambda phrase: (-len(groups[phrase]), phrase))[:phrases]
+    }
+    found = values_of(statistics, photos)
     return PhrasePrecision(
         protocol=protocol,
         ap_rule=ap_rule,
@@ -273,11 +277,11 @@ def phrase_precision(
         photos=photos,
         regions=len(regions.boxes),
         ap=found["ap"],
-        ap_nms=found.get("ap_nms"),
+        ap_nms=found["ap_nms"],
         macro_ap=found.get("macro_ap"),
         macro_ap_nms=found.get("macro_ap_nms"),
-        by_type=_group_precisions(types, mentions, rounds=rounds, seed=seed),
-        by_phrase=_group_precisions(common, mentions, rounds=rounds, seed=seed),
+        by_type=_group_precisions(by_type, mentions, rounds=rounds, seed=seed),
+        by_phrase=_group_precisions(by_phrase, mentions, rounds=rounds, seed=seed),
         interval={
             name: centre_interval(found[name], drawn)
             for name, drawn in bootstrap_all(statistics, photos, rounds=rounds, seed=seed).items()
@@ -285,78 +289,55 @@ def phrase_precision(
     )
 
 
-@dataclass(frozen=True)
-class _Ranked:
-    """The results of all rankings."""
+def _rank(
+    blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionCandidates
+) -> tuple[dict[str, list[Hits]], Callable[[str, Whole], PhotoRanking]]:
+    """Rank all phrases in one pass over the scores.
 
-    mentions: MentionCandidates
-    hits: Mapping[str, list[Hits]]  # by score name, the hits of each phrase
-    # (n,) for the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them
-    scores: Row
-    kept: Flags
-
-    def of_phrase(self, number: int, photos: int, rule: ApRule) -> dict[str, Statistic]:
-        """The scores of one phrase."""
-        return {name: mean_precision_of_hits([hits[number]], photos, rule) for name, hits in self.hits.items()}
-
-    def of_mentions(self, mentions: Whole, name: str) -> PhotoRanking:
-        """The ranking of the candidates of some mentions of any phrases."""
-        candidates = self.mentions.indices(mentions)
-        if name == "ap_nms":
-            candidates = candidates[self.kept[candidates]]
-        return self.mentions.ranking(mentions, candidates[np.argsort(-self.scores[candidates], kind="stable")])
-
-
-def _rank(blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionCandidates, *, nms: bool) -> _Ranked:
-    """Rank all phrases in one pass over the scores."""
+    Returns the hits of each phrase before and after NMS (`ap`, `ap_nms`), and a function that ranks the candidates of
+    some mentions of any phrases.
+    """
     regions = mentions.regions
-    near = Neighbours.from_boxes(regions.boxes, regions.counts) if nms else None
-    hits: dict[str, list[Hits]] = {"ap": [], "ap_nms": []} if nms else {"ap": []}
+    near = Neighbours.from_boxes(regions.boxes, regions.counts)
+    hits: dict[str, list[Hits]] = {"ap": [], "ap_nms": []}
+    # For the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them
     own_scores, own_kept = np.empty(len(mentions.region)), np.ones(len(mentions.region), dtype=np.bool_)
     for begin, block in iterate_blocks(blocks):
         scores = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
         check_finite(scores, begin, "scores")
-        kept = None if near is None else near.kept(scores)
+        kept = near.kept(scores)
         for row, group in enumerate(groups[begin : begin + len(scores)]):
             candidates = mentions.indices(group)
             own_scores[candidates] = scores[row, mentions.region[candidates]]
+            own_kept[candidates] = kept[row, mentions.region[candidates]]
             hits["ap"].append(mentions.hits(group, scores[row]))
-            if kept is not None:
-                own_kept[candidates] = kept[row, mentions.region[candidates]]
-                hits["ap_nms"].append(mentions.hits(group, scores[row], kept[row]))
-    return _Ranked(mentions, hits, own_scores, own_kept)
+            hits["ap_nms"].append(mentions.hits(group, scores[row], kept[row]))
+
+    def rank_mentions(name: str, indices: Whole) -> PhotoRanking:
+        candidates = mentions.indices(indices)
+        if name == "ap_nms":
+            candidates = candidates[own_kept[candidates]]
+        return mentions.ranking(indices, candidates[np.argsort(-own_scores[candidates], kind="stable")])
+
+    return hits, rank_mentions
 
 
 def _group_precisions(
     groups: Mapping[str, _Group], mentions: MentionCandidates, *, rounds: int, seed: int
 ) -> dict[str, GroupPrecision]:
     photos = len(mentions.regions.photos)
-    mention_counts = {
-        name: np.bincount(mentions.photo_of_mention[indices], minlength=photos) for name, (indices, _) in groups.items()
+    with_photos = {
+        name: (mentions.photo_of_mention[indices], statistics) for name, (indices, statistics) in groups.items()
     }
-    statistics = {
-        (name, score): nan_where_empty(statistic, mention_counts[name])
-        for name, (_, of_group) in groups.items()
-        if np.count_nonzero(mention_counts[name]) > 1
-        for score, statistic in of_group.items()
-    }
-    intervals = bootstrap_nonempty(statistics, photos, rounds=rounds, seed=seed)
     found = {}
-    for name, (indices, of_group) in groups.items():
-        scores = values_of(of_group, photos)
+    for name, drawn in bootstrap_groups(with_photos, photos, rounds=rounds, seed=seed).items():
+        indices, statistics = groups[name]
+        scores = values_of(statistics, photos)
         interval = {
-            score: (drawn := intervals.get((name, score))) and centre_interval(value, drawn)
-            for score, value in scores.items()
+            score: bounds and centre_interval(scores[score], bounds) for score, bounds in drawn.interval.items()
         }
-        in_photos = int(np.count_nonzero(mention_counts[name]))
-        reason = ONE_PHOTO if in_photos == 1 else NO_SAMPLE
         found[name] = GroupPrecision(
-            n=len(indices),
-            photos=in_photos,
-            ap=scores["ap"],
-            ap_nms=scores.get("ap_nms"),
-            interval=interval,
-            no_interval=None if interval["ap"] else reason,
+            n=len(indices), photos=drawn.photos, **scores, interval=interval, no_interval=drawn.no_interval
         )
     return found
 

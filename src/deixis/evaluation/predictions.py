@@ -33,6 +33,8 @@ from deixis.storage.atomic import explain_os_errors, new_file
 
 Scores = npt.NDArray[np.float64]
 Key = tuple[str, int, tuple[int, int]]
+Missing = Literal["error", "miss"]
+Extra = Literal["error", "ignore"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +159,8 @@ def match_predictions(
     predictions: Iterable[Prediction | NegativePrediction],
     items: Sequence[Item],
     *,
-    missing: Literal["error", "miss"] = "error",
-    extra: Literal["error", "ignore"] = "error",
+    missing: Missing = "error",
+    extra: Extra = "error",
 ) -> Matched:
     """Match predictions with items, at most one with each.
 

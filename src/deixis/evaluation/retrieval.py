@@ -113,8 +113,7 @@ class RetrievalResult:
 
         None for a median or mean rank if some queries have no rank.
         """
-        finite = {name: statistic for name, statistic in self.statistics.items() if _has_interval(self, name)}
-        found = bootstrap_all(finite, self.n)
+        found = bootstrap_all(self.finite_statistics, self.n)
         return {name: found.get(name) for name in self.statistics}
 
     @cached_property
@@ -124,6 +123,16 @@ class RetrievalResult:
         for direction, ranking in self.rankings.items():
             for name, statistic in _statistics(ranking, self.ks).items():
                 found[f"{direction}_{name}" if direction else name] = statistic
+        return found
+
+    @property
+    def finite_statistics(self) -> dict[str, Statistic]:
+        """The statistics without median and mean rank of directions in which some queries have no rank."""
+        found = dict(self.statistics)
+        for direction, ranking in self.rankings.items():
+            if not np.isfinite(ranking.ranks).all():
+                for name in ("medr", "meanr"):
+                    del found[f"{direction}_{name}" if direction else name]
         return found
 
     def __getattr__(self, name: str) -> float:
@@ -165,7 +174,7 @@ class RecallCurve:
     @cached_property
     def _statistics(self) -> dict[int, Statistic]:
         reached = 100 * self.ranking.ranks / self.ranking.candidates
-        return {at: _percentage(self.ranking, reached <= limit) for at, limit in enumerate(self.percentages)}
+        return {at: percentage(self.ranking, reached <= limit) for at, limit in enumerate(self.percentages)}
 
 
 def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> RecallCurve:
@@ -247,20 +256,19 @@ def compare_results(a: RetrievalResult, b: RetrievalResult, *, rounds: int = 10_
     for direction, ranking in a.rankings.items():
         if not np.array_equal(ranking.units, b.rankings[direction].units):
             raise DeixisError(f"cannot compare: the results have different queries ({direction or 'regions'})")
-    finite = {name: each for name, each in a.statistics.items() if _has_interval(a, name) and _has_interval(b, name)}
-    return compare_all(finite, b.statistics, a.n, rounds=rounds)
+    return compare_all(a.finite_statistics, b.finite_statistics, a.n, rounds=rounds)
 
 
 def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:
     """The scores of one direction as statistics over photos."""
-    found = {f"r{k}": _percentage(ranking, ranking.ranks <= k) for k in ks}
+    found = {f"r{k}": percentage(ranking, ranking.ranks <= k) for k in ks}
     found["medr"] = _median_of(ranking.ranks, ranking.units)
     found["meanr"] = _mean_over_queries(ranking, ranking.ranks)
     return found
 
 
-def _percentage(ranking: Ranking, found: npt.NDArray[np.bool_]) -> Statistic:
-    """The percentage of queries for which a flag is set."""
+def percentage(ranking: Ranking, found: npt.NDArray[np.bool_]) -> Statistic:
+    """Return the percentage of queries for which a flag is set, as a statistic over photos."""
     return _mean_over_queries(ranking, np.where(found, 100.0, 0.0))
 
 
@@ -280,12 +288,6 @@ def _median_of(ranks: FloatArray, units: IntArray) -> Statistic:
         return float(sorted_ranks[np.minimum(middle, len(ranks) - 1)].mean())
 
     return lambda counts: np.array([median(each) for each in counts])
-
-
-def _has_interval(result: RetrievalResult, name: str) -> bool:
-    """Whether all samples of a score are finite: recalls always, ranks if every query has one."""
-    direction = name.rpartition("_")[0]
-    return not name.endswith(("medr", "meanr")) or bool(np.isfinite(result.rankings[direction].ranks).all())
 
 
 def recall_at_k(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap, bootstrap_nonempty, nan_where_empty
-from deixis.evaluation.retrieval import Ranking, RetrievalResult
+from deixis.evaluation.intervals import Interval, Statistic, bootstrap, bootstrap_groups
+from deixis.evaluation.retrieval import Ranking, RetrievalResult, percentage
 
 if TYPE_CHECKING:
     from deixis.evaluation.captions.scores import CaptionScores
@@ -50,23 +50,10 @@ class ModelScores:
         """Every score that follows from ranks or captions, as a statistic over photos."""
         if self.captions:
             return dict(score_caption_texts(self.captions).statistics)
-        return self._rank_statistics() if self.rankings else {}
-
-    def _rank_statistics(self) -> dict[str, Statistic]:
-        anywhere = {
-            name: replace(ranking, ranks=np.where(np.isfinite(ranking.ranks), 1.0, np.inf))
-            for name, ranking in self.rankings.items()
-        }
-        found = RetrievalResult(self.photos, (1,), anywhere, "").statistics
-        bounds = {f"{name.removesuffix('r1')}upper_bound": found[name] for name in found if name.endswith("r1")}
-        finite = {name: each for name, each in self.rankings.items() if np.isfinite(each.ranks).all()}
-        medians = RetrievalResult(self.photos, KS, finite, "").statistics
-        recalls = RetrievalResult(self.photos, KS, self.rankings, "").statistics
-        return (
-            bounds
-            | {name: each for name, each in recalls.items() if "med" not in name and "mean" not in name}
-            | medians
-        )
+        found = dict(RetrievalResult(self.photos, KS, self.rankings, "").finite_statistics)
+        for name, ranking in self.rankings.items():
+            found[f"{name}_upper_bound" if name else "upper_bound"] = percentage(ranking, np.isfinite(ranking.ranks))
+        return found
 
     @property
     def photos(self) -> int:
@@ -129,7 +116,7 @@ class RowResult:
         """Mean over seeds as a statistic over photos: every bootstrap sample of photos is scored with every seed."""
         name = self._name(column)
         found = [model.statistics[name] for model in self.models if name in model.statistics]
-        return mean_statistic(found) if found else None
+        return (lambda counts: np.mean([each(counts) for each in found], axis=0)) if found else None
 
     def interval(self, column: str) -> Interval | None:
         """95 % bootstrap interval over the samples of photos that contain a query of the group.
@@ -141,19 +128,8 @@ class RowResult:
             return None
         if not self.group:
             return bootstrap(statistic, first.photos)
-        queries = np.bincount(first.rankings[self.group].units, minlength=first.photos)
-        if np.count_nonzero(queries) < 2:
-            return None
-        return bootstrap_nonempty({"": nan_where_empty(statistic, queries)}, first.photos)[""]
+        group = first.rankings[self.group].units, {column: statistic}
+        return bootstrap_groups({self.group: group}, first.photos)[self.group].interval[column]
 
     def _name(self, column: str) -> str:
         return f"{self.group}_{column}" if self.group else column
-
-
-def mean_statistic(statistics: Sequence[Statistic]) -> Statistic:
-    """Return the mean of statistics over the same bootstrap samples."""
-
-    def statistic(counts: Counts) -> Counts:
-        return np.asarray(np.mean([each(counts) for each in statistics], axis=0))
-
-    return statistic

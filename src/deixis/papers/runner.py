@@ -11,10 +11,9 @@ import numpy as np
 
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
-from deixis.evaluation.intervals import Comparison, compare
+from deixis.evaluation.intervals import Comparison, compare, values_of
 from deixis.evaluation.items import localization_items, regions_of, sentences_of
-from deixis.evaluation.phrase_localization import MentionGroup, RankedPredictions, group_scores
-from deixis.evaluation.predictions import match_predictions
+from deixis.evaluation.phrase_localization import MentionGroup, RankedPredictions
 from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, RetrievalResult, recall_at_k, region_retrieval, sentence_retrieval
 from deixis.models.base import Scorer
@@ -345,10 +344,10 @@ def score_regions(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
 def scores_from_captions(captions: Captions, training: Iterable[str], perplexity: float | None = None) -> ModelScores:
     """Score generated captions, one per photo. `perplexity` is that of the reference captions."""
     found = score_caption_texts(captions, training)
-    once = np.ones((1, found.n))
-    scores = {name: float(statistic(once)[0]) for name, statistic in found.statistics.items()}
-    more = {} if perplexity is None else {"perplexity": perplexity}
-    return ModelScores(scores | more, captions=captions)
+    scores = values_of(found.statistics, found.n)
+    if perplexity is not None:
+        scores["perplexity"] = perplexity
+    return ModelScores(scores, captions=captions)
 
 
 def _scores_from_retrieval(result: RetrievalResult) -> ModelScores:
@@ -361,21 +360,18 @@ def score_grounding(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
     if not items:
         raise DatasetError(f"{on.dataset.path}: no phrase of the split to score on has a box")
     predictions = pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
-    boxes = RankedPredictions.from_matched(match_predictions(predictions, items), items, "union")
-    return scores_from_predictions(boxes)
+    return scores_from_predictions(RankedPredictions.from_predictions(predictions, items))
 
 
 def scores_from_predictions(boxes: RankedPredictions) -> ModelScores:
     """Score predicted boxes: all phrases, each type, and common phrases."""
     every = MentionGroup(np.arange(len(boxes.items)), np.empty(0, dtype=np.intp))
-    phrases = boxes.phrases
-    common = sorted(phrases, key=lambda phrase: (-len(phrases[phrase].mentions), phrase))[:MAX_COMMON_PHRASES]
-    scored = dict.fromkeys([*(row.label for row in find_table("entities-5").rows), *common])
-    groups = {**boxes.types, **{f"“{phrase}”": phrases[phrase] for phrase in scored if phrase in phrases}}
+    published = [row.label for row in find_table("entities-5").rows if row.label in boxes.phrases]
+    phrases = {phrase: boxes.phrases[phrase] for phrase in published} | boxes.common_phrases(MAX_COMMON_PHRASES)
+    groups = {**boxes.types, **{f"“{phrase}”": group for phrase, group in phrases.items()}}
     rankings = {name: _ranking(boxes, group) for name, group in {"": every, "overall": every, **groups}.items()}
     unscored = ModelScores({}, rankings)
-    once = np.ones((1, boxes.photos))
-    scores = {name: float(statistic(once)[0]) for name, statistic in unscored.statistics.items()}
+    scores = values_of(unscored.statistics, boxes.photos)
     return replace(unscored, scores=scores | _precisions(boxes, groups))
 
 
@@ -388,13 +384,15 @@ def _ranking(boxes: RankedPredictions, group: MentionGroup) -> Ranking:
 
 def _precisions(boxes: RankedPredictions, groups: Mapping[str, MentionGroup]) -> dict[str, float]:
     """Return the average precision of each group; the overall one is the mean over types, as in Table 4."""
-    found = group_scores(boxes, groups, "area", rounds=1, seed=0)
-    scores = {f"{name}_n": float(each.n) for name, each in found.items()}
-    for score in ("ap", "ap_nms"):
-        scores |= {f"{name}_{score}": getattr(each, score) for name, each in found.items()}
-        if boxes.types:
-            scores[f"overall_{score}"] = float(np.mean([getattr(found[name], score) for name in boxes.types]))
-    return {**scores, "overall_n": float(len(boxes.items))}
+    found = {name: values_of(boxes.precisions("ap", [group], "area"), boxes.photos) for name, group in groups.items()}
+    scores = {"overall_n": float(len(boxes.items))}
+    for name, group in groups.items():
+        scores[f"{name}_n"] = float(len(group.mentions))
+        scores |= {f"{name}_{score}": value for score, value in found[name].items()}
+    if boxes.types:
+        for score in ("ap", "ap_nms"):
+            scores[f"overall_{score}"] = float(np.mean([found[name][score] for name in boxes.types]))
+    return scores
 
 
 def score_captions(
