@@ -12,13 +12,8 @@ import torch
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.evaluation import caption_cider, caption_perplexity
 from deixis.models.m_rnn.model import MRNN, VectorsAndCells
-from deixis.models.m_rnn.objective import (
-    CaptionSampler,
-    CiderReward,
-    LikelihoodObjective,
-    PhotoSampler,
-    RewardObjective,
-)
+from deixis.models.m_rnn.objective import CaptionSampler, LikelihoodObjective
+from deixis.models.m_rnn.self_critical import CiderReward, PhotoSampler, RewardObjective
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.models.networks import word_ids
 from deixis.models.training.objective import DevScores

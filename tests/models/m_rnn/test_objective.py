@@ -1,4 +1,4 @@
-"""Both objectives of the m-RNN: likelihood against plain loops, and self-critical training."""
+"""Training of the m-RNN: batches, the likelihood loss against plain loops, and resumed runs of both objectives."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ import torch
 from torch import nn
 
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.metrics import cider
-from deixis.evaluation.captions.ngrams import CaptionSet
-from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.evaluation import caption_cider
-from deixis.models.m_rnn.objective import CaptionSampler, CiderReward, PhotoSampler, sample_sentences
+from deixis.models.m_rnn.objective import CaptionSampler
+from deixis.models.m_rnn.self_critical import PhotoSampler
 from deixis.models.training.trainer import Trainer
 from deixis.tokens import words
 from tests.models.m_rnn.caption_runs import (
     KINDS,
     OWNERS,
-    REFERENCES,
     REWARD_KIND,
     SETTINGS,
     SMALL,
@@ -121,159 +117,9 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
     assert same_run(tmp_path / "run", tmp_path / "unbroken")
 
 
-def test_sentences_are_sampled_with_their_probabilities_and_end() -> None:
-    run = LikelihoodRun(SMALL)
-    network = run.model.network.eval()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        photo = torch.from_numpy(run.photos[:1])
-        sampled, counts = sample_sentences(network, [photo], 4000, torch.rand(4000, 6))
-        first = network(network.visual_context(photo), torch.tensor([[network.start]]))[0][0].log_softmax(-1)
-    shares = np.bincount(sampled[:, 0], minlength=first.shape[1]) / 4000
-    np.testing.assert_allclose(shares, first[0].exp(), atol=0.03)
-    for row, count in zip(sampled.tolist()[:200], counts.tolist(), strict=False):
-        ends = network.end in row
-        assert count == (row.index(network.end) + 1 if ends else len(row))
-        assert not ends or set(row[count:]) <= {network.end}
-
-
-def test_the_loss_equals_a_plain_loop() -> None:
-    run = RewardRun(replace(REWARD_KIND, attention=False))
-    network, samples = run.model.network, 4
-    kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-
-    def reward(sampled: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        kept.append((sampled, rows, run.loss.reward(sampled, rows) + np.arange(len(rows)) % 3))
-        return kept[-1][2]
-
-    objective = replace(run.loss, reward=reward)
-    torch.manual_seed(3)
-    found = objective(network, torch.tensor([5, 2]))
-    sampled, rows, values = kept[0]
-    assert rows.tolist() == [5] * samples + [2] * samples
-    total, length = 0.0, 0
-    for row, (sentence, photo) in enumerate(zip(sampled.tolist(), rows, strict=True)):
-        others = [value for other, value in enumerate(values) if rows[other] == photo and other != row]
-        count = sentence.index(network.end) + 1 if network.end in sentence else len(sentence)
-        read = torch.tensor([[network.start, *sentence[:-1]]])
-        log_p = network(network.visual_context(run.loss.photos[[photo]]), read)[0][0].log_softmax(-1)
-        gained = sum(log_p[place, sentence[place]].item() for place in range(count))
-        total -= (values[row] - np.mean(others)) * gained
-        length += count
-    assert found.total.item() == pytest.approx(total / length, rel=1e-4)
-    assert found.terms["reward"].item() == pytest.approx(values.mean(), rel=1e-4)
-    assert found.terms["words"].item() == pytest.approx(length / len(rows))
-
-
-def test_the_likelihood_loss_is_added_with_its_weight() -> None:
-    run = RewardRun(replace(REWARD_KIND, attention=False))
-    likelihood, network = run.likelihood, run.model.network
-    both = replace(run.loss, likelihood=likelihood, likelihood_weight=0.3)
-    torch.manual_seed(3)
-    found = both(network, torch.tensor([5, 2, 11]))
-    torch.manual_seed(3)
-    alone = run.loss(network, torch.tensor([5, 2, 11]))
-    sampled = likelihood.sample_captions(torch.tensor([5, 2, 11]))
-    assert likelihood.photo_of_caption[sampled].tolist() == [5, 2, 11]
-    added = likelihood(network, sampled)
-    assert found.total.item() == pytest.approx(alone.total.item() + 0.3 * added.total.item(), rel=1e-5)
-    assert found.terms["perplexity"].item() == pytest.approx(added.terms["perplexity"].item(), rel=1e-5)
-
-
 def test_captions_of_a_photo_are_sampled_uniformly() -> None:
     likelihood = RewardRun(REWARD_KIND).likelihood
     torch.manual_seed(0)
     sampled = torch.cat([likelihood.sample_captions(torch.tensor([7, 3])) for _ in range(50)])
     assert sorted(set(sampled.tolist())) == [6, 7, 14, 15]
     assert np.bincount(sampled)[[6, 7, 14, 15]].min() > 15
-
-
-def test_rewarded_words_become_more_probable() -> None:
-    run = RewardRun(replace(REWARD_KIND, dropout=0.1))
-    network = run.model.network
-    optimizer = torch.optim.Adam(network.parameters(), 0.02)
-    objective = replace(run.loss, reward=lambda sampled, rows: (sampled == 3).sum(1).astype(float))
-    torch.manual_seed(0)
-    values = []
-    for _ in range(30):
-        optimizer.zero_grad()
-        found = objective(network.train(), torch.arange(12))
-        found.total.backward()
-        optimizer.step()
-        values.append(found.terms["reward"].item())
-    assert np.mean(values[-5:]) > 3 * np.mean(values[:5])
-
-
-def test_self_critical_training_improves_cider(tmp_path: Path) -> None:
-    settings = replace(SETTINGS, epochs=60, batch_size=12, learning_rate=0.02, evaluate_every=20)
-    run = RewardRun(REWARD_KIND, settings)
-    before = caption_cider(run.model, run.photos, REFERENCES)
-    run.trainer(tmp_path / "run").train()
-    assert caption_cider(run.model, run.photos, REFERENCES) > before + 50
-
-
-KNOWN = Vocabulary(("a", "dog", "runs", "cat", "red"), (5, 4, 3, 2, 1))
-UNKNOWN, STOP = len(KNOWN), len(KNOWN) + 1
-WORDS = [*KNOWN.words, "zebra", "yacht"]
-END_TOKEN = "<end>"
-
-
-def captions(seed: int, count: int, most: int = 12) -> list[list[str]]:
-    """Sentences of few different words, some unknown, so that they share many n-grams."""
-    rng = np.random.default_rng(seed)
-    return [[WORDS[word] for word in rng.integers(len(WORDS), size=rng.integers(1, most))] for _ in range(count)]
-
-
-def references(photos: int = 30) -> list[list[list[str]]]:
-    rng = np.random.default_rng(9)
-    return [captions(100 + photo, int(rng.integers(1, 6))) for photo in range(photos)]
-
-
-def as_ids(sentences: list[list[str]], max_length: int = 14) -> np.ndarray:
-    """Word ids as a network generates them, with an end token; ids after it are arbitrary."""
-    rows = np.full((len(sentences), max_length), 2)
-    for row, sentence in zip(rows, sentences, strict=True):
-        row[: len(sentence)] = [KNOWN.encode([word])[0] if word in KNOWN else UNKNOWN for word in sentence]
-        row[len(sentence)] = STOP
-    return rows
-
-
-def expected(sentences: list[list[str]], gold: list[list[list[str]]]) -> np.ndarray:
-    read = [[word if word in KNOWN else "nothing" for word in words] + [END_TOKEN] for words in sentences]
-    with_ends = [[[*words, END_TOKEN] for words in each] for each in gold]
-    return cider(CaptionSet(tuple(map(str, range(len(gold)))), read, with_ends)).cider_d
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_reward_is_the_cider_d_of_the_evaluation_with_the_end_token_as_a_word(seed: int) -> None:
-    gold, sentences = references(), captions(seed, 30)
-    reward = CiderReward(gold, KNOWN)
-    found = reward(as_ids(sentences), np.arange(30))
-    np.testing.assert_allclose(found, expected(sentences, gold), rtol=1e-12, atol=1e-12)
-    assert found.max() > 0.5
-    some = np.array([7, 3, 3, 29])
-    np.testing.assert_allclose(reward(as_ids(sentences)[some], some), found[some], rtol=1e-6)
-
-
-def test_an_unfinished_sentence_has_a_lower_reward() -> None:
-    gold = [[["a", "dog", "runs"]], [["a", "red", "cat"]]]
-    reward = CiderReward(gold, KNOWN)
-    ended, open_end = reward(np.array([[0, 1, 2, STOP], [0, 1, 2, 0]]), np.array([0, 0]))
-    assert ended > open_end > 0
-
-
-def test_photos_without_captions_are_allowed() -> None:
-    gold = references()
-    reward = CiderReward([*gold, []], KNOWN)
-    assert np.isfinite(reward(as_ids(captions(0, 30)), np.arange(30))).all()
-    with pytest.raises(DatasetError, match="caption"):
-        CiderReward([[], []], KNOWN)
-
-
-def test_only_rarely_repeated_words_are_penalized() -> None:
-    gold = [[["a", "dog", "runs", "a"], ["a", "red", "cat", "a"]], [["a", "cat"]]]
-    sentences = [["a", "dog", "a", "dog", "dog"], ["a", "cat", "a"]]
-    plain, costly = (
-        CiderReward(gold, KNOWN, repetition_penalty=cost)(as_ids(sentences), np.arange(2)) for cost in (0, 0.5)
-    )
-    np.testing.assert_allclose(plain - costly, [2 * 0.5, 0])
