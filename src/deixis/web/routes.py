@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import fastapi
 from fastapi import APIRouter, File, Query, Request, Response
@@ -48,7 +49,6 @@ _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string",
 PHOTO_FIELD = "photo"
 _JSON, _FORM = "application/json", "multipart/form-data"
 _UPLOAD = "the photo"
-_CHUNK_BYTES = 2**20
 
 T = TypeVar("T")
 
@@ -130,17 +130,13 @@ class RouteContext:
         except DeixisError:
             raise PhotoNotFoundError(photo_id) from None
 
-    def open_upload(self, upload: Any) -> Image:
-        """Decode an uploaded photo."""
-        return open_upload(upload.file, self.limits.upload_bytes, self.limits.upload_pixels)
-
-    def photo_input(self, request: PhotoRequest, upload: Any) -> PhotoInput:
+    def photo_input(self, request: PhotoRequest, upload: UploadFile | None) -> PhotoInput:
         """Return the photo of a request."""
-        if request.photo is not None:
-            record = self.photo(request.photo)
-            check_link(record.path)
-            return PhotoInput(record.path, record.photo_id)
-        return PhotoInput(self.open_upload(upload))
+        if upload is not None:
+            return PhotoInput(open_upload(upload, self.limits))
+        record = self.photo(request.photo or "")
+        check_link(record.path)
+        return PhotoInput(record.path, record.photo_id)
 
 
 def api_routes(context: RouteContext) -> APIRouter:
@@ -191,7 +187,9 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
         everything: Everything = False,
     ) -> SearchResponse:
         def respond() -> SearchResponse:
-            return search_response(None, context.photos.like(context.open_upload(photo), top, everything=everything))
+            return search_response(
+                None, context.photos.like(open_upload(photo, context.limits), top, everything=everything)
+            )
 
         return await context.model_executor.run(respond)
 
@@ -330,24 +328,17 @@ def _invalid(field: str, message: str) -> RequestValidationError:
     return RequestValidationError([{"loc": (field,), "msg": message, "type": "value_error"}])
 
 
-def open_upload(upload: BinaryIO, max_bytes: int, max_pixels: int) -> Image:
+def open_upload(upload: UploadFile, limits: ServerLimits) -> Image:
     """Decode an uploaded photo, after checking its size in bytes and in pixels."""
+    if not upload.size:
+        raise PhotoError(_UPLOAD, "an empty file")
+    if upload.size > limits.upload_bytes:
+        raise PhotoError(_UPLOAD, f"larger than {limits.upload_bytes // 2**20} MB")
     with tempfile.TemporaryDirectory(prefix="deixis-") as folder:
-        copy = Path(folder) / _UPLOAD
-        _write_copy(upload, copy, max_bytes)
+        path = Path(folder) / _UPLOAD
+        with path.open("wb") as copy:
+            shutil.copyfileobj(upload.file, copy)
         try:
-            return open_photo(copy, max_pixels=max_pixels)
+            return open_photo(path, max_pixels=limits.upload_pixels)
         except PhotoError as error:
             raise PhotoError(_UPLOAD, error.reason) from None
-
-
-def _write_copy(upload: BinaryIO, copy: Path, max_bytes: int) -> None:
-    written = 0
-    with copy.open("wb") as file:
-        while chunk := upload.read(_CHUNK_BYTES):
-            written += len(chunk)
-            if written > max_bytes:
-                raise PhotoError(_UPLOAD, f"larger than {max_bytes // 2**20} MB")
-            file.write(chunk)
-    if not written:
-        raise PhotoError(_UPLOAD, "an empty file")

@@ -89,12 +89,13 @@ def find_photos(roots: Iterable[Path]) -> Iterator[FileState | PhotoError]:
     must not expose other files.
     """
     for root in roots:
-        if isinstance(root, RemotePath):
+        if not root.is_dir():
+            if (found := _stat_file(root)) is not None:
+                yield found
+        elif isinstance(root, RemotePath):
             yield from _find_remote_photos(root)
-        elif root.is_dir():
+        else:
             yield from _find_local_photos(root)
-        elif (found := _stat_file(root)) is not None:
-            yield found
 
 
 def _find_local_photos(root: Path) -> Iterator[FileState | PhotoError]:
@@ -120,10 +121,6 @@ def _find_local_photos(root: Path) -> Iterator[FileState | PhotoError]:
 
 
 def _find_remote_photos(root: RemotePath) -> Iterator[FileState | PhotoError]:
-    if not root.is_dir():
-        if (found := _stat_file(root)) is not None:
-            yield found
-        return
     pending = [root]
     while pending:
         folder = pending.pop()
