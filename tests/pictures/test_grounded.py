@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -12,14 +10,11 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
-from deixis.data.records import Box, Caption, Chain, Mention, Photo
-from deixis.data.scenes import make_scenes
 from deixis.errors import DeixisError
 from deixis.pictures.grounded import (
     LONG_SIDE,
     MarkedPhrase,
     PhraseBoxes,
-    draw_annotations,
     draw_grounding,
     draw_sentence,
 )
@@ -195,28 +190,6 @@ def test_spans_outside_the_caption_raise_an_error(span: tuple[int, int]) -> None
 def test_invalid_boxes_raise_an_error(box: tuple[float, float, float, float]) -> None:
     with pytest.raises(DeixisError, match="'a dog'"):
         draw_grounding(plain(), [("a dog", [PhraseBoxes(0, 5, (box,))])])
-
-
-def test_boxes_of_a_record_are_scaled_to_the_photo() -> None:
-    caption = Caption.from_text(
-        "A dog chases it in a park .", (Mention(0, 5, "1"), Mention(13, 15, None), Mention(19, 25, "2"))
-    )
-    record = Photo("1", (caption,), (Chain("1"), Chain("2", scene=True)), (Box((100, 60, 300, 200), ("1",)),), 500, 375)
-    picture = draw_annotations(record, plain(250, 187))
-    captions = [
-        ("A dog chases it in a park .", [PhraseBoxes(0, 5, ((50, 29.92, 150, 99.7333333),)), PhraseBoxes(19, 25, ())])
-    ]
-    assert np.array_equal(np.asarray(picture), np.asarray(draw_grounding(plain(250, 187), captions)))
-
-
-def test_one_caption_of_a_record_shows_only_its_own_boxes() -> None:
-    scene = next(scene for scene in make_scenes(50) if len(scene.photo.boxes) == 4)
-    photo = Image.fromarray(scene.pixels)
-    whole = draw_annotations(scene.photo, photo)
-    assert draw_annotations(scene.photo, photo, captions=range(5)) == whole
-    heights = [draw_annotations(scene.photo, photo, captions=range(n)).height for n in range(6)]
-    assert all(a < b for a, b in pairwise(heights))
-    assert heights[0] == 960
 
 
 SIZES = Sizes.for_long_side(960)

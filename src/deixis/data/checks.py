@@ -13,7 +13,7 @@ from typing import Any
 from deixis.data.dataset import Dataset
 from deixis.data.images import inspect_photo, open_photo
 from deixis.data.records import Photo
-from deixis.data.tables import blocks, hash_tables
+from deixis.data.tables import hash_tables
 from deixis.errors import PhotoError
 from deixis.storage.progress import OnProgress, no_progress, track
 
@@ -142,15 +142,13 @@ def _file_problems(dataset: Dataset, decode: bool, on_progress: OnProgress) -> I
     photos = dataset.photos
 
     def problem(photo: Photo) -> tuple[str, str] | None:
-        path = dataset.path_of(photo)
-        return _file_problem(photo, path, decode)
+        return _file_problem(photo, dataset.path_of(photo), decode)
 
     with ThreadPoolExecutor() as pool:
-        for begin, end in blocks(len(photos), _BLOCK):  # `map` submits all items at once
-            for result in pool.map(problem, photos[begin:end]):
-                if result:
-                    yield result
-            on_progress("checking photos", end, len(photos))
+        for begin in range(0, len(photos), _BLOCK):  # `map` submits all items at once
+            block = photos[begin : begin + _BLOCK]
+            yield from filter(None, pool.map(problem, block))
+            on_progress("checking photos", begin + len(block), len(photos))
 
 
 def _file_problem(photo: Photo, path: Path, decode: bool) -> tuple[str, str] | None:

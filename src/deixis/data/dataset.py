@@ -21,7 +21,6 @@ from deixis.arrays import expand_runs
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
 from deixis.data.tables import (
     Manifest,
-    blocks,
     hash_tables,
     open_tables,
     read_manifest,
@@ -54,8 +53,8 @@ class Photos(Sequence[Photo]):
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Photo]:
-        for begin, end in blocks(len(self.rows), _BLOCK):
-            yield from self._dataset._read(self.rows[begin:end])
+        for begin in range(0, len(self.rows), _BLOCK):
+            yield from self._dataset._read(self.rows[begin : begin + _BLOCK])
 
     @overload
     def __getitem__(self, index: int) -> Photo: ...

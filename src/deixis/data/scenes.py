@@ -72,14 +72,12 @@ class _Node:
     mention: tuple[str | None, str] | None = None
 
 
-def describe_objects(
-    objects: Sequence[SceneObject], background: str, rng: np.random.Generator, *, number: int = 5
-) -> tuple[Caption, ...]:
-    """Write captions that mention all objects of a scene, each from a different template (of eight).
+def describe_objects(objects: Sequence[SceneObject], background: str, rng: np.random.Generator) -> tuple[Caption, ...]:
+    """Write five captions that mention all objects of a scene, each from a different template (of eight).
 
     Chains are numbered from 1 in the order of `objects`; the background is the last.
     """
-    chosen = rng.permutation(len(_TEMPLATES))[:number]
+    chosen = rng.permutation(len(_TEMPLATES))[:5]
     return tuple(_caption(_TEMPLATES[index](_Describer(objects, background, rng))) for index in chosen)
 
 

@@ -41,7 +41,6 @@ class TypeRow:
 
     @property
     def boxes_per_chain(self) -> float:
-        """Mean number of boxes of a chain."""
         return _ratio(self.boxes, self.chains)
 
 
@@ -110,7 +109,8 @@ def compute_statistics(dataset: Dataset, split: str | None = None) -> Statistics
     visual = mention_in & (mention_chain >= 0)
 
     chains = int(chain_in.sum())
-    boxes_of_chain = _links_per_chain(tables["boxes"], len(chain_in))
+    box_chains = tables["boxes"]["chains"].combine_chunks().values.to_numpy()
+    boxes_of_chain = np.bincount(box_chains, minlength=len(chain_in))
     mentions_of_chain = np.bincount(mention_chain[visual], minlength=len(chain_in))
     phrase = np.asarray(tables["captions"]["region_phrase"].combine_chunks())
     tokens = pc.list_value_length(tables["captions"]["token_starts"]).to_numpy()
@@ -156,10 +156,6 @@ def _types(mentions: pa.Table, visual: Flags, mention_chain: Counts, chain_count
         if name != NOT_VISUAL and len(of_type):
             found.append((name, chains))
     return found
-
-
-def _links_per_chain(boxes: pa.Table, chain_count: int) -> Counts:
-    return np.bincount(boxes["chains"].combine_chunks().values.to_numpy(), minlength=chain_count)
 
 
 def _integers(column: pa.ChunkedArray) -> Counts:

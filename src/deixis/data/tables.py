@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,13 @@ _PHOTOS_PER_BATCH = 2000
 Row = tuple[Any, ...]
 
 
-def file_name(table: str) -> str:
-    return f"{table}.arrow"
+def _table_path(folder: Path, name: str) -> Path:
+    return folder / f"{name}.arrow"
 
 
 def write_tables(photos: Iterable[Photo], folder: Path) -> dict[str, int]:
     """Write all tables in one pass over the photos and return the number of rows of each."""
-    writers = {name: _TableWriter(folder / file_name(name), schema) for name, schema in SCHEMAS.items()}
+    writers = {name: _TableWriter(_table_path(folder, name), schema) for name, schema in SCHEMAS.items()}
     seen: set[str] = set()
     try:
         for photo in photos:
@@ -163,30 +163,20 @@ def open_tables(folder: Path, hashes: Mapping[str, str]) -> dict[str, pa.Table]:
     """
     tables = {}
     for name, schema in SCHEMAS.items():
-        path = folder / file_name(name)
+        path = _table_path(folder, name)
         try:
             table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
             table.validate(full=True)  # offsets may point outside the file
         except FileNotFoundError:
-            raise DatasetError(f"{folder}: {path.name} is missing; import the data again") from None
+            raise DatasetError(f"{path}: missing; import the data again") from None
         except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: invalid UTF-8
-            raise DatasetError(f"{path}: damaged, import the data again ({_first_line(error)})") from None
+            raise DatasetError(f"{path}: damaged, import the data again ({error})") from None
         if table.schema != schema:
             raise DatasetError(f"{path}: not the columns of a deixis data set; import the data again")
         if hash_file(path) != hashes.get(name):
             raise DatasetError(f"{path}: damaged, import the data again (its hash differs)")
         tables[name] = table
     return tables
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def blocks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of blocks of `size` that cover ``range(count)``."""
-    for begin in range(0, count, size):
-        yield begin, min(begin + size, count)
 
 
 _MANIFEST_FILE = "manifest.json"
@@ -230,19 +220,18 @@ class Manifest:
     tokenizer: int
     created: str
     version: int = _VERSION
-    format: str = field(default=_FORMAT)
+    format: str = _FORMAT
 
 
 def hash_tables(folder: Path) -> tuple[dict[str, str], str]:
     """Return the SHA-256 of each table file, and one hash of all of them."""
     files = {}
     for name in SCHEMAS:
+        path = _table_path(folder, name)
         try:
-            files[name] = hash_file(folder / file_name(name))
+            files[name] = hash_file(path)
         except OSError as error:
-            raise DatasetError(
-                f"{folder}: {file_name(name)} cannot be read ({error.strerror}); import the data again"
-            ) from None
+            raise DatasetError(f"{path}: cannot be read ({error.strerror}); import the data again") from None
     return files, _combine_hashes(files)
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.pictures.style import (
     BLACK,
@@ -88,25 +87,6 @@ def draw_grounding(photo: Image.Image, captions: Sequence[tuple[str, Sequence[Ph
         ]
         sentences.append(draw_sentence(text, marked, width - 2 * sizes.margin, sizes))
     return _stack(shown, sentences, width, sizes)
-
-
-def draw_annotations(record: Photo, photo: Image.Image, *, captions: Sequence[int] | None = None) -> Image.Image:
-    """Draw the annotations of a photo in a data set: its mentions in the colours of their chains' boxes.
-
-    The boxes of the record are scaled to the size of `photo`. `captions` are the indices of the captions to show; all
-    by default.
-    """
-    fitted = record.resized(*photo.size)
-    chosen = record.captions if captions is None else [record.captions[i] for i in captions]
-    shown = []
-    for caption in chosen:
-        phrases = [
-            PhraseBoxes(m.start, m.end, tuple(box.xyxy for box in fitted.boxes_of(m.chain)), key=m.chain)
-            for m in caption.mentions
-            if m.chain is not None
-        ]
-        shown.append((caption.text, phrases))
-    return draw_grounding(photo, shown)
 
 
 def _check(captions: Sequence[tuple[str, Sequence[PhraseBoxes]]]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
-from deixis.data.writers.common import Spool, categories_of_boxes, compact_number, file_name, json_document, splits_of
+from deixis.data.writers.common import categories_of_boxes, compact_number, file_name, json_document, splits_of
 
 
 def test_a_photo_is_once_in_each_split_or_in_the_rest() -> None:
@@ -41,12 +40,3 @@ def test_integers_are_written_without_a_fraction(value: float, written: str) -> 
 def test_a_document_is_json_with_empty_lists_and_with_full_ones() -> None:
     document = {"a": 1, "none": iter([]), "some": iter([{"b": 2}, 3]), "list": [4]}
     assert json.loads("".join(json_document(document))) == {"a": 1, "none": [], "some": [{"b": 2}, 3], "list": [4]}
-
-
-def test_spooled_items_are_read_in_order_and_repeatedly(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    for item in ({"a": "é\u2028"}, {"a": 2}):
-        spool.add(item)
-    assert [list(spool.items()) for _ in range(2)] == [[{"a": "é\u2028"}, {"a": 2}]] * 2
-    spool.close()
-    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,8 @@ but the first type of an entity, blank captions and region phrases.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +20,6 @@ from typing import Any
 from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.data.writers.common import (
-    Spool,
     boxes_array,
     categories_of_boxes,
     compact_number,
@@ -27,6 +28,7 @@ from deixis.data.writers.common import (
     json_document,
     sentences_of,
     splits_of,
+    to_json,
     write_text,
 )
 
@@ -36,13 +38,28 @@ _LARGEST_ID = 2**53 - 1
 _INFO = {"description": "written by deixis"}
 
 
+class _Spool:
+    """JSON items in a temporary file, which `stack` closes."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._file = stack.enter_context(tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8"))  # noqa: SIM115
+        self.count = 0
+
+    def add(self, item: Mapping[str, Any]) -> None:
+        self._file.write(to_json(item) + "\n")
+        self.count += 1
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        self._file.seek(0)
+        for line in self._file:
+            yield json.loads(line)
+
+
 class _Draft:
     """Content of the files of a split. Ids are assigned at the end, when all photos and categories are known."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.images, self.captions, self.instances = (Spool(folder) for _ in range(3))
-        for spool in (self.images, self.captions, self.instances):
-            stack.callback(spool.close)
+        self.images, self.captions, self.instances = (_Spool(folder, stack) for _ in range(3))
 
 
 def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) -> None:
@@ -116,12 +133,12 @@ def _category_ids(names: set[str]) -> dict[str, int]:
 
 
 def _finish(draft: _Draft, split: str, folder: Path, image_ids: Sequence[int], categories: Mapping[str, int]) -> None:
-    def numbered(spool: Spool, key: str) -> Iterator[dict[str, Any]]:
+    def numbered(spool: _Spool, key: str) -> Iterator[dict[str, Any]]:
         for item in spool.items():
             category = {"category_id": categories[item["category_id"]]} if "category_id" in item else {}
             yield item | {key: image_ids[item[key]]} | category
 
-    def document(annotations: Spool) -> dict[str, object]:
+    def document(annotations: _Spool) -> dict[str, object]:
         return {
             "info": _INFO,
             "licenses": [],

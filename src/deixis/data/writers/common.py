@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -111,24 +109,3 @@ def write_text(path: Path, pieces: Iterable[str]) -> None:
     """Write a UTF-8 file piece by piece, with line feeds on every system."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
         out.writelines(pieces)
-
-
-class Spool:
-    """A temporary file of JSON items."""
-
-    def __init__(self, folder: Path) -> None:
-        # Callers register `close` with an ExitStack.
-        self._file = tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8", newline="\n")  # noqa: SIM115
-        self.count = 0
-
-    def add(self, item: Mapping[str, Any]) -> None:
-        self._file.write(to_json(item) + "\n")
-        self.count += 1
-
-    def items(self) -> Iterator[dict[str, Any]]:
-        self._file.seek(0)
-        for line in self._file:
-            yield json.loads(line)
-
-    def close(self) -> None:
-        self._file.close()
