@@ -10,8 +10,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,26 @@ from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 
 BLOCK_ROWS = 4096
+
+B = TypeVar("B")
+
+
+def tensor_fields(batch: Any) -> dict[str, Tensor]:
+    """Return the fields of a dataclass that are tensors."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def move_tensors(batch: B, device: str | torch.device) -> B:
+    """Copy a dataclass of tensors, and of other such dataclasses, to a device."""
+    moved: dict[str, Any] = {
+        name: tensor.to(device, non_blocking=True) for name, tensor in tensor_fields(batch).items()
+    }
+    for field in fields(batch):  # type: ignore[arg-type] # a dataclass
+        part = getattr(batch, field.name)
+        if is_dataclass(part):
+            moved[field.name] = move_tensors(part, device)
+    return replace(batch, **moved)  # type: ignore[type-var]
 
 
 def check_rows(features: Any, size: int, name: str) -> Tensor:

@@ -120,7 +120,7 @@ def test_a_last_batch_of_one_is_dropped_and_one_sentence_raises_an_error() -> No
     sampler = PairSampler(data, count - 1)
     assert len(sampler) == len(list(sampler.epoch(0, np.random.default_rng(0)))) == 1
     one = ParsedPhotos(data.forest, data.photo[:1], data.regions)
-    with pytest.raises(DatasetError, match="2 sentences"):
+    with pytest.raises(DatasetError):
         PairSampler(one)
 
 

@@ -287,8 +287,3 @@ def test_the_logistic_objective_scores_the_pairs_that_a_batch_names(kind: str) -
     rows = batch.visual[batch.pairs[:, 0]], batch.text[batch.pairs[:, 1]]
     scores = network(torch.from_numpy(visual[rows[0]]), torch.from_numpy(text[rows[1]]))
     assert value.item() == pytest.approx(logistic_loss(scores, batch.matches).item(), rel=1e-5)
-
-
-def test_a_network_of_another_class_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="TwoBranchNetwork.*Linear"):
-        MatchingObjective(SMALL, features(8, 5), [features(24, 4)])(torch.nn.Linear(5, 4), batch_of("sentences"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.networks import MAX_WORDS, word_ids
+from deixis.models.networks import MAX_WORDS, tensor_fields, word_ids
 from deixis.models.photo_features import RegionInputs
 from deixis.tokens import Token
 from deixis.tokens import words as words_of_tokens
@@ -56,15 +56,14 @@ class RegionBatch:
         return len(self.vectors)
 
     def select(self, rows: Tensor) -> RegionBatch:
-        return self._map(lambda column: column[rows])
+        return replace(self, **{name: column[rows] for name, column in tensor_fields(self).items()})
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> RegionBatch:
         """Copy to a device; `dtype` applies to floats."""
-        return self._map(lambda column: column.to(device, dtype if column.is_floating_point() else None))
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> RegionBatch:
-        columns: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(column) for name, column in columns.items() if column is not None})
+        columns = tensor_fields(self).items()
+        return replace(
+            self, **{name: each.to(device, dtype if each.is_floating_point() else None) for name, each in columns}
+        )
 
 
 @dataclass(frozen=True)

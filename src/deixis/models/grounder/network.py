@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -29,10 +28,8 @@ _MAX_LOG_SCALE = 1.0
 """The refiner scales a side of a box by at most e."""
 
 
-class Share(Protocol):
-    """Computes a function of rows; `deixis.models.training.distributed.by_shares` divides the rows among processes."""
-
-    def __call__(self, compute: Callable[..., Tensor], *rows: Tensor) -> Tensor: ...
+Share = Callable[..., Tensor]
+"""Computes a function of rows; `deixis.models.training.distributed.by_shares` divides the rows among processes."""
 
 
 def compute_locally(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:

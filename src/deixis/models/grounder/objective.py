@@ -8,25 +8,23 @@ photo from these photos.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from deixis.data.pairs import Integers, RaggedArray
 from deixis.data.records import ENTITY_TYPES
 from deixis.errors import DatasetError
 from deixis.models.grounder.data import GroundingExamples
 from deixis.models.grounder.network import GrounderNetwork, NetworkOutput, Share, compute_locally
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.training.distributed import by_shares
-from deixis.models.training.objective import LossValue
-
-RIGHT_IOU = 0.5
-"""A box is right if its IoU with the gold box is at least this."""
+from deixis.models.training.objective import LossValue, ShuffledSampler
+from deixis.models.training.regions import CORRECT_IOU
 
 MIN_TRAINING_IOU = 0.3
 """Phrases without a region above this IoU are not trained on; boxes below it are not refined."""
@@ -40,24 +38,17 @@ FALSE_ABSENCE = 0.05
 _RANKS = {"r1": 1, "r5": 5, "r10": 10}
 
 
-class CaptionSampler:
+class CaptionSampler(ShuffledSampler[Tensor]):
     """Draws captions in random order; a batch holds the rows of their text inputs in `GroundingExamples`."""
 
     def __init__(self, examples: GroundingExamples, batch_size: int = 128) -> None:
         caption = examples.caption.numpy()
-        self._starts = np.searchsorted(caption, np.arange(caption[-1] + 2))
-        self._batch_size = batch_size
+        count = int(caption[-1]) + 1
+        super().__init__(count, batch_size, min_rows=1)
+        self._inputs = RaggedArray.from_owners(caption, np.arange(len(caption)), count)
 
-    def __len__(self) -> int:
-        return -(-(len(self._starts) - 1) // self._batch_size)
-
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Tensor]:
-        order = generator.permutation(len(self._starts) - 1)
-        for begin in range(0, len(order), self._batch_size):
-            chosen = order[begin : begin + self._batch_size]
-            yield torch.from_numpy(
-                np.concatenate([np.arange(self._starts[one], self._starts[one + 1]) for one in chosen])
-            )
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Tensor:
+        return torch.from_numpy(self._inputs.gather(rows)[1])
 
 
 @dataclass(frozen=True)
@@ -67,9 +58,7 @@ class GroundingObjective:
     settings: GrounderSettings
     examples: GroundingExamples
 
-    def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
-        if not isinstance(network, GrounderNetwork):
-            raise TypeError(f"expected a GrounderNetwork, not a {type(network).__name__}")
+    def __call__(self, network: GrounderNetwork, batch: Tensor) -> LossValue:
         like, weight = network.matching.phrase.weight, self.settings.presence_weight
         computed = _compute(network, self.examples, batch, by_shares)
         with torch.autocast(like.device.type, enabled=False):
@@ -160,7 +149,7 @@ def target_probabilities(overlaps: Tensor, power: float) -> Tensor:
 
     Right regions share the probability in proportion to IoU to the given power; without any, the nearest has it all.
     """
-    right = torch.where(overlaps >= RIGHT_IOU, overlaps.clamp(min=0) ** power, 0)
+    right = torch.where(overlaps >= CORRECT_IOU, overlaps.clamp(min=0) ** power, 0)
     nearest = functional.one_hot(overlaps.argmax(dim=1), overlaps.shape[1]).to(overlaps.dtype)
     shared = torch.where((right > 0).any(dim=1, keepdim=True), right, nearest)
     return shared / shared.sum(dim=1, keepdim=True)
@@ -260,14 +249,14 @@ def localization_scores(
 def _right_per_phrase(network: GrounderNetwork, computed: _Computed) -> dict[str, Tensor]:
     """For each phrase, whether one of its best regions is right, and one of these refined."""
     overlaps, mask = computed.overlaps, computed.phrase_mask
-    right = {"upper_bound": (overlaps >= RIGHT_IOU).any(dim=2)[mask]}
+    right = {"upper_bound": (overlaps >= CORRECT_IOU).any(dim=2)[mask]}
     most = min(max(_RANKS.values()), overlaps.shape[2])
     best = computed.output.scores.topk(most, dim=2).indices
-    plain = overlaps.gather(2, best) >= RIGHT_IOU
+    plain = overlaps.gather(2, best) >= CORRECT_IOU
     right |= {name: plain[:, :, :rank].any(dim=2)[mask] for name, rank in _RANKS.items()}
     if network.box_refiner is not None:
         boxes = network.refine(computed.output, computed.boxes, best)
-        refined = iou(boxes, computed.gold[:, :, None]) >= RIGHT_IOU
+        refined = iou(boxes, computed.gold[:, :, None]) >= CORRECT_IOU
         refined &= computed.region_mask[:, None].expand(-1, best.shape[1], -1).gather(2, best)
         right |= {f"refined_{name}": refined[:, :, :rank].any(dim=2)[mask] for name, rank in _RANKS.items()}
     return right

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from deixis.arrays import Floats
+from deixis.arrays import Floats, to_unit_length
 from deixis.language.sentence import Phrase, Sentence, parse_sentences
 from deixis.language.vectors import WordVectors
 from deixis.models.base import Embedder
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest, Level, TreeBatch
-from deixis.models.networks import apply_in_blocks, check_rows, eval_mode
+from deixis.models.networks import apply_in_blocks, check_rows, eval_mode, move_tensors
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.storage.networks import set_weights, weights_of, without_weights
 
@@ -331,7 +331,7 @@ class HMLSTM(Storable, Embedder):
                 rows = order[begins[first] : [*begins, len(order)][first + len(chosen)]]
                 batch = forest.batch(chosen)
                 indices = batch.roots[np.searchsorted(chosen, tree_of[rows])] + torch.from_numpy(node_of[rows])
-                embedded = network.embed_nodes(words, batch.to(words.device), indices.to(words.device))
+                embedded = network.embed_nodes(words, move_tensors(batch, words.device), indices.to(words.device))
                 vectors[rows] = embedded.float().cpu().numpy()
         return vectors
 
@@ -355,7 +355,7 @@ class HMLSTM(Storable, Embedder):
         Both must be embedded already. The setting `centering` applies.
         """
         if self.settings.centering == "photo" and len(visual):
-            visual, text = _normalize(visual - visual.mean(axis=0)), _normalize(text - self.phrase_mean_)
+            visual, text = to_unit_length(visual - visual.mean(axis=0)), to_unit_length(text - self.phrase_mean_)
         return self.scores(visual, text)
 
     def to_artifact(self) -> Artifact:
@@ -376,11 +376,6 @@ class HMLSTM(Storable, Embedder):
         set_weights(model.network, arrays)
         model.phrase_mean_ = mean
         return model
-
-
-def _normalize(rows: Floats) -> Floats:
-    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
-    return unit
 
 
 def _as_phrase(text: str | Sentence | Phrase) -> Phrase:

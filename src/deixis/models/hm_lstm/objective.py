@@ -5,23 +5,22 @@ Symbols are the paper's. A *pair* is a sentence with its photo (k = 0), or a phr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from deixis.data.pairs import Integers, RaggedArray
-from deixis.errors import DatasetError
 from deixis.models.hm_lstm.correspondence import Correspondences
 from deixis.models.hm_lstm.data import ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTMNetwork
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
+from deixis.models.networks import move_tensors
 from deixis.models.training.distributed import by_shares, gather_with_gradient, own_share
-from deixis.models.training.objective import LossValue
+from deixis.models.training.objective import LossValue, ShuffledSampler
 
 
 @dataclass(frozen=True)
@@ -38,17 +37,12 @@ class PairBatch:
     nodes: Tensor  # and the indices of their nodes
     size: int  # number of sentences
 
-    def to(self, device: torch.device) -> PairBatch:
-        names = ("visual", "region", "photo", "text_id", "is_root", "weight", "nodes")
-        moved = {name: getattr(self, name).to(device, non_blocking=True) for name in names}
-        return replace(self, trees=self.trees.to(device), **moved)
 
-
-class PairSampler:
+class PairSampler(ShuffledSampler[PairBatch]):
     """Draws sentences in random order, with their photos and, given correspondences, their phrases.
 
-    Phrases with a confidence of 0 or less are left out: w of eq. 10 is not negative. A last batch with one sentence is
-    dropped, because batch normalization needs two. Without correspondences there are only root losses.
+    Phrases with a confidence of 0 or less are left out: w of eq. 10 is not negative. Without correspondences there are
+    only root losses.
     """
 
     def __init__(
@@ -59,10 +53,8 @@ class PairSampler:
         phrase_weight: float = 1.0,
     ) -> None:
         count = len(data.photo)
-        if count < 2:
-            raise DatasetError(f"training needs at least 2 sentences, the data has {count}")
+        super().__init__(count, batch_size)
         self._data = data
-        self._batch_size = batch_size
         sentence, node = np.arange(count), np.zeros(count, dtype=np.int64)
         region, weight = data.regions.starts[data.photo], np.ones(count, dtype=np.float32)
         if correspondences is not None:
@@ -74,39 +66,31 @@ class PairSampler:
         # The pairs of a sentence are consecutive, the root first.
         order = np.lexsort([node, sentence])
         self._node, self._region, self._weight = node[order], region[order], weight[order]
-        self._rows = RaggedArray.from_owners(sentence[order], np.arange(len(order)), count)
+        self._pairs_of_sentence = RaggedArray.from_owners(sentence[order], np.arange(len(order)), count)
         texts = (data.forest.text(int(s), int(n)).lower() for s, n in zip(sentence[order], self._node, strict=True))
         ids: dict[str, int] = {}
         self._text_id = np.array([ids.setdefault(text, len(ids)) for text in texts])
 
-    def __len__(self) -> int:
-        full, rest = divmod(len(self._data.photo), self._batch_size)
-        return full + (rest > 1)
-
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[PairBatch]:
-        order = generator.permutation(len(self._data.photo))
-        for batch in range(len(self)):
-            yield self._batch(order[batch * self._batch_size :][: self._batch_size])
-
-    def _batch(self, sentences: Integers) -> PairBatch:
-        sentence_of_pair, rows = self._rows.gather(sentences)
-        visual, region = np.unique(self._region[rows], return_inverse=True)
-        share = own_share(len(rows))
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> PairBatch:
+        """Return the pairs of these sentences."""
+        sentence, pairs = self._pairs_of_sentence.gather(rows)
+        visual, region = np.unique(self._region[pairs], return_inverse=True)
+        share = own_share(len(pairs))
         # Pairs are ordered by sentence, so the share of a process needs few trees.
-        in_share = sentence_of_pair[share]
+        in_share = sentence[share]
         first, last = (in_share[0], in_share[-1] + 1) if len(in_share) else (0, 0)
-        trees = self._data.forest.batch(sentences[first:last])
-        nodes = trees.roots.numpy()[in_share - first] + self._node[rows[share]]
+        trees = self._data.forest.batch(rows[first:last])
+        nodes = trees.roots.numpy()[in_share - first] + self._node[pairs[share]]
         return PairBatch(
             torch.from_numpy(visual),
             torch.from_numpy(region),
-            torch.from_numpy(self._data.photo[sentences][sentence_of_pair]),
-            torch.from_numpy(self._text_id[rows]),
-            torch.from_numpy(self._node[rows] == 0),
-            torch.from_numpy(self._weight[rows]),
+            torch.from_numpy(self._data.photo[rows][sentence]),
+            torch.from_numpy(self._text_id[pairs]),
+            torch.from_numpy(self._node[pairs] == 0),
+            torch.from_numpy(self._weight[pairs]),
             trees,
             torch.from_numpy(nodes),
-            len(sentences),
+            len(rows),
         )
 
 
@@ -159,11 +143,9 @@ class PairObjective:
     regions: Tensor  # (regions, size) features of all regions of the training split, in any precision
     words: Tensor  # from `HMLSTM.word_matrix`
 
-    def __call__(self, network: nn.Module, batch: PairBatch) -> LossValue:
-        if not isinstance(network, HMLSTMNetwork):
-            raise TypeError(f"expected an HMLSTMNetwork, not a {type(network).__name__}")
+    def __call__(self, network: HMLSTMNetwork, batch: PairBatch) -> LossValue:
         device = next(network.parameters()).device
-        on_device = batch.to(device)
+        on_device = move_tensors(batch, device)
         features = self.regions[batch.visual.to(self.regions.device)].to(device, torch.float32)
         visual = by_shares(network.visual, features)
         own_text = network.embed_nodes(self.words.to(device), on_device.trees, on_device.nodes)

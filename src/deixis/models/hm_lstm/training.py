@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 
 from deixis.errors import DatasetError
-from deixis.evaluation.retrieval import recall_at_k
 from deixis.language.features.captions import word_vectors
 from deixis.language.vectors import WordVectors
 from deixis.models.hm_lstm.correspondence import (
@@ -30,7 +29,7 @@ from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.distributed import beginning
-from deixis.models.training.objective import DevScores, Stage
+from deixis.models.training.objective import DevScores, Stage, retrieval_scores
 from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
 from deixis.models.training.settings import TrainSettings
 from deixis.storage.atomic import new_file
@@ -157,6 +156,4 @@ def evaluate(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> De
     photos = model.prepare_visual(parsed.regions.vectors[parsed.regions.starts[:-1]])
     count = len(parsed.forest)
     sentences = model.embed_nodes(parsed.forest, range(count), [0] * count)
-    scores = recall_at_k(model.scores(photos, sentences), parsed.photo).scores
-    recalls = [score for name, score in scores.items() if name[:5] in ("i2t_r", "t2i_r")]
-    return DevScores("mean_recall", {**scores, "mean_recall": sum(recalls) / len(recalls)})
+    return retrieval_scores(model.scores(photos, sentences), parsed.photo)

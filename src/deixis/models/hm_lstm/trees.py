@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
@@ -70,10 +70,6 @@ class TreeBatch:
     roots: Tensor  # (trees,) indices of the roots
     words: Tensor  # (leaves,) in sentence order, one sentence after another
     spans: Tensor  # (nodes, 2) by index: first word of the node in `words`, and the end (exclusive)
-
-    def to(self, device: torch.device) -> TreeBatch:
-        names = ("parent", "leaf_words", "position", "roots", "words", "spans")
-        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
 
 
 @dataclass(frozen=True)

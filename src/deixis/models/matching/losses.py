@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from deixis.errors import DeixisError
@@ -21,10 +21,9 @@ from deixis.models.matching.samplers import Batch, LabelledPairs, distance, dist
 from deixis.models.matching.similarity import SimilarityNetwork
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranchNetwork
+from deixis.models.networks import move_tensors
 from deixis.models.training.distributed import by_shares
 from deixis.models.training.objective import LossValue
-
-N = TypeVar("N", bound=nn.Module)
 
 Features = Tensor | NDArray[np.floating] | NDArray[np.integer]
 """One row per region, photo or text; may be memory-mapped, and in half precision."""
@@ -197,14 +196,13 @@ class MatchingObjective:
             isinstance(side, Tensor) and side.is_cuda for side in (self.visual, *self.text)
         )
 
-    def __call__(self, network: nn.Module, batch: Batch) -> LossValue:
-        two = _checked(network, TwoBranchNetwork)
-        here = batch.to(next(two.parameters()).device)
-        visual = by_shares(two.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
-        text = by_shares(two.embed_text, *(_rows(side, batch.text, here.text.device) for side in self.text))
+    def __call__(self, network: TwoBranchNetwork, batch: Batch) -> LossValue:
+        here = move_tensors(batch, next(network.parameters()).device)
+        visual = by_shares(network.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
+        text = by_shares(network.embed_text, *(_rows(side, batch.text, here.text.device) for side in self.text))
         # In half precision, the rounding error of distances is as large as the margin.
         with torch.autocast(here.visual.device.type, enabled=False):
-            return matching_loss(self.settings, two.log_temperature)(visual.float(), text.float(), here)
+            return matching_loss(self.settings, network.log_temperature)(visual.float(), text.float(), here)
 
 
 @dataclass(frozen=True)
@@ -214,13 +212,12 @@ class LogisticObjective:
     visual: Features
     text: Features
 
-    def __call__(self, network: nn.Module, batch: LabelledPairs) -> LossValue:
-        similarity = _checked(network, SimilarityNetwork)
-        here = batch.to(next(similarity.parameters()).device)
-        visual = by_shares(similarity.visual, _rows(self.visual, batch.visual, here.visual.device))
-        text = by_shares(similarity.text, _rows(self.text, batch.text, here.text.device))
+    def __call__(self, network: SimilarityNetwork, batch: LabelledPairs) -> LossValue:
+        here = move_tensors(batch, next(network.parameters()).device)
+        visual = by_shares(network.visual, _rows(self.visual, batch.visual, here.visual.device))
+        text = by_shares(network.text, _rows(self.text, batch.text, here.text.device))
         regions, phrases = here.pairs.T
-        scores = by_shares(similarity.fuse, visual[regions], text[phrases])
+        scores = by_shares(network.fuse, visual[regions], text[phrases])
         return LossValue(logistic_loss(scores.float(), here.matches))
 
 
@@ -232,9 +229,3 @@ def _rows(features: Features, rows: Tensor, device: torch.device) -> Tensor:
         taken = torch.from_numpy(features[rows])
     keep_type = not taken.is_floating_point() or torch.is_autocast_enabled(device.type)
     return taken.to(device, None if keep_type else torch.float32)
-
-
-def _checked(network: nn.Module, kind: type[N]) -> N:
-    if not isinstance(network, kind):
-        raise TypeError(f"expected a {kind.__name__}, not a {type(network).__name__}")
-    return network

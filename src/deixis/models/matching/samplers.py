@@ -5,9 +5,8 @@ Rows of `visual` are regions or photos, rows of `text` are phrases or sentences,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor
 from deixis.data.pairs import Integers, RaggedArray, RegionPhrasePairs
 from deixis.errors import DatasetError
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
+from deixis.models.training.objective import ShuffledSampler
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,6 @@ class Batch:
             return self.group[texts][:, None] != self.visual
         return self.visual_negatives[texts]
 
-    def to(self, device: str | torch.device) -> Self:
-        return replace(self, **_moved(self, device))
-
 
 @dataclass(frozen=True)
 class LabelledPairs:
@@ -59,15 +56,6 @@ class LabelledPairs:
     text: Tensor  # (T,)
     pairs: Tensor  # (N, 2) positions in `visual` and `text`
     matches: Tensor  # (N,) of bool; half of the pairs match
-
-    def to(self, device: str | torch.device) -> Self:
-        return replace(self, **_moved(self, device))
-
-
-def _moved(batch: Batch | LabelledPairs, device: str | torch.device) -> dict[str, Any]:
-    """Copies of the tensors of a batch on a device."""
-    values = ((field.name, getattr(batch, field.name)) for field in fields(batch))
-    return {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
 
 
 class Mined(NamedTuple):
@@ -100,25 +88,7 @@ def distance(a: Tensor, b: Tensor) -> Tensor:
     return length
 
 
-class _Shuffled:
-    """Sets of pairs in a new random order each epoch. A last set of one pair is skipped, because of batch norm."""
-
-    def __init__(self, count: int, batch_size: int) -> None:
-        if count < 2:
-            raise DatasetError(f"{count} pairs are too few to train on")
-        self._count = count
-        self._batch_size = batch_size
-
-    def __len__(self) -> int:
-        full, rest = divmod(self._count, self._batch_size)
-        return full + (rest > 1)
-
-    def _sets(self, generator: np.random.Generator) -> Iterator[Integers]:
-        order = generator.permutation(self._count)
-        return (order[number * self._batch_size :][: self._batch_size] for number in range(len(self)))
-
-
-class RegionPhraseSampler(_Shuffled):
+class RegionPhraseSampler(ShuffledSampler[Batch]):
     """Triplet sampling for phrases: steps 1, 2 and 3c of Algorithm 1, and the candidates of 3a and 3b.
 
     A positive region is drawn for every pair of the set. With neighbourhood sampling, the region gets a second phrase
@@ -137,11 +107,7 @@ class RegionPhraseSampler(_Shuffled):
         keys = phrases.owners * count + phrases.values
         self._position = np.searchsorted(keys, pairs.chain * count + pairs.phrase) - phrases.starts[pairs.chain]
 
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Batch]:
-        for rows in self._sets(generator):
-            yield self._batch(rows, number, generator)
-
-    def _batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
         pairs, count = self._pairs, len(rows)
         chain = pairs.chain[rows]
         position = generator.integers(self._positives.counts[chain])
@@ -192,7 +158,7 @@ class RegionPhraseSampler(_Shuffled):
         return target[position < limit], region[order][position < limit]
 
 
-class SentenceSampler(_Shuffled):
+class SentenceSampler(ShuffledSampler[Batch]):
     """Triplet sampling for sentences (section 5.1): other photos, and sentences of other photos, are negatives.
 
     With neighbourhood sampling, every photo gets a second sentence, if it has one.
@@ -206,11 +172,7 @@ class SentenceSampler(_Shuffled):
         self._photo = np.asarray(photo_of_sentence, dtype=np.int64)
         self._sentences, self._position = _sentences_of(self._photo)
 
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Batch]:
-        for rows in self._sets(generator):
-            yield self._batch(rows, number, generator)
-
-    def _batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
         photo, count = self._photo[rows], len(rows)
         twice = np.flatnonzero(self._sentences.counts[photo] > 1) if self._settings.neighbour_sampling else rows[:0]
         second = _another(self._sentences, photo[twice], self._position[rows][twice], generator)
@@ -230,7 +192,7 @@ class SentenceSampler(_Shuffled):
         )
 
 
-class LabelledRegionSampler(_Shuffled):
+class LabelledRegionSampler(ShuffledSampler[LabelledPairs]):
     """Pair sampling for phrases, the second part of Algorithm 1: all positive regions, and a random negative for each.
 
     Phrases without a negative region are skipped, so that half of the pairs match. `batch_size` counts pairs of a gold
@@ -244,16 +206,16 @@ class LabelledRegionSampler(_Shuffled):
         self._negatives = negatives
         super().__init__(len(self._pairs), batch_size)
 
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[LabelledPairs]:
-        for rows in self._sets(generator):
-            chain = self._pairs.chain[rows]
-            phrase, positive = self._positives.gather(chain)
-            owner = chain[phrase]
-            negative = _at(self._negatives, owner, generator.integers(self._negatives.counts[owner]))
-            yield _labelled(positive, negative, self._pairs.phrase[rows][phrase], None)
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> LabelledPairs:
+        chain = self._pairs.chain[rows]
+        phrase, positive = self._positives.gather(chain)
+        owner = chain[phrase]
+        negative = _at(self._negatives, owner, generator.integers(self._negatives.counts[owner]))
+        text = self._pairs.phrase[rows][phrase]
+        return _labelled(positive, negative, text, text)
 
 
-class LabelledSentenceSampler(_Shuffled):
+class LabelledSentenceSampler(ShuffledSampler[LabelledPairs]):
     """Pair sampling for sentences (section 5.1): a photo with its sentence, and with one of another photo."""
 
     def __init__(self, photo_of_sentence: NDArray[np.integer], batch_size: int = 500) -> None:
@@ -263,14 +225,13 @@ class LabelledSentenceSampler(_Shuffled):
         if self._sentences.counts.max() == len(self._photo):
             raise DatasetError("all sentences belong to one photo: there are no negatives")
 
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[LabelledPairs]:
-        for rows in self._sets(generator):
-            photo = self._photo[rows]
-            own = self._sentences.counts[photo]
-            # Sentences are sorted by photo: draw a position among all others, and skip those of the photo itself.
-            position = generator.integers(len(self._photo) - own)
-            position += np.where(position >= self._sentences.starts[photo], own, 0)
-            yield _labelled(photo, photo, rows, self._sentences.values[position].astype(np.int64))
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> LabelledPairs:
+        photo = self._photo[rows]
+        own = self._sentences.counts[photo]
+        # Sentences are sorted by photo: draw a position among all others, and skip those of the photo itself.
+        position = generator.integers(len(self._photo) - own)
+        position += np.where(position >= self._sentences.starts[photo], own, 0)
+        return _labelled(photo, photo, rows, self._sentences.values[position].astype(np.int64))
 
 
 def _positives(pairs: RegionPhrasePairs, settings: TwoBranchSettings | SimilaritySettings) -> RaggedArray:
@@ -312,10 +273,10 @@ def _columns(*columns: Integers) -> Tensor:
     return torch.from_numpy(np.stack(columns, axis=1))
 
 
-def _labelled(visual: Integers, wrong_visual: Integers, text: Integers, wrong_text: Integers | None) -> LabelledPairs:
+def _labelled(visual: Integers, wrong_visual: Integers, text: Integers, wrong_text: Integers) -> LabelledPairs:
     """Return matching pairs, followed by as many that do not match."""
     regions, region = np.unique(np.concatenate([visual, wrong_visual]), return_inverse=True)
-    texts, phrase = np.unique(np.concatenate([text, text if wrong_text is None else wrong_text]), return_inverse=True)
+    texts, phrase = np.unique(np.concatenate([text, wrong_text]), return_inverse=True)
     matches = np.arange(len(region)) < len(visual)
     return LabelledPairs(
         torch.from_numpy(regions), torch.from_numpy(texts), _columns(region, phrase), torch.from_numpy(matches)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from deixis.data.dataset import Dataset
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.errors import DatasetError, DeixisError
-from deixis.evaluation.retrieval import recall_at_k
 from deixis.language.features import TextFeatures
 from deixis.language.features.base import words_of
 from deixis.language.features.captions import word_vectors
@@ -33,7 +32,7 @@ from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import MatchingDataSettings, training_photos
 from deixis.models.training.distributed import beginning
-from deixis.models.training.objective import DevScores, Sampler, Stage
+from deixis.models.training.objective import DevScores, Sampler, Stage, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
 from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
 
@@ -127,10 +126,7 @@ def _retrieval_scorer(dev: PhotoFeatures, texts: _Texts) -> Callable[[TwoBranch 
     visual, text = dev.vectors(), texts.encode_captions(rows)
 
     def evaluate(model: TwoBranch | Similarity) -> DevScores:
-        matrix = model.scores(model.prepare_visual(visual), model.prepare_text(text))
-        scores = recall_at_k(matrix, owner).scores
-        recalls = [value for name, value in scores.items() if "_r" in name]
-        return DevScores("mean_recall", {"mean_recall": float(np.mean(recalls)), **scores})
+        return retrieval_scores(model.scores(model.prepare_visual(visual), model.prepare_text(text)), owner)
 
     return evaluate
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from deixis.data.pairs import Integers
+from deixis.errors import DatasetError
+from deixis.evaluation.retrieval import recall_at_k
+from deixis.evaluation.score_matrix import Scores
 from deixis.models.training.settings import TrainSettings
 
 Batch = TypeVar("Batch")
@@ -32,6 +38,33 @@ class Sampler(Protocol[Batch_co]):
         ...
 
 
+class ShuffledSampler(ABC, Generic[Batch]):
+    """A sampler that draws rows in a new random order each epoch.
+
+    A last batch of fewer than `min_rows` rows is dropped: batch norm needs two.
+    """
+
+    def __init__(self, count: int, batch_size: int, min_rows: int = 2) -> None:
+        if count < min_rows:
+            raise DatasetError(f"{count} examples are too few to train on; at least {min_rows} are needed")
+        self._count = count
+        self._batch_size = batch_size
+        self._min_rows = min_rows
+
+    def __len__(self) -> int:
+        full, rest = divmod(self._count, self._batch_size)
+        return full + (rest >= self._min_rows)
+
+    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Batch]:
+        order = generator.permutation(self._count)
+        for batch in range(len(self)):
+            yield self.make_batch(order[batch * self._batch_size :][: self._batch_size], number, generator)
+
+    @abstractmethod
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+        """Return the batch of these rows."""
+
+
 @dataclass(frozen=True)
 class LossValue:
     """The loss of one batch."""
@@ -52,8 +85,8 @@ class Loss(Protocol[Batch_contra]):
     dataclasses of tensors: its steps may be captured as a CUDA graph.
     """
 
-    def __call__(self, network: nn.Module, batch: Batch_contra) -> LossValue:
-        """Return the mean loss of a batch."""
+    def __call__(self, network: Any, batch: Batch_contra) -> LossValue:
+        """Return the mean loss of a batch; `network` is that of the `Stage`."""
         ...
 
 
@@ -79,6 +112,13 @@ class DevScores:
     def value(self) -> float:
         """The monitored score; minus infinity if there is none."""
         return float(self.scores.get(self.monitor, "-inf"))
+
+
+def retrieval_scores(scores: Scores, photo_of_sentence: NDArray[np.integer]) -> DevScores:
+    """Score retrieval; the mean of the recalls chooses the best epoch."""
+    found = recall_at_k(scores, photo_of_sentence).scores
+    recalls = [value for name, value in found.items() if name.startswith(("i2t_r", "t2i_r"))]
+    return DevScores("mean_recall", {**found, "mean_recall": sum(recalls) / len(recalls)})
 
 
 Evaluate = Callable[[], DevScores]

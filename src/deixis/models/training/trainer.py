@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError
+from deixis.models.networks import move_tensors, tensor_fields
 from deixis.models.training.checkpoints import (
     AVERAGE,
     OPTIMIZER,
@@ -155,15 +156,14 @@ class GraphRunner(Generic[Batch]):
                 return self._step(batch)
             self._graphs[shape] = self._capture(batch)
         captured = self._graphs[shape]
-        for there, new in zip(_tensors(captured.batch).values(), _tensors(batch).values(), strict=True):
+        for there, new in zip(tensor_fields(captured.batch).values(), tensor_fields(batch).values(), strict=True):
             there.copy_(new, non_blocking=True)
         captured.graph.replay()
         return {name: term.clone() for name, term in captured.terms.items()}
 
     def _capture(self, batch: Batch) -> _Captured:
         """Capture a step without running it."""
-        moved = {name: tensor.to(self._device) for name, tensor in _tensors(batch).items()}
-        own: Any = replace(batch, **moved)  # type: ignore[type-var]
+        own = move_tensors(batch, self._device)
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool, stream=self._stream):
@@ -177,11 +177,6 @@ def shape_of(batch: object) -> tuple[object, ...]:
         raise TypeError(f"expected a dataclass of tensors, not a {type(batch).__name__}")
     values = (getattr(batch, field.name) for field in fields(batch))
     return tuple(value.shape if isinstance(value, Tensor) else value for value in values)
-
-
-def _tensors(batch: Any) -> dict[str, Tensor]:
-    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 _OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
