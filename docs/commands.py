@@ -13,8 +13,9 @@ from deixis.cli.main import app
 
 _HEAD = """# Commands
 
-Every command takes `--json` (one JSON document on standard output), prints progress on standard error, and exits with 0
-on success, 2 on a usage error and 1 on any other error.
+Commands print progress on standard error and exit with 0 on success, 2 on an error that the user can fix, 1 on an internal
+error, and 130 after Ctrl-C. With `--json` they print one JSON document on standard output and nothing else there; only the
+servers (`demo`, `serve`, `annotate serve`) have no `--json`.
 """
 
 
