@@ -146,14 +146,6 @@ def test_words_with_spaces_keep_them(tmp_path: Path) -> None:
     assert matrix.tolist() == [[1, 2], [3, 4]]
 
 
-def test_more_words_than_fit_a_block_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deixis.language.vectors._BLOCK_ROWS", 3)
-    path = tmp_path / "glove.txt"
-    for count in (2, 3, 4, 6, 7):
-        path.write_text("".join(f"w{n} {n} {-n}\n" for n in range(count)))
-        assert read_vector_file(path)[1].tolist() == [[n, -n] for n in range(count)]
-
-
 def error_of(tmp_path: Path, content: bytes) -> str:
     path = tmp_path / "vectors"
     path.write_bytes(content)

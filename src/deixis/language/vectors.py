@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -152,7 +153,6 @@ MAX_LINE_BYTES = MAX_WORD_BYTES + 32 * MAX_DIMENSION
 
 _HEADER = re.compile(rb"([0-9]{1,12}) ([0-9]{1,6})\s*\n")
 _DETECTION_BYTES = 1 << 16
-_BLOCK_ROWS = 65_536
 
 _File = gzip.GzipFile | BufferedReader
 
@@ -165,14 +165,16 @@ def read_vector_file(path: Path, limit: int | None = None) -> tuple[list[str], F
         header = _HEADER.match(first)
         with _open(path) as file:
             if header is None:
-                return _read_text(path, file, None, limit)
-            file.readline()
-            declared = int(header[1]), int(header[2])
-            _check_size(path, *declared)
-            read = _read_text if _is_text(first[header.end() :]) else _read_binary
-            return read(path, file, declared, limit)
+                words, values = _read_text(path, file, None, limit)
+            else:
+                file.readline()
+                declared = int(header[1]), int(header[2])
+                _check_size(path, *declared)
+                read = _read_text if _is_text(first[header.end() :]) else _read_binary
+                words, values = read(path, file, declared, limit)
     except (OSError, EOFError, zlib.error) as error:
         raise DeixisError(f"{path}: cannot be read ({error})") from error
+    return words, _to_matrix(path, words, values)
 
 
 def _open(path: Path) -> _File:
@@ -197,68 +199,51 @@ def _check_size(path: Path, words: int, dimension: int) -> None:
         raise DeixisError(f"{path}: {words:,} words according to the header; the maximum is {MAX_WORDS:,}")
 
 
-class _Table:
-    """Rows that grow as they are read, so that a false header cannot allocate memory."""
-
-    def __init__(self, path: Path, dimension: int) -> None:
-        self.path = path
-        self.words: list[str] = []
-        self._blocks: list[Floats] = []
-        self._block = np.empty((0, dimension), dtype=np.float32)
-
-    def add(self, word: str, vector: Floats | list[float]) -> None:
-        row = len(self.words) % _BLOCK_ROWS
-        if row == 0:
-            self._block = np.empty((_BLOCK_ROWS, self._block.shape[1]), dtype=np.float32)
-            self._blocks.append(self._block)
-        self._block[row] = vector
-        self.words.append(word)
-
-    def finish(self) -> tuple[list[str], Floats]:
-        if not self.words:
-            raise DeixisError(f"{self.path}: has no word vectors")
-        last = (len(self.words) - 1) % _BLOCK_ROWS + 1
-        matrix = np.concatenate([*self._blocks[:-1], self._blocks[-1][:last]])
-        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-        if len(bad):
-            raise DeixisError(f"{self.path}: the vector of word {bad[0] + 1} ({self.words[bad[0]]!r}) is not finite")
-        return self.words, matrix
+def _to_matrix(path: Path, words: list[str], values: bytearray) -> Floats:
+    """Convert the little-endian values of all words to an array, and check that they are finite."""
+    if not words:
+        raise DeixisError(f"{path}: has no word vectors")
+    matrix: Floats = np.frombuffer(values, dtype="<f4").reshape(len(words), -1)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise DeixisError(f"{path}: the vector of word {bad[0] + 1} ({words[bad[0]]!r}) is not finite")
+    return matrix
 
 
 def _read_text(
     path: Path, file: _File, declared: tuple[int, int] | None, limit: int | None
-) -> tuple[list[str], Floats]:
-    table, dimension = None, declared[1] if declared else 0
-    maximum = min(limit if limit is not None else MAX_WORDS, declared[0] if declared else MAX_WORDS)
+) -> tuple[list[str], bytearray]:
+    count, dimension = declared or (MAX_WORDS, 0)
+    maximum = count if limit is None else min(count, limit)
+    words: list[str] = []
+    values = bytearray()
     number = 1 if declared else 0
-    while (table is None or len(table.words) < maximum) and (line := file.readline(MAX_LINE_BYTES)):
+    while len(words) < maximum and (line := file.readline(MAX_LINE_BYTES)):
         number += 1
         if not line.strip():
             continue
         fields = line.rstrip(b"\r\n ").split(b" ")
-        dimension = dimension or len(fields) - 1
-        if table is None:
+        if not dimension:
+            dimension = len(fields) - 1
             _check_size(path, 0, dimension)
-            table = _Table(path, dimension)
-        table.add(*_parse_line(path, number, fields, dimension))
-    if declared and limit is None and (table is None or len(table.words) < declared[0]):
-        raise DeixisError(f"{path}: ends after {len(table.words) if table else 0:,} of {declared[0]:,} words")
-    return (table or _Table(path, max(dimension, 1))).finish()
+        if len(fields) <= dimension:
+            raise DeixisError(f"{path}: line {number} has {len(fields)} fields, not a word and {dimension} numbers")
+        word = b" ".join(fields[:-dimension])  # some words of GloVe contain spaces
+        words.append(word.decode("utf-8", errors="replace"))
+        try:
+            values += struct.pack(f"<{dimension}f", *map(float, fields[-dimension:]))
+        except (ValueError, OverflowError) as error:
+            reason = str(error)[:80]
+            raise DeixisError(f"{path}: line {number} is not a word and {dimension} numbers ({reason})") from None
+    if declared and limit is None and len(words) < count:
+        raise DeixisError(f"{path}: ends after {len(words):,} of {count:,} words")
+    return words, values
 
 
-def _parse_line(path: Path, number: int, fields: list[bytes], dimension: int) -> tuple[str, list[float]]:
-    if len(fields) <= dimension:
-        raise DeixisError(f"{path}: line {number} has {len(fields)} fields, not a word and {dimension} numbers")
-    word = b" ".join(fields[:-dimension])  # some words of GloVe contain spaces
-    try:
-        return word.decode("utf-8", errors="replace"), [float(field) for field in fields[-dimension:]]
-    except ValueError as error:
-        raise DeixisError(f"{path}: line {number} is not a word and {dimension} numbers ({str(error)[:80]})") from None
-
-
-def _read_binary(path: Path, file: _File, declared: tuple[int, int], limit: int | None) -> tuple[list[str], Floats]:
+def _read_binary(path: Path, file: _File, declared: tuple[int, int], limit: int | None) -> tuple[list[str], bytearray]:
     count, dimension = declared
-    table = _Table(path, dimension)
+    words: list[str] = []
+    values = bytearray()
     buffer, offset = b"", 0
     needed = MAX_WORD_BYTES + 4 * dimension
     for number in range(1, min(count, limit if limit is not None else count) + 1):
@@ -270,10 +255,10 @@ def _read_binary(path: Path, file: _File, declared: tuple[int, int], limit: int 
             raise DeixisError(f"{path}: word {number} is longer than {MAX_WORD_BYTES} bytes; not a word2vec file?")
         if space < 0 or vector_end > len(buffer):
             raise DeixisError(f"{path}: ends within word {number} of {count:,}; it may be truncated")
-        word = buffer[offset:space].lstrip(b"\n").decode("utf-8", errors="replace")
-        table.add(word, np.frombuffer(buffer, dtype="<f4", count=dimension, offset=space + 1))
+        words.append(buffer[offset:space].lstrip(b"\n").decode("utf-8", errors="replace"))
+        values += buffer[space + 1 : vector_end]
         offset = vector_end
-    return table.finish()
+    return words, values
 
 
 # Word vectors of spaCy pipelines.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Protocol, Self, TypeVar
 
@@ -74,15 +74,25 @@ def words_of(text: Text) -> list[str]:
     return list(text if isinstance(text, Sequence) else text.words)
 
 
-def chunks_of(sentences: Sequence[Text], size: int = CHUNK) -> Iterator[Sequence[Text]]:
-    for start in range(0, len(sentences), size):
-        yield sentences[start : start + size]
+def chunks_of(sentences: Sequence[Text]) -> Iterator[Sequence[Text]]:
+    for start in range(0, len(sentences), CHUNK):
+        yield sentences[start : start + CHUNK]
 
 
 def transform_in_chunks(features: TextFeatures, sentences: Sequence[Text]) -> Iterator[Floats]:
     """Iterate over the rows of `transform` in chunks, which need not fit in memory together."""
     for chunk in chunks_of(sentences):
         yield features.transform(chunk)
+
+
+def stack_chunks(chunks: Iterable[Floats], shape: tuple[int, int]) -> Floats:
+    """Copy chunks of rows into one array of this shape."""
+    rows = np.empty(shape, dtype=np.float32)
+    done = 0
+    for chunk in chunks:
+        rows[done : done + len(chunk)] = chunk
+        done += len(chunk)
+    return rows
 
 
 def fitted(attribute: T | None, estimator: object) -> T:
@@ -132,13 +142,9 @@ class MeanVector(Storable):
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:
-        means = np.zeros((len(sentences), self.dimension), dtype=np.float32)
-        done = 0
-        for chunk in chunks_of(sentences):
-            used, shares = word_shares(chunk, self.vectors)
-            means[done : done + len(chunk)] = shares @ self.vectors.matrix[used]
-            done += len(chunk)
-        return means
+        chunks = (word_shares(chunk, self.vectors) for chunk in chunks_of(sentences))
+        means = (shares @ self.vectors.matrix[used] for used, shares in chunks)
+        return stack_chunks(means, (len(sentences), self.dimension))
 
     def to_artifact(self) -> Artifact:
         return Artifact(self.KIND, {}, parts={"vectors": self.vectors.to_artifact()})

@@ -125,15 +125,18 @@ def build_caption_features(
         existing = _read(path) if (path / FILE).exists() else None
         if existing and _is_current(existing, path, learned, data):
             return CaptionReport(existing, fitted=False, transformed=False)
-        folder = path / _fitted_name(learned)
+        folder, file = path / _fitted_name(learned), f"captions-{_hash([learned, data])[:8]}.npy"
         if existing is None:
-            _check_no_other_files(path, _file_name(learned, data))
+            _check_no_other_files(path, file)
         path.mkdir(exist_ok=True)
         to_fit = not folder.is_dir()
         if to_fit:
             on_progress(f"learning from {len(texts):,} captions", 0, None)
             recipe.make().fit(texts).save(folder)
-        manifest = _transform(path, dataset, folder, (recipe.kind, learned, data), on_progress)
+        captions: list[str] = dataset.tables["captions"]["text"].to_pylist()
+        sha256, dimension = _write_vectors(path / file, features.load_features(folder), captions, on_progress)
+        manifest = CaptionManifest(recipe.kind, learned, data, file, sha256, len(captions), dimension)
+        _write_manifest(path / FILE, manifest)
         _remove_old(path, existing, manifest)
     return CaptionReport(manifest, fitted=to_fit, transformed=True)
 
@@ -156,10 +159,6 @@ def _fitted_name(learned: str) -> str:
     return f"fitted-{learned[:8]}"
 
 
-def _file_name(learned: str, data: str) -> str:
-    return f"captions-{_hash([learned, data])[:8]}.npy"
-
-
 def _is_current(existing: CaptionManifest, path: Path, learned: str, data: str) -> bool:
     """Whether the cached vectors are up to date and undamaged."""
     if (existing.learned, existing.data) != (learned, data):
@@ -179,30 +178,28 @@ def _training_texts(dataset: Dataset, train: str) -> list[str]:
     return texts
 
 
-def _transform(
-    path: Path, dataset: Dataset, fitted: Path, provenance: tuple[str, str, str], on_progress: OnProgress
-) -> CaptionManifest:
-    kind, learned, data = provenance
-    text_features = features.load_features(fitted)
-    texts: list[str] = dataset.tables["captions"]["text"].to_pylist()
-    shape = (len(texts), text_features.dimension)
-    file = _file_name(learned, data)
+def _write_vectors(
+    path: Path, text_features: TextFeatures, captions: Sequence[str], on_progress: OnProgress
+) -> tuple[str, int]:
+    """Write the vectors of captions; return the hash of the file and the dimension of the vectors."""
+    dimension = text_features.dimension
     # Written as a stream instead of a memory map, so that a full disk is an error and not a crash.
-    with new_file(path / file) as temporary:
+    with new_file(path) as temporary:
         with temporary.open("wb") as stream:
-            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+            header = {"descr": "<f4", "fortran_order": False, "shape": (len(captions), dimension)}
             np.lib.format.write_array_header_1_0(stream, header)
             done = 0
-            for rows in features.transform_in_chunks(text_features, texts):
+            for rows in features.transform_in_chunks(text_features, captions):
                 stream.write(rows.astype("<f4", copy=False).tobytes())
                 done += len(rows)
-                on_progress("transforming captions", done, len(texts))
-        sha256 = hash_file(temporary)
-    manifest = CaptionManifest(kind, learned, data, file, sha256, *shape)
-    with new_file(path / FILE) as temporary:
+                on_progress("transforming captions", done, len(captions))
+        return hash_file(temporary), dimension
+
+
+def _write_manifest(path: Path, manifest: CaptionManifest) -> None:
+    with new_file(path) as temporary:
         document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
         temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return manifest
 
 
 def _remove_old(path: Path, old: CaptionManifest | None, new: CaptionManifest) -> None:
@@ -255,22 +252,17 @@ def _read(path: Path) -> CaptionManifest:
     try:
         if document.pop("version") != VERSION:
             raise ValueError("unsupported version")
-        return _check_manifest(CaptionManifest(**document))
+        manifest = CaptionManifest(**document)
+        # The files with these names are read and, when outdated, removed.
+        if not _FILE_NAME.fullmatch(manifest.file) or not _HASH.fullmatch(manifest.learned):
+            raise ValueError(f"invalid names: {manifest.file!r}, {manifest.learned!r}")
+        return manifest
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(file, error) from None
 
 
 def _damaged(file: Path, error: Exception) -> DeixisError:
     return DeixisError(f"{file}: damaged; remove {file.parent} and run again ({' '.join(str(error).split())})")
-
-
-def _check_manifest(manifest: CaptionManifest) -> CaptionManifest:
-    """Check the names in a manifest, because the files are read and, when outdated, removed."""
-    if not _FILE_NAME.fullmatch(manifest.file):
-        raise ValueError(f"{manifest.file!r} is not a valid file name")
-    if not _HASH.fullmatch(manifest.learned):
-        raise ValueError(f"{manifest.learned!r} is not a hash")
-    return manifest
 
 
 def _hash(parts: Sequence[object]) -> str:

@@ -20,20 +20,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
-from deixis.language.features.base import Text, chunks_of, fitted, token_counts, word_shares
+from deixis.language.features.base import Text, chunks_of, fitted, stack_chunks, token_counts, word_shares
 from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable
 
 Doubles = NDArray[np.float64]
+Family = Literal["gaussian", "laplacian", "hybrid"]
+Count = Literal["words", "tokens"]
+
+FAMILIES: tuple[Family, ...] = ("gaussian", "laplacian", "hybrid")
+
+MEDIAN_TOLERANCE = 1e-4
+"""Within this many deviations of the median of a Laplacian the sign is 0. The median is the value of one word, and
+rounding must not decide its sign."""
+
 _TINY = 1e-8
+_NEGLIGIBLE = 1e-10
+_KMEANS_STEPS = 20
 _ICA_ROWS_PER_BATCH = 8192
+_MIXTURE_ROWS_PER_BATCH = 1024
 
 
 class ICA:
@@ -112,9 +124,6 @@ def _orthogonal(matrix: Doubles) -> Doubles:
     return nearest
 
 
-_KMEANS_STEPS = 20
-
-
 def cluster(vectors: Floats, shares: Doubles, clusters: int, seed: int) -> NDArray[np.intp]:
     """Assign vectors to clusters by weighted k-means; no cluster is empty if the vectors differ."""
     centres = _initial_centres(vectors, shares, clusters, np.random.default_rng(seed))
@@ -153,13 +162,6 @@ def _nearest(vectors: Floats, centres: Doubles) -> NDArray[np.intp]:
     # |x − c|² without |x|², which is the same for every centre.
     nearest: NDArray[np.intp] = np.argmin(np.sum(centres**2, axis=1) - 2 * (vectors @ centres.T), axis=1)
     return nearest
-
-
-Family = Literal["gaussian", "laplacian", "hybrid"]
-
-FAMILIES: tuple[Family, ...] = ("gaussian", "laplacian", "hybrid")
-_MIXTURE_ROWS_PER_BATCH = 1024
-_NEGLIGIBLE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -334,13 +336,6 @@ def weighted_medians(vectors: Doubles, shares: Doubles) -> Doubles:
     return medians
 
 
-Count = Literal["words", "tokens"]
-
-MEDIAN_TOLERANCE = 1e-4
-"""Within this many deviations of the median of a Laplacian the sign is 0. The median is the value of one word, and
-rounding must not decide its sign."""
-
-
 class FisherVectors(Storable):
     """Fisher vectors of sentences over a mixture fitted to word vectors.
 
@@ -392,8 +387,11 @@ class FisherVectors(Storable):
     @property
     def dimension(self) -> int:
         """Number of components times the dimension of the word vectors, doubled with scales."""
-        learned = fitted(fitted(self.mixture_, self).components_, self)
-        return learned.locations.size * (2 if self.scales else 1)
+        return self._components.locations.size * (2 if self.scales else 1)
+
+    @property
+    def _components(self) -> Components:
+        return fitted(fitted(self.mixture_, self).components_, self)
 
     def fit(self, sentences: Sequence[Text]) -> Self:
         """Fit ICA and the mixture to the known words of the sentences."""
@@ -414,20 +412,15 @@ class FisherVectors(Storable):
 
         The location part comes first, component by component, then the scale part in the same order.
         """
-        rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        done = 0
-        for chunk in chunks_of(sentences):
-            self._fill(rows[done : done + len(chunk)], chunk)
-            done += len(chunk)
-        return rows
+        return stack_chunks(map(self._transform_chunk, chunks_of(sentences)), (len(sentences), self.dimension))
 
-    def _fill(self, rows: Floats, sentences: Sequence[Text]) -> None:
-        mixture = fitted(self.mixture_, self)
-        learned = fitted(mixture.components_, self)
+    def _transform_chunk(self, sentences: Sequence[Text]) -> Floats:
+        learned = self._components
+        rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
         used, shares = word_shares(sentences, self.vectors)
         points = np.asarray(self.vectors.matrix[used])
         points = self.ica_.transform(points) if self.ica_ else points
-        posteriors = mixture.posteriors(points)
+        posteriors = fitted(self.mixture_, self).posteriors(points)
         width = points.shape[1]
         for k in range(len(learned.weights)):
             location, scale = gradients(learned, k, points, posteriors[:, k])
@@ -440,31 +433,25 @@ class FisherVectors(Storable):
             np.sqrt(np.abs(rows, out=rows), out=rows)
             np.negative(rows, out=rows, where=signs)
             to_unit_length(rows)
+        return rows
 
     def to_artifact(self) -> Artifact:
         parts = {"vectors": self.vectors.to_artifact(), "mixture": fitted(self.mixture_, self).to_artifact()}
         if self.ica_ is not None:
             parts["ica"] = self.ica_.to_artifact()
-        return Artifact(self.KIND, self._settings(), parts=parts)
-
-    def _settings(self) -> dict[str, Any]:
         names = ("components", "family", "ica", "scales", "count", "normalized", "seed")
-        return {name: getattr(self, name) for name in names}
+        return Artifact(self.KIND, {name: getattr(self, name) for name in names}, parts=parts)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         features = cls(WordVectors.from_artifact(artifact.parts["vectors"]), **artifact.settings)
         features.mixture_ = Mixture.from_artifact(artifact.parts["mixture"])
         features.ica_ = ICA.from_artifact(artifact.parts["ica"]) if features.ica else None
-        features._check()
+        words, mixed = features.vectors.dimension, features._components.locations.shape[1]
+        unmixing = fitted(features.ica_.unmixing_, features).shape if features.ica_ else (words, words)
+        if unmixing != (mixed, words):
+            raise ValueError(f"word vectors of {words}, ICA and a mixture of {mixed} do not match")
         return features
-
-    def _check(self) -> None:
-        ica = fitted(self.ica_, self).to_artifact().arrays["unmixing"].shape if self.ica else None
-        into, out = (ica[1], ica[0]) if ica else (self.vectors.dimension, self.vectors.dimension)
-        mixed = fitted(fitted(self.mixture_, self).components_, self).locations.shape[1]
-        if into != self.vectors.dimension or out != mixed:
-            raise ValueError(f"word vectors of {self.vectors.dimension}, ICA and a mixture of {mixed} do not match")
 
 
 def gradients(learned: Components, k: int, points: Floats, posteriors: Floats) -> tuple[Floats, Floats]:

@@ -18,8 +18,8 @@ from deixis.language.features.base import (
     Text,
     TextFeatures,
     TfIdf,
-    chunks_of,
     fitted,
+    stack_chunks,
     transform_in_chunks,
 )
 from deixis.language.features.fisher import FisherVectors
@@ -56,22 +56,20 @@ class PCA:
             )
         self.total_variance_ = float(np.trace(covariance, dtype=np.float64))
         exact = size <= MAX_EXACT_DIMENSION if self.exact is None else self.exact
-        variances, directions = self._exact(covariance) if exact else self._random(covariance)
+        variances, directions = (
+            _eigh(covariance, [size - self.dimension, size - 1]) if exact else self._random(covariance)
+        )
         self.mean_ = mean
         self.variances_ = variances[::-1]
         self.components_ = _fix_signs(np.ascontiguousarray(directions.T[::-1]))
         return self
-
-    def _exact(self, covariance: Floats) -> tuple[Floats, Floats]:
-        size = len(covariance)
-        return _eigh(covariance, [size - self.dimension, size - 1])
 
     def _random(self, covariance: Floats) -> tuple[Floats, Floats]:
         """Eigenvalues and eigenvectors by randomized subspace iteration."""
         start = np.random.default_rng(self.seed).standard_normal((self.dimension, len(covariance)), dtype=np.float32)
         basis = start.T
         for _ in range(self.steps):
-            basis = _orthonormal(_times(covariance, basis))
+            basis = linalg.qr(_times(covariance, basis), mode="economic", overwrite_a=True, check_finite=False)[0]
         within = linalg.blas.sgemm(1.0, basis, _times(covariance, basis), trans_a=True)
         variances, turn = _eigh(within, None)
         return variances, linalg.blas.sgemm(1.0, basis, turn)
@@ -94,11 +92,9 @@ class PCA:
     def from_artifact(cls, artifact: Artifact) -> Self:
         settings = dict(artifact.settings)
         pca = cls(settings.pop("dimension"), **settings)
-        pca.mean_, pca.components_ = np.asarray(artifact.arrays["mean"]), artifact.arrays["components"]
-        pca.variances_, pca.total_variance_ = (
-            np.asarray(artifact.arrays["variances"]),
-            float(artifact.arrays["total_variance"]),
-        )
+        arrays = artifact.arrays
+        pca.mean_, pca.components_ = np.asarray(arrays["mean"]), arrays["components"]
+        pca.variances_, pca.total_variance_ = np.asarray(arrays["variances"]), float(arrays["total_variance"])
         if pca.components_.shape != (pca.dimension, len(pca.mean_)):
             raise ValueError(f"components of shape {pca.components_.shape} for {len(pca.mean_)} dimensions")
         return pca
@@ -129,11 +125,6 @@ def _covariance(chunks: Iterable[Floats]) -> tuple[int, Floats, Floats]:
 def _times(covariance: Floats, basis: Floats) -> Floats:
     product: Floats = linalg.blas.ssymm(1.0, covariance, basis)
     return product
-
-
-def _orthonormal(columns: Floats) -> Floats:
-    basis: Floats = linalg.qr(columns, mode="economic", overwrite_a=True, check_finite=False)[0]
-    return basis
 
 
 def _eigh(symmetric: Floats, subset: list[int] | None) -> tuple[Floats, Floats]:
@@ -172,12 +163,8 @@ class Reduced(Storable):
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:
-        rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        done = 0
-        for chunk in chunks_of(sentences):
-            rows[done : done + len(chunk)] = self.pca_.transform(self.features.transform(chunk))
-            done += len(chunk)
-        return rows
+        reduced = (self.pca_.transform(rows) for rows in transform_in_chunks(self.features, sentences))
+        return stack_chunks(reduced, (len(sentences), self.dimension))
 
     def to_artifact(self) -> Artifact:
         settings = {"dimension": self.dimension, "seed": self.seed}
@@ -187,10 +174,10 @@ class Reduced(Storable):
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        inner = _FROM_ARTIFACT[artifact.parts["features"].kind](artifact.parts["features"])
+        inner = features_from_artifact(artifact.parts["features"])
         features = cls(inner, artifact.settings["dimension"], seed=artifact.settings["seed"])
         features.pca_ = PCA.from_artifact(artifact.parts["pca"])
-        learned = features.pca_.to_artifact().arrays["components"].shape
+        learned = fitted(features.pca_.components_, features.pca_).shape
         if learned != (features.dimension, inner.dimension):
             raise ValueError(f"PCA of shape {learned} does not fit features of {inner.dimension}")
         return features
