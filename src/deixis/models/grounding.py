@@ -275,14 +275,7 @@ class RegionPipeline(Pipeline):
         self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress
     ) -> ScoreBlocks:
         self.require("regions")
-        boxes, ids = np.array(gold.boxes, dtype=np.float64), features.photos.ids
-        starts = np.searchsorted(gold.photo_of_region, np.arange(len(ids) + 1))
-        visual = np.concatenate(
-            [
-                self.model.prepare_visual(features.region_vectors(ids[photo], boxes[starts[photo] : starts[photo + 1]]))
-                for photo in np.unique(gold.photo_of_region)
-            ]
-        )
+        visual = np.concatenate([self.model.prepare_visual(vectors) for vectors in features.gold_vectors(gold)])
         return self._score_blocks(visual, self.encode_phrases(gold.phrases))
 
     def _score_blocks(self, visual: Floats, text: Floats) -> ScoreBlocks:

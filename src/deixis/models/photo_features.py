@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.data.dataset import FEATURES, Dataset, Photos
 from deixis.errors import DeixisError, PhotoError
+from deixis.evaluation.items import Regions
 from deixis.geometry import Boxes
 from deixis.language.features import TextFeatures
 from deixis.language.features import captions as caption_store
@@ -121,6 +122,13 @@ class PhotoFeatures:
         """The vectors of any boxes of a photo."""
         return append_locations(self.store.regions(photo_id, boxes), boxes, self._size(photo_id), self.location_weight)
 
+    def gold_vectors(self, gold: Regions) -> Iterator[Floats]:
+        """The vectors of gold regions, photo by photo."""
+        boxes, ids = np.array(gold.boxes, dtype=np.float64), self.photos.ids
+        starts = np.searchsorted(gold.photo_of_region, np.arange(len(ids) + 1))
+        for photo in np.unique(gold.photo_of_region):
+            yield self.region_vectors(ids[photo], boxes[starts[photo] : starts[photo + 1]])
+
     def _size(self, photo_id: str) -> tuple[int, int]:
         if not self.location_weight:
             return 1, 1  # not used, and looking it up takes longer than reading the vectors
@@ -176,19 +184,18 @@ def compute_features(
     Another store of the data set that has all of these photos and features is used as it is. Photos that cannot be read
     are left out.
     """
-    options = FeatureOptions(crops)
+    options, name = FeatureOptions(crops), None
     if proposals:
-        options = FeatureOptions(crops, proposals.open(encoder.name), proposals.max_proposals)
-    proposer = options.proposer
-    if proposer and proposals:
-        proposals = replace(proposals, name=proposer.name, fingerprint=proposer.fingerprint)
-    name = proposer.name if proposer else None
+        proposer = proposals.open(encoder.name)
+        options, name = FeatureOptions(crops, proposer, proposals.max_proposals), proposer.name
+        proposals = replace(proposals, name=name, fingerprint=proposer.fingerprint)
     path = default_store_path(dataset.path, encoder.name, crops=crops, proposer=name, top=options.top)
-    if not (path / MANIFEST).exists():
+    if (path / MANIFEST).exists():
+        _check_encoder(path, encoder)
+    else:
         found = find_features(dataset, photos, encoder.fingerprint, crops=crops, proposals=proposals)
         if found and not found.left_out:
             return found
-    _check_encoder(path, encoder)
     if is_up_to_date(path, dataset, encoder, photos=photos, options=options, on_progress=on_progress):
         return _select(FeatureStore(path), dataset, photos, crops, options.top)
     report = update_store(path, dataset, encoder, photos=photos, options=options, on_progress=on_progress)
@@ -255,13 +262,12 @@ def find_features(
 
 
 def _check_encoder(path: Path, encoder: ImageEncoder) -> None:
-    if (path / MANIFEST).exists():
-        stored = read_manifest(path).contents.fingerprint
-        if stored != encoder.fingerprint:
-            raise DeixisError(
-                f"{path}: holds features of another version of the encoder {encoder.name} ({stored[:16]}, installed "
-                f"is {encoder.fingerprint[:16]}); remove it to compute them again"
-            )
+    stored = read_manifest(path).contents.fingerprint
+    if stored != encoder.fingerprint:
+        raise DeixisError(
+            f"{path}: holds features of another version of the encoder {encoder.name} ({stored[:16]}, installed "
+            f"is {encoder.fingerprint[:16]}); remove it to compute them again"
+        )
 
 
 def _select(

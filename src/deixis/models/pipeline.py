@@ -45,25 +45,24 @@ if TYPE_CHECKING:
 
 Rerank = Literal["none", "bleu", "cider"]
 
-CAPABILITIES = ("encode_images", "encode_sentences", "similarity", "ground", "caption", "describe")
-"""Methods of a pipeline that not every model has."""
-
-TASKS = ("retrieval", "sentences", "regions", "grounding", "captions")
-"""What ``deixis evaluate`` scores; not every model can do every task."""
-
-_ABILITIES = {
+CAPABILITIES = {
     "encode_images": "encode photos",
     "encode_sentences": "encode sentences",
     "similarity": "compare photos with sentences",
     "ground": "ground phrases",
     "caption": "write captions",
     "describe": "describe regions",
+}
+"""Methods of a pipeline that not every model has, in words."""
+
+TASKS = {
     "retrieval": "rank photos and sentences",
     "sentences": "compare sentences with each other",
     "regions": "rank phrases for regions",
     "grounding": "rank boxes for phrases",
     "captions": "write captions",
 }
+"""What ``deixis evaluate`` scores, in words; not every model can do every task."""
 
 
 class Pipeline(ABC):
@@ -345,9 +344,9 @@ class Pipeline(ABC):
     def refuse(self, capability: str) -> NoReturn:
         """Raise an error that names the shipped models that have a capability or can do a task."""
         able = [each.name for each in shipped_models() if capability in each.capabilities]
+        in_words = (CAPABILITIES | TASKS)[capability]
         raise DeixisError(
-            f"{self.name}: this {self.kind} model cannot {_ABILITIES[capability]} ({capability}); "
-            f"models that can: {', '.join(able)}"
+            f"{self.name}: this {self.kind} model cannot {in_words} ({capability}); models that can: {', '.join(able)}"
         )
 
     # Saving and loading.

@@ -19,7 +19,6 @@ from deixis.models.consensus.reranking import (
     Oracle,
     RerankConfig,
     Reranker,
-    default_feature,
 )
 from deixis.models.m_rnn.captioning import CaptionPipeline, load_captioner, rank_captions
 from deixis.models.m_rnn.decoding import GeneratedSentence
@@ -160,4 +159,3 @@ def test_a_network_without_image_input_uses_plain_features(captioner_folder: Pat
     dataset = Dataset(captioner_folder / "data", images=captioner_folder / "images")
     train_small_captioner(dataset, tmp_path / "run", settings=replace(SMALL, image_input="nowhere"))
     assert Neighbours.load(tmp_path / "run" / FOLDER).config.neighbour_feature == "photo"
-    assert default_feature(load_captioner(captioner_folder / "run").model) == "refined"

@@ -52,7 +52,8 @@ def generate(
     network: MRNNNetwork, decoding: Decoding, start: str = "", count: int = PHOTOS
 ) -> list[list[GeneratedSentence]]:
     fast = FastMRNN(network)
-    return decode(fast, context_of(fast, count), count, VOCABULARY, decoding, encode_start(start, VOCABULARY))
+    first = encode_start(start, VOCABULARY, decoding.max_length)
+    return decode(fast, context_of(fast, count), count, VOCABULARY, decoding, first)
 
 
 def log_probability(network: MRNNNetwork, context: VisualContext, sentence: GeneratedSentence) -> float:

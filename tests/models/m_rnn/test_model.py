@@ -1,4 +1,4 @@
-"""The m-RNN as a model: generation, likelihood, retrieval, saving; and ensembles."""
+"""The m-RNN as a model: generation, likelihood, retrieval, saving."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.model import MRNN, Ensemble, VectorsAndCells
+from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.network import scaled_tanh
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.storage.artifacts import CONFIG
@@ -191,35 +191,3 @@ def test_generation_uses_changed_cell_statistics() -> None:
         own = [sentence for sentence in sentences if sentence.finished]
         log_p = model.log_probabilities(inputs_of("attention"), [s.words for s in own], [photo] * len(own))
         assert [s.log_probability for s in own] == pytest.approx([row.sum() for row in log_p], rel=1e-4)
-
-
-PHOTOS = VectorsAndCells(*(np.random.default_rng(0).normal(size=size) for size in ((4, 5), (4, 9, 3))))
-
-
-def random_model(seed: int, **others: object) -> MRNN:
-    torch.manual_seed(seed)
-    model = MRNN(5, WORDS, MRNNSettings(**SIZES, **others), cell_size=3)  # type: ignore[arg-type]
-    model.network.double()
-    with torch.no_grad():
-        for weight in model.network.parameters():
-            weight.normal_(std=0.7)
-    return model
-
-
-@pytest.mark.parametrize("decoding", [Decoding("greedy"), Decoding(beam=3, count=3), Decoding("sample", seed=2)])
-def test_an_ensemble_uses_the_mean_probability_of_each_word(decoding: Decoding) -> None:
-    models = [random_model(0), random_model(1, recurrent_cell="lstm", attention=True, image_input="both")]
-    for photo, sentences in enumerate(Ensemble(models).generate(PHOTOS, decoding, start="dog")):
-        photo_input = VectorsAndCells(PHOTOS.vectors[[photo]], PHOTOS.cells[[photo]])
-        for sentence in sentences:
-            log_p = np.array([model.log_probabilities(photo_input, [sentence.words])[0] for model in models])
-            expected = np.log(np.exp(log_p).mean(0))[: len(sentence.words) + sentence.finished].sum()
-            assert sentence.log_probability == pytest.approx(expected)
-
-
-def test_an_ensemble_needs_models_with_one_vocabulary() -> None:
-    other = MRNN(5, Vocabulary(("a",), (1,)), MRNNSettings(**SIZES))
-    with pytest.raises(DeixisError, match="the same vocabulary"):
-        Ensemble([random_model(0), other])
-    with pytest.raises(DeixisError, match="at least one"):
-        Ensemble([])

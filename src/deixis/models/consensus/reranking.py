@@ -121,11 +121,6 @@ def neighbour_vectors(model: MRNN, vectors: NDArray[np.floating], feature: Neigh
     return vectors if feature == "photo" else model.refine(np.asarray(vectors, dtype=np.float32))
 
 
-def default_feature(model: MRNN) -> NeighbourFeature:
-    """Refined features, if the network has them."""
-    return "refined" if model.settings.refines_images else "photo"
-
-
 @dataclass(frozen=True)
 class Reranker:
     """Scores generated sentences by the captions of similar training photos."""

@@ -17,7 +17,7 @@ from deixis.arrays import Floats
 from deixis.errors import PhotoError
 from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.consensus.consensus import Similarity, best_first
-from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, check_start, encode_start
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, encode_start
 from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import Pipeline, Rerank, load
@@ -179,7 +179,7 @@ class CaptionPipeline(Pipeline):
 
     def check_start(self, start: str) -> None:
         """Raise if the first words are unknown or too many."""
-        check_start(encode_start(start, self.model.vocabulary), self.model.settings.max_length)
+        encode_start(start, self.model.vocabulary, self.model.settings.max_length)
 
     def use_best_device(self) -> Self:
         """Move the model to a GPU if there is one."""
@@ -205,13 +205,8 @@ class CaptionPipeline(Pipeline):
     def region_scores(self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress) -> Floats:
         """Eq. 7, gold regions × phrases, with regions instead of photos."""
         self.require("regions")
-        boxes, ids = np.array(gold.boxes, dtype=np.float64), features.photos.ids
-        starts = np.searchsorted(gold.photo_of_region, np.arange(len(ids) + 1))
-        vectors = (
-            features.region_vectors(ids[photo], boxes[starts[photo] : starts[photo + 1]])
-            for photo in np.unique(gold.photo_of_region)
-        )
-        return self._score_blocks(_join_rows(vectors), gold.phrases, len(boxes), "regions", on_progress)
+        blocks = _join_rows(features.gold_vectors(gold))
+        return self._score_blocks(blocks, gold.phrases, len(gold.boxes), "regions", on_progress)
 
     def _score_blocks(
         self, blocks: Iterable[Photos], texts: Sequence[str], total: int, noun: str, on_progress: OnProgress

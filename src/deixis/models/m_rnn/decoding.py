@@ -171,19 +171,15 @@ class NextWordModel(Protocol[C_contra]):
         ...
 
 
-def encode_start(text: str, vocabulary: Vocabulary) -> list[int]:
-    """Ids of the words that sentences start with; unknown words are an error."""
+def encode_start(text: str, vocabulary: Vocabulary, max_length: int) -> list[int]:
+    """Ids of the words that sentences start with; unknown words are an error, and so is no room for another one."""
     words = words_in(text)
     for word in words:
         if word not in vocabulary:
             raise DeixisError(f"start: the model does not know the word {word!r}")
+    if len(words) >= max_length:
+        raise DeixisError(f"start: {len(words)} words, and a sentence has at most {max_length}")
     return vocabulary.encode(words)
-
-
-def check_start(start: Sequence[int], max_length: int) -> None:
-    """Raise if the first words leave no room for another one."""
-    if len(start) >= max_length:
-        raise DeixisError(f"start: {len(start)} words, and a sentence has at most {max_length}")
 
 
 @torch.inference_mode()
@@ -197,9 +193,8 @@ def decode(
 ) -> list[list[GeneratedSentence]]:
     """Generate sentences for photos: for each photo the best first, or samples in the order drawn.
 
-    `context` is what the network has computed from the photos; `start` are the ids of the first words.
+    `context` is what the network has computed from the photos; `start` is what `encode_start` gave.
     """
-    check_start(start, decoding.max_length)
     block = max(1, _ROWS_PER_BLOCK.get(network.initial_state(1)[0].device.type, 8192) // decoding.width)
     sentences: list[list[GeneratedSentence]] = []
     for first in range(0, photos, block):

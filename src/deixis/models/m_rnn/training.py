@@ -159,7 +159,7 @@ def evaluate(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> DevScore
 
 def finish(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> None:
     """Save the training photos and captions, for reranking, into the folder ``neighbours`` of the run."""
-    from deixis.models.consensus.reranking import FOLDER, Neighbours, RerankConfig, default_feature
+    from deixis.models.consensus.reranking import FOLDER, Neighbours, RerankConfig
 
-    config = RerankConfig(default_feature(pipeline.model))
+    config = RerankConfig("refined" if pipeline.model.settings.refines_images else "photo")
     Neighbours.from_features(data.train, data.encoder, config).save(run.out / FOLDER)
