@@ -1,4 +1,4 @@
-"""The parser: any input has a tree, the chart is exact, and nothing of dev was learned from."""
+"""The parser: any input has a tree, the chart is exact, and the training data has no photo of dev."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from deixis.tokens import tokenize
 
 
 def is_whole(tree: Tree, words: list[str]) -> bool:
-    """Whether the tree has the words in order, each node over its children, and can be written and read."""
+    """Whether the tree has the words in order and every node spans its children."""
     fits = all(not n.children or (n.start, n.end) == (n.children[0].start, n.children[-1].end) for n in tree.nodes())
     return fits and tree.words() == words
 
@@ -130,15 +130,21 @@ def test_the_network_agrees_with_a_plain_loop_over_cells() -> None:
     two_sentences = np.random.default_rng(0).normal(size=(2, 5, layer.from_input.shape[1])).astype(np.float32)
     inputs, known = two_sentences[1], layer(two_sentences)[1]
     size = layer.from_state.shape[1]
-    for way, order in enumerate(([0, 1, 2, 3, 4], [4, 3, 2, 1, 0])):
+    for direction, order in enumerate(([0, 1, 2, 3, 4], [4, 3, 2, 1, 0])):
         state, cell = np.zeros(size), np.zeros(size)
         for at in order:
-            gates = inputs[at] @ layer.from_input[way] + state @ layer.from_state[way] + layer.bias[way, 0]
-            # The stored weights of the first three gates are half as large as written in the books.
-            let_in, keep, let_out = (1 / (1 + np.exp(-2 * gates[i * size : (i + 1) * size])) for i in range(3))
-            cell = keep * cell + let_in * np.tanh(gates[3 * size :])
-            state = let_out * np.tanh(cell)
-            assert known[at, way * size : (way + 1) * size] == pytest.approx(state, abs=1e-4)
+            gates = (
+                inputs[at] @ layer.from_input[direction]
+                + state @ layer.from_state[direction]
+                + layer.bias[direction, 0]
+            )
+            # The weights of the first three gates are halved on loading.
+            input_gate, forget_gate, output_gate = (
+                1 / (1 + np.exp(-2 * gates[i * size : (i + 1) * size])) for i in range(3)
+            )
+            cell = forget_gate * cell + input_gate * np.tanh(gates[3 * size :])
+            state = output_gate * np.tanh(cell)
+            assert known[at, direction * size : (direction + 1) * size] == pytest.approx(state, abs=1e-4)
 
 
 def test_a_missing_or_damaged_model_is_an_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Relations from hand-made trees of captions, and from the parser's own."""
+"""Relations from trees written by hand and from trees of the parser."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DOG = """
 BY_HAND = {
     DOG: "a dog|in|a field; a dog|barking; a dog|barking at|a cat",
     "(S (NP (DT A) (NN man)) (VP (VBZ holds) (NP (DT a) (NN guitar))) (. .))": "A man|holds; A man|holds|a guitar",
-    # Forms of be say nothing of their own.
+    # Forms of be are not part of a relation.
     "(S (NP (DT A) (NN dog)) (VP (VBZ is) (VP (VBG running) (PP (IN through) (NP (NN snow))))))": (
         "A dog|running; A dog|running through|snow"
     ),
     "(S (NP (DT A) (NN circle)) (VP (VBZ is) (PP (IN above) (NP (DT a) (NN square)))))": "A circle|above|a square",
     "(S (NP (DT This)) (VP (VBZ is) (NP (DT a) (NN dog))))": "",
-    # Who is named to the left may stand above a relative clause or an infinitive.
+    # The subject may be outside a relative clause or an infinitive.
     "(NP (NP (DT A) (NN boy)) (SBAR (WHNP (WP who)) (S (VP (VBZ wears) (NP (DT a) (NN hat))))))": (
         "A boy|wears; A boy|wears|a hat"
     ),
@@ -48,7 +48,7 @@ BY_HAND = {
            (PP (PP (IN on) (NP (DT a) (NN table))) (CC and) (PP (IN near) (NP (DT a) (NN cup)))))""": (
         "a bowl|on|a table; a bowl|near|a cup"
     ),
-    # What a noun is of belongs to it, and place nouns belong to the relation.
+    # An of phrase belongs to its noun; location nouns belong to the relation.
     """(NP (NP (NP (DT A) (NN group)) (PP (IN of) (NP (NNS people))))
            (PP (IN in) (NP (NP (NN front)) (PP (IN of) (NP (DT a) (NN house))))))""": (
         "A group of people|in front of|a house"
@@ -62,7 +62,7 @@ BY_HAND = {
     """(S (NP (DT A) (NN woman)) (VP (VBZ holds) (NP (DT a) (NN cup)) (PP (IN in) (NP (PRP$ her) (NN hand)))))""": (
         "A woman|holds; A woman|holds|a cup; A woman|holds in|her hand"
     ),
-    # There names nothing; turned sentences have their subject on the right.
+    # "There" is no entity; inverted sentences have their subject on the right.
     "(S (NP (EX There)) (VP (VBZ is) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow))))))": "a dog|in|snow",
     "(S (NP (EX There)) (VP (VBZ is) (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow)))))": "a dog|in|snow",
     "(SINV (PP (IN On) (NP (DT the) (NN left))) (VP (VBZ is)) (NP (DT a) (NN star)))": "a star|On|the left",
@@ -72,7 +72,7 @@ BY_HAND = {
     "(NP (NP (DT a) (NN ball)) (VP (VBN thrown) (PP (IN by) (NP (DT a) (NN boy)))))": (
         "a ball|thrown; a ball|thrown by|a boy"
     ),
-    # A wrong tag or a conjunction out of place does no harm.
+    # Wrong tags and misplaced conjunctions are tolerated.
     "(NP (NP (DT a) (NN dog)) (VP (NN wrestling) (PP (IN in) (NP (NN grass)))))": (
         "a dog|wrestling; a dog|wrestling in|grass"
     ),
@@ -138,14 +138,11 @@ def test_a_coordination_has_the_mentions_of_all_its_parts() -> None:
         assert (last.text, last.mentions) == ("A man and a woman hold cups", (man, woman, cups))
 
 
-def test_a_mention_larger_than_the_phrase_is_used() -> None:
+def test_a_mention_larger_than_the_phrase_is_used_completely() -> None:
     tree = read_tree("(NP (NP (DT a) (NN pair)) (PP (IN of) (NP (NNS shoes))) (PP (IN on) (NP (NN grass))))")
     shoes, grass = Mention(0, 15, "1"), Mention(19, 24, "2")
     [only] = [relation for relation in relations(tree, [shoes, grass]) if relation.relation.text == "on"]
     assert (only.first.text, only.mentions) == ("a pair of shoes", (shoes, grass))
-
-
-def test_a_mention_larger_than_the_phrase_is_used_completely() -> None:
     tree = read_tree("(S (NP (NP (DT a) (NN boy)) (ADJP (JJ aged) (CD five))) (VP (VBZ holds) (NP (DT a) (NN pear))))")
     boy, pear = Mention(0, 15, "1"), Mention(22, 28, "2")
     assert [relation.text for relation in relations(tree, [boy, pear])] == [
@@ -171,7 +168,7 @@ def test_words_are_lower_case_without_punctuation() -> None:
 
 
 def test_the_box_of_a_relation_is_the_union_of_the_boxes_of_its_mentions() -> None:
-    """The example of Flickr30k Entities, as the author of a training set would write it."""
+    """The example of Flickr30k Entities."""
     mentions = Mention(0, 5, "dog"), Mention(9, 16, "field"), Mention(28, 33, "cat")
     photo = Photo("1", boxes=(Box((10, 20, 30, 40), ("dog",)), Box((60, 5, 80, 15), ("cat",))))
     boxed = [mention for mention in mentions if mention.chain and photo.boxes_of(mention.chain)]

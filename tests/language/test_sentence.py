@@ -1,4 +1,4 @@
-"""A sentence is worked on at most once, and its phrases know their places and their nodes."""
+"""A sentence is analysed at most once, and its phrases have spans and nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WITH_TREE = "(S (NP (DT A) (NN man) (CC and) (NN woman)) (VP (VBP run)))"
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each kind of work was done."""
+    """Number of calls of each analysis."""
     counted: Counter[str] = Counter()
 
     def counting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -252,11 +252,6 @@ def test_spans_are_inside_the_text_in_order_and_not_blank(text: str) -> None:
         reached = end
 
 
-def caption_ids_of(name: str) -> dict[str, object]:
-    ids: dict[str, object] = read_config(MODELS / name)["provenance"]["caption_ids"]
-    return ids
-
-
 @pytest.mark.parametrize("name", ["tagger", "chunker", "entity_types"])
 def test_the_training_data_of_the_shipped_models_has_no_photo_of_dev(name: str, real_data: Path) -> None:
     learned = (real_data / "flickr30k_entities" / "train.txt").read_text().split()
@@ -264,7 +259,7 @@ def test_the_training_data_of_the_shipped_models_has_no_photo_of_dev(name: str, 
     assert len(dev) == 1000
     assert not dev & set(learned)
     digest = hashlib.sha256("\n".join(sorted(learned)).encode()).hexdigest()
-    assert caption_ids_of(name) == {"count": len(learned), "sha256": digest}
+    assert read_config(MODELS / name)["provenance"]["caption_ids"] == {"count": len(learned), "sha256": digest}
 
 
 def test_models_are_loaded_on_first_use() -> None:

@@ -1,4 +1,4 @@
-"""The linear model under the tagger and the chunker, against plain loops."""
+"""The linear model of the tagger and the chunker, against plain loops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from deixis.language.sequence_model import (
 from deixis.storage.artifacts import CONFIG, read_config
 
 
-def worth(path: tuple[int, ...], scores: np.ndarray, steps: list[list[float]]) -> float:
+def path_score(path: tuple[int, ...], scores: np.ndarray, steps: list[list[float]]) -> float:
     total, before = 0.0, len(steps) - 1
     for place, label in enumerate(path):
         total += scores[place, label] + steps[before][label]
@@ -38,8 +38,8 @@ def test_the_path_has_the_score_of_the_best_of_all_paths(seed: int, tokens: int,
     scores = numbers.integers(-9, 10, (tokens, labels))
     steps = numbers.integers(-9, 10, (labels + 1, labels)).tolist()
     found = tuple(best_path(scores, steps, margin=36))
-    best = max(worth(path, scores, steps) for path in product(range(labels), repeat=tokens))
-    assert worth(found, scores, steps) == best
+    best = max(path_score(path, scores, steps) for path in product(range(labels), repeat=tokens))
+    assert path_score(found, scores, steps) == best
 
 
 def test_a_sentence_without_tokens_has_an_empty_path() -> None:
@@ -73,12 +73,9 @@ def test_rows_do_not_depend_on_the_position_in_the_sentence() -> None:
 
 
 def test_rows_do_not_change_from_release_to_release() -> None:
-    """The weights that ship are of use only with the very hash they were learned with."""
+    """The shipped weights were trained with these hashes."""
     rows = FeatureRows([((0, 0),), ((-1, 0), (0, 0))], bits=20)(WordFacts()(["A", "dog"]))
-    assert sorted(rows.ravel().tolist()) == EXPECTED_ROWS
-
-
-EXPECTED_ROWS = [427751, 507649, 842143, 942921]
+    assert sorted(rows.ravel().tolist()) == [427751, 507649, 842143, 942921]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Trees: brackets in and out, spans, and what is wrong with a text."""
+"""Trees: reading and writing brackets, spans, and malformed text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = st.text(
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    """Any tree of a few words, built by joining neighbours."""
+    """A tree of a few words, built by joining adjacent nodes."""
     words = draw(st.lists(WORDS.filter(lambda word: not any(c.isspace() for c in word)), min_size=1, max_size=8))
     places = [sum(len(word) + 1 for word in words[:i]) for i in range(len(words))]
     nodes = [leaf("NN", Token(w, p, p + len(w)), i) for i, (w, p) in enumerate(zip(words, places, strict=True))]
@@ -34,7 +34,7 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 @given(trees())
-def test_a_tree_survives_writing_and_reading(tree: Tree) -> None:
+def test_a_tree_round_trips(tree: Tree) -> None:
     assert read_tree(str(tree)) == tree
     assert hash(read_tree(str(tree))) == hash(tree)
 

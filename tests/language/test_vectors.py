@@ -1,9 +1,10 @@
-"""Word vectors: looking up, saving, and finding out what kind of file one has."""
+"""Word vectors: lookup, saving, and files of all formats."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
 import sys
 from collections.abc import Callable
@@ -146,37 +147,30 @@ def test_words_with_spaces_keep_them(tmp_path: Path) -> None:
     assert matrix.tolist() == [[1, 2], [3, 4]]
 
 
-def error_of(tmp_path: Path, content: bytes) -> str:
-    path = tmp_path / "vectors"
-    path.write_bytes(content)
-    with pytest.raises(DeixisError) as caught:
-        read_vector_file(path)
-    line = str(caught.value)
-    assert line.startswith(f"{path}: ")
-    assert "\n" not in line
-    return line
-
-
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "place"),
     [
-        (b"", "no word vectors"),
+        (b"", ""),
         (b"word\n", "0 dimensions"),
         (b"dog 1 2\ncat 3\n", "line 2"),
         (b"dog 1 2\ncat 3 x\n", "line 2"),
         (b"dog 1 nan\n", "word 1 ('dog')"),
+        (b"dog 1 1e99\n", "line 1"),
         (b"3 2\ndog 1 2\n", "1 of 3 words"),
         (b"99999999999 2\ndog 1 2\n", "99,999,999,999 words"),
         (b"5 99999\ndog 1 2\n", "99999 dimensions"),
         (b"3 2\ndog " + struct.pack("<2f", 1, 2), "word 2 of 3"),
         (b"3 2\ndog " + struct.pack("<f", 1), "word 1 of 3"),
-        (b"1 2\ndog " + struct.pack("<2f", 1, np.inf), "is not finite"),
+        (b"1 2\ndog " + struct.pack("<2f", 1, np.inf), "word 1 ('dog')"),
         (b"9 2\n" + b"x" * 9000, "word 1"),
-        (gzip.compress(b"dog 1 2\n" * 500, mtime=0)[:30], "cannot be read"),
+        (gzip.compress(b"dog 1 2\n" * 500, mtime=0)[:30], ""),
     ],
 )
-def test_a_bad_file_is_an_error(content: bytes, reason: str, tmp_path: Path) -> None:
-    assert reason in error_of(tmp_path, content)
+def test_a_bad_file_is_named_with_the_line_or_word(content: bytes, place: str, tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(content)
+    with pytest.raises(DeixisError, match=f"^{re.escape(str(path))}: [^\n]*{re.escape(place)}[^\n]*$"):
+        read_vector_file(path)
 
 
 @given(st.one_of(st.binary(max_size=200), st.builds(lambda head, rest: head + rest, st.just(b"3 2\n"), st.binary())))

@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Vocabularies: ids of words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_ids_do_not_depend_on_the_order_of_the_sentences(sentences: list[list[st
 
 
 @given(SENTENCES)
-def test_known_words_survive_encoding_and_decoding(sentences: list[list[str]]) -> None:
+def test_known_words_round_trip(sentences: list[list[str]]) -> None:
     vocabulary = Vocabulary.fit(sentences)
     for sentence in sentences:
         assert vocabulary.decode(vocabulary.encode(sentence)) == sentence

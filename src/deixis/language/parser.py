@@ -26,8 +26,23 @@ from deixis.tokens import Token, tokenize
 Array = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 
+SentenceInput = str | Sequence[Token] | Sequence[str]
+"""A sentence as text, as tokens or as plain words."""
+
 SHIPPED = Path(__file__).parent / "models" / "parser"
 
+JOINT = "+"
+"""Joins the labels of phrases that cover the same tokens: S+VP is an S whose only child is a VP."""
+
+MAX_TOKENS = 200
+"""Maximum number of tokens that are parsed together; time grows more than quadratically. Longer texts are split."""
+
+_MIN_PROBABILITY = np.float32(0.4)
+"""Minimum probability of a phrase, chosen on training sentences of the treebank."""
+
+_SPANS_PER_BATCH = 8000  # larger batches are not faster
+_FRAGMENT = "FRAG"
+_SENTENCE_ENDS = frozenset([".", "!", "?"])
 _HASHED_ROWS = 4096
 _HALF = np.float32(0.5)
 _RUNS = ((re.compile(r"[A-Z]+"), "X"), (re.compile(r"[a-z]+"), "x"), (re.compile(r"[0-9]+"), "0"))
@@ -156,23 +171,6 @@ def _unpack(stored: Mapping[str, npt.NDArray[Any]], name: str) -> Array:
     return array * stored[f"{name}_scale"].astype(np.float32) if f"{name}_scale" in stored else array
 
 
-JOINT = "+"
-"""Joins the labels of phrases that cover the same tokens: S+VP is an S whose only child is a VP."""
-
-MAX_TOKENS = 200
-"""Maximum number of tokens that are parsed together; time grows more than quadratically. Longer texts are split."""
-
-_MIN_PROBABILITY = np.float32(0.4)
-"""Minimum probability of a phrase, chosen on training sentences of the treebank."""
-
-_SPANS_PER_BATCH = 8000  # larger batches are not faster
-_FRAGMENT = "FRAG"
-_SENTENCE_ENDS = frozenset([".", "!", "?"])
-
-SentenceInput = str | Sequence[Token] | Sequence[str]
-"""A sentence as text, as tokens or as plain words."""
-
-
 class _Piece(NamedTuple):
     """The tokens of a sentence, or of a part of a long one, that are parsed together."""
 
@@ -193,7 +191,6 @@ class Parser:
         return Parser(SpanScores.load(SHIPPED))
 
     def parse(self, sentence: SentenceInput) -> Tree:
-        """Parse one sentence; see the function `parse`."""
         return self.parse_all([sentence])[0]
 
     def parse_all(self, sentences: Sequence[SentenceInput], on_progress: OnProgress = no_progress) -> list[Tree]:
@@ -227,7 +224,7 @@ class Parser:
             ]
             yield self._build_tree(leaves, own_labels, own_splits)
 
-    def _build_tree(self, leaves: list[Tree], labels: npt.NDArray[np.int64], splits: npt.NDArray[np.int64]) -> Tree:
+    def _build_tree(self, leaves: list[Tree], labels: Numbers, splits: Numbers) -> Tree:
         """Follow the chart down from the sentence, then build the tree bottom-up."""
         order: list[tuple[int, int]] = []
         stack = [(0, len(leaves))]
@@ -251,7 +248,7 @@ class Parser:
         return built[0, len(leaves)][0]
 
 
-def _best_trees(spans: Array, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _best_trees(spans: Array, count: int) -> tuple[Numbers, Numbers]:
     """The label and the split of each span in the tree with the highest sum of scores, for each sentence.
 
     All sentences have `count` tokens, with spans in the order of `all_spans`. A span that is not a phrase scores 0, so
@@ -318,5 +315,11 @@ def _pieces(tokens: Sequence[Token]) -> list[tuple[int, int]]:
 
 
 def parse(sentence: SentenceInput) -> Tree:
-    """Return the constituency tree of an English sentence."""
+    """Return the constituency tree of an English sentence, given as text, tokens or words.
+
+    Examples
+    --------
+    >>> print(parse("A dog runs."))
+    (S (NP (DT A) (NN dog)) (VP (VBZ runs)) (. .))
+    """
     return Parser.shipped().parse(sentence)

@@ -49,10 +49,15 @@ class Tagger:
         return Tagger(SequenceModel.load(MODELS / "tagger"))
 
     def tag(self, tokens: Sequence[str]) -> list[str]:
-        """Return one Penn Treebank tag per token."""
         return self.model.decode(self._rows(self._facts(tokens)))
 
 
 def tag(tokens: Sequence[str]) -> list[str]:
-    """Tag the tokens of an English sentence with the tagger of the package."""
+    """Return one Penn Treebank tag per token of an English sentence.
+
+    Examples
+    --------
+    >>> tag(["A", "dog", "runs"])
+    ['DT', 'NN', 'VBZ']
+    """
     return Tagger.shipped().tag(tokens)

@@ -41,6 +41,14 @@ class Tree:
         Child nodes in order; empty for a leaf.
     word
         The word of a leaf; None for a phrase.
+
+    Examples
+    --------
+    >>> tree = read_tree("(S (NP (DT A) (NN dog)) (VP (VBZ runs)))")
+    >>> [(node.label, node.text) for node in tree.children]
+    [('NP', 'A dog'), ('VP', 'runs')]
+    >>> tree.spanning(0, 2)
+    <Tree (NP (DT A) (NN dog))>
     """
 
     label: str
@@ -48,7 +56,7 @@ class Tree:
     end: int
     char_start: int
     char_end: int
-    children: tuple[Tree, ...] = field(default=())
+    children: tuple[Tree, ...] = ()
     word: str | None = None
 
     @property

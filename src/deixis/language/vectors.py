@@ -32,6 +32,12 @@ class WordVectors(Storable):
 
     A word is looked up as written, then in lower case. An unknown word has row −1 and is ignored in sentences. Words
     may share rows; by default word i has row i. The matrix may be memory-mapped; it is not copied.
+
+    Examples
+    --------
+    >>> vectors = WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"])
+    >>> vectors.rows_of(["Cat", "horse"]).tolist(), vectors.vectors_of(["Cat", "horse"]).tolist()
+    ([1, -1], [[0.0, 1.0]])
     """
 
     KIND = "word-vectors"

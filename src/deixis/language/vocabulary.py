@@ -15,7 +15,14 @@ from deixis.errors import DeixisError
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words with their counts, sorted by descending count and then alphabetically."""
+    """Words with their counts, sorted by descending count and then alphabetically.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary.fit([["a", "dog"], ["a", "cat"], ["a", "dog"]], min_count=2)
+    >>> vocabulary.words, vocabulary.encode(["a", "red", "dog"])
+    (('a', 'dog'), [0, 1])
+    """
 
     words: tuple[str, ...]
     counts: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Word vectors and sentences of our own making."""
+"""Random word vectors and sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences as words, and words as shares of their sentence."""
+"""Words of sentences, mean vectors and tf-idf."""
 
 from __future__ import annotations
 

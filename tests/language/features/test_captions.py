@@ -1,4 +1,4 @@
-"""Vectors for captions: learned from the training split alone, kept, and made again when something has changed."""
+"""Vectors of captions: fitted to the training split, cached, and computed again after changes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ import pytest
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.language.features import TfIdf
-from deixis.language.features import captions as of_data
+from deixis.language.features import TfIdf, captions
 from deixis.language.features.captions import KINDS, Recipe, build_caption_features, caption_vectors, recipe_of
 
 
-class Watched(TfIdf):
-    """Notes what it learns from."""
+class Recorded(TfIdf):
+    """Records the sentences that it is fitted to."""
 
-    learned_from: ClassVar[list[list[str]]] = []
+    fitted_to: ClassVar[list[list[str]]] = []
 
     def fit(self, sentences):
-        Watched.learned_from.append(list(sentences))
+        Recorded.fitted_to.append(list(sentences))
         return super().fit(sentences)
 
 
 @pytest.fixture(autouse=True)
 def forget() -> None:
-    Watched.learned_from = []
+    Recorded.fitted_to = []
 
 
-RECIPE = Recipe("tfidf", "", lambda: Watched(minimum=1))
+RECIPE = Recipe("tfidf", "", lambda: Recorded(minimum=1))
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_only_the_training_split_is_fitted_and_a_second_run_computes_nothing(tmp
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     report = build_caption_features(tmp_path / "text", dataset, RECIPE)
     assert (report.fitted, report.transformed) == (False, False)
-    assert Watched.learned_from == [["A dog .", "Two dogs .", "A cat ."]]
+    assert Recorded.fitted_to == [["A dog .", "Two dogs .", "A cat ."]]
 
 
 def test_new_captions_outside_the_training_split_are_transformed_without_fitting(tmp_path: Path) -> None:
@@ -83,7 +82,7 @@ def test_other_word_vectors_or_another_split_are_fitted_again(tmp_path: Path, da
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     assert build_caption_features(tmp_path / "text", dataset, Recipe("tfidf", "others", RECIPE.make)).fitted
     assert build_caption_features(tmp_path / "text", dataset, RECIPE, train="dev").fitted
-    assert Watched.learned_from[-1] == ["A zebra ."]
+    assert Recorded.fitted_to[-1] == ["A zebra ."]
     assert len(list((tmp_path / "text").glob("fitted-*"))) == 1
 
 
@@ -109,7 +108,7 @@ def test_a_full_disk_keeps_the_fitted_features(
         build_caption_features(tmp_path / "text", dataset, RECIPE)
     monkeypatch.undo()
     report = build_caption_features(tmp_path / "text", dataset, RECIPE)
-    assert (report.fitted, report.transformed, len(Watched.learned_from)) == (False, True, 1)
+    assert (report.fitted, report.transformed, len(Recorded.fitted_to)) == (False, True, 1)
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 200_000])
@@ -203,7 +202,7 @@ def test_an_emptied_array_is_an_error(tmp_path: Path, dataset: Dataset) -> None:
 
 def test_a_new_code_version_is_fitted_again(tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
-    monkeypatch.setattr(of_data, "CODE_VERSION", of_data.CODE_VERSION + 1)
+    monkeypatch.setattr(captions, "CODE_VERSION", captions.CODE_VERSION + 1)
     assert build_caption_features(tmp_path / "text", dataset, RECIPE).fitted
 
 

@@ -1,4 +1,4 @@
-"""PCA: orthonormal, uncorrelated, and what is left out is what is missing, however the rows are cut into chunks."""
+"""PCA by its identities, and saved text features."""
 
 from __future__ import annotations
 

@@ -159,6 +159,12 @@ class TfIdf(Storable):
 
     A word that occurs c times in a sentence and in s of n sentences has c · (ln((1 + n) / (1 + s)) + 1). Unknown words
     are ignored; a sentence without known words is all zeros.
+
+    Examples
+    --------
+    >>> features = TfIdf(minimum=1).fit(["A dog.", "A cat."])
+    >>> features.words_, features.transform(["a dog", "a horse"]).shape
+    (['a', 'cat', 'dog'], (2, 3))
     """
 
     KIND = "tf-idf"
