@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from deixis.errors import DeixisError
-from deixis.language.vectors import WordVectors
 from deixis.models.base import Embedder
 from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.spec import GrounderSettings
@@ -146,15 +145,6 @@ def test_inference_restores_training_mode() -> None:
     model.network.train()
     model.ground(regions(2), SENTENCE, SPANS)
     assert model.network.training
-
-
-def test_word_embeddings_can_be_initialized_with_word_vectors() -> None:
-    model = model_of(SMALL)
-    vectors = WordVectors(np.arange(12, dtype=np.float32).reshape(2, 6), ["dog", "bird"])
-    model.init_words(vectors)
-    assert model.network.text_encoder.words.weight[1].tolist() == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(DeixisError, match="word_dim=6.*word_dim=2"):
-        model.init_words(WordVectors(np.eye(2, dtype=np.float32), ["dog", "cat"]))
 
 
 def test_features_of_another_encoder_raise_an_error() -> None:

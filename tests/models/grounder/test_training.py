@@ -127,8 +127,12 @@ def test_photos_without_features_are_reported(dataset: Dataset, made: Path, tmp_
     assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").left_out == (f"9999: not in {made / 'features'}",)
 
 
-def test_without_a_dev_split_the_last_epoch_is_kept(dataset: Dataset, made: Path, tmp_path: Path) -> None:
-    make_dataset(tmp_path / "data", list(dataset.split("train")))
+@pytest.mark.parametrize("split", ["missing", "without boxes"])
+def test_without_a_usable_dev_split_the_last_epoch_is_kept(
+    dataset: Dataset, made: Path, tmp_path: Path, split: str
+) -> None:
+    dev = [] if split == "missing" else [replace(photo, boxes=()) for photo in dataset.split("dev")]
+    make_dataset(tmp_path / "data", [*dataset.split("train"), *dev])
     assert fitted(Dataset(tmp_path / "data"), made, tmp_path / "run").outcome.best.scores == {}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from deixis.arrays import Floats
-from deixis.errors import DatasetError, DeixisError
+from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.language.features import TextFeatures
@@ -54,10 +54,10 @@ def prepare_data(run: Run) -> CCAData:
     dev_features = None
     if data.train_on == "both":  # scored on sentences
         dev_features = replace(data.feature_source, proposal_source=None)
-    train, dev = run.read_photos(data.feature_source, dev_features, boxes=data.uses_regions)
+    train, dev = run.read_photos(
+        data.feature_source, dev_features, boxes=data.uses_regions, sentences=data.uses_sentences
+    )
     sentences = sentence_vectors(run.dataset, train.photos, recipe, train=run.train_split, on_progress=run.on_progress)
-    if data.uses_sentences and not len(sentences.rows):
-        raise DatasetError(f"{run.dataset.path}: the photos of split {run.train_split!r} have no sentences")
     region_phrases = None
     if data.uses_regions:
         _refuse_other_sizes(train, data)
@@ -98,7 +98,7 @@ def build(run: Run, data: CCAData) -> MatchingPipeline:
 
 
 def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores | None:
-    """Score retrieval on the validation split; localization, for a model of phrases. None if there is no text."""
+    """Score retrieval on the validation split; localization, for a model of phrases. None if no phrase has a box."""
     assert data.dev is not None  # noqa: S101
     if run.settings[MatchingDataSettings].train_on == "phrases":
         regions = dev_regions(data.dev, run.on_progress)
@@ -106,8 +106,6 @@ def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores |
             return None
         phrases = phrase_vectors(data.text, regions.pairs.phrases, run.on_progress)
         return DevScores("", localization_scores(pipeline.model, regions, phrases))
-    if not len(data.dev.photos.sentence_rows()[0]):
-        return None
     gold = sentences_of(data.dev.photos)
     return DevScores("", recall_at_k(pipeline.retrieval_scores(data.dev, gold.texts), gold.photo_of_sentence).scores)
 

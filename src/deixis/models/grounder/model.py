@@ -18,7 +18,6 @@ from torch import Tensor
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, words_of
-from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Embedder
 from deixis.models.grounder.inputs import RegionBatch, Span, TextBatch, make_text_inputs
@@ -82,15 +81,6 @@ class Grounder(Storable, Embedder):
     @property
     def dimension(self) -> int:
         return self.settings.embedding_dim + 1
-
-    def init_words(self, vectors: WordVectors) -> None:
-        """Initialize the embeddings of the words that have a word vector."""
-        if vectors.dimension != self.settings.word_dim:
-            raise DeixisError(
-                f"word_dim={self.settings.word_dim}: the word vectors have {vectors.dimension} numbers; "
-                f"set word_dim={vectors.dimension}"
-            )
-        self.network.text_encoder.init_words(self.vocabulary, vectors)
 
     def ground(self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span]) -> GroundingOutput:
         """Score each phrase of a sentence against each region of a photo, and refine the boxes.

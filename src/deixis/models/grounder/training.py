@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deixis.errors import DeixisError
-from deixis.language.vectors import PACKAGES, WordVectors, installed_vectors, read_vectors
+from deixis.errors import DatasetError, DeixisError
+from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder
@@ -13,6 +13,7 @@ from deixis.models.grounder.objective import CaptionSampler, GroundingObjective,
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounder.spec import GrounderDataSettings, GrounderSettings
 from deixis.models.photo_features import PhotoFeatures
+from deixis.models.training.data import initial_word_vectors
 from deixis.models.training.distributed import beginning
 from deixis.models.training.objective import DevScores, Stage
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
@@ -31,7 +32,7 @@ class GrounderTrainingData(TrainingData):
 def prepare_data(run: Run) -> GrounderTrainingData:
     """Collect the phrases with boxes and the regions of their photos."""
     data, settings = run.settings[GrounderDataSettings], run.settings[GrounderSettings]
-    vectors = _initial_vectors(data.word_vectors, settings)
+    vectors = _initial_vectors(data.word_vectors, settings.word_dim)
     train, dev = run.read_photos(data.feature_source, boxes=True)
     vocabulary = build_vocabulary(train.photos, settings.min_count)
 
@@ -45,8 +46,12 @@ def prepare_data(run: Run) -> GrounderTrainingData:
             on_progress=run.on_progress,
         ).to(run.device)
 
-    examples = collect(train)
-    dev = dev if dev is not None and len(dev.photos) else None
+    examples, dev_examples = collect(train), None
+    if dev is not None:
+        try:
+            dev_examples = collect(dev)
+        except DatasetError:  # no phrase of the split has a box
+            dev = None
     return GrounderTrainingData(
         train=train,
         dev=dev,
@@ -59,7 +64,7 @@ def prepare_data(run: Run) -> GrounderTrainingData:
         vocabulary=vocabulary,
         word_vectors=vectors,
         examples=examples,
-        dev_examples=None if dev is None else collect(dev),
+        dev_examples=dev_examples,
     )
 
 
@@ -69,7 +74,7 @@ def build(run: Run, data: GrounderTrainingData) -> GrounderPipeline:
     with beginning(run.training.seed):
         model = Grounder(contents.channels, contents.dimension, data.vocabulary, run.settings[GrounderSettings])
     if data.word_vectors is not None:
-        model.init_words(data.word_vectors)
+        model.network.text_encoder.init_words(data.vocabulary, data.word_vectors)
     return GrounderPipeline(model, provenance_of(run.settings[GrounderDataSettings], "phrases", data.train))
 
 
@@ -86,14 +91,13 @@ def evaluate(run: Run, pipeline: GrounderPipeline, data: GrounderTrainingData) -
     return DevScores(monitor, localization_scores(pipeline.model.network, data.dev_examples))
 
 
-def _initial_vectors(name: str, settings: GrounderSettings) -> WordVectors | None:
+def _initial_vectors(name: str, word_dim: int) -> WordVectors | None:
     """Initial word embeddings; the default ones are used only if they are installed and have the right dimension."""
     if name == "none":
         return None
-    if name:
-        return installed_vectors(name) if name in PACKAGES else read_vectors(name)
     try:
-        found = installed_vectors()
+        return initial_word_vectors(name, word_dim)
     except DeixisError:
+        if name:
+            raise
         return None
-    return found if found.dimension == settings.word_dim else None

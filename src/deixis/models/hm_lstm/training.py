@@ -58,15 +58,12 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
             "with --entities, or set correspondence=learned"
         )
     vectors = word_vectors(data.word_vectors or None)
-    train, dev = run.read_photos(data.feature_source)
+    train, dev = run.read_photos(data.feature_source, sentences=True)
 
     def parse(features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
         return in_turn(lambda: parse_photos(run.dataset, features, gold=gold, on_progress=run.on_progress))
 
-    if not _has_sentences(train):
-        raise DatasetError(f"{run.dataset.path}: no photo of split {run.train_split!r} has a caption")
     parsed = parse(train, gold)
-    dev = dev if dev is not None and _has_sentences(dev) else None
     return HMLSTMTrainingData(
         train=train,
         dev=dev,
@@ -80,10 +77,6 @@ def prepare_data(run: Run) -> HMLSTMTrainingData:
         dev_parsed=None if dev is None else parse(dev),
         word_vectors=vectors,
     )
-
-
-def _has_sentences(features: PhotoFeatures) -> bool:
-    return len(features.photos.sentence_rows()[0]) > 0
 
 
 class _TrainingPipeline(HMLSTMPipeline):

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from deixis.data.dataset import Dataset
 from deixis.data.pairs import RegionPhrasePairs
-from deixis.errors import DatasetError, DeixisError
+from deixis.errors import DeixisError
 from deixis.language.features import TextFeatures
 from deixis.language.features.base import words_of
-from deixis.language.features.captions import word_vectors
-from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.matching.losses import Features, LogisticObjective, MatchingObjective
 from deixis.models.matching.pipeline import MatchingPipeline
@@ -30,7 +28,7 @@ from deixis.models.matching.similarity import Similarity
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
-from deixis.models.training.data import MatchingDataSettings, training_photos
+from deixis.models.training.data import MatchingDataSettings, initial_word_vectors, training_photos
 from deixis.models.training.distributed import beginning
 from deixis.models.training.objective import DevScores, Sampler, Stage, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
@@ -63,7 +61,7 @@ def prepare_data(run: Run) -> MatchingData:
     training_photos(dataset, run.train_split, boxes=data.uses_regions)
     # First the texts: missing word vectors raise an error before any photo is encoded.
     texts = in_turn(lambda: _read_texts(run))
-    train, dev = run.read_photos(data.feature_source, boxes=data.uses_regions)
+    train, dev = run.read_photos(data.feature_source, boxes=data.uses_regions, sentences=data.uses_sentences)
     return (_phrase_data if data.uses_regions else _sentence_data)(run, train, dev, texts)
 
 
@@ -90,7 +88,7 @@ def _read_texts(run: Run) -> _Texts:
     two_branch, data = run.settings.get(TwoBranchSettings), run.settings[MatchingDataSettings]
     if two_branch and two_branch.text_encoder != "none":
         if two_branch.word_init == "pretrained":
-            _initial_vectors(run)  # raises an error now if they are missing
+            initial_word_vectors(data.word_vectors, two_branch.word_dim)  # raises an error now if they are missing
         return _Texts(run.dataset)
     found = sentence_vectors(
         run.dataset, run.dataset.photos, data.text_recipe(), train=run.train_split, on_progress=run.on_progress
@@ -101,12 +99,9 @@ def _read_texts(run: Run) -> _Texts:
 def _sentence_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, texts: _Texts) -> MatchingData:
     """Photos with their sentences."""
     rows, owner = train.photos.sentence_rows()
-    if not len(rows):
-        raise DatasetError(f"{run.dataset.path}: the training photos have no sentences")
-    evaluate = _retrieval_scorer(dev, texts) if dev is not None else None
     return MatchingData(
         train=train,
-        dev=dev if evaluate else None,
+        dev=dev,
         sentences=len(rows),
         texts=f"{len(rows):,} sentences",
         visual=train.vectors(),
@@ -114,21 +109,14 @@ def _sentence_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, te
         pairs=owner,
         training_texts=lambda: texts.caption_texts(rows),
         text_features=texts.features,
-        evaluate=evaluate,
+        evaluate=_retrieval_scorer(dev, texts) if dev is not None else None,
     )
 
 
-def _retrieval_scorer(dev: PhotoFeatures, texts: _Texts) -> Callable[[TwoBranch | Similarity], DevScores] | None:
-    """Score retrieval; the mean of the six recalls chooses the best epoch. None if no photo has a sentence."""
+def _retrieval_scorer(dev: PhotoFeatures, texts: _Texts) -> Callable[[TwoBranch | Similarity], DevScores]:
     rows, owner = dev.photos.sentence_rows()
-    if not len(rows):
-        return None
     visual, text = dev.vectors(), texts.encode_captions(rows)
-
-    def evaluate(model: TwoBranch | Similarity) -> DevScores:
-        return retrieval_scores(model.scores(model.prepare_visual(visual), model.prepare_text(text)), owner)
-
-    return evaluate
+    return lambda model: retrieval_scores(model.scores(model.prepare_visual(visual), model.prepare_text(text)), owner)
 
 
 def _phrase_data(run: Run, train: PhotoFeatures, dev: PhotoFeatures | None, texts: _Texts) -> MatchingData:
@@ -174,7 +162,8 @@ def build_two_branch(run: Run, data: MatchingData) -> MatchingPipeline:
         vocabulary = Vocabulary.fit((words_of(text) for text in data.training_texts()), settings.min_count)
         model = TwoBranch(visual_size, settings=settings, vocabulary=vocabulary)
     if settings.word_init == "pretrained" and model.network.encoder:
-        model.network.encoder.init_words(vocabulary, _initial_vectors(run))
+        vectors = initial_word_vectors(run.settings[MatchingDataSettings].word_vectors, settings.word_dim)
+        model.network.encoder.init_words(vocabulary, vectors)
     return _pipeline(run, data, model)
 
 
@@ -189,16 +178,6 @@ def _pipeline(run: Run, data: MatchingData, model: TwoBranch | Similarity) -> Ma
     chosen = run.settings[MatchingDataSettings]
     provenance = provenance_of(chosen, chosen.train_on, data.train, chosen.crops)
     return MatchingPipeline(model, provenance, data.text_features)
-
-
-def _initial_vectors(run: Run) -> WordVectors:
-    vectors = word_vectors(run.settings[MatchingDataSettings].word_vectors or None)
-    if vectors.dimension != run.settings[TwoBranchSettings].word_dim:
-        raise DeixisError(
-            f"word_init=pretrained: the word vectors have dimension {vectors.dimension}; "
-            f"set word_dim={vectors.dimension}"
-        )
-    return vectors
 
 
 def two_branch_objective(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> Stage:

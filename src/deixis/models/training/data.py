@@ -8,7 +8,8 @@ from typing import Literal
 
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
-from deixis.language.features.captions import Recipe, recipe_of
+from deixis.language.features.captions import Recipe, recipe_of, word_vectors
+from deixis.language.vectors import WordVectors
 from deixis.models.photo_features import PhotoFeatures, compute_features, read_features
 from deixis.models.provenance import ProposalSource, TrainOn
 from deixis.models.training.settings import require, require_at_least
@@ -172,6 +173,21 @@ def read_photos(
         encoder = encoders.open_encoder(source.encoder)
         features = compute_features(dataset, photos, encoder, crops=crops, proposals=proposals, on_progress=on_progress)
     return replace(features, location_weight=source.location_weight)
+
+
+def has_sentences(features: PhotoFeatures) -> bool:
+    return len(features.photos.sentence_rows()[0]) > 0
+
+
+def initial_word_vectors(name: str, word_dim: int) -> WordVectors:
+    """Read the word vectors that word embeddings start from; those of another dimension are refused."""
+    vectors = word_vectors(name or None)
+    if vectors.dimension != word_dim:
+        raise DeixisError(
+            f"word_dim={word_dim}: the word vectors have dimension {vectors.dimension}; "
+            f"set word_dim={vectors.dimension}"
+        )
+    return vectors
 
 
 def refuse_no_photos(dataset: Dataset, features: PhotoFeatures, split: str) -> None:

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from deixis.data.dataset import Dataset
-from deixis.errors import DeixisError
+from deixis.errors import DatasetError, DeixisError
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance, TrainOn
@@ -28,6 +28,7 @@ from deixis.models.training.data import (
     DataSettings,
     FeatureSource,
     RegionDataSettings,
+    has_sentences,
     read_photos,
     refuse_no_photos,
     training_photos,
@@ -153,21 +154,28 @@ class Run:
         return next((name for name in DEV_SPLITS if name in splits and name != self.train_split), None)
 
     def read_photos(
-        self, features: FeatureSource, dev_features: FeatureSource | None = None, *, boxes: bool = False
+        self,
+        features: FeatureSource,
+        dev_features: FeatureSource | None = None,
+        *,
+        boxes: bool = False,
+        sentences: bool = False,
     ) -> tuple[PhotoFeatures, PhotoFeatures | None]:
         """Read the features of the training photos, and of the validation photos if there are any.
 
-        `dev_features` are those of the validation photos, if they differ; `boxes` requires a data set with boxes.
+        `dev_features` are those of the validation photos, if they differ; `boxes` requires a data set with boxes, and
+        `sentences` requires sentences of the photos.
         """
         photos = training_photos(self.dataset, self.train_split, boxes=boxes)
         train = in_turn(lambda: read_photos(self.dataset, photos, features, on_progress=self.on_progress))
         refuse_no_photos(self.dataset, train, self.train_split)
+        if sentences and not has_sentences(train):
+            raise DatasetError(f"{self.dataset.path}: no photo of split {self.train_split!r} has a sentence")
         if self.dev_split is None:
             return train, None
-        dev = self.dataset.split(self.dev_split)
-        return train, in_turn(
-            lambda: read_photos(self.dataset, dev, dev_features or features, on_progress=self.on_progress)
-        )
+        dev_photos, source = self.dataset.split(self.dev_split), dev_features or features
+        dev = in_turn(lambda: read_photos(self.dataset, dev_photos, source, on_progress=self.on_progress))
+        return train, dev if has_sentences(dev) or not sentences else None
 
     def about(self, data: TrainingData) -> RunDescription:
         """Describe the run for its files and the model card."""
