@@ -1,11 +1,19 @@
-"""The array type of feature vectors, and small array functions."""
+"""Array types, and small array functions."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+"""Feature vectors."""
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+AnyArray = NDArray[Any]
 
 
 def to_unit_length(rows: Floats) -> Floats:

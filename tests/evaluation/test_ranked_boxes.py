@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from deixis import geometry
 from deixis.evaluation import ranked_boxes
-from deixis.evaluation.ranked_boxes import NEVER, Neighbours, correct_boxes, first_correct, kept_by_nms, rank_boxes
+from deixis.evaluation.ranked_boxes import NEVER, Overlaps, correct_boxes, first_correct, kept_by_nms, rank_boxes
 
 whole = st.integers(0, 6)
 side = st.tuples(whole, whole).map(sorted)
@@ -89,7 +89,7 @@ def test_shared_nms_equals_nms_of_each_photo_and_ranking(
     scores = rng.choice([-2.5, -1.0, -0.0, 0.0, 0.5, 3.0], size=(rankings, len(boxes))).astype(dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranked_boxes, "_ROWS_PER_BATCH", at_once)
-        kept = Neighbours.from_boxes(boxes, np.array(counts)).kept(scores)
+        kept = Overlaps.from_boxes(boxes, np.array(counts)).kept(scores)
     begin = 0
     for count in counts:
         photo = slice(begin, begin + count)

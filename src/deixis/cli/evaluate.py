@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,14 +13,15 @@ from deixis.cli.output import Json, note, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from deixis.evaluation.intervals import Comparison
     from deixis.models.evaluation import Evaluation, EvaluationData, System
 
 app = typer.Typer(help="Evaluate a model, or the output of any system.", no_args_is_help=True)
 
-Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)]
+DATA = typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)
+Data = Annotated[Path, DATA]
 Split = Annotated[str | None, typer.Option("--split", metavar="NAME", help="Only photos of this split.")]
 Scores = Annotated[
     Path | None,
@@ -47,9 +49,7 @@ Features = Annotated[
 def retrieval(
     scores: Scores = None,
     model: Model = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DATA", help="Data set directory.", show_default=False)
-    ] = None,
+    data: Annotated[Path | None, DATA] = None,
     split: Split = None,
     captions_per_photo: Annotated[
         int | None, typer.Option(min=1, help="Instead of --data: sentence j belongs to photo j // N.")
@@ -85,13 +85,10 @@ def retrieval(
     if data is None:
         with progress() as on_progress:
             found = evaluate_matrix(systems, captions_per_photo or 1, on_progress)
-        _print(found, json)
     else:
-        found = _evaluate(
-            lambda on: evaluate_retrieval(on, systems, shortlist=shortlist or 0, out=out if model else None),
-            (data, split, images, features),
-            json,
-        )
+        with _open_data(data, split, images, features) as on:
+            found = evaluate_retrieval(on, systems, shortlist=shortlist or 0, out=out if model else None)
+    _print(found, data, split, json)
     if curve:
         note(write_curves(curve, found.rankings))
 
@@ -112,7 +109,9 @@ def sentences(
     from deixis.models.evaluation import evaluate_sentences
 
     systems = _systems(scores, model, against)
-    _evaluate(lambda on: evaluate_sentences(on, systems), (data, split, None, None), json)
+    with _open_data(data, split) as on:
+        found = evaluate_sentences(on, systems)
+    _print(found, data, split, json)
 
 
 @app.command()
@@ -133,7 +132,9 @@ def regions(
     from deixis.models.evaluation import evaluate_regions
 
     systems = _systems(scores, model, against)
-    _evaluate(lambda on: evaluate_regions(on, systems), (data, split, images, features), json)
+    with _open_data(data, split, images, features) as on:
+        found = evaluate_regions(on, systems)
+    _print(found, data, split, json)
 
 
 @app.command()
@@ -184,8 +185,8 @@ def grounding(
         raise DeixisError("--out: requires --model")
     if all_photos and (not model or against):
         raise DeixisError("--all-photos: use it with --model and without --against")
-    _evaluate(
-        lambda on: evaluate_grounding(
+    with _open_data(data, split, images, features) as on:
+        found = evaluate_grounding(
             on,
             systems,
             protocol=protocol,
@@ -193,10 +194,8 @@ def grounding(
             missing_as_wrong=missing_as_wrong,
             all_photos=all_photos,
             out=out,
-        ),
-        (data, split, images, features),
-        json,
-    )
+        )
+    _print(found, data, split, json)
 
 
 @app.command()
@@ -249,8 +248,8 @@ def captions(
     from deixis.models.evaluation import evaluate_captions
 
     systems = _systems(predictions, model, against, "--predictions FILE")
-    _evaluate(
-        lambda on: evaluate_captions(
+    with _open_data(data, split, images, features) as on:
+        found = evaluate_captions(
             on,
             systems,
             train_split=train_split,
@@ -259,10 +258,8 @@ def captions(
             rerank=rerank,
             neighbours=neighbours,
             page=page,
-        ),
-        (data, split, images, features),
-        json,
-    )
+        )
+    _print(found, data, split, json)
 
 
 def _systems(
@@ -275,33 +272,25 @@ def _systems(
     return open_systems(model, file, against)
 
 
-def _evaluate(
-    evaluate: Callable[[EvaluationData], Evaluation],
-    data: tuple[Path, str | None, Path | None, Path | None],
-    json: bool,
-) -> Evaluation:
-    """Evaluate on a data set, given as directory, split, photo folder and feature store, and print the scores."""
+@contextmanager
+def _open_data(
+    data: Path, split: str | None, images: Path | None = None, features: Path | None = None
+) -> Iterator[EvaluationData]:
+    """Open a data set, and show progress until the end of the block."""
     from deixis.models.evaluation import EvaluationData
 
-    folder, split, images, features = data
     with progress() as on_progress:
-        on = EvaluationData.open(folder, split, images=images, features=features, on_progress=on_progress)
-        found = replace(evaluate(on), data=str(folder), split=split)
-    _print(found, json)
-    return found
+        yield EvaluationData.open(data, split, images=images, features=features, on_progress=on_progress)
 
 
-def _print(found: Evaluation, json: bool) -> None:
+def _print(found: Evaluation, data: Path | None, split: str | None, json: bool) -> None:
     for text in found.notes:
         note(text)
     if json:
-        print_json(found.as_json())
-    else:
-        _print_scores(found.task, found.scores, found.comparison)
-
-
-def _print_scores(task: str, result: Mapping[str, Any], compared: Mapping[str, Comparison]) -> None:
-    _print_totals(task, result, compared)
+        print_json((replace(found, data=str(data), split=split) if data else found).as_json())
+        return
+    result = found.scores
+    _print_totals(found.task, result, found.comparison)
     if "presence" in result:
         _print_totals("presence in all photos", result["presence"], {})
     _print_groups(result)

@@ -123,14 +123,13 @@ def _compute(
     from deixis.papers.runner import TableRunner, required_models
     from deixis.papers.training import FOLDER, ExperimentFolder, TableModels, check_changes
 
-    features = any(change.startswith("features_dir=") for change in changes)
-    check_requirements(table, dataset, split=split, features=features)
+    models = TableModels(dataset, ExperimentFolder(runs or dataset.path / FOLDER), changes)
+    check_requirements(table, dataset, split=split, features=bool(models.feature_dirs))
     trainings = required_models(table.rows)
     if changes and not trainings:
         raise DeixisError(f"--set {changes[0]}: table {table.name} trains no model")
     check_changes(changes, trainings)
     scored = choose_split(dataset, split) if "dev" in table.needs else ""
-    models = TableModels(dataset, ExperimentFolder(runs or dataset.path / FOLDER), changes)
     return TableRunner(models, scored, seeds, _show_progress).run(table)
 
 

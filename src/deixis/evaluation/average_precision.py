@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from deixis.arrays import BoolArray, FloatArray, IntArray
 from deixis.evaluation.intervals import Counts, Interval, Statistic, in_batches
-from deixis.evaluation.ranked_boxes import Flags, Whole
-
-Values = npt.NDArray[np.float64]
 
 ApRule = Literal["area", "11-point"]
 """How the curve of precision and recall is summarized. The interpolated precision at a recall is the best precision at
@@ -32,20 +30,20 @@ that recall or a higher one. `area` is the area under its curve (PASCAL VOC sinc
 class PhotoRanking:
     """One ranking of boxes, best first."""
 
-    found: Flags  # (n,) whether a box finds a mention that no earlier box found
-    photo: Whole  # (n,) photo index of each box
-    mentions: Whole  # photo index of each mention to find
+    found: BoolArray  # (n,) whether a box finds a mention that no earlier box found
+    photo: IntArray  # (n,) photo index of each box
+    mentions: IntArray  # photo index of each mention to find
 
 
 @dataclass(frozen=True)
 class Hits:
     """The hits of a ranking that is too long to keep: all that average precision needs."""
 
-    photo: Whole  # (hits,) photo index of each hit, best first
+    photo: IntArray  # (hits,) photo index of each hit, best first
     # (hits, photos) number of boxes of each photo after the previous hit, up to and including this one. float32 is
     # exact for up to 16 million boxes and fast to multiply.
     boxes: npt.NDArray[np.float32]
-    mentions: Whole  # photo index of each mention to find
+    mentions: IntArray  # photo index of each mention to find
 
 
 def mean_precision(rankings: Sequence[PhotoRanking], photos: int, rule: ApRule = "area") -> Statistic:
@@ -85,13 +83,13 @@ def centre_interval(score: float, bootstrapped: Interval) -> Interval:
     return Interval(max(score - half, 0.0), min(score + half, 100.0), bootstrapped.level)
 
 
-def _mean(hit_counts: Sequence[int], photo_of_hit: Whole, boxes: Any, mentions: Any, rule: ApRule) -> Statistic:
+def _mean(hit_counts: Sequence[int], photo_of_hit: IntArray, boxes: Any, mentions: Any, rule: ApRule) -> Statistic:
     """The statistic for concatenated rankings, sorted by their number of hits.
 
     `boxes` is (hits, photos) and `mentions` (rankings, photos); either may be sparse.
     """
 
-    def of_samples(drawn: Counts) -> Values:
+    def of_samples(drawn: Counts) -> FloatArray:
         """(rounds,) from (photos, rounds)."""
         positives = mentions @ drawn
         copies, ranked = drawn[photo_of_hit], np.asarray(boxes @ drawn.astype(boxes.dtype), dtype=np.float64)
@@ -111,7 +109,7 @@ def _mean(hit_counts: Sequence[int], photo_of_hit: Whole, boxes: Any, mentions: 
     return lambda counts: in_batches(of_samples, counts)
 
 
-def _precision(copies: Values, ranked: Values, positives: Values, rule: ApRule) -> Values:
+def _precision(copies: FloatArray, ranked: FloatArray, positives: FloatArray, rule: ApRule) -> FloatArray:
     """(rankings, rounds) average precision of each ranking in each sample.
 
     `copies` and `ranked` are (hits, rankings, rounds): how often each hit was drawn, and the number of boxes after the
@@ -145,7 +143,7 @@ def _boxes_before_hits(rankings: Sequence[PhotoRanking], photos: int) -> Any:
     return sparse.csr_array((np.ones(len(cells[0])), cells), shape=(np.count_nonzero(found), photos))
 
 
-def _count_photos(groups: Sequence[Whole], photos: int) -> Any:
+def _count_photos(groups: Sequence[IntArray], photos: int) -> Any:
     """(groups, photos) how often each group contains each photo."""
     group = np.repeat(np.arange(len(groups)), [len(each) for each in groups])
     return sparse.csr_array((np.ones(len(group)), (group, np.concatenate(groups))), shape=(len(groups), photos))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
-import numpy.typing as npt
 
 from deixis import geometry
+from deixis.arrays import FloatArray, IntArray
 from deixis.errors import DeixisError
 from deixis.evaluation.items import Item, Protocol, types_in_order
 from deixis.evaluation.predictions import Prediction
@@ -97,8 +97,8 @@ class _Golds:
     """The distinct gold boxes, as (4, n), each with its number of items."""
 
     sides: Boxes
-    starts: npt.NDArray[np.intp]
-    items: npt.NDArray[np.float64]
+    starts: IntArray
+    items: FloatArray
 
     @classmethod
     def from_items(cls, items: Sequence[Item], protocol: Protocol) -> _Golds:
@@ -112,7 +112,7 @@ class _Golds:
             np.array(list(mentions.values()), dtype=np.float64),
         )
 
-    def count_correct(self, candidates: Boxes) -> npt.NDArray[np.float64]:
+    def count_correct(self, candidates: Boxes) -> FloatArray:
         """(candidates,) the number of items that each candidate is correct for."""
         batch_size = max(1, _CELLS_PER_BATCH // self.sides.shape[1])
         parts = np.split(candidates, range(batch_size, len(candidates), batch_size))

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-Counts = npt.NDArray[np.float64]
-Statistic = Callable[[Counts], npt.NDArray[np.float64]]
+from deixis.arrays import AnyArray, FloatArray
+
+Counts = FloatArray
+Statistic = Callable[[Counts], FloatArray]
 Key = TypeVar("Key", bound=Hashable)
 
 _CELLS_PER_BATCH = 4_000_000
@@ -61,7 +63,7 @@ def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statisti
     """
     top, bottom = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
 
-    def statistic(counts: Counts) -> npt.NDArray[np.float64]:
+    def statistic(counts: Counts) -> FloatArray:
         total = counts @ bottom
         return np.asarray(np.divide(counts @ top, total, out=np.zeros_like(total), where=total > 0))
 
@@ -74,9 +76,7 @@ def values_of(statistics: Mapping[Key, Statistic], n: int) -> dict[Key, float]:
     return {name: float(statistic(once)[0]) for name, statistic in statistics.items()}
 
 
-def in_batches(
-    of_samples: Callable[[npt.NDArray[Any]], npt.NDArray[np.float64]], counts: npt.NDArray[Any]
-) -> npt.NDArray[np.float64]:
+def in_batches(of_samples: Callable[[AnyArray], FloatArray], counts: AnyArray) -> FloatArray:
     """Apply a function of counts (n, rounds) to rows of counts (rounds, n), in batches that bound memory."""
     parts = range(0, len(counts), _ROUNDS_PER_BATCH)
     return np.concatenate([of_samples(np.ascontiguousarray(counts[at : at + _ROUNDS_PER_BATCH].T)) for at in parts])
@@ -96,7 +96,7 @@ def bootstrap_all(
     statistics: Mapping[Key, Statistic], n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[Key, Interval]:
     """Compute the intervals of several statistics over the same `n` units, from the same samples."""
-    values: dict[Key, list[npt.NDArray[np.float64]]] = {key: [] for key in statistics}
+    values: dict[Key, list[FloatArray]] = {key: [] for key in statistics}
     for counts in _samples(n, rounds, seed):
         for key, statistic in statistics.items():
             values[key].append(statistic(counts))
@@ -113,7 +113,7 @@ class GroupIntervals:
 
 
 def bootstrap_groups(
-    groups: Mapping[str, tuple[npt.NDArray[Any], Mapping[str, Statistic]]],
+    groups: Mapping[str, tuple[AnyArray, Mapping[str, Statistic]]],
     n: int,
     *,
     rounds: int = 1000,
@@ -126,7 +126,7 @@ def bootstrap_groups(
     """
     queries = {name: np.bincount(photo, minlength=n) for name, (photo, _) in groups.items()}
     photos = {name: int(np.count_nonzero(counts)) for name, counts in queries.items()}
-    values: dict[tuple[str, str], list[npt.NDArray[np.float64]]] = {
+    values: dict[tuple[str, str], list[FloatArray]] = {
         (name, score): [] for name, (_, statistics) in groups.items() if photos[name] > 1 for score in statistics
     }
     for counts in _samples(n, rounds, seed):
@@ -163,7 +163,7 @@ def compare_all(
     seed: int = 0,
 ) -> dict[str, Comparison]:
     """Compare two systems by every statistic that both have, from the same samples of `n` units."""
-    values: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in a if name in b}
+    values: dict[str, list[FloatArray]] = {name: [] for name in a if name in b}
     for counts in _samples(n, rounds, seed):
         for name, drawn in values.items():
             drawn.append(a[name](counts) - b[name](counts))
@@ -174,14 +174,14 @@ def compare_all(
     }
 
 
-def _comparison(difference: float, drawn: npt.NDArray[np.float64], level: float) -> Comparison:
+def _comparison(difference: float, drawn: FloatArray, level: float) -> Comparison:
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     one_side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (one_side + 1) / (len(drawn) + 1))
     return Comparison(difference, float(low), float(high), p, level)
 
 
-def _percentile_interval(values: npt.NDArray[np.float64], level: float) -> Interval:
+def _percentile_interval(values: FloatArray, level: float) -> Interval:
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from deixis.arrays import expand_runs
+from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
 from deixis.evaluation.average_precision import ApRule, PhotoRanking, mean_precision
 from deixis.evaluation.baselines import FixedBoxes
 from deixis.evaluation.intervals import (
@@ -36,9 +35,7 @@ from deixis.evaluation.items import Item, Protocol, check_protocol, distinct_phr
 from deixis.evaluation.predictions import Extra, Matched, Missing, NegativePrediction, Prediction, match_predictions
 from deixis.evaluation.ranked_boxes import (
     NEVER,
-    Flags,
     RankedBoxes,
-    Whole,
     correct_boxes,
     first_correct,
     first_of_each,
@@ -53,8 +50,8 @@ _NO_BOXES = np.empty((0, 4)), np.empty(0)
 class MentionGroup:
     """Mentions that are ranked together: indices of the items, and indices of their boxes, best first."""
 
-    mentions: Whole
-    boxes: Whole
+    mentions: IntArray
+    boxes: IntArray
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class RankedPredictions:
     matched: Matched
     # The boxes of all rankings, and which of them are correct
     ranked: RankedBoxes
-    correct: Flags
+    correct: BoolArray
 
     @classmethod
     def from_predictions(
@@ -87,14 +84,14 @@ class RankedPredictions:
         return cls(items, matched, ranked, correct)
 
     @cached_property
-    def photo_of_ranking(self) -> Whole:
+    def photo_of_ranking(self) -> IntArray:
         """(rankings,) photo index of each ranking, in the order of the items."""
         photos = [item.photo for item in self.items] + [negative.photo for negative in self.matched.negatives]
         number = {photo: index for index, photo in enumerate(dict.fromkeys(photos))}
         return np.array([number[photo] for photo in photos], dtype=np.intp)
 
     @property
-    def photo_of_item(self) -> Whole:
+    def photo_of_item(self) -> IntArray:
         """(items,) photo index of each item."""
         return self.photo_of_ranking[: len(self.items)]
 
@@ -104,30 +101,30 @@ class RankedPredictions:
         return int(self.photo_of_item.max()) + 1
 
     @cached_property
-    def first(self) -> Whole:
+    def first(self) -> IntArray:
         """(items,) rank, from 0, of the first correct box of each item."""
         return first_correct(self.ranked, self.correct)[: len(self.items)]
 
     @cached_property
-    def first_nms(self) -> Whole:
+    def first_nms(self) -> IntArray:
         """(items,) the same among the boxes that NMS keeps."""
         return first_correct(self.ranked, self.correct, self._kept)[: len(self.items)]
 
     @cached_property
-    def _kept(self) -> Flags:
+    def _kept(self) -> BoolArray:
         return kept_by_nms(self.ranked)
 
     @cached_property
-    def _found(self) -> Flags:
+    def _found(self) -> BoolArray:
         """The boxes that find their mention: the first correct one of each ranking."""
         return first_of_each(self.ranked, self.correct)
 
     @cached_property
-    def _found_nms(self) -> Flags:
+    def _found_nms(self) -> BoolArray:
         return first_of_each(self.ranked, self.correct & self._kept)
 
     @property
-    def box_counts(self) -> Whole:
+    def box_counts(self) -> IntArray:
         """(items,) number of predicted boxes of each item."""
         return self.ranked.sizes[: len(self.items)]
 
@@ -169,7 +166,7 @@ class RankedPredictions:
         photo = self.photo_of_ranking[self.ranked.owner[boxes]]
         return PhotoRanking(found[boxes], photo, self.photo_of_ranking[group.mentions])
 
-    def recall(self, correct: Flags, mentions: Whole | slice = slice(None)) -> Statistic:
+    def recall(self, correct: BoolArray, mentions: IntArray | slice = slice(None)) -> Statistic:
         """The percentage of mentions that are correct; `correct` has a flag for each item."""
         photo = self.photo_of_item[mentions]
         found = np.bincount(photo, correct[mentions], self.photos)
@@ -188,7 +185,7 @@ class RankedPredictions:
     def _group(self, mentions: list[int], negatives: list[int]) -> MentionGroup:
         return MentionGroup(np.array(mentions, dtype=np.intp), self._best_first(mentions + negatives))
 
-    def _best_first(self, rankings: list[int]) -> Whole:
+    def _best_first(self, rankings: list[int]) -> IntArray:
         """Indices of the boxes of some rankings, best first."""
         boxes = expand_runs(self.ranked.starts[rankings], self.ranked.sizes[rankings])
         return boxes[np.argsort(-self.ranked.scores[boxes], kind="stable")]
@@ -255,8 +252,6 @@ def group_scores(
         )
     return found
 
-
-Values = npt.NDArray[np.float64]
 
 TIES = "of equal scores the box given first is the better one; across mentions, the earlier mention's"
 
@@ -465,14 +460,14 @@ def _blind_statistics(blind: FixedBoxes, items: Sequence[Item], protocol: Protoc
     return found
 
 
-def _macro_recall(boxes: RankedPredictions, correct: Flags, kinds: Sequence[str]) -> Statistic:
+def _macro_recall(boxes: RankedPredictions, correct: BoolArray, kinds: Sequence[str]) -> Statistic:
     """The mean recall over types; a sample leaves out types that it does not contain."""
     has_type = np.array([[kind in item.types for kind in kinds] for item in boxes.items], dtype=np.float64)
     total_by_type, correct_by_type = (np.zeros((boxes.photos, len(kinds))) for _ in range(2))
     np.add.at(total_by_type, boxes.photo_of_item, has_type)
     np.add.at(correct_by_type, boxes.photo_of_item, 100 * has_type * correct[:, None])
 
-    def statistic(counts: Counts) -> Values:
+    def statistic(counts: Counts) -> FloatArray:
         total = counts @ total_by_type
         recalls = np.divide(counts @ correct_by_type, total, out=np.zeros_like(total), where=total > 0)
         return np.asarray(recalls.sum(axis=1) / np.maximum((total > 0).sum(axis=1), 1))

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis import geometry
-from deixis.arrays import expand_runs
+from deixis.arrays import AnyArray, BoolArray, IntArray, expand_runs
 from deixis.errors import DeixisError
 from deixis.evaluation.average_precision import (
     ApRule,
@@ -34,12 +33,11 @@ from deixis.evaluation.intervals import (
     values_of,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, indices_by_phrase, types_in_order
-from deixis.evaluation.ranked_boxes import IOU, Flags, Neighbours, Whole
+from deixis.evaluation.ranked_boxes import IOU, Overlaps
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, as_comparable, check_finite, iterate_blocks
 from deixis.geometry import Boxes
 
-Row = npt.NDArray[Any]
-_Group = tuple[Whole, Mapping[str, Statistic]]  # mentions, and their scores as statistics
+_Group = tuple[IntArray, Mapping[str, Statistic]]  # mentions, and their scores as statistics
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class PhotoRegions:
 
     photos: tuple[str, ...]  # photo ids
     boxes: Boxes  # (n, 4) boxes, photo by photo
-    counts: Whole  # (photos,) number of boxes of each photo
+    counts: IntArray  # (photos,) number of boxes of each photo
 
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.photos) or int(self.counts.sum()) != len(self.boxes):
@@ -65,16 +63,16 @@ class PhotoRegions:
         return cls(tuple(boxes), np.concatenate([np.empty((0, 4)), *arrays]), counts)
 
     @cached_property
-    def photo(self) -> Whole:
+    def photo(self) -> IntArray:
         """(n,) photo index of each region."""
         return np.repeat(np.arange(len(self.photos)), self.counts)
 
     @cached_property
-    def starts(self) -> Whole:
+    def starts(self) -> IntArray:
         """(photos,) first region of each photo."""
         return np.cumsum(self.counts) - self.counts
 
-    def photo_indices(self, items: Sequence[Item]) -> Whole:
+    def photo_indices(self, items: Sequence[Item]) -> IntArray:
         """(items,) photo index of each item."""
         number = {photo: index for index, photo in enumerate(self.photos)}
         unknown = next((item.photo for item in items if item.photo not in number), None)
@@ -83,7 +81,7 @@ class PhotoRegions:
         return np.array([number[item.photo] for item in items], dtype=np.intp)
 
 
-def distinct_phrases(items: Sequence[Item]) -> dict[str, Whole]:
+def distinct_phrases(items: Sequence[Item]) -> dict[str, IntArray]:
     """Return the distinct phrases in the order of their first mentions, each with the indices of its items."""
     indices = indices_by_phrase(item.phrase for item in items)
     return {phrase: np.array(found, dtype=np.intp) for phrase, found in indices.items()}
@@ -103,12 +101,12 @@ class MentionCandidates:
     """The candidate regions of each mention (those of its photo), and which of them are correct."""
 
     regions: PhotoRegions  # the regions of all photos
-    photo_of_mention: Whole  # (mentions,) photo index
+    photo_of_mention: IntArray  # (mentions,) photo index
     # (n,) index of the region, index of the mention, and whether the region is correct for it
-    region: Whole
-    mention: Whole
-    correct: Flags
-    starts: Whole  # (mentions,) first candidate of each mention
+    region: IntArray
+    mention: IntArray
+    correct: BoolArray
+    starts: IntArray  # (mentions,) first candidate of each mention
 
     @classmethod
     def from_items(cls, items: Sequence[Item], regions: PhotoRegions, protocol: Protocol) -> MentionCandidates:
@@ -125,11 +123,11 @@ class MentionCandidates:
             correct[own] = (overlap >= IOU).any(axis=1)
         return cls(regions, photo, region, mention, correct, starts)
 
-    def indices(self, mentions: Whole) -> Whole:
+    def indices(self, mentions: IntArray) -> IntArray:
         """Indices of the candidates of some mentions."""
         return expand_runs(self.starts[mentions], self.regions.counts[self.photo_of_mention[mentions]])
 
-    def ranking(self, mentions: Whole, best_first: Whole) -> PhotoRanking:
+    def ranking(self, mentions: IntArray, best_first: IntArray) -> PhotoRanking:
         """The ranking of the candidates of some mentions, in the order `best_first`, for average precision."""
         correct = np.flatnonzero(self.correct[best_first])
         found = np.zeros(len(best_first), dtype=np.bool_)
@@ -137,7 +135,7 @@ class MentionCandidates:
         photo = self.regions.photo[self.region[best_first]]
         return PhotoRanking(found, photo, self.photo_of_mention[mentions])
 
-    def hits(self, mentions: Whole, scores: Row, kept: Flags | None = None) -> Hits:
+    def hits(self, mentions: IntArray, scores: AnyArray, kept: BoolArray | None = None) -> Hits:
         """The hits of a phrase when the regions of all photos are ranked for it.
 
         A photo with several mentions of the phrase is ranked once for each. Of equal scores, the regions of the earlier
@@ -164,7 +162,7 @@ class MentionCandidates:
         boxes = np.bincount(before, minlength=hits * photos)[: hits * photos]  # without the boxes after the last hit
         return Hits(ranking.photo[ranking.found], boxes.reshape(hits, photos).astype(np.float32), ranking.mentions)
 
-    def _unmentioned(self, mentioned: Whole, scores: Row, lowest: float, kept: Flags | None) -> Whole:
+    def _unmentioned(self, mentioned: IntArray, scores: AnyArray, lowest: float, kept: BoolArray | None) -> IntArray:
         """The regions above a score in photos without a mention."""
         above = np.flatnonzero(scores > lowest if kept is None else (scores > lowest) & kept)
         other = np.ones(len(self.regions.photos), dtype=np.bool_)
@@ -290,22 +288,22 @@ def phrase_precision(
 
 
 def _rank(
-    blocks: ScoreBlocks, groups: Sequence[Whole], mentions: MentionCandidates
-) -> tuple[dict[str, list[Hits]], Callable[[str, Whole], PhotoRanking]]:
+    blocks: ScoreBlocks, groups: Sequence[IntArray], mentions: MentionCandidates
+) -> tuple[dict[str, list[Hits]], Callable[[str, IntArray], PhotoRanking]]:
     """Rank all phrases in one pass over the scores.
 
     Returns the hits of each phrase before and after NMS (`ap`, `ap_nms`), and a function that ranks the candidates of
     some mentions of any phrases.
     """
     regions = mentions.regions
-    near = Neighbours.from_boxes(regions.boxes, regions.counts)
+    overlaps = Overlaps.from_boxes(regions.boxes, regions.counts)
     hits: dict[str, list[Hits]] = {"ap": [], "ap_nms": []}
     # For the candidates of all mentions: their scores for the phrase of the mention, and whether NMS keeps them
     own_scores, own_kept = np.empty(len(mentions.region)), np.ones(len(mentions.region), dtype=np.bool_)
     for begin, block in iterate_blocks(blocks):
         scores = as_comparable(block if block.dtype.kind == "f" else block.astype(np.float64))
         check_finite(scores, begin, "scores")
-        kept = near.kept(scores)
+        kept = overlaps.kept(scores)
         for row, group in enumerate(groups[begin : begin + len(scores)]):
             candidates = mentions.indices(group)
             own_scores[candidates] = scores[row, mentions.region[candidates]]
@@ -313,7 +311,7 @@ def _rank(
             hits["ap"].append(mentions.hits(group, scores[row]))
             hits["ap_nms"].append(mentions.hits(group, scores[row], kept[row]))
 
-    def rank_mentions(name: str, indices: Whole) -> PhotoRanking:
+    def rank_mentions(name: str, indices: IntArray) -> PhotoRanking:
         candidates = mentions.indices(indices)
         if name == "ap_nms":
             candidates = candidates[own_kept[candidates]]
@@ -342,7 +340,7 @@ def _group_precisions(
     return found
 
 
-def _check_scores(scores: Scores, groups: Mapping[str, Whole], regions: PhotoRegions, protocol: str) -> ScoreBlocks:
+def _check_scores(scores: Scores, groups: Mapping[str, IntArray], regions: PhotoRegions, protocol: str) -> ScoreBlocks:
     check_protocol(protocol)
     if not groups:
         raise DeixisError("no phrases to localize: no mention has a chain with a box")

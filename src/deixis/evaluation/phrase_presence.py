@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import AnyArray, BoolArray, FloatArray
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.average_precision import ApRule, PhotoRanking, centre_interval, mean_precision
@@ -27,10 +27,7 @@ from deixis.evaluation.intervals import (
 )
 from deixis.evaluation.items import distinct_phrase
 from deixis.evaluation.phrase_precision import PhotoRegions
-from deixis.evaluation.ranked_boxes import Flags
 from deixis.evaluation.score_matrix import Scores, as_blocks, as_comparable, check_finite, iterate_blocks
-
-Values = npt.NDArray[np.float64]
 
 TIES = "of equal scores the wrong photo goes first for average precision, and is half below for the ROC areas"
 
@@ -61,7 +58,7 @@ class PresenceResult:
         return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
-def best_region_scores(scores: Scores, regions: PhotoRegions) -> Values:
+def best_region_scores(scores: Scores, regions: PhotoRegions) -> FloatArray:
     """Return (phrases, photos) the score of the best region of each photo, −inf for a photo without regions."""
     blocks = as_blocks(scores)
     if blocks.shape[1] != len(regions.boxes):
@@ -76,7 +73,7 @@ def best_region_scores(scores: Scores, regions: PhotoRegions) -> Values:
     return best
 
 
-def mentioned_in_photos(phrases: Iterable[str], photos: Sequence[Photo]) -> Flags:
+def mentioned_in_photos(phrases: Iterable[str], photos: Sequence[Photo]) -> BoolArray:
     """Return (phrases, photos) whether a caption of the photo mentions the phrase, with or without a box."""
     row = {phrase: index for index, phrase in enumerate(phrases)}
     mentioned = np.zeros((len(row), len(photos)), dtype=np.bool_)
@@ -125,14 +122,14 @@ def score_presence(
     )
 
 
-def _ranking(scores: Values, right: Flags) -> PhotoRanking:
+def _ranking(scores: FloatArray, right: BoolArray) -> PhotoRanking:
     """Photos sorted by score, down to the last correct one."""
     order = np.lexsort((right, -scores))
     order = order[: int(np.flatnonzero(right[order])[-1]) + 1]
     return PhotoRanking(right[order], order, np.flatnonzero(right))
 
 
-def _mean_area(scores: Values, right: Flags) -> Statistic:
+def _mean_area(scores: FloatArray, right: BoolArray) -> Statistic:
     """The mean ROC area; a sample leaves out phrases that are present in all or none of its photos."""
     phrase, photo = np.nonzero(right)
     below = np.empty((len(phrase), right.shape[1]), dtype=np.float32)
@@ -142,7 +139,7 @@ def _mean_area(scores: Values, right: Flags) -> Statistic:
     starts = np.flatnonzero(np.diff(phrase, prepend=-1))
     present = right.astype(np.float32)
 
-    def of_samples(drawn: npt.NDArray[Any]) -> Values:
+    def of_samples(drawn: AnyArray) -> FloatArray:
         wins = np.add.reduceat(drawn[photo] * (below @ drawn / 2), starts, axis=0)
         positives = present @ drawn
         pairs = positives * (drawn.sum(axis=0) - positives)
@@ -152,7 +149,7 @@ def _mean_area(scores: Values, right: Flags) -> Statistic:
     return lambda counts: in_batches(of_samples, counts.astype(np.float32))
 
 
-def _pooled_area(scores: Values, right: Flags) -> Statistic:
+def _pooled_area(scores: FloatArray, right: BoolArray) -> Statistic:
     """The ROC area of all (phrase, photo) pairs."""
     phrase, photo = np.nonzero(right)
     order = np.argsort(scores[phrase, photo], kind="stable")  # sorted lookups are fastest
@@ -163,7 +160,7 @@ def _pooled_area(scores: Values, right: Flags) -> Statistic:
         below[:, column] = (np.searchsorted(wrong, own, "left") + np.searchsorted(wrong, own, "right")) / 2
     wrong_pairs = (~right).sum(axis=0)
 
-    def of_samples(drawn: Counts) -> Values:
+    def of_samples(drawn: Counts) -> FloatArray:
         wins = (drawn[photo] * (below @ drawn)).sum(axis=0)
         pairs = drawn[photo].sum(axis=0) * (wrong_pairs @ drawn)
         return np.asarray(100 * np.divide(wins, pairs, out=np.zeros_like(wins), where=pairs > 0))

@@ -26,12 +26,12 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import FloatArray
 from deixis.errors import DeixisError
 from deixis.evaluation.items import Item, distinct_phrase
 from deixis.geometry import Boxes
 from deixis.storage.atomic import explain_os_errors, new_file
 
-Scores = npt.NDArray[np.float64]
 Key = tuple[str, int, tuple[int, int]]
 Missing = Literal["error", "miss"]
 Extra = Literal["error", "ignore"]
@@ -65,7 +65,7 @@ class Prediction:
     caption: int
     span: tuple[int, int]
     boxes: Boxes
-    scores: Scores
+    scores: FloatArray
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class NegativePrediction:
     photo: str
     phrase: str
     boxes: Boxes
-    scores: Scores
+    scores: FloatArray
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -278,7 +278,7 @@ def _store_checked(prediction: Prediction | NegativePrediction) -> None:
     object.__setattr__(prediction, "scores", scores)
 
 
-def _numbers(values: npt.ArrayLike, prediction: object, problem: str) -> npt.NDArray[np.float64]:
+def _numbers(values: npt.ArrayLike, prediction: object, problem: str) -> FloatArray:
     try:
         array = np.asarray(values)
     except ValueError as error:  # lists of unequal lengths
@@ -288,7 +288,7 @@ def _numbers(values: npt.ArrayLike, prediction: object, problem: str) -> npt.NDA
     return array.astype(np.float64)
 
 
-def _check_values(boxes: Boxes, scores: Scores, prediction: object) -> None:
+def _check_values(boxes: Boxes, scores: FloatArray, prediction: object) -> None:
     finite = np.isfinite(boxes).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deixis import geometry
+from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from deixis.geometry import Boxes
-
-Flags = npt.NDArray[np.bool_]
-Whole = npt.NDArray[np.intp]
 
 IOU = 0.5
 """Minimum IoU of a correct box with a gold box, in both papers."""
@@ -35,12 +32,12 @@ class RankedBoxes:
 
     # (n, 4) and (n,)
     boxes: Boxes
-    scores: npt.NDArray[np.float64]
-    owner: Whole  # (n,) index of the ranking of each box, ascending
-    sizes: Whole  # (rankings,) number of boxes of each ranking
+    scores: FloatArray
+    owner: IntArray  # (n,) index of the ranking of each box, ascending
+    sizes: IntArray  # (rankings,) number of boxes of each ranking
 
     @cached_property
-    def starts(self) -> Whole:
+    def starts(self) -> IntArray:
         """(rankings,) first box of each ranking."""
         return np.cumsum(self.sizes) - self.sizes
 
@@ -50,7 +47,7 @@ class RankedBoxes:
         return [slice(b, b + n) for b, n in zip(begin, self.sizes.tolist(), strict=True)]
 
 
-def rank_boxes(rankings: Sequence[tuple[Boxes, npt.NDArray[np.float64]]]) -> RankedBoxes:
+def rank_boxes(rankings: Sequence[tuple[Boxes, FloatArray]]) -> RankedBoxes:
     """Sort the (boxes, scores) of each ranking, best first, and concatenate the rankings."""
     sizes = np.array([len(scores) for _, scores in rankings], dtype=np.intp)
     boxes = np.concatenate([np.empty((0, 4)), *(boxes for boxes, _ in rankings)])
@@ -60,7 +57,7 @@ def rank_boxes(rankings: Sequence[tuple[Boxes, npt.NDArray[np.float64]]]) -> Ran
     return RankedBoxes(boxes[order], scores[order], owner, sizes)
 
 
-def correct_boxes(ranked: RankedBoxes, golds: Sequence[Boxes]) -> Flags:
+def correct_boxes(ranked: RankedBoxes, golds: Sequence[Boxes]) -> BoolArray:
     """Return (n,) whether each box has an IoU of at least 0.5 with one of the gold boxes of its ranking."""
     correct = np.zeros(len(ranked.owner), dtype=np.bool_)
     for part, gold in zip(ranked.slices(), golds, strict=True):
@@ -68,13 +65,13 @@ def correct_boxes(ranked: RankedBoxes, golds: Sequence[Boxes]) -> Flags:
     return correct
 
 
-def first_correct(ranked: RankedBoxes, correct: Flags, kept: Flags | None = None) -> Whole:
+def first_correct(ranked: RankedBoxes, correct: BoolArray, kept: BoolArray | None = None) -> IntArray:
     """Return (rankings,) the number of boxes before the first correct one, or `NEVER`.
 
     With `kept`, the other boxes are ignored.
     """
     counted = np.ones_like(correct) if kept is None else kept
-    before: Whole = np.cumsum(counted) - counted
+    before: IntArray = np.cumsum(counted) - counted
     rank = before - np.concatenate([before, [0]])[ranked.starts][ranked.owner]
     good = first_of_each(ranked, correct & counted)
     first = np.full(len(ranked.sizes), NEVER)
@@ -82,7 +79,7 @@ def first_correct(ranked: RankedBoxes, correct: Flags, kept: Flags | None = None
     return first
 
 
-def first_of_each(ranked: RankedBoxes, flags: Flags) -> Flags:
+def first_of_each(ranked: RankedBoxes, flags: BoolArray) -> BoolArray:
     """Return (n,) flags with only the first set flag of each ranking."""
     up = np.flatnonzero(flags)
     firsts = np.zeros_like(flags)
@@ -90,7 +87,7 @@ def first_of_each(ranked: RankedBoxes, flags: Flags) -> Flags:
     return firsts
 
 
-def kept_by_nms(ranked: RankedBoxes) -> Flags:
+def kept_by_nms(ranked: RankedBoxes) -> BoolArray:
     """Return (n,) which boxes greedy NMS keeps in each ranking, as `geometry.nms` does."""
     kept = np.ones(len(ranked.owner), dtype=np.bool_)
     by_size = np.argsort(ranked.sizes, kind="stable")  # rankings of similar size share a batch
@@ -106,7 +103,7 @@ def kept_by_nms(ranked: RankedBoxes) -> Flags:
     return kept
 
 
-def _suppress(boxes: Boxes, alive: Flags) -> Flags:
+def _suppress(boxes: Boxes, alive: BoolArray) -> BoolArray:
     """Greedy NMS of (rankings, width, 4) boxes, best first; all rankings advance together."""
     alive = alive.copy()
     sides = np.ascontiguousarray(np.moveaxis(boxes, 2, 0))
@@ -121,18 +118,16 @@ _BITS = 64
 _ROWS_PER_BATCH = 4096
 _CELLS_PER_SHARED_BATCH = 1 << 20
 
-Scores = npt.NDArray[Any]
-
 
 @dataclass(frozen=True)
-class Neighbours:
+class Overlaps:
     """Which boxes of the same photo overlap enough to suppress each other, for NMS under many score rankings."""
 
-    counts: Whole  # (photos,) number of boxes of each photo
+    counts: IntArray  # (photos,) number of boxes of each photo
     bits: npt.NDArray[np.uint64]  # (boxes, words) for each box, one bit per box of its photo: whether the two overlap
 
     @classmethod
-    def from_boxes(cls, boxes: Boxes, counts: Whole) -> Neighbours:
+    def from_boxes(cls, boxes: Boxes, counts: IntArray) -> Overlaps:
         """Compare the boxes of each photo. `boxes` concatenates those of all photos."""
         words = max(1, -(-int(counts.max(initial=0)) // _BITS))
         bits = np.zeros((len(boxes), words), dtype=np.uint64)
@@ -145,7 +140,7 @@ class Neighbours:
             begin += count
         return cls(counts, bits)
 
-    def kept(self, scores: Scores) -> Flags:
+    def kept(self, scores: AnyArray) -> BoolArray:
         """Return which boxes greedy NMS keeps for every row of scores (rankings, boxes), as `geometry.nms` does."""
         kept = np.zeros(scores.shape, dtype=np.bool_)
         starts = np.cumsum(self.counts) - self.counts
@@ -157,7 +152,7 @@ class Neighbours:
             kept[:, box[inside]] = flags[:, inside]
         return kept
 
-    def _batches(self, rankings: int) -> Iterator[Whole]:
+    def _batches(self, rankings: int) -> Iterator[IntArray]:
         """Photos to process together, of similar size to limit padding."""
         by_size = np.argsort(self.counts, kind="stable")
         by_size = by_size[self.counts[by_size] > 0]
@@ -166,7 +161,7 @@ class Neighbours:
         for begin in range(0, len(by_size), photos):
             yield by_size[begin : begin + photos]
 
-    def _suppress(self, order: Whole, starts: Whole) -> Flags:
+    def _suppress(self, order: IntArray, starts: IntArray) -> BoolArray:
         """(rankings, photos, width) kept flags from the order of the boxes; all rankings advance together."""
         rankings, photos, width = order.shape
         rows, words = rankings * photos, self.bits.shape[1]
@@ -183,7 +178,7 @@ class Neighbours:
         return kept.reshape(order.shape)
 
 
-def _best_first(scores: Scores, inside: Flags) -> Whole:
+def _best_first(scores: AnyArray, inside: BoolArray) -> IntArray:
     """The stable order of the last axis, best first; padding comes last."""
     if scores.dtype == np.float32:
         return _sorted_keys(scores, inside)
@@ -191,7 +186,7 @@ def _best_first(scores: Scores, inside: Flags) -> Whole:
     return np.argsort(worst_last, axis=-1, kind="stable")
 
 
-def _sorted_keys(scores: npt.NDArray[np.float32], inside: Flags) -> Whole:
+def _sorted_keys(scores: npt.NDArray[np.float32], inside: BoolArray) -> IntArray:
     """The order of float32 scores, by sorting integers that combine a score and its position.
 
     All keys differ, so that no stable sort is needed; sorting integers is ten times as fast as a stable argsort.

@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from deixis.errors import DeixisError
 from deixis.evaluation.score_matrix import (
-    AnyArray,
-    IntArray,
-    ScoreBlocks,
     Scores,
     as_blocks,
     as_comparable,
@@ -36,8 +34,6 @@ from deixis.evaluation.score_matrix import (
     gather,
     iterate_blocks,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 TIE_RULE = "pessimistic: a wrong answer with the score of the best right one is ranked before it"
 
@@ -112,7 +108,9 @@ def compute_ranks(scores: Scores, positives: Pairs, ignored: Pairs | None = None
     blocks = as_blocks(scores)
     height, width = blocks.shape
     not_wrong, right = _not_wrong(positives, ignored, width)
-    column_best = _best_of_columns(blocks, positives) if columns else None
+    column_best = None
+    if columns:
+        column_best = _best(positives.columns, gather(blocks, positives.rows, positives.columns), width)
     count_rows = _fastest_counter(height * width)
     rank_of_row = np.empty(height)
     rank_of_column = np.ones(width if columns else 0)
@@ -161,18 +159,13 @@ def as_indices(values: npt.ArrayLike, name: str) -> IntArray:
     return array.astype(np.int64)
 
 
-def _not_wrong(positives: Pairs, ignored: Pairs | None, width: int) -> tuple[Pairs, npt.NDArray[np.bool_]]:
+def _not_wrong(positives: Pairs, ignored: Pairs | None, width: int) -> tuple[Pairs, BoolArray]:
     """All cells that are not wrong answers, sorted by row, and a mask of the correct ones."""
     if ignored is None:
         return positives, np.ones(len(positives.rows), dtype=bool)
     right = positives.cells(width)
     cells = np.union1d(right, ignored.cells(width))
     return Pairs(cells // width, cells % width), np.isin(cells, right)
-
-
-def _best_of_columns(scores: ScoreBlocks, positives: Pairs) -> AnyArray:
-    """The score of the best positive of each column."""
-    return _best(positives.columns, gather(scores, positives.rows, positives.columns), scores.shape[1])
 
 
 def _best(query: IntArray, value: AnyArray, queries: int) -> AnyArray:

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from deixis.arrays import expand_runs
+from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import (
     Comparison,
@@ -38,7 +38,6 @@ from deixis.evaluation.intervals import (
 )
 from deixis.evaluation.ranks import (
     TIE_RULE,
-    FloatArray,
     Pairs,
     as_indices,
     compute_ranks,
@@ -46,7 +45,7 @@ from deixis.evaluation.ranks import (
     positive_pairs,
     shortlist_ranks,
 )
-from deixis.evaluation.score_matrix import IntArray, Scores, as_blocks
+from deixis.evaluation.score_matrix import Scores, as_blocks
 from deixis.storage.atomic import new_file
 
 _CELLS_PER_BATCH = 1 << 20
@@ -267,7 +266,7 @@ def _statistics(ranking: Ranking, ks: Sequence[int]) -> dict[str, Statistic]:
     return found
 
 
-def percentage(ranking: Ranking, found: npt.NDArray[np.bool_]) -> Statistic:
+def percentage(ranking: Ranking, found: BoolArray) -> Statistic:
     """Return the percentage of queries for which a flag is set, as a statistic over photos."""
     return _mean_over_queries(ranking, np.where(found, 100.0, 0.0))
 

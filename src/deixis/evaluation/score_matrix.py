@@ -6,15 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import AnyArray, IntArray
 from deixis.errors import DeixisError
-
-IntArray = npt.NDArray[np.int64]
-AnyArray = npt.NDArray[Any]
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _CELLS_PER_CHECK = 1 << 22

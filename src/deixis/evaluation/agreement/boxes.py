@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deixis import geometry
+from deixis.arrays import FloatArray, IntArray
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import (
     Counts,
@@ -36,15 +37,13 @@ from deixis.evaluation.intervals import (
 from deixis.geometry import Boxes
 
 
-def best_matching(gain: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def best_matching(gain: FloatArray) -> tuple[IntArray, IntArray]:
     """Return rows and columns of the one-to-one matching with the largest total gain."""
     from scipy.optimize import linear_sum_assignment  # slow import
 
     rows, columns = linear_sum_assignment(gain, maximize=True)
     return rows, columns
 
-
-Values = npt.NDArray[np.float64]
 
 SIGNIFICANT = 0.05
 """An observed distance shows agreement if fewer than this fraction of expected distances are as small."""
@@ -129,7 +128,7 @@ class BoxAgreement:
         return {**vars(self), "interval": intervals_as_json(self.interval), "n": self.pairs}
 
 
-def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
+def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     """Compute the generalized IoU of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m) in (−1, 1].
 
     GIoU is IoU minus the fraction of the enclosing box that neither box covers (Rezatofighi et al., CVPR 2019). Two
@@ -255,7 +254,7 @@ def _compare(a: Boxes, b: Boxes) -> tuple[float, float]:
 
 
 def _statistics(
-    distances: Values, overlaps: Values, expected: Values, photo: npt.NDArray[np.intp]
+    distances: FloatArray, overlaps: FloatArray, expected: FloatArray, photo: IntArray
 ) -> dict[str, Statistic]:
     """The four scores as statistics over photos; `expected` is sorted."""
     as_small_by_chance = np.searchsorted(expected, distances, side="right") / len(expected)
@@ -273,16 +272,16 @@ def _statistics(
     }
 
 
-def _ks(distances: Values, as_small_by_chance: Values, photo: npt.NDArray[np.intp]) -> Statistic:
+def _ks(distances: FloatArray, as_small_by_chance: FloatArray, photo: IntArray) -> Statistic:
     """The largest lead of the observed distribution, which is reached at an observed distance."""
     order = np.argsort(distances, kind="stable")
     chance, photo = as_small_by_chance[order], photo[order]
 
-    def largest_lead(drawn: Values) -> float:
+    def largest_lead(drawn: FloatArray) -> float:
         observed = np.cumsum(drawn[photo])
         return max(0.0, float((observed / observed[-1] - chance).max()))
 
-    def statistic(counts: Counts) -> Values:
+    def statistic(counts: Counts) -> FloatArray:
         return np.array([largest_lead(drawn) for drawn in counts])
 
     return statistic

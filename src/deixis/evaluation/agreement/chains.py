@@ -15,14 +15,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deixis.arrays import FloatArray
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement.boxes import best_matching
 from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, intervals_as_json
 
-Values = npt.NDArray[np.float64]
 Chains = Iterable[Iterable[Hashable]]
 
 MEASURES = ("muc", "b3", "ceaf_m", "ceaf_e")
@@ -173,30 +172,30 @@ def _parts(key: Sequence[frozenset[Hashable]], response: Sequence[frozenset[Hash
     ]
 
 
-def _links(common: Values, sizes: Values) -> float:
+def _links(common: FloatArray, sizes: FloatArray) -> float:
     """MUC: the size of each chain minus the number of parts that the other side splits it into."""
     cut = (common > 0).sum(axis=1)
     twinless = sizes - common.sum(axis=1)
     return float((sizes - cut - twinless).sum())
 
 
-def _scores(sums: Values) -> Values:
+def _scores(sums: FloatArray) -> FloatArray:
     """Precision, recall and F1 in percent, (rounds, measures, 3), from sums (rounds, measures, 4)."""
     precision = _divide(100 * sums[..., 0], sums[..., 1])
     recall = _divide(100 * sums[..., 2], sums[..., 3])
     return np.stack([precision, recall, _divide(2 * precision * recall, precision + recall)], axis=-1)
 
 
-def _divide(above: Values, below: Values) -> Values:
+def _divide(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
 
 
-def _conll(scores: Values) -> Values:
+def _conll(scores: FloatArray) -> FloatArray:
     return np.asarray(scores[:, [MEASURES.index(name) for name in ("muc", "b3", "ceaf_e")], 2].mean(axis=1))
 
 
-def _statistics(sums: Values) -> dict[str, Statistic]:
-    def drawn(counts: Counts) -> Values:
+def _statistics(sums: FloatArray) -> dict[str, Statistic]:
+    def drawn(counts: Counts) -> FloatArray:
         return _scores(np.einsum("rp,pms->rms", counts, sums))
 
     def f1(measure: int) -> Statistic:

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
+from deixis.arrays import FloatArray
 from deixis.errors import DeixisError
 from deixis.evaluation.intervals import Counts, Interval, bootstrap, intervals_as_json
 
-Values = npt.NDArray[np.float64]
-Coefficient = Callable[[Values], tuple[Values, Values, Values]]
+Coefficient = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 class NoCategory(Enum):
@@ -114,7 +113,7 @@ def cohen_kappa(
     confusion = np.zeros((len(rows), size * size))
     confusion[np.arange(len(rows)), codes[:, 0] * size + codes[:, 1]] = 1
 
-    def coefficient(sums: Values) -> tuple[Values, Values, Values]:
+    def coefficient(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         shares = sums.reshape(-1, size, size) / sums.sum(axis=1)[:, None, None]
         observed = np.trace(shares, axis1=1, axis2=2)
         expected = (shares.sum(axis=2) * shares.sum(axis=1)).sum(axis=1)
@@ -145,7 +144,7 @@ def fleiss_kappa(judgements: Sequence[Judgement], *, rounds: int = 1000, seed: i
     answers = counts.sum(axis=1, keepdims=True)
     agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (answers * (answers - 1))
 
-    def coefficient(sums: Values) -> tuple[Values, Values, Values]:
+    def coefficient(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         observed = sums[:, 0] / sums[:, 1]
         shares = sums[:, 2:] / sums[:, 2:].sum(axis=1, keepdims=True)
         expected = (shares**2).sum(axis=1)
@@ -174,7 +173,7 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000, s
     counts = table.counts(rows)
     agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (counts.sum(axis=1, keepdims=True) - 1)
 
-    def coefficient(sums: Values) -> tuple[Values, Values, Values]:
+    def coefficient(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         total = sums[:, 1:].sum(axis=1)
         observed = sums[:, 0] / total
         expected = (sums[:, 1:] * (sums[:, 1:] - 1)).sum(axis=1) / (total * (total - 1))
@@ -185,7 +184,7 @@ def krippendorff_alpha(judgements: Sequence[Judgement], *, rounds: int = 1000, s
     return table.result(name, rows, columns, coefficient, rounds, seed)
 
 
-def _beyond_chance(observed: Values, expected: Values) -> Values:
+def _beyond_chance(observed: FloatArray, expected: FloatArray) -> FloatArray:
     room = 1 - expected
     return np.asarray(np.divide(observed - expected, room, out=np.ones_like(room), where=room > 1e-12))
 
@@ -227,7 +226,7 @@ class _Table:
                 answers[each.annotator] = categories.setdefault(each.answer, len(categories))
         return cls([_Item(photo, answers) for (photo, _), answers in items.items()], list(categories), skipped)
 
-    def counts(self, rows: Sequence[_Item]) -> Values:
+    def counts(self, rows: Sequence[_Item]) -> FloatArray:
         """(items, categories) number of answers."""
         found = np.zeros((len(rows), len(self.categories)))
         for row, item in enumerate(rows):
@@ -235,7 +234,7 @@ class _Table:
         return found
 
     def result(
-        self, name: str, rows: Sequence[_Item], columns: Values, coefficient: Coefficient, rounds: int, seed: int
+        self, name: str, rows: Sequence[_Item], columns: FloatArray, coefficient: Coefficient, rounds: int, seed: int
     ) -> JudgementAgreement:
         """Sum the columns by photo, and compute the coefficient of the data and of every bootstrap sample."""
         if not rows:
@@ -245,7 +244,7 @@ class _Table:
         np.add.at(sums, [photos[item.photo] for item in rows], columns)
         value, observed, expected = (float(found[0]) for found in coefficient(sums.sum(axis=0, keepdims=True)))
 
-        def statistic(counts: Counts) -> Values:
+        def statistic(counts: Counts) -> FloatArray:
             return coefficient(counts @ sums)[0]
 
         absent = self.categories.index(NoCategory.ABSENT) if NoCategory.ABSENT in self.categories else None

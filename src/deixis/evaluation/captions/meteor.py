@@ -42,7 +42,7 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from deixis.arrays import expand_runs
+from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
 from deixis.evaluation.captions.meteor_matches import (
     EXACT,
     SHIPPED_PARAPHRASES,
@@ -52,10 +52,7 @@ from deixis.evaluation.captions.meteor_matches import (
     find_matches,
 )
 from deixis.evaluation.captions.ngrams import (
-    BoolArray,
     CaptionSet,
-    FloatArray,
-    IntArray,
     Numbering,
     distinct,
     first_of_run,

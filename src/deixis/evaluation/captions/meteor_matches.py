@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deixis.arrays import expand_runs
+from deixis.arrays import BoolArray, IntArray, expand_runs
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import BoolArray, IntArray, Numbering, count_distinct, distinct, is_new, order_by
+from deixis.evaluation.captions.ngrams import Numbering, count_distinct, distinct, is_new, order_by
 from deixis.language.words import DATA_DIR, senses, stem
 
 SHIPPED_PARAPHRASES = DATA_DIR / "meteor-paraphrases-en.gz"

@@ -9,16 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deixis.arrays import BoolArray, FloatArray
 from deixis.errors import DatasetError
-from deixis.evaluation.captions.ngrams import (
-    MAX_NGRAM,
-    BoolArray,
-    CaptionSet,
-    FloatArray,
-    Ngrams,
-    distinct,
-    sum_by_group,
-)
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, Ngrams, distinct, sum_by_group
 from deixis.evaluation.intervals import Statistic, mean_of
 from deixis.tokens import words
 

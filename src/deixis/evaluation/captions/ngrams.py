@@ -12,17 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deixis.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from deixis.errors import DatasetError
 from deixis.tokens import words
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _BITS = 63
 
@@ -90,7 +85,7 @@ def first_of_run(ordered: IntArray) -> IntArray:
     return np.maximum.accumulate(np.where(is_new(ordered), np.arange(len(ordered)), 0))
 
 
-def is_new(*columns: npt.NDArray[Any]) -> BoolArray:
+def is_new(*columns: AnyArray) -> BoolArray:
     """Return whether each row differs from the row before it."""
     new = np.ones(len(columns[0]), dtype=bool)
     new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from deixis.arrays import FloatArray, IntArray
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.meteor import meteor_from, meteor_statistics
 from deixis.evaluation.captions.meteor_matches import SHIPPED_PARAPHRASES
@@ -23,7 +24,7 @@ from deixis.evaluation.captions.metrics import (
     novel_sentences,
     rouge_l,
 )
-from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, FloatArray, IntArray, caption_set, sum_by_group
+from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet, caption_set, sum_by_group
 from deixis.evaluation.intervals import (
     Comparison,
     Interval,

@@ -8,22 +8,19 @@ greedy caption.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from deixis.arrays import expand_runs
+from deixis.arrays import BoolArray, FloatArray, IntArray, expand_runs
 from deixis.errors import DatasetError
 from deixis.evaluation.captions.metrics import SCALE, SIGMA
 from deixis.evaluation.captions.ngrams import (
     MAX_NGRAM,
-    BoolArray,
-    FloatArray,
-    IntArray,
     Numbering,
     count_distinct,
     distinct,
@@ -35,10 +32,10 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.m_rnn.decoding import BeamRows
 from deixis.models.m_rnn.fast_network import FastMRNN
 from deixis.models.m_rnn.network import MRNNNetwork
-from deixis.models.m_rnn.objective import LikelihoodObjective, check_network, photo_inputs
+from deixis.models.m_rnn.objective import LikelihoodObjective, photo_inputs
 from deixis.models.networks import eval_mode
 from deixis.models.training.distributed import by_shares, same_everywhere
-from deixis.models.training.objective import LossValue
+from deixis.models.training.objective import LossValue, ShuffledSampler
 
 _END = "</s>"  # no word of a caption has this form
 
@@ -49,23 +46,15 @@ Reward = Callable[[IntArray, IntArray], FloatArray]
 """The reward (n,) of sentences (n, length), each for the photo of a row (n,)."""
 
 
-class PhotoSampler:
+class PhotoSampler(ShuffledSampler[Tensor]):
     """Batches of photos, shuffled each epoch."""
 
     def __init__(self, photos: IntArray, batch_size: int) -> None:
-        if not len(photos):
-            raise DatasetError("there is no photo to train on")
-        self._photos, self._batch_size = photos, batch_size
+        super().__init__(len(photos), batch_size, min_rows=1)
+        self._photos = photos
 
-    def __len__(self) -> int:
-        """Batches per epoch."""
-        return -(-len(self._photos) // self._batch_size)
-
-    def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
-        order = generator.permutation(self._photos)
-        for start in range(0, len(order), self._batch_size):
-            yield torch.from_numpy(order[start : start + self._batch_size])
+    def make_batch(self, rows: IntArray, epoch: int, generator: np.random.Generator) -> Tensor:
+        return torch.from_numpy(self._photos[rows])
 
 
 @dataclass(frozen=True)
@@ -84,9 +73,7 @@ class RewardObjective:
     likelihood: LikelihoodObjective | None = None
     likelihood_weight: float = 0.0
 
-    def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
-        """The loss of a batch of photos."""
-        network = check_network(network)
+    def __call__(self, network: MRNNNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
         inputs = photo_inputs(self.photos, self.cells, batch, device)
         # The same in all processes, so that the samples of a photo do not depend on which process draws them.
