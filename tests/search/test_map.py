@@ -21,14 +21,36 @@ from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.pipeline import Pipeline, load
-from deixis.search.map import crop_square, draw_map, lay_out, make_map, map_page, move_apart, sample_photos, shorten
-from tests.models.maps import small_map
+from deixis.search.map import (
+    SemanticMap,
+    crop_square,
+    draw_map,
+    lay_out,
+    make_map,
+    map_page,
+    move_apart,
+    sample_photos,
+    shorten,
+)
+from tests.browser.conftest import FLAGS
 
 CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
+COLOURS = ("red", "lime", "blue", "yellow", "black", "white")
+
+
+def small_map(folder: Path, count: int = 6, each: int = 2, sentence: str = "A photo of </script> {}") -> SemanticMap:
+    """A map without a model: photos of one colour, and sentences around them."""
+    files = []
+    for number in range(count):
+        file = folder / f"{number}.png"
+        Image.new("RGB", (60, 40), COLOURS[number % len(COLOURS)]).save(file)
+        files.append(file)
+    generator = np.random.default_rng(0)
+    photos = generator.random((count, 2)).astype(np.float32)
+    owner = np.repeat(np.arange(count), each)
+    near = np.clip(photos[owner] + generator.normal(0, 0.05, (count * each, 2)), 0, 1).astype(np.float32)
+    sentences = tuple(sentence.format(COLOURS[number % len(COLOURS)]) for number in owner)
+    return SemanticMap(tuple(files), sentences, owner, photos, near)
 
 
 def data_of(page: str) -> dict[str, object]:
@@ -78,7 +100,7 @@ def test_hovering_shows_photos_and_the_search_box_finds_sentences(tmp_path: Path
     shown = small_map(tmp_path, sentence="a <b>{}</b> thing")
     (tmp_path / "map.html").write_text(map_page(shown), encoding="utf-8")
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
             page = browser.new_page(viewport={"width": 900, "height": 700})
             reported: list[str] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,14 +50,13 @@ def make_map(
     photos: Photos,
     *,
     seed: int = 0,
-    also: Iterable[Path] = (),
     on_progress: OnProgress = no_progress,
 ) -> SemanticMap:
-    """Lay out photos and their sentences by t-SNE. `also` names further feature stores."""
+    """Lay out photos and their sentences by t-SNE."""
     pipeline.require("similarity")
     if not pipeline.has_common_space:
         raise DeixisError("this model has no common space of photos and sentences; use two-branch or cca")
-    features = pipeline.features(dataset, photos, also=also, on_progress=on_progress)
+    features = pipeline.features(dataset, photos, on_progress=on_progress)
     rows, owner = features.photos.sentence_rows()
     if len(features.photos) < MIN_PHOTOS or not len(rows):
         raise DatasetError(
@@ -113,6 +112,7 @@ SIDE = 2400
 MAX_LABEL = 34
 _THUMBNAIL = 0.05
 _MARGIN = 0.06
+_MAX_STEPS = 200
 _INK: Colour = (40, 40, 40)
 
 
@@ -137,10 +137,10 @@ def draw_map(semantic_map: SemanticMap, *, side: int = SIDE, on_progress: OnProg
     return canvas.crop(_content_box(taken, sentences, side))
 
 
-def move_apart(positions: np.ndarray, distance: float, within: tuple[float, float], rounds: int = 200) -> np.ndarray:
+def move_apart(positions: np.ndarray, distance: float, within: tuple[float, float]) -> np.ndarray:
     """Move squares apart, step by step, until they no longer overlap."""
     now = positions.astype(np.float64) + np.random.default_rng(0).normal(0, 1e-3, positions.shape)
-    for _ in range(rounds):
+    for _ in range(_MAX_STEPS):
         gap = now[:, None] - now[None]
         overlap = np.maximum(distance - np.abs(gap), 0)
         both = np.asarray((overlap > 0).all(axis=2))

@@ -118,8 +118,8 @@ def test_a_date_starts_at_its_first_second(date: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("date", ["yesterday", "2024-13", "2024-02-30", "24", "2024-06-", "2024-06-01 25:00"])
 def test_invalid_dates_are_errors(date: str) -> None:
-    with pytest.raises(DeixisError, match="not a date"):
-        PhotoFilter(after=date).first_second()
+    with pytest.raises(DeixisError, match=date):
+        PhotoFilter(after=date)
 
 
 def test_an_empty_filter_includes_everything() -> None:

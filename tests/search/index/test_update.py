@@ -282,7 +282,7 @@ def test_another_model_needs_a_rebuild(folder: Path, index_path: IndexPath) -> N
     with PhotoIndex(index_path, fingerprint="colours-1") as index:
         report = update_index(index_path, [folder], other, rebuild=True)
         assert (report.added, len(other.looked_at)) == (5, 5)
-        with pytest.raises(DeixisError, match="another model"):
+        with pytest.raises(DeixisError, match="colours-2.*colours-1"):
             index.search(np.ones(DIMENSION))
     with PhotoIndex(index_path, fingerprint="colours-2") as index:
         assert len(index) == 5
@@ -421,7 +421,7 @@ def test_a_second_writer_is_an_error_and_a_reader_is_not(tmp_path: Path) -> None
     with patient_child(tmp_path / "index", tmp_path / "photos") as allow:
         os.write(allow, b"." * 10)
         wait_for(tmp_path / "index", 10)
-        with pytest.raises(DeixisError, match="another process"):
+        with pytest.raises(DeixisError, match=str(tmp_path / "index")):
             update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
         with PhotoIndex(tmp_path / "index") as index:
             assert len(index) == 10

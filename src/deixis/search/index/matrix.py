@@ -30,7 +30,7 @@ from deixis.storage.sql import read_transaction
 
 Codes = NDArray[np.int8]
 
-CODE_WIDTHS = (64, 128, 256)
+_CODE_WIDTHS = (64, 128, 256)
 """Bytes per region code; the smallest sufficient one is used. Two million regions take 128 MB, 512 MB at worst."""
 
 _MIN_ENERGY = 0.65
@@ -82,12 +82,12 @@ class Basis:
         return scores
 
 
-def fit_basis(sample: Floats, widths: tuple[int, ...] = CODE_WIDTHS) -> Basis:
+def fit_basis(sample: Floats) -> Basis:
     """Fit axes to a sample of vectors, (n, dimension), by uncentred principal components."""
     energies, axes = np.linalg.eigh((sample.T @ sample).astype(np.float64))
     energies, axes = energies[::-1], axes[:, ::-1]
-    sufficient = [width for width in widths if energies[:width].sum() >= _MIN_ENERGY * energies.sum()]
-    chosen = np.ascontiguousarray(axes[:, : min([*sufficient, widths[-1]])], dtype=np.float32)
+    sufficient = [width for width in _CODE_WIDTHS if energies[:width].sum() >= _MIN_ENERGY * energies.sum()]
+    chosen = np.ascontiguousarray(axes[:, : min([*sufficient, _CODE_WIDTHS[-1]])], dtype=np.float32)
     largest = np.abs(sample @ chosen).max(axis=0)
     return Basis(chosen, np.maximum(largest / _MAX_CODE, np.float32(1e-12)).astype(np.float32))
 
