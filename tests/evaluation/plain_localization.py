@@ -1,4 +1,4 @@
-"""Localisation scores in loops so plain that they are obviously right, for tests to compare with."""
+"""Localization scores in plain loops, for tests to compare with."""
 
 from __future__ import annotations
 

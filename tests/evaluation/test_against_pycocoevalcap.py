@@ -1,4 +1,4 @@
-"""The same numbers as the Java and Python programs of COCO's caption evaluation, on thousands of real captions."""
+"""Caption scores against the Java and Python programs of COCO's caption evaluation, on all captions of Flickr8k."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def captions(real_data: Path) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def ours(captions: dict[str, list[str]]) -> CaptionScores:
-    """The first caption of each photo judged by the other four."""
+    """The first caption of each photo, scored against the other four."""
     return caption_scores(
         {photo: five[0] for photo, five in captions.items()}, {photo: five[1:] for photo, five in captions.items()}
     )
@@ -34,7 +34,7 @@ def ours(captions: dict[str, list[str]]) -> CaptionScores:
 
 @pytest.fixture(scope="module")
 def words(captions: dict[str, list[str]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """References and candidates as COCO's own tokenizer cuts them."""
+    """References and candidates tokenized by COCO's own tokenizer."""
     if not shutil.which("java"):
         pytest.skip("java is not installed: nothing to compare with")
     tokenizer = pytest.importorskip("pycocoevalcap.tokenizer.ptbtokenizer").PTBTokenizer()

@@ -1,4 +1,4 @@
-"""The compiled loop finds what numpy finds, to the letter of its errors."""
+"""The compiled loop gives the same ranks and errors as numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bootstrap intervals against loops and against what statistics knows."""
+"""Bootstrap intervals against plain loops and known properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a data set is scored, and in which order."""
+"""The scored sentences, regions and phrases of a data set, and their order."""
 
 from __future__ import annotations
 

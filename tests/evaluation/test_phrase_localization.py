@@ -1,4 +1,4 @@
-"""Localisation scores against a plain reading of the protocols."""
+"""Localization scores against a plain implementation of the protocols."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_bootstrap_sample_scores_like_its_expanded_photos(case, rule, data) ->
     expected = localization(written, written_items, ap_rule=rule, rounds=2)
     boxes = RankedPredictions.from_predictions(predictions, items)
     for name, statistic in score_statistics(boxes, rule).items():
-        if getattr(expected, name) is not None:  # a drawing may hold no type at all
+        if getattr(expected, name) is not None:  # a sample may have no type
             assert statistic(np.array([drawn], dtype=float))[0] == pytest.approx(getattr(expected, name)), name
 
 
@@ -293,19 +293,19 @@ def test_group_intervals_agree_with_a_plain_loop_over_samples() -> None:
     result = localization([*predictions, *elsewhere], items, rounds=60, seed=4)
     groups = groups_of(items)
     del groups["by_phrase", "two men"]  # they are all in one photo
-    drawings_held = set()
+    sample_counts = set()
     for (table, name), places in groups.items():
         mine, wanted = [predictions[place] for place in places], [items[place] for place in places]
         others = elsewhere if (table, name) == ("by_phrase", "dog") else []
         row = getattr(result, table)[name]
         assert [getattr(row, score) for score in SCORES] == pytest.approx(plain_scores(mine, wanted, others)), name
         held, bounds = plain_intervals(mine, wanted, others, rounds=60, seed=4)
-        drawings_held.add(held)
+        sample_counts.add(held)
         for score, expected in zip(SCORES, bounds, strict=True):
             assert (row.interval[score].low, row.interval[score].high) == pytest.approx(expected), (name, score)
         assert (row.n, row.photos) == (len(places), len({item.photo for item in wanted}))
         assert row.no_interval is None
-    assert min(drawings_held) < 60  # some samples hold no dog
+    assert min(sample_counts) < 60  # some samples have no dog
 
 
 def test_a_group_without_an_interval_is_plain_json() -> None:

@@ -1,4 +1,4 @@
-"""Average precision over all photos against the same scores given as predictions, one record each."""
+"""Average precision over all photos, against `localization` of the same scores as predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a phrase is in a photo: against loops over pairs, and samples written out."""
+"""Presence of phrases in photos, against loops over pairs and expanded samples."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_bootstrap_sample_scores_like_its_expanded_photos(seed: int, times: li
     scores = np.random.default_rng(seed).permutation(mentioned.size).reshape(mentioned.shape).astype(float)
     drawn = np.repeat(np.arange(mentioned.shape[1]), times[: mentioned.shape[1]])
     both = mentioned[:, drawn].any(axis=1) & ~mentioned[:, drawn].all(axis=1)
-    if not both.all():  # what a drawing leaves out is another test's
+    if not both.all():  # the next test covers samples that leave out phrases
         return
     counts = np.bincount(drawn, minlength=mentioned.shape[1])[None].astype(float)
     plain = plain_scores(scores[:, drawn], mentioned[:, drawn])

@@ -1,4 +1,4 @@
-"""Anybody's predictions: the file, its mistakes, and how they meet the items."""
+"""Predictions: the file format, its errors, and matching with items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks against loops so plain that they are obviously right."""
+"""Ranks against plain loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deixis.evaluation.score_matrix import ScoreBlocks
 
 
 def plain_rank(scores, right, candidates):
-    """Rank by the words of the definition, one candidate after another."""
+    """Rank by the definition, one candidate after another."""
     if not right:
         return float("nan")
     listed = [c for c in candidates if c in right]

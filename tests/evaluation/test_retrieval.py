@@ -1,4 +1,4 @@
-"""Retrieval protocols against loops that follow the papers' words."""
+"""Retrieval protocols against plain loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Score files: what is opened, and what is refused in one line."""
+"""Score matrices: files, blocks and errors."""
 
 from __future__ import annotations
 

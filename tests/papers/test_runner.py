@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -333,8 +333,6 @@ def test_region_retrieval_and_localization_use_the_same_models(hm_lstm: TableRun
 
 
 CLAIM = Claim("a over b", "a", "b", "r1")
-
-
 PHOTOS = 200
 
 
@@ -481,19 +479,18 @@ def test_the_oracle_chooses_the_caption_most_similar_to_the_references(captioner
     assert [text for text, _ in found.captions.values()] == expected
 
 
-def plain_region_scores(scores: object, on: EvaluationData) -> Mapping[str, float]:
-    gold = regions_of(on.photos)
-    options = {"phrases": gold.phrases, "photo_of_region": gold.photo_of_region}
-    return region_retrieval(scores, gold.positives, **options).scores  # type: ignore[arg-type]
-
-
 def test_a_captioner_ranks_photos_and_regions_by_its_own_scores(captioner: Captioner) -> None:
     pipeline, on = captioner.pipeline, captioner.on
-    features, gold = on.features(pipeline), sentences_of(on.photos)
-    photos = recall_at_k(pipeline.retrieval_scores(features, gold.texts), gold.photo_of_sentence)
-    assert score_retrieval(pipeline, on).scores == photos.scores
-    plain = pipeline.region_scores(features, regions_of(on.photos))
-    assert score_regions(pipeline, on).scores == plain_region_scores(plain, on)
+    features, sentences, regions = on.features(pipeline), sentences_of(on.photos), regions_of(on.photos)
+    plain = recall_at_k(pipeline.retrieval_scores(features, sentences.texts), sentences.photo_of_sentence)
+    assert score_retrieval(pipeline, on).scores == plain.scores
+    plain = region_retrieval(
+        pipeline.region_scores(features, regions),
+        regions.positives,
+        phrases=regions.phrases,
+        photo_of_region=regions.photo_of_region,
+    )
+    assert score_regions(pipeline, on).scores == plain.scores
 
 
 def test_tables_score_each_caption_option_once(captioner: Captioner) -> None:
@@ -516,8 +513,6 @@ def test_each_caption_option_has_its_own_stored_scores(captioner: Captioner) -> 
 
 
 WORDS = ("a man", "A man", "the man", "a red hat", "two dogs")
-
-
 TYPES = (("people",), ("people",), ("people", "other"), ("clothing",), ("animals",))
 
 
@@ -555,14 +550,6 @@ def test_localization_scores_equal_those_of_the_evaluation() -> None:
 
 def cca(dataset: Dataset, preset: str) -> Pipeline:
     return make_runner(dataset, SMALL_CCA).models.pipeline(Training("cca", f"papers/cca-{preset}"), 0)
-
-
-def test_region_scores_equal_those_of_the_evaluation(quarters: Dataset, dev: EvaluationData) -> None:
-    pipeline = cca(quarters, "chunks")
-    found = score_regions(pipeline, dev)
-    plain = pipeline.region_scores(dev.features(pipeline), regions_of(dev.photos))
-    assert found.scores == plain_region_scores(plain, dev)
-    assert found.photos == 6
 
 
 def test_a_split_without_boxes_is_an_error(quarters: Dataset) -> None:

@@ -119,7 +119,7 @@ def test_an_unknown_name_suggests_the_nearest_or_lists_all() -> None:
 
 
 MINE = """
-paper = "Somebody (2026)"
+paper = "Author (2026)"
 
 [models.parts]
 model = "cca"

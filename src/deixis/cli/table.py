@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,16 +78,18 @@ def table(
 
     dataset = Dataset(data, images=images)
     found = _compute(wanted, dataset, seeds, tuple(set_ or []), split, runs)
-    options: dict[str, Sequence[str | None] | None] = {
-        "--data": [str(data)],
-        "--seeds": [str(seeds)],
-        "--set": set_,
-        "--rows": rows,
+    options: dict[str, Sequence[object]] = {
+        "--data": [data],
+        "--seeds": [seeds],
+        "--set": set_ or [],
+        "--rows": rows or [],
         "--split": [split],
-        "--runs": [str(runs) if runs else None],
-        "--images": [str(images) if images else None],
+        "--runs": [runs],
+        "--images": [images],
     }
-    _print_result(found.table, _Ours(found, dataset, _command(name, options)), json)
+    words = [(option, str(value)) for option, values in options.items() for value in values if value is not None]
+    command = shlex.join(["deixis", "table", name, *chain.from_iterable(words)])
+    _print_result(found.table, _Ours(found, dataset, command), json)
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,6 @@ class _Ours:
     result: TableResult
     dataset: Dataset
     command: str
-
-
-def _command(name: str, options: Mapping[str, Sequence[str | None] | None]) -> str:
-    words = ["deixis", "table", name]
-    for option, values in options.items():
-        words += [word for value in values or [] if value is not None for word in (option, value)]
-    return shlex.join(words)
 
 
 def _select_rows(table: Table, requested: Sequence[str]) -> Table:

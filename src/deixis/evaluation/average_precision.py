@@ -95,15 +95,15 @@ def _mean(hit_counts: Sequence[int], photo_of_hit: IntArray, boxes: Any, mention
         copies, ranked = drawn[photo_of_hit], np.asarray(boxes @ drawn.astype(boxes.dtype), dtype=np.float64)
         total = np.zeros(drawn.shape[1])
         ranking = hit = 0
-        for length, alike in Counter(hit_counts).items():  # rankings with equally many hits are processed together
-            here = slice(hit, hit + alike * length)
+        for length, count in Counter(hit_counts).items():  # rankings with equally many hits are processed together
+            here = slice(hit, hit + count * length)
             if length:
                 hits_drawn, between = (
-                    each[here].reshape(alike, length, -1).swapaxes(0, 1) for each in (copies, ranked)
+                    each[here].reshape(count, length, -1).swapaxes(0, 1) for each in (copies, ranked)
                 )
-                expected = positives[ranking : ranking + alike]
+                expected = positives[ranking : ranking + count]
                 total += _precision(hits_drawn, between, expected, rule).sum(axis=0)
-            ranking, hit = ranking + alike, here.stop
+            ranking, hit = ranking + count, here.stop
         return np.asarray(100 * total / np.maximum((positives > 0).sum(axis=0), 1))
 
     return lambda counts: in_batches(of_samples, counts)

@@ -24,7 +24,7 @@ _CELLS_PER_BATCH = 4_000_000
 _ROUNDS_PER_BATCH = 100
 
 ONE_PHOTO = "all mentions are in one photo"
-NO_SAMPLE = "no drawing held a mention"
+NO_SAMPLE = "no bootstrap sample has a mention"
 
 
 @dataclass(frozen=True)

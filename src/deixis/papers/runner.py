@@ -27,7 +27,7 @@ from deixis.models.training.run_record import describe_data
 from deixis.papers.datasets import count_chains, count_pairs, identify_dataset
 from deixis.papers.results import Captions, ModelScores, RowResult, score_caption_texts
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training, Weights, find_table
-from deixis.papers.training import TableModels, describe_model
+from deixis.papers.training import TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ class TableRunner:
         if recipe.model is None:
             raise DeixisError(f"{recipe.task}: no model is named")
         pipeline = models.pipeline(recipe.model, seed)
-        about = describe_model(pipeline, models.text_features(recipe.model, seed))
+        about = models.describe(recipe.model, seed, pipeline)
         on = EvaluationData(self.dataset, self.dataset.split(self.split), models.feature_dirs, on_progress)
         if recipe.task == "captions":
-            training = self.dataset.split(models.train_split(recipe.model, seed))
+            training = self.dataset.split(str(models.settings(recipe.model, seed).to_json()["train_split"]))
             found = score_captions(cast("CaptionPipeline", pipeline), on, recipe.caption_options, training)
         elif recipe.task == "grounding":
             found = score_grounding(pipeline, on)
@@ -177,7 +177,7 @@ class TableRunner:
             found = score_regions(pipeline, on)
         elif recipe.parts:
             regions = models.pipeline(recipe.parts, seed)
-            about = describe_model(regions, models.text_features(recipe.parts, seed)) | about
+            about = models.describe(recipe.parts, seed, regions) | about
             both = cast("EmbeddingPipeline", pipeline), cast("EmbeddingPipeline", regions)
             found = score_combined(*both, recipe.weights, on)
         else:
@@ -341,13 +341,10 @@ def score_regions(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
     )
 
 
-def scores_from_captions(captions: Captions, training: Iterable[str], perplexity: float | None = None) -> ModelScores:
+def scores_from_captions(captions: Captions, training: Iterable[str], perplexity: float) -> ModelScores:
     """Score generated captions, one per photo. `perplexity` is that of the reference captions."""
     found = score_caption_texts(captions, training)
-    scores = values_of(found.statistics, found.n)
-    if perplexity is not None:
-        scores["perplexity"] = perplexity
-    return ModelScores(scores, captions=captions)
+    return ModelScores(values_of(found.statistics, found.n) | {"perplexity": perplexity}, captions=captions)
 
 
 def _scores_from_retrieval(result: RetrievalResult) -> ModelScores:

@@ -90,12 +90,6 @@ class TableModels:
         )
         return _settings(training, [*before, *training.changes, *after])
 
-    def text_features(self, training: Training, seed: int) -> str:
-        return str(self.settings(training, seed).to_json().get("text_features", "none"))
-
-    def train_split(self, training: Training, seed: int) -> str:
-        return str(self.settings(training, seed).to_json()["train_split"])
-
     def about(self, training: Training, seed: int) -> dict[str, Any]:
         """Return everything that affects the trained model."""
         settings = self.settings(training, seed).to_json()
@@ -113,6 +107,18 @@ class TableModels:
         from deixis.models.pipeline import load
 
         return load(self.model_path(training, seed))
+
+    def describe(self, training: Training, seed: int, pipeline: Pipeline) -> dict[str, str]:
+        """Return the encoder, the text features and the region proposals of a model, for the notes below a table."""
+        encoder, about = pipeline.encoder, pipeline.provenance
+        crops = ", ten crops" if encoder.crops else ""
+        notes = {"encoder": f"{encoder.name}{crops} ({encoder.fingerprint})"}
+        if "captions" not in pipeline.tasks:
+            text = self.settings(training, seed).to_json().get("text_features", "none")
+            notes["text"] = "read word by word" if pipeline.text is None else str(text)
+        if about.train_on != "sentences":
+            notes["proposals"] = f"{about.proposals}, {about.max_proposals} a photo"
+        return notes
 
     def model_path(self, training: Training, seed: int) -> Path:
         """Return the directory of a model, trained now if it has not been trained before."""
@@ -158,15 +164,3 @@ def _changes_for(training: Training, changes: Sequence[str]) -> list[str]:
 
 def _setting_name(change: str) -> str:
     return change.partition("=")[0].strip()
-
-
-def describe_model(pipeline: Pipeline, text: str) -> dict[str, str]:
-    """Return the encoder, the text features and the region proposals of a model, for the notes below a table."""
-    encoder, about = pipeline.encoder, pipeline.provenance
-    crops = ", ten crops" if encoder.crops else ""
-    notes = {"encoder": f"{encoder.name}{crops} ({encoder.fingerprint})"}
-    if "captions" not in pipeline.tasks:
-        notes["text"] = "read word by word" if pipeline.text is None else text
-    if about.train_on != "sentences":
-        notes["proposals"] = f"{about.proposals}, {about.max_proposals} a photo"
-    return notes

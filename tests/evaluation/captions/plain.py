@@ -1,4 +1,4 @@
-"""The scores once more, in loops so plain that they are obviously right. Captions are lists of words."""
+"""Caption scores in plain loops, for tests to compare with. Captions are lists of words."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_sums_of_nothing_are_floats() -> None:
     assert sum_by_group(empty, empty, 2).dtype == np.float64
 
 
-def test_numbering_goes_on_where_it_stopped() -> None:
+def test_numbering_continues_with_the_next_number() -> None:
     ids = Numbering()
     assert ids.encode(["a", "b"]).tolist() == [0, 1]
     assert ids.encode(["b", "c"]).tolist() == [1, 2]
