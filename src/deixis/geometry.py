@@ -43,8 +43,7 @@ def rescale(boxes: npt.ArrayLike, size: tuple[int, int], to: tuple[int, int]) ->
 
 def area(boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return the area of each box in pixels; 0 for an inverted box."""
-    x1, y1, x2, y2 = np.moveaxis(np.asarray(boxes, dtype=np.float64), -1, 0)
-    return _area(x1, y1, x2, y2)
+    return _area(*np.moveaxis(np.asarray(boxes, dtype=np.float64), -1, 0))
 
 
 def _area(x1: Boxes, y1: Boxes, x2: Boxes, y2: Boxes) -> npt.NDArray[np.float64]:

@@ -55,29 +55,24 @@ def test_only_the_first_frame_of_a_gif_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "not a photo in a known format"),
-        (b"GIF89a", "not a photo|cannot be read"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a photo in a known format"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", "not a photo in a known format"),
-    ],
+    "data", [b"", b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%!PS-Adobe-3.0 EPSF-3.0"]
 )
-def test_a_file_that_is_no_photo_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_a_file_that_is_no_photo_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.jpg").write_bytes(data)
-    with pytest.raises(PhotoError, match=reason) as error:
+    with pytest.raises(PhotoError) as error:
         open_photo(tmp_path / "a.jpg")
     assert error.value.path == str(tmp_path / "a.jpg")
 
 
-def test_a_truncated_photo_is_refused_when_decoded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("min_side", [None, 10])
+def test_a_truncated_photo_is_refused_when_decoded(tmp_path: Path, min_side: int | None) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "a.jpg")
     data = (tmp_path / "a.jpg").read_bytes()
     (tmp_path / "a.jpg").write_bytes(data[: len(data) // 2])
     assert inspect_photo(tmp_path / "a.jpg").width == 200
-    with pytest.raises(PhotoError, match="cannot be read"):
-        open_photo(tmp_path / "a.jpg")
+    with pytest.raises(PhotoError, match=r"a\.jpg"):
+        open_photo(tmp_path / "a.jpg", min_side)
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
@@ -97,9 +92,9 @@ def test_too_many_pixels_or_bytes_are_refused_before_decoding(
 
 
 def test_missing_and_hidden_files(tmp_path: Path) -> None:
-    with pytest.raises(PhotoError, match="no such file"):
+    with pytest.raises(PhotoError, match=r"a\.jpg"):
         inspect_photo(tmp_path / "a.jpg")
-    with pytest.raises(PhotoError, match="a folder, not a photo"):
+    with pytest.raises(PhotoError, match=tmp_path.name):
         open_photo(tmp_path)
     (tmp_path / ".cache").mkdir()
     RED_LEFT.save(tmp_path / ".cache" / "a.jpg")
@@ -142,13 +137,16 @@ def test_every_exif_orientation_is_applied_in_every_format_that_has_it(
         assert photo.getpixel((x, y)) == pytest.approx(CORNERS[name], abs=60)
 
 
-def test_a_photo_of_just_as_many_pixels_as_allowed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    RED_LEFT.save(tmp_path / "a.png")
+@pytest.mark.parametrize(("min_side", "size"), [(None, (40, 24)), (10, (20, 12))])
+def test_a_photo_of_just_as_many_pixels_as_allowed_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, min_side: int | None, size: tuple[int, int]
+) -> None:
+    RED_LEFT.save(tmp_path / "a.jpg")
     monkeypatch.setattr(images, "MAX_PIXELS", 40 * 24)
-    assert open_photo(tmp_path / "a.png").size == (40, 24)
+    assert open_photo(tmp_path / "a.jpg", min_side).size == size
     monkeypatch.setattr(images, "MAX_PIXELS", 40 * 24 - 1)
-    with pytest.raises(PhotoError, match="40 × 24 pixels are too many"):
-        open_photo(tmp_path / "a.png")
+    with pytest.raises(PhotoError, match="40 × 24"):
+        open_photo(tmp_path / "a.jpg", min_side)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -175,17 +173,6 @@ def test_both_sides_have_at_least_the_requested_length(tmp_path: Path, min_side:
 def test_other_formats_than_colour_jpeg_are_decoded_at_full_size(tmp_path: Path, mode: str, name: str) -> None:
     Image.new(mode, (800, 600)).save(tmp_path / name)
     assert open_photo(tmp_path / name, min_side=10).size == (800, 600)
-
-
-def test_a_photo_decoded_small_keeps_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Image.new("RGB", (800, 600)).save(tmp_path / "a.jpg")
-    monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600 - 1)
-    with pytest.raises(PhotoError, match="800 × 600 pixels are too many"):
-        open_photo(tmp_path / "a.jpg", min_side=10)
-    (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:700])
-    monkeypatch.setattr(images, "MAX_PIXELS", 800 * 600)
-    with pytest.raises(PhotoError, match="cannot be read"):
-        open_photo(tmp_path / "a.jpg", min_side=10)
 
 
 def grey_of(path: Path) -> list[int]:

@@ -18,11 +18,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deixis.errors import DeixisError
+from tests.fuzz.names import NAMES
 
 if TYPE_CHECKING:
     from tests.fuzz.harnesses import Harness
@@ -47,14 +47,6 @@ EDGE_CASES = [
 ]
 
 
-class FindingError(AssertionError):
-    """An error whose message is not one line."""
-
-
-def has_atheris() -> bool:
-    return importlib.util.find_spec("atheris") is not None
-
-
 def check_input(harness: Harness, data: bytes, folder: Path) -> None:
     """Check that an input is read or refused with a one-line error."""
     try:
@@ -62,7 +54,7 @@ def check_input(harness: Harness, data: bytes, folder: Path) -> None:
     except DeixisError as error:
         message = str(error)
         if not message or "\n" in message:
-            raise FindingError(f"not one line: {message!r}") from error
+            raise AssertionError(f"not one line: {message!r}") from error
         message.encode(errors="surrogateescape")
 
 
@@ -71,24 +63,17 @@ def check_and_save(harness: Harness, data: bytes, folder: Path, found: Path) -> 
     try:
         check_input(harness, data, folder)
     except BaseException:
-        folder_of_harness = found / harness.name
-        folder_of_harness.mkdir(parents=True, exist_ok=True)
-        (folder_of_harness / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+        file = found / harness.name / hashlib.sha256(data).hexdigest()[:16]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
         raise
 
 
-@dataclass(frozen=True)
-class HarnessResult:
-    """Exit code of a harness (0: nothing found), the number of inputs and the output."""
+def fuzz_all(names: Sequence[str], seconds: float, found: Path) -> Iterator[tuple[str, int, str]]:
+    """Run each harness in a process that is forked after all imports.
 
-    name: str
-    code: int
-    runs: int
-    output: str
-
-
-def fuzz_all(names: Sequence[str], seconds: float, found: Path) -> Iterator[HarnessResult]:
-    """Run each harness in a process that is forked after all imports."""
+    Yield its name, exit code (0: nothing found) and output.
+    """
     atheris = _import_atheris()
     from tests.fuzz.harnesses import HARNESSES
 
@@ -110,20 +95,16 @@ def fuzz_all(names: Sequence[str], seconds: float, found: Path) -> Iterator[Harn
                     os._exit(code)
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             stream.seek(0)
-            text = stream.read().decode(errors="replace")
-        runs = re.search(r"number_of_executed_units: (\d+)", text)
-        yield HarnessResult(name, code, int(runs[1]) if runs else 0, text)
+            yield name, code, stream.read().decode(errors="replace")
 
 
 def fuzz(atheris: Any, harness: Harness, seconds: float, found: Path) -> None:
     """Fuzz one harness; atheris ends the process."""
-    name = harness.name
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
     harness.prepare(folder)
     with tempfile.TemporaryDirectory() as other:
         seeds = [*harness.seeds(Path(other)), *EDGE_CASES]
-    known = sorted((found / name).glob("*")) if (found / name).is_dir() else []
-    seeds += [path.read_bytes() for path in known]
+    seeds += [path.read_bytes() for path in sorted((found / harness.name).glob("*"))]
     for seed in seeds:
         check_and_save(harness, seed, folder, found)
     if atheris is None:
@@ -134,7 +115,7 @@ def fuzz(atheris: Any, harness: Harness, seconds: float, found: Path) -> None:
 
 def _import_atheris() -> Any:
     """Import atheris, and then the harnesses and deixis with coverage instrumentation."""
-    if not has_atheris():
+    if importlib.util.find_spec("atheris") is None:
         return None
     import atheris
     import torch  # noqa: F401 - must not be instrumented
@@ -203,13 +184,12 @@ def mutate(data: bytes, seeds: list[bytes], rng: random.Random) -> bytes:
 def main(seconds: str, found: str, *names: str) -> int:
     """Run the named harnesses, or all; return 1 if something was found."""
     failed = False
-    from tests.fuzz.names import NAMES
-
-    for each in fuzz_all(names or NAMES, float(seconds), Path(found)):
-        failed |= each.code != 0
-        print(f"{each.name:24} {each.runs:9,} runs  {'' if each.code == 0 else f'FAILED ({each.code})'}", flush=True)
-        if each.code != 0:
-            print(each.output[-6000:], flush=True)
+    for name, code, output in fuzz_all(names or NAMES, float(seconds), Path(found)):
+        units = re.search(r"number_of_executed_units: (\d+)", output)
+        print(f"{name:24} {int(units[1]) if units else 0:9,} runs  {f'FAILED ({code})' if code else ''}", flush=True)
+        if code:
+            failed = True
+            print(output[-6000:], flush=True)
     return int(failed)
 
 

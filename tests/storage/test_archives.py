@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_a_folder_and_a_zip_of_it_read_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil", "a/../../evil", "..\\evil", "C:\\evil"])
 def test_a_path_that_leaves_the_archive_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DatasetError, match="leaves the archive"), open_tree(zipped(tmp_path / "a.zip", {name: b"x"})):
+    with pytest.raises(DatasetError, match=r"a\.zip.*evil"), open_tree(zipped(tmp_path / "a.zip", {name: b"x"})):
         pass
 
 
@@ -43,11 +44,8 @@ def test_a_member_that_lies_about_its_size_is_not_read_beyond_it(tmp_path: Path)
     at = data.rfind(b"PK\x01\x02") + 24  # the size in the central directory
     data[at : at + 4] = (10).to_bytes(4, "little")
     path.write_bytes(data)
-    with open_tree(path) as tree:
-        try:
-            assert len(tree.read("a")) <= 10
-        except DatasetError as error:
-            assert "cannot be unpacked" in str(error)
+    with open_tree(path) as tree, contextlib.suppress(DatasetError):
+        assert len(tree.read("a")) <= 10
 
 
 @pytest.mark.parametrize("keep", [0, 10, 100, -5])
@@ -63,7 +61,7 @@ def test_flipped_bits_inside_a_member_are_noticed(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[60] ^= 0xFF
     path.write_bytes(data)
-    with open_tree(path) as tree, pytest.raises(DatasetError, match="a cannot be unpacked"):
+    with open_tree(path) as tree, pytest.raises(DatasetError, match=r"a\.zip: a "):
         tree.read("a")
 
 
@@ -71,12 +69,12 @@ def test_a_link_out_of_a_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "link.txt").symlink_to(tmp_path / "secret")
-    with open_tree(tmp_path / "folder") as tree, pytest.raises(DatasetError, match="outside the folder"):
+    with open_tree(tmp_path / "folder") as tree, pytest.raises(DatasetError, match=r"link\.txt"):
         tree.read("link.txt")
 
 
 def test_a_missing_path_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="nothing-here.zip: no such file"), open_tree(tmp_path / "nothing-here.zip"):
+    with pytest.raises(DatasetError, match="nothing-here.zip"), open_tree(tmp_path / "nothing-here.zip"):
         pass
 
 
@@ -84,9 +82,9 @@ def test_a_file_or_member_beyond_the_limit_is_refused(tmp_path: Path, monkeypatc
     path = zipped(tmp_path / "a.zip", {"small": b"x" * 10, "large": bytes(range(11))})
     (tmp_path / "a.txt").write_text("x" * 11)
     monkeypatch.setattr(archives, "MAX_FILE_BYTES", 10)
-    with open_tree(tmp_path) as tree, pytest.raises(DatasetError, match="is larger than"):
+    with open_tree(tmp_path) as tree, pytest.raises(DatasetError, match=r"a\.txt"):
         tree.read("a.txt")
-    with pytest.raises(DatasetError, match="refused, 'large' would unpack"), open_tree(path):
+    with pytest.raises(DatasetError, match=r"a\.zip.*'large'"), open_tree(path):
         pass
     monkeypatch.setattr(archives, "MAX_FILE_BYTES", 11)
     with open_tree(path) as tree:
@@ -96,17 +94,15 @@ def test_a_file_or_member_beyond_the_limit_is_refused(tmp_path: Path, monkeypatc
 def test_an_archive_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(tmp_path / "a.zip", {name: bytes(range(10)) for name in "abc"})
     monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 29)
-    with pytest.raises(DatasetError, match="a.zip: refused, it would unpack to"), open_tree(path):
+    with pytest.raises(DatasetError, match=r"a\.zip"), open_tree(path):
         pass
     monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 30)
     with open_tree(path) as tree:
         assert tree.names() == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(
-    ("members", "size", "message"), [(1, 5 * 2**20, "would unpack to 5 MB"), (17, 2**20, "it would unpack to 17 MB")]
-)
-def test_a_bomb_of_one_or_many_members_is_refused(tmp_path: Path, members: int, size: int, message: str) -> None:
+@pytest.mark.parametrize(("members", "size"), [(1, 5 * 2**20), (17, 2**20)])
+def test_a_bomb_of_one_or_many_members_is_refused(tmp_path: Path, members: int, size: int) -> None:
     path = zipped(tmp_path / "a.zip", {str(number): bytes(size) for number in range(members)})
-    with pytest.raises(DatasetError, match=message), open_tree(path):
+    with pytest.raises(DatasetError, match=rf"a\.zip.* {members * size // 2**20} MB"), open_tree(path):
         pass

@@ -14,7 +14,6 @@ from deixis.errors import DeixisError
 from deixis.storage.artifacts import (
     CARD,
     CONFIG,
-    MAX_DEPTH,
     WEIGHTS,
     Artifact,
     Storable,
@@ -65,7 +64,7 @@ def refused(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_a_manifest_round_trips(folder: Path, mapped: bool) -> None:
+def test_an_artifact_round_trips(folder: Path, mapped: bool) -> None:
     found = read_artifact(folder, "outer", mapped=mapped)
     assert found.settings == {"seed": 1, "words": ["é", "b"]}
     assert (found.provenance["summary"], found.card) == ("an example", "# Card\n")
@@ -156,7 +155,7 @@ def test_truncated_or_foreign_weights_are_named(folder: Path, mapped: bool) -> N
 def test_a_part_that_links_to_its_own_directory_is_not_followed_for_ever(folder: Path) -> None:
     change_config(folder, parts=["again"])
     (folder / "again").symlink_to(folder)
-    assert f"{MAX_DEPTH} deep" in refused(folder)
+    assert "again" in refused(folder)
 
 
 def test_a_class_refuses_other_kinds_and_weights_that_do_not_fit(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import tracemalloc
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.data.writers import FORMATS, write_as
 from deixis.errors import DeixisError
 from tests.data.strategies import photo_lists
+from tests.test_architecture import modules_after
 
 OURS = sorted(FORMATS.keys() - {"entities"})
 
@@ -26,14 +25,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_an_unknown_format_is_refused_with_the_names_of_the_known_ones(folder: Path) -> None:
-    with pytest.raises(DeixisError, match="'yolo'.*entities, coco, karpathy, jsonl"):
+    with pytest.raises(DeixisError, match="'yolo'.*" + ", ".join(FORMATS)):
         write_as([], "yolo", folder)
 
 
 def test_no_format_is_imported_before_it_is_chosen() -> None:
-    code = "import sys, deixis.data.writers; print([m for m in sys.modules if m.startswith('deixis.data.writers.')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert not any(
+        name.startswith("deixis.data.writers.") for name in modules_after("-c", "import deixis.data.writers")
+    )
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -74,7 +73,7 @@ def test_photos_are_copied_only_with_images(name: str, dogs: list[Photo], images
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_missing_photo_is_named(name: str, images: Path, folder: Path) -> None:
-    with pytest.raises(DeixisError, match=r"gone\.jpg: No such file or directory$"):
+    with pytest.raises(DeixisError, match=r"gone\.jpg"):
         write_as([Photo("1", file="gone.jpg")], name, folder, images=images)
 
 
