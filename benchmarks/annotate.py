@@ -104,7 +104,7 @@ def simulate(
     wall, cpu = time.perf_counter() - began, time.process_time() - cpu
     with database.reading() as connection:
         folded = {photo.id: project.snapshots.read(connection, photo.id) for photo in work}
-    made = {photo: export_photo(fold, project.settings).photo for photo, fold in folded.items()}
+    made = {photo: export_photo(fold, project.settings)[0] for photo, fold in folded.items()}
     judged = sum(done.judged.values()) + sum(done.checked.values())
     return {
         "photos": len(work),

@@ -110,7 +110,7 @@ def simulate(
     done = simulate_crowd(project, truths, crowd, seed=options.seed, known_photos=known)
     with database.reading() as connection:
         folded = {photo.id: project.snapshots.read(connection, photo.id) for photo in work}
-    made = {photo: export_photo(fold, project.settings).photo for photo, fold in folded.items()}
+    made = {photo: export_photo(fold, project.settings)[0] for photo, fold in folded.items()}
     return {
         "photos": len(work),
         "judgements": sum(done.judged.values()),

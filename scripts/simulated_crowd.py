@@ -124,7 +124,7 @@ class Truth:
         return tuple(box for box, iou in zip(gold, closest, strict=True) if iou < SAME_THING_IOU)
 
     def answer(self, question: Mapping[str, Any]) -> Answer:
-        """Return the correct answer to a question, as `deixis.annotate.linking.Question.as_json` shows it."""
+        """Return the correct answer to a question, as `deixis.annotate.workflow.Question.as_json` shows it."""
         task, mentions, boxes = Task(question["task"]), question["mentions"], question["boxes"]
         chains = {self.chain_of(mention) for mention in mentions}
         if task in (Task.LINK, Task.VERIFY):
@@ -202,7 +202,7 @@ class SimulationResult:
     judged, checked
         Number of judgements by task, without and with known answers.
     seconds
-        SimulatedWorker time.
+        Simulated time.
     reviewed
         Number of decisions of the reviewer.
     """

@@ -47,7 +47,7 @@ def database(tmp_path: Path) -> Database:
 
 
 def _new_database(server: str) -> str:
-    """A place of its own for one project: a schema, which is made much faster than a database."""
+    """Return the address of a new schema for one project, which is created much faster than a database."""
     name = f"test_{uuid.uuid4().hex}"
     database = Database(server)
     with database.writing() as connection:

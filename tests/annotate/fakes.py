@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select
 from deixis.annotate import queue
 from deixis.annotate.database import Database
 from deixis.annotate.events import Event, Judged
-from deixis.annotate.judgements import JudgementResult, Recorded, record_answer, skip_question, undo_event
+from deixis.annotate.judgements import JudgementResult, record_answer, skip_question, undo_event
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project
@@ -79,25 +79,23 @@ def next_question(project: Project, worker: str, **options: Any) -> LeasedQuesti
     return project.database.run(lambda connection: queue.next_question(project, connection, worker, **options))
 
 
-def record(project: Project, worker: str, token: str, answer: str, **details: Any) -> Recorded:
+def record(project: Project, worker: str, token: str, answer: str, **details: Any) -> JudgementResult:
     """Answer a question in a transaction of its own."""
     return _run(project, lambda connection: record_answer(project, connection, worker, token, answer, **details))
 
 
-def skip(project: Project, worker: str, token: str, **details: Any) -> Recorded:
+def skip(project: Project, worker: str, token: str, **details: Any) -> JudgementResult:
     """Skip a question in a transaction of its own."""
     return _run(project, lambda connection: skip_question(project, connection, worker, token, **details))
 
 
-def undo(project: Project, worker: str, event: int) -> Recorded:
+def undo(project: Project, worker: str, event: int) -> JudgementResult:
     """Undo an event in a transaction of its own."""
     return _run(project, lambda connection: undo_event(project, connection, worker, event))
 
 
-def _run(project: Project, work: Callable[[Connection], JudgementResult]) -> Recorded:
-    recorded = project.database.run(work, JudgementResult.cache).recorded
-    assert recorded is not None
-    return recorded
+def _run(project: Project, work: Callable[[Connection], JudgementResult]) -> JudgementResult:
+    return project.database.run(work, JudgementResult.cache)
 
 
 def ask(project: Project, worker: str, **options: Any) -> LeasedQuestion:

@@ -55,6 +55,10 @@ def assert_same(found: Photo, wanted: Photo) -> None:
     assert boxes == {(box.xyxy, frozenset(box.chains)) for box in wanted.boxes}
 
 
+def export_log(log: EventLog) -> tuple[Photo, list[dict[str, Any]]]:
+    return export_photo(PhotoSnapshot(log.material, tuple(log.events), log.state), Settings())
+
+
 def test_perfect_workers_reproduce_the_gold_and_exports_import_again(annotated: Project, tmp_path: Path) -> None:
     for form in ("jsonl", "entities"):
         assert export_project(annotated, form, tmp_path / form) == (2, 0)
@@ -96,9 +100,8 @@ def test_unfinished_photos_are_left_out_or_marked(new_project: MakeProject, tmp_
 
 def test_hostile_captions_are_returned_unchanged() -> None:
     text = "<script>A dog</script> \u202e& a cat\u202c 👩‍👩‍👧 &amp; ]]>"
-    log = EventLog(prepare_photo(photo(text)))
-    made = export_photo(PhotoSnapshot(log.material, (), log.state), Settings())
-    assert made.photo.captions[0].text == text
+    made, _ = export_log(EventLog(prepare_photo(photo(text))))
+    assert made.captions[0].text == text
 
 
 def test_chains_without_a_link_are_merged_through_their_boxes() -> None:
@@ -106,9 +109,9 @@ def test_chains_without_a_link_are_merged_through_their_boxes() -> None:
     log.answer(Answer.NO)
     for _ in range(2):
         log.answer(Answer.BOX, Answer.DRAWN, Answer.GOOD, Answer.ALL, Answer.ALL)
-    made = export_photo(PhotoSnapshot(log.material, tuple(log.events), log.state), Settings())
-    assert (len(log.state.chains), len(made.photo.chains), len(made.photo.boxes)) == (2, 1, 1)
-    assert made.provenance[0]["merged_from"] == 2
+    made, provenance = export_log(log)
+    assert (len(log.state.chains), len(made.chains), len(made.boxes)) == (2, 1, 1)
+    assert provenance[0]["merged_from"] == 2
 
 
 HIGH: XYXY = (0, 0, 100, 100)
@@ -129,26 +132,27 @@ ALMOST: XYXY = (0, 0, 100, 85)
 def test_chains_are_merged_by_the_iou_that_their_types_require(
     boxes: tuple[tuple[str, XYXY], ...], merged_into: str
 ) -> None:
-    found = merge_boxes([ChainBoxes(str(n), (kind,), (box,)) for n, (kind, box) in enumerate(boxes, start=1)])
-    assert "".join(found.merged_into.values()) == merged_into
+    chains = [ChainBoxes(str(n), (kind,), (box,)) for n, (kind, box) in enumerate(boxes, start=1)]
+    assert "".join(merge_boxes(chains, Settings())[1].values()) == merged_into
 
 
 def test_a_merged_box_is_the_mean_of_the_drawn_ones() -> None:
-    found = merge_boxes([ChainBoxes("1", ("people",), (HIGH,)), ChainBoxes("2", ("people",), (ALMOST,))])
-    assert [(box.xyxy, box.chains, len(box.drawn)) for box in found.boxes] == [((0, 0, 100, 92.5), ("1",), 2)]
+    chains = [ChainBoxes("1", ("people",), (HIGH,)), ChainBoxes("2", ("people",), (ALMOST,))]
+    merged, _ = merge_boxes(chains, Settings())
+    assert [(box.xyxy, box.chains, len(box.drawn)) for box in merged] == [((0, 0, 100, 92.5), ("1",), 2)]
 
 
 def test_chains_that_share_only_some_boxes_stay_apart_and_share_them() -> None:
     couple = ChainBoxes("1", ("people",), ((0, 0, 50, 100), (60, 0, 100, 100)))
     bride = ChainBoxes("2", ("people",), ((0, 0, 50, 98),))
-    found = merge_boxes([couple, bride])
-    assert found.merged_into == {"1": "1", "2": "2"}
-    assert sorted(box.chains for box in found.boxes) == [("1",), ("1", "2")]
+    merged, merged_into = merge_boxes([couple, bride], Settings())
+    assert merged_into == {"1": "1", "2": "2"}
+    assert sorted(box.chains for box in merged) == [("1",), ("1", "2")]
 
 
 def test_chains_without_boxes_are_not_merged() -> None:
-    found = merge_boxes([ChainBoxes("1", ("scene",), ()), ChainBoxes("2", ("scene",), ())])
-    assert found.merged_into == {"1": "1", "2": "2"}
+    chains = [ChainBoxes("1", ("scene",), ()), ChainBoxes("2", ("scene",), ())]
+    assert merge_boxes(chains, Settings()) == ([], {"1": "1", "2": "2"})
 
 
 sides = st.integers(0, 40)
@@ -160,15 +164,15 @@ chains = st.lists(st.tuples(kinds, st.lists(boxes, max_size=3)), max_size=5)
 @given(chains)
 def test_merging_is_complete_and_loses_nothing(drawn: list[tuple[str, list[XYXY]]]) -> None:
     before = [ChainBoxes(str(n), (kind,), tuple(found)) for n, (kind, found) in enumerate(drawn)]
-    merged = merge_boxes(before)
-    assert sum(len(box.drawn) for box in merged.boxes) == sum(len(chain.boxes) for chain in before)
-    assert all(merged.merged_into[target] == target for target in merged.merged_into.values())
+    merged, merged_into = merge_boxes(before, Settings())
+    assert sum(len(box.drawn) for box in merged) == sum(len(chain.boxes) for chain in before)
+    assert all(merged_into[target] == target for target in merged_into.values())
     for chain in before:
-        target = merged.merged_into[chain.name]
-        assert any(target in box.chains for box in merged.boxes) == bool(chain.boxes)
+        target = merged_into[chain.name]
+        assert any(target in box.chains for box in merged) == bool(chain.boxes)
     types = {chain.name: chain.types[0] for chain in before}
-    for one, other in combinations(merged.boxes, 2):
-        names = {name for name, target in merged.merged_into.items() if target in one.chains + other.chains}
+    for one, other in combinations(merged, 2):
+        names = {name for name, target in merged_into.items() if target in one.chains + other.chains}
         apart = {"people", "clothing"} <= {types[name] for name in names}
         assert apart or float(geometry.iou([one.xyxy], [other.xyxy])[0, 0]) < Settings().merge_iou_other
 
@@ -177,7 +181,7 @@ YES, NO = Answer.YES, Answer.NO
 
 
 def provenance(log: EventLog) -> list[dict[str, Any]]:
-    return list(export_photo(PhotoSnapshot(log.material, tuple(log.events), log.state), Settings()).provenance)
+    return export_log(log)[1]
 
 
 def test_provenance_without_proposals_does_not_mention_them() -> None:

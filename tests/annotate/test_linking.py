@@ -30,16 +30,19 @@ def link_truthfully(
     mentions: list[CaptionMention], truth: dict[str, int]
 ) -> tuple[list[set[str]], list[tuple[str, str]]]:
     """Answer correctly until all mentions are placed; return the chains and all pairs that were asked."""
-    answers: dict[tuple[str, str], Judged] = {}
+    answers: dict[str, Judged] = {}
+    asked: list[tuple[str, str]] = []
     chains: list[set[str]] = []
     for group in groups_by_type(mentions):
-        while (linked := link_mentions(group, answers.get, Rules())).next_pair:
+        while (linked := link_mentions(group, answers, Rules())).next_pair:
             pair = linked.next_pair
-            assert pair not in answers
+            assert pair not in asked
+            asked.append(pair)
+            question = Question("7", Task.LINK, pair)
             value = YES if truth[pair[0]] == truth[pair[1]] else NO
-            answers[pair] = judge(len(answers) + 1, Question("7", Task.LINK, pair), "ann", value)
+            answers[question.subject] = judge(len(asked), question, "ann", value)
         chains += [{each.id for each in chain} for chain in linked.chains]
-    return chains, list(answers)
+    return chains, asked
 
 
 def test_a_mention_is_compared_with_one_mention_of_each_chain() -> None:
@@ -51,13 +54,13 @@ def test_a_mention_is_compared_with_one_mention_of_each_chain() -> None:
 
 def test_the_chain_with_the_same_head_noun_comes_first() -> None:
     mentions = [mention(0, 0, "cat"), mention(0, 5, "dog"), mention(1, 0, "dog")]
-    assert link_mentions(mentions, {}.get, Rules()).next_pair == ("0:5-6", "1:0-1")
+    assert link_mentions(mentions, {}, Rules()).next_pair == ("0:5-6", "1:0-1")
 
 
 def test_mentions_of_one_caption_or_without_a_common_type_are_never_compared() -> None:
-    assert link_mentions([mention(0, 0), mention(0, 5)], {}.get, Rules()).next_pair is None
+    assert link_mentions([mention(0, 0), mention(0, 5)], {}, Rules()).next_pair is None
     one, other = mention(0, 0, "dog", "animals"), mention(1, 0, "man", "people")
-    assert [link_mentions(group, {}.get, Rules()).next_pair for group in groups_by_type([one, other])] == [None, None]
+    assert [link_mentions(group, {}, Rules()).next_pair for group in groups_by_type([one, other])] == [None, None]
 
 
 def test_a_chain_with_a_mention_of_the_same_caption_is_not_compared() -> None:

@@ -29,7 +29,7 @@ from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import ask, record
 
 
-def test_an_invitation_is_used_once_and_its_token_is_not_stored(new_project: MakeProject) -> None:
+def test_an_invitation_is_found_by_its_token_which_is_not_stored(new_project: MakeProject) -> None:
     project, _ = new_project(1)
     worker, token = invite(project, "Ann", role=Role.REVIEWER)
     found = find_invitation(project, token)

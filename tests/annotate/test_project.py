@@ -95,7 +95,7 @@ def test_an_answer_while_settings_change_updates_the_questions_correctly(new_pro
     link_and_verify(project, ann)
     question = ask(project, bob)
     project.settings = replace(project.settings, judgements_to_end=1)
-    project.snapshots, project.settings_changing = SnapshotCache(project.settings), True
+    project.snapshots = SnapshotCache(project.settings)
     record(project, bob, question.token, "scene")
     assert read_progress(project).finished == 1
     assert next_question(project, ann) is None

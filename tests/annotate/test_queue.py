@@ -205,9 +205,7 @@ def test_the_queue_always_matches_the_states(new_project: MakeProject) -> None:
         else:
             value = rng.choice(allowed_answers(question.task))
             box = BOX if value is Answer.DRAWN else None
-            recorded = answer_and_continue(project, worker, question.token, value, box).recorded
-            assert recorded is not None
-            done.append((worker, recorded.event))
+            done.append((worker, answer_and_continue(project, worker, question.token, value, box).event))
         assert waiting(project, question.photo) == asked_by_state(project, question.photo)
 
 
@@ -217,9 +215,8 @@ def test_an_undone_known_question_is_leased_and_checked_again(new_project: MakeP
     [ann] = people(project, "ann")
     question = ask(project, ann)
     assert question.test
-    event = answer_and_continue(project, ann, question.token, "yes").recorded
-    assert event is not None
-    again = undo_and_lease(project, ann, event.event)
+    event = answer_and_continue(project, ann, question.token, "yes").event
+    again = undo_and_lease(project, ann, event)
     assert again is not None
     assert (again.photo, again.content, again.test) == (question.photo, question.content, True)
     answer_and_continue(project, ann, again.token, "no")
@@ -232,9 +229,8 @@ def test_an_undone_known_question_is_leased_and_checked_again(new_project: MakeP
 def test_a_question_leased_to_another_worker_is_not_leased_again(new_project: MakeProject) -> None:
     project, _ = new_project()
     ann, bob = people(project, "ann", "bob")
-    event = answer_and_continue(project, ann, ask(project, ann).token, "no").recorded
-    assert event is not None
+    event = answer_and_continue(project, ann, ask(project, ann).token, "no").event
     add_photos(project, dogs(2))
-    undo(project, ann, event.event)
+    undo(project, ann, event)
     assert ask(project, bob).task is Task.LINK
-    assert undo_and_lease(project, ann, event.event) is None
+    assert undo_and_lease(project, ann, event) is None

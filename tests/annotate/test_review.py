@@ -7,7 +7,7 @@ import pytest
 from deixis.annotate.judgements import ExpiredQuestionError
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
-from deixis.annotate.project import Project, add_photos
+from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.review import decide_chain, decide_phrase, edit_phrases, explain_photo, read_phrases, review_queue
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import Answer, Task
@@ -150,6 +150,15 @@ def test_before_work_begins_phrases_are_replaced_with_their_questions(new_projec
     first = ask(project, ann)
     second = ask(project, ann, exclude=[first.token])
     assert [first.content["mentions"], second.content["mentions"]] == [["0:9-17"], ["0:2-5"]]
+
+
+def test_phrases_that_another_process_edited_are_seen(new_project: MakeProject) -> None:
+    project, eve, _ = snowy(new_project)
+    edit_phrases(project, eve, "7", [A, B])
+    other = open_project(project.folder)
+    edit_phrases(other, eve, "7", [A])
+    other.close()
+    assert ids(project) == ["0:0-5"]
 
 
 def test_after_work_has_begun_phrase_changes_are_recorded_as_events(new_project: MakeProject) -> None:

@@ -119,16 +119,9 @@ def test_rows_without_an_answer_are_taken_automatically(state: WorkflowState, ta
     assert apply_automatic(state, Rules()).stage is target
 
 
-def test_every_task_takes_the_answers_of_the_paper_and_no_others() -> None:
-    assert allowed_answers(Task.LINK) == allowed_answers(Task.VERIFY) == (Answer.YES, Answer.NO)
-    assert set(allowed_answers(Task.REQUIREMENT)) == {BOX, SCENE, NO_BOX}
-    assert set(allowed_answers(Task.DRAWING)) == {Answer.DRAWN, Answer.NO_MORE}
-    assert set(allowed_answers(Task.QUALITY)) == {Answer.GOOD, Answer.BAD}
-    assert set(allowed_answers(Task.COVERAGE)) == {ALL, MORE}
-    assert apply_answer(WorkflowState(Task.QUALITY, new_box=DRAWN), WorkerAnswer(Answer.YES, "ann"), Rules()) == (
-        WorkflowState(Task.QUALITY, new_box=DRAWN),
-        None,
-    )
+def test_an_answer_of_another_task_changes_nothing() -> None:
+    state = WorkflowState(Task.QUALITY, new_box=DRAWN)
+    assert apply_answer(state, WorkerAnswer(Answer.YES, "ann"), Rules()) == (state, None)
 
 
 def test_no_more_for_the_first_box_is_a_vote_for_no_box() -> None:

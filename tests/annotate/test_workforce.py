@@ -79,6 +79,8 @@ class Turk:
 def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject) -> None:
     project, _ = new_project(history_items=500, history_accuracy=0.95)
     turk = Turk()
+    from botocore.stub import ANY
+
     wanted = Hit("https://dogs.example.org/", people=5, reward=0.5, items=7)
     secret = read_secret(project)
     question = external_question(wanted, secret)
@@ -89,7 +91,7 @@ def test_a_hit_shows_the_page_and_requires_a_history(new_project: MakeProject) -
         "Reward": "0.50",
         "Title": wanted.title,
         "Description": wanted.description,
-        "Keywords": "photo, image, annotation, bounding box",
+        "Keywords": ANY,
         "Question": question,
         "QualificationRequirements": [
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,14 +37,14 @@ def output(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> object:
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     capsys.readouterr()
     assert _run([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_a_project_from_init_to_export(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ann = run_json(capsys, "annotate", "invite", "p", "Ann", "--vouch")["worker"]  # type: ignore[index]
+    ann = run_json(capsys, "annotate", "invite", "p", "Ann", "--vouch")["worker"]
     run_json(capsys, "annotate", "invite", "p", "Rob", "--role", "reviewer")
     opened = open_project(project)
     question = next_question(opened, ann)
@@ -54,12 +55,15 @@ def test_a_project_from_init_to_export(project: Path, capsys: pytest.CaptureFixt
     skip(opened, ann, other.token, bad_phrase=other.content["mentions"][0], remark="not a thing")
     opened.close()
     status = run_json(capsys, "annotate", "status", "p")
-    assert (status["judged"], status["photos"]) == (1, 9)  # type: ignore[index,call-overload]
+    assert (status["judged"], status["photos"]) == (1, 9)
     queue = run_json(capsys, "annotate", "review", "p")
-    assert {item["reason"] for item in queue} == {Reason.BAD_PHRASE, "remark: not a thing"}  # type: ignore
+    assert {item["reason"] for item in queue} == {Reason.BAD_PHRASE, "remark: not a thing"}
     assert _run(["annotate", "review", "p", question.photo]) == 0
     assert f"#{number} Ann, link: no" in output(capsys)
     assert _run(["annotate", "review", "p", "--undo", str(number), "--as", "Rob"]) == 0
+    reinstate = ["annotate", "review", "p", "--reinstate", "Ann:link", "--as"]
+    assert _run([*reinstate, "Ann"]) == 2
+    assert run_json(capsys, *reinstate, "Rob") == {"worker": "Ann", "task": "link", "level": "trusted"}
     assert _run(["annotate", "review", "p", question.photo]) == 0
     assert "undone by event" in output(capsys)
     assert _run(["annotate", "status", "p", "--pay", "pay.csv"]) == 0
@@ -72,7 +76,7 @@ def test_a_project_from_init_to_export(project: Path, capsys: pytest.CaptureFixt
     assert "Ann" in json.dumps(run_json(capsys, "annotate", "status", "copy"))
 
 
-def test_init_prints_the_next_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_prints_the_next_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["annotate", "init", "q", "--data", "data", "--find-mentions"]) == 0
     assert "next: edit q/settings.json" in output(capsys)
 
@@ -82,20 +86,20 @@ def test_photos_are_added_later(project: Path, capsys: pytest.CaptureFixture[str
     assert added == {"project": "p", "photos": 5, "there_already": 9}
 
 
-def test_known_answers_come_from_annotated_photos(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_known_answers_come_from_annotated_photos(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = run_json(
         capsys, "annotate", "init", "q", "--data", "data", "--split", "train", "--known", "data", "--known-split", "val"
     )
-    assert made["photos"] == 9  # type: ignore[index,call-overload]
-    assert made["known_questions"] > 20  # type: ignore[index,call-overload]
+    assert made["photos"] == 9
+    assert made["known_questions"] > 20
 
 
-def test_the_workflow_is_shown_and_drawn(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(["annotate", "workflow", "--picture", "flow.svg"]) == 0
+def test_the_workflow_is_shown_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["annotate", "workflow", "--picture", str(tmp_path / "flow.svg")]) == 0
     assert "split by head noun" in output(capsys)
-    assert Path("flow.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "flow.svg").read_text().startswith("<?xml")
     rows = run_json(capsys, "annotate", "workflow")
-    assert rows[0]["in"] == "new mention"  # type: ignore[index]
+    assert rows[0]["in"] == "new mention"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -40,23 +41,8 @@ class ChainBoxes:
 
 @dataclass(frozen=True, slots=True)
 class MergedBox:
-    """A box, its chains, and the drawn boxes that were merged into it."""
+    """The mean of drawn boxes that were merged, with the names of their chains and the types of these."""
 
-    xyxy: XYXY
-    chains: tuple[str, ...]
-    drawn: tuple[XYXY, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """The merged boxes, and for every chain the name of the chain it was merged into."""
-
-    boxes: tuple[MergedBox, ...]
-    merged_into: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cluster:
     chains: tuple[str, ...]
     types: frozenset[str]
     drawn: tuple[XYXY, ...]
@@ -67,39 +53,38 @@ class _Cluster:
         return x1, y1, x2, y2
 
 
-def merge_boxes(chains: Sequence[ChainBoxes], settings: Settings | None = None) -> MergeResult:
-    """Merge the boxes of a photo, then the chains with equal boxes (section 2.3 of the paper)."""
-    settings = settings or Settings()
-    clusters = [_Cluster((chain.name,), frozenset(chain.types), (box,)) for chain in chains for box in chain.boxes]
-    while (pair := _closest_pair(clusters, settings)) is not None:
-        first, second = clusters[pair[0]], clusters.pop(pair[1])
+def merge_boxes(chains: Sequence[ChainBoxes], settings: Settings) -> tuple[list[MergedBox], dict[str, str]]:
+    """Merge the boxes of a photo, then the chains with equal boxes (section 2.3 of the paper).
+
+    Return the merged boxes, and for every chain the name of the chain that it was merged into.
+    """
+    boxes = [MergedBox((chain.name,), frozenset(chain.types), (box,)) for chain in chains for box in chain.boxes]
+    while (pair := _closest_pair(boxes, settings)) is not None:
+        first, second = boxes[pair[0]], boxes.pop(pair[1])
         names = tuple(dict.fromkeys(first.chains + second.chains))
-        clusters[pair[0]] = _Cluster(names, first.types | second.types, first.drawn + second.drawn)
+        boxes[pair[0]] = MergedBox(names, first.types | second.types, first.drawn + second.drawn)
     merged_into: dict[str, str] = {}
     first_with: dict[frozenset[int], str] = {}
     for chain in chains:
-        numbers = frozenset(number for number, cluster in enumerate(clusters) if chain.name in cluster.chains)
+        numbers = frozenset(number for number, box in enumerate(boxes) if chain.name in box.chains)
         merged_into[chain.name] = first_with.setdefault(numbers, chain.name) if numbers else chain.name
-    boxes = (
-        MergedBox(cluster.xyxy, tuple(dict.fromkeys(merged_into[name] for name in cluster.chains)), cluster.drawn)
-        for cluster in clusters
-    )
-    return MergeResult(tuple(boxes), merged_into)
+    kept = [replace(box, chains=tuple(dict.fromkeys(merged_into[name] for name in box.chains))) for box in boxes]
+    return kept, merged_into
 
 
-def _closest_pair(clusters: Sequence[_Cluster], settings: Settings) -> tuple[int, int] | None:
-    """Return the two clusters with the highest IoU of those that may be merged."""
-    if len(clusters) < 2:
+def _closest_pair(boxes: Sequence[MergedBox], settings: Settings) -> tuple[int, int] | None:
+    """Return the two boxes with the highest IoU of those that may be merged."""
+    if len(boxes) < 2:
         return None
-    overlaps = geometry.iou([cluster.xyxy for cluster in clusters], [cluster.xyxy for cluster in clusters])
+    sides = [box.xyxy for box in boxes]
+    overlaps = geometry.iou(sides, sides)
     best, highest = None, 0.0
-    for first in range(len(clusters)):
-        for second in range(first + 1, len(clusters)):
-            one, other = clusters[first].types, clusters[second].types
-            needed = settings.merge_iou_other if "other" in one | other else settings.merge_iou
-            overlap = float(overlaps[first, second])
-            if overlap > highest and overlap >= needed and not _never_merged(one, other, settings):
-                best, highest = (first, second), overlap
+    for first, second in combinations(range(len(boxes)), 2):
+        one, other = boxes[first].types, boxes[second].types
+        needed = settings.merge_iou_other if "other" in one | other else settings.merge_iou
+        overlap = float(overlaps[first, second])
+        if overlap > highest and overlap >= needed and not _never_merged(one, other, settings):
+            best, highest = (first, second), overlap
     return best
 
 
@@ -178,37 +163,30 @@ def _describe_boxes(chains: Iterable[ChainState], event: ProposedBoxes, events: 
     return {"judged": shown, "not_shown": not_shown}
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedPhoto:
-    """A photo, and one provenance record for each of its chains."""
+def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> tuple[Photo, list[dict[str, Any]]]:
+    """Convert a photo with merged chains and boxes, and describe the provenance of each chain.
 
-    photo: Photo
-    provenance: tuple[dict[str, Any], ...]
-
-
-def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> ExportedPhoto:
-    """Convert a photo with merged chains and boxes; chains that have not ended are marked as not annotated."""
+    Chains that have not ended are marked as not annotated.
+    """
     material = snapshot.material
     chains = {str(number): chain for number, chain in enumerate(snapshot.state.chains, start=1)}
-    merged = merge_boxes(
-        [ChainBoxes(name, chain.types, _final_boxes(chain)) for name, chain in chains.items()], settings
-    )
-    kept = [name for name in chains if merged.merged_into[name] == name]
+    drawn = [ChainBoxes(name, chain.types, _final_boxes(chain)) for name, chain in chains.items()]
+    boxes, merged_into = merge_boxes(drawn, settings)
+    kept = [name for name in chains if merged_into[name] == name]
     new_ids = {name: str(number) for number, name in enumerate(kept, start=1)}
-    chain_ids = {
-        mention.id: new_ids[merged.merged_into[name]] for name, chain in chains.items() for mention in chain.mentions
-    }
-    all_mentions = {mention.id: mention for chain in chains.values() for mention in chain.mentions}.values()
-    captions = []
-    for number, text in enumerate(material.captions):
-        ordered = sorted((each for each in all_mentions if each.caption == number), key=lambda each: each.start)
-        mentions = tuple(Mention(each.start, each.end, chain_ids[each.id], each.types) for each in ordered)
-        captions.append(Caption.from_text(text, mentions))
+    mentions: list[list[Mention]] = [[] for _ in material.captions]
+    for name, chain in chains.items():
+        for each in chain.mentions:
+            mentions[each.caption].append(Mention(each.start, each.end, new_ids[merged_into[name]], each.types))
+    captions = [
+        Caption.from_text(text, tuple(sorted(found, key=lambda mention: mention.start)))
+        for text, found in zip(material.captions, mentions, strict=True)
+    ]
     photo = Photo(
         material.photo,
         tuple(captions),
         tuple(_make_chain(new_ids[name], chains[name]) for name in kept),
-        tuple(Box(box.xyxy, tuple(new_ids[name] for name in box.chains)) for box in merged.boxes),
+        tuple(Box(box.xyxy, tuple(new_ids[name] for name in box.chains)) for box in boxes),
         material.width,
         material.height,
         material.file,
@@ -218,9 +196,9 @@ def export_photo(snapshot: PhotoSnapshot, settings: Settings) -> ExportedPhoto:
     )
     provenance = []
     for name in kept:
-        parts = [chains[other] for other, target in merged.merged_into.items() if target == name]
+        parts = [chains[other] for other, target in merged_into.items() if target == name]
         provenance.append({"photo": photo.id, "chain": new_ids[name]} | _describe_provenance(parts, snapshot))
-    return ExportedPhoto(photo, tuple(provenance))
+    return photo, provenance
 
 
 def _final_boxes(chain: ChainState) -> tuple[XYXY, ...]:
@@ -301,7 +279,7 @@ def _export_photos(
 ) -> Iterator[Photo]:
     for photo in track(selected, "writing", len(selected), on_progress):
         with project.database.reading() as connection:
-            exported = export_photo(project.snapshots.read(connection, photo), project.settings)
-        for record in exported.provenance:
+            exported, provenance = export_photo(project.snapshots.read(connection, photo), project.settings)
+        for record in provenance:
             write(json.dumps(record, ensure_ascii=False) + "\n")
-        yield exported.photo
+        yield exported

@@ -33,24 +33,17 @@ if TYPE_CHECKING:
     from deixis.annotate.project import Project
 
 MIN_BOX_SIDE = 1.0
-"""Pixels; smaller boxes are slips of the hand."""
+"""Pixels; smaller boxes are drawn by mistake."""
 
 _MAX_SECONDS = 24 * 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The number of an event, and whether the request had been recorded before."""
-
-    event: int
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementResult:
     """The result of a transaction."""
 
-    recorded: Recorded | None = None
+    event: int = 0  # its number; 0 if only the next question was requested
+    again: bool = False  # the request had been recorded before
     transaction: PhotoTransaction | None = None  # if it changed a photo
     qualification: Qualification | None = None  # after a question of the test
     question: LeasedQuestion | None = None  # the next one, if requested
@@ -58,7 +51,7 @@ class JudgementResult:
 
     @property
     def is_new(self) -> bool:
-        return self.recorded is not None and not self.recorded.again
+        return self.event > 0 and not self.again
 
     def cache(self) -> None:
         """Cache the changed photo; to be called after the commit."""
@@ -93,15 +86,15 @@ def record_answer(
 ) -> JudgementResult:
     """Record the answer to a leased question; `box`, in pixels of the photo, belongs to the answer "drawn"."""
     lease = _close_lease(connection, worker, token)
-    if isinstance(lease, Recorded):
-        return JudgementResult(lease)
+    if isinstance(lease, int):
+        return JudgementResult(lease, again=True)
     parsed = parse_answer(Task(lease.task), answer)
     if lease.known is not None:
-        box = _check_box(_read_size(connection, lease.photo) if parsed is Answer.DRAWN else (0, 0), parsed, box)
+        box = _check_box(_read_size(connection, lease.photo), parsed, box)
         body = _event_body(lease, seconds, answer=parsed.value, box=box)
         number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
         qualification = _check_answer(project, connection, lease, parsed, box, number)
-        return JudgementResult(Recorded(number), qualification=qualification if lease.purpose == Purpose.TEST else None)
+        return JudgementResult(number, qualification=qualification if lease.purpose == Purpose.TEST else None)
     transaction = PhotoTransaction(project, connection, lease.photo)
     material = transaction.snapshot.material
     box = _check_box((material.width, material.height), parsed, box)
@@ -110,7 +103,7 @@ def record_answer(
     if parsed is Answer.DRAWN:
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
     transaction.apply(answered=lease.question)
-    return JudgementResult(Recorded(number), transaction)
+    return JudgementResult(number, transaction=transaction)
 
 
 def skip_question(
@@ -125,8 +118,8 @@ def skip_question(
 ) -> JudgementResult:
     """Return a question without an answer; `bad_phrase` reports one of its mentions as not being a phrase."""
     lease = _close_lease(connection, worker, token)
-    if isinstance(lease, Recorded):
-        return JudgementResult(lease)
+    if isinstance(lease, int):
+        return JudgementResult(lease, again=True)
     if bad_phrase is not None and bad_phrase not in lease.asked["mentions"]:
         raise RefusedError(f"{bad_phrase[:40]!r} is not a mention of this question")
     body = _event_body(lease, seconds, bad_phrase=bad_phrase or None)
@@ -134,11 +127,11 @@ def skip_question(
         number = _insert_known_event(project, connection, lease, Skipped.kind, body, remark)
         task, purpose = Task(lease.task), Purpose(lease.purpose)
         add_check(connection, worker, task, purpose, event=number, known_question=lease.known)
-        return JudgementResult(Recorded(number))
+        return JudgementResult(number)
     transaction = PhotoTransaction(project, connection, lease.photo)
     number = transaction.add_event(token, worker, Skipped.kind, body, remark=remark)
     transaction.apply(answered=lease.question)
-    return JudgementResult(Recorded(number), transaction)
+    return JudgementResult(number, transaction=transaction)
 
 
 def undo_event(project: Project, connection: Connection, worker: str, event: int) -> JudgementResult:
@@ -154,19 +147,19 @@ def undo_event(project: Project, connection: Connection, worker: str, event: int
     if row.known is not None:  # known questions must behave like all others
         key = f"undo:{event}:0"
         if (before := find_event(connection, key)) is not None:
-            return JudgementResult(Recorded(before, again=True))
+            return JudgementResult(before, again=True)
         void_check(connection, event)
         body, at = {"event": event}, project.clock()
         number = insert_event(connection, key, row.photo, worker, at, Undone.kind, body, known_question=row.known)
-        return JudgementResult(Recorded(number))
+        return JudgementResult(number)
     transaction = PhotoTransaction(project, connection, row.photo)
     history = transaction.snapshot.events
     earlier = [other for other in history if isinstance(other, Undone) and other.event == event]
     if event in undone_events(history):
-        return JudgementResult(Recorded(earlier[-1].number, again=True))
+        return JudgementResult(earlier[-1].number, again=True)
     number = transaction.add_event(f"undo:{event}:{len(earlier)}", worker, Undone.kind, {"event": event})
     transaction.apply()
-    return JudgementResult(Recorded(number), transaction)
+    return JudgementResult(number, transaction=transaction)
 
 
 def parse_answer(stage: Stage, answer: str) -> Answer:
@@ -177,8 +170,8 @@ def parse_answer(stage: Stage, answer: str) -> Answer:
     raise RefusedError(f"{answer[:40]!r} is not an answer of the task {stage.value}; choose from: {choices}")
 
 
-def _close_lease(connection: Connection, worker: str, token: str) -> Row[Any] | Recorded:
-    """Mark a lease as answered and return its row; for a repeated request, return the recorded event."""
+def _close_lease(connection: Connection, worker: str, token: str) -> Row[Any] | int:
+    """Mark a lease as answered and return its row; for a repeated request, return the number of the event."""
     if not (token.isascii() and token.isprintable()):  # PostgreSQL refuses NUL characters even in a query
         raise UnknownQuestionError
     row = connection.execute(schema.ANSWER_LEASE, {"p_token": token, "p_worker": worker}).first()
@@ -190,7 +183,7 @@ def _close_lease(connection: Connection, worker: str, token: str) -> Row[Any] | 
     number = find_event(connection, token) if lease.state == "answered" else None
     if number is None:
         raise ExpiredQuestionError
-    return Recorded(number, again=True)
+    return number
 
 
 def _event_body(lease: Row[Any], seconds: float, **values: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 
 from deixis import geometry
 from deixis.annotate.material import Material, prepare_photo
@@ -17,7 +17,7 @@ from deixis.annotate.schema import known_questions
 from deixis.annotate.workflow import XYXY, Answer, DrawnBox, Question, Task
 from deixis.data.records import Photo
 
-_CLEARLY_BAD_IOU = 0.4
+CLEARLY_BAD_IOU = 0.4
 """A box with a lower IoU is clearly bad."""
 
 
@@ -54,23 +54,28 @@ def add_known_photos(project: Project, photos: Iterable[Photo], *, seed: int = 0
         }
         if made and add_photos(project, [material], known=True)[0]:
             with project.database.writing() as connection:
-                connection.execute(insert(known_questions), [known_row(each) for each in made.values()])
+                insert_known_questions(connection, made.values())
             count += len(made)
     return count
 
 
-def known_row(known: KnownQuestion, *, reviewed: bool = False) -> dict[str, object]:
-    """Return the row of a known question in the database."""
-    question = known.question
-    return {
-        "photo": question.photo,
-        "task": question.task.value,
-        "subject": question.subject,
-        "asked": question.as_json(),
-        "answer": known.answer.value,
-        "boxes": [list(box) for box in known.boxes],
-        "reviewed": reviewed,
-    }
+def insert_known_questions(
+    connection: Connection, questions: Iterable[KnownQuestion], *, reviewed: bool = False
+) -> None:
+    rows = [
+        {
+            "photo": known.question.photo,
+            "task": known.question.task.value,
+            "subject": known.question.subject,
+            "asked": known.question.as_json(),
+            "answer": known.answer.value,
+            "boxes": [list(box) for box in known.boxes],
+            "reviewed": reviewed,
+        }
+        for known in questions
+    ]
+    if rows:
+        connection.execute(insert(known_questions), rows)
 
 
 def make_known_questions(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
@@ -164,7 +169,7 @@ def _bad_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.Random)
         width, height = (x2 - x1) * scale, (y2 - y1) * scale
         left, top = rng.uniform(0, size[0] - width), rng.uniform(0, size[1] - height)
         made = geometry.clip([left, top, left + width, top + height], *size)
-        if width >= 1 and height >= 1 and float(np.max(geometry.iou([made], boxes))) < _CLEARLY_BAD_IOU:
+        if width >= 1 and height >= 1 and float(np.max(geometry.iou([made], boxes))) < CLEARLY_BAD_IOU:
             return tuple(made.tolist())
     return None
 

@@ -12,7 +12,7 @@ model is sure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deixis.annotate.events import Judged, ProposedBoxes, ProposedLinks
@@ -39,9 +39,6 @@ SAME_BOX_IOU = 0.5
 _EPSILON = 1e-6
 
 Chain = tuple[CaptionMention, ...]
-
-FindAnswer = Callable[[tuple[str, str]], Judged | None]
-"""Finds the judgement on a pair of mention ids, the earlier mention first."""
 
 AppliedTransition = tuple[int, Transition]
 """The number of an event and the transition it caused."""
@@ -163,11 +160,14 @@ def groups_by_type(mentions: Iterable[CaptionMention]) -> list[list[CaptionMenti
 
 def link_mentions(
     mentions: Sequence[CaptionMention],
-    find_answer: FindAnswer,
+    answers: Mapping[str, Judged],
     rules: Rules,
     proposals: LinkProposals | None = None,
 ) -> LinkingResult:
-    """Place the mentions of one group as far as there are answers; workers' answers override the model's."""
+    """Place the mentions of one group as far as there are answers; workers' answers override the model's.
+
+    `answers` are the judgements of workers by the subjects of their questions.
+    """
     chains: list[list[CaptionMention]] = []
     transitions: dict[str, tuple[AppliedTransition, ...]] = {}
     for mention in mentions:
@@ -177,7 +177,7 @@ def link_mentions(
         while state.stage is Task.LINK:
             name = state.chains_left[0]
             pair = (candidates[name].id, mention.id)
-            judged = find_answer(pair)
+            judged = answers.get(format_subject(pair))
             if judged is None and proposals is not None:
                 judged = proposals.answer(mention, _find_chain(name, chains), format_subject(pair))
             transition = None

@@ -112,21 +112,21 @@ def add_worker(connection: Connection, name: str, *, role: Role, vouched: bool, 
 def find_invitation(project: Project, token: str) -> Worker:
     """Find the invited worker."""
     with project.database.reading() as connection:
-        found = connection.scalar(select(workers.c.id).where(workers.c.invitation == _hash(token)))
-        if found is None:
-            raise InvitationError
-        return read_worker(connection, found)
+        row = connection.execute(select(workers).where(workers.c.invitation == _hash(token))).first()
+    if row is None:
+        raise InvitationError
+    return make_worker(row)
 
 
 def accept_invitation(project: Project, token: str, password_hash: str) -> Worker:
     """Accept an invitation, which cannot be used again."""
     values = {"invitation": None, "password": password_hash, "joined_at": project.clock()}
+    accepted = update(workers).where(workers.c.invitation == _hash(token)).values(**values).returning(*workers.c)
     with project.database.writing() as connection:
-        invited = workers.c.invitation == _hash(token)
-        accepted = connection.scalar(update(workers).where(invited).values(**values).returning(workers.c.id))
-        if accepted is None:
-            raise InvitationError
-        return read_worker(connection, accepted)
+        row = connection.execute(accepted).first()
+    if row is None:
+        raise InvitationError
+    return make_worker(row)
 
 
 def renew_invitation(project: Project, worker: str) -> str:
@@ -149,11 +149,11 @@ def change_worker(project: Project, worker: str, *, role: Role | None = None, vo
             connection.execute(update(workers).where(workers.c.id == worker).values(**values))
 
 
-def find_password(project: Project, name: str) -> tuple[str, str] | None:
-    """Return the id and the password hash of a worker, by name."""
+def find_password(project: Project, name: str) -> tuple[Worker, str] | None:
+    """Find a worker by name, and the hash of their password."""
     with project.database.reading() as connection:
-        row = connection.execute(select(workers.c.id, workers.c.password).where(workers.c.name == name.strip())).first()
-    return (row.id, row.password) if row is not None and row.password else None
+        row = connection.execute(select(workers).where(workers.c.name == name.strip())).first()
+    return (make_worker(row), row.password) if row is not None and row.password else None
 
 
 def set_password(project: Project, worker: str, password_hash: str) -> None:
@@ -175,29 +175,22 @@ def forget_worker(project: Project, name: str) -> Worker:
 
 
 def find_worker(connection: Connection, name_or_id: str) -> Worker:
-    rows = select(workers.c.id).where((workers.c.name == name_or_id) | (workers.c.id == name_or_id))
-    found = connection.scalar(rows.where(workers.c.role != MODEL_ROLE))
-    if found is None:
+    same = (workers.c.name == name_or_id) | (workers.c.id == name_or_id)
+    row = connection.execute(select(workers).where(same, workers.c.role != MODEL_ROLE)).first()
+    if row is None:
         raise DeixisError(f"{name_or_id}: no such worker in this project; deixis annotate status lists them")
-    return read_worker(connection, found)
+    return make_worker(row)
 
 
 def read_worker(connection: Connection, worker: str) -> Worker:
     row = connection.execute(schema.WORKER, {"p_worker": worker}).first()
     if row is None:
         raise DeixisError(f"no worker {worker!r} in this project")
-    return _make_worker(row)
+    return make_worker(row)
 
 
-def lock_worker(connection: Connection, worker: str) -> tuple[Worker, dict[str, str]]:
-    """Lock a worker and read them with their stored qualification levels by task."""
-    rows = connection.execute(schema.LOCK_WORKER_AND_LEVELS, {"p_worker": worker}).all()
-    if not rows:
-        raise DeixisError(f"no worker {worker!r} in this project")
-    return _make_worker(rows[0]), {row.task: row.level for row in rows if row.task is not None}
-
-
-def _make_worker(row: Any) -> Worker:
+def make_worker(row: Any) -> Worker:
+    """Build a worker from a row of their table."""
     return Worker(row.id, row.name, Role(row.role), row.vouched, row.history_items, row.history_accuracy, row.forgotten)
 
 

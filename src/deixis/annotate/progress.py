@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from deixis.annotate.people import MODEL_ROLE, lock_worker
+from deixis.annotate.events import Judged
+from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project
-from deixis.annotate.quality import Level, Qualification, read_levels, update_qualification
+from deixis.annotate.quality import Level, Qualification, lock_worker, update_qualification
 from deixis.annotate.schema import checks, events, known_questions, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Task
 from deixis.errors import DeixisError
@@ -20,6 +21,7 @@ from deixis.evaluation.agreement import Judgement, krippendorff_alpha
 _VOTING_TASKS = (Task.REQUIREMENT, Task.COVERAGE)
 """Tasks in which several workers answer the same question."""
 
+_IS_JUDGEMENT = events.c.kind == Judged.kind
 _HOUR = 3600.0
 _RECENT_S = 24 * _HOUR
 
@@ -108,7 +110,7 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
         row.worker: row
         for row in connection.execute(
             select(events.c.worker, func.count().label("judged"), seconds.label("seconds"))
-            .where(events.c.kind == "judged")
+            .where(_IS_JUDGEMENT)
             .group_by(events.c.worker)
         )
     }
@@ -144,7 +146,7 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
 
 
 def _task(connection: Connection, task: Task) -> TaskProgress:
-    judged = (events.c.kind == "judged") & (events.c.task == task.value) & events.c.known.is_(None)
+    judged = _IS_JUDGEMENT & (events.c.task == task.value) & events.c.known.is_(None)
     count, mean = connection.execute(select(func.count(), func.avg(events.c.seconds)).where(judged)).one()
     waiting = connection.scalar(select(func.count()).select_from(questions).where(questions.c.task == task.value)) or 0
     same_task = known_questions.c.task == task.value
@@ -157,7 +159,7 @@ def _agreement(connection: Connection, task: Task) -> float | None:
     """Krippendorff's alpha; None where it is undefined."""
     rows = connection.execute(
         select(events.c.photo, events.c.worker, events.c.body)
-        .where(events.c.kind == "judged", events.c.task == task.value, events.c.known.is_(None))
+        .where(_IS_JUDGEMENT, events.c.task == task.value, events.c.known.is_(None))
         .order_by(events.c.number)
     )
     last: dict[tuple[str, str, str], Judgement] = {}
@@ -171,10 +173,10 @@ def _agreement(connection: Connection, task: Task) -> float | None:
 
 
 def _per_hour(connection: Connection) -> float:
-    newest = connection.scalar(select(func.max(events.c.at)).where(events.c.kind == "judged"))
+    newest = connection.scalar(select(func.max(events.c.at)).where(_IS_JUDGEMENT))
     if newest is None:
         return 0.0
-    recent = (events.c.kind == "judged") & (events.c.at > newest - _RECENT_S)
+    recent = _IS_JUDGEMENT & (events.c.at > newest - _RECENT_S)
     count, oldest = connection.execute(select(func.count(), func.min(events.c.at)).where(recent)).one()
     return float(count / max((newest - oldest) / _HOUR, 1 / 60))
 
@@ -190,7 +192,7 @@ class Hour:
 def read_pace(project: Project, limit: int = 48) -> list[Hour]:
     """Count the judgements of the last hours with any, earliest first."""
     hour = func.round(events.c.at / _HOUR - 0.5).label("hour")  # some SQLite builds have no floor()
-    chosen = select(hour, func.count()).where(events.c.kind == "judged").group_by(hour).order_by(hour.desc())
+    chosen = select(hour, func.count()).where(_IS_JUDGEMENT).group_by(hour).order_by(hour.desc())
     with project.database.reading() as connection:
         rows = connection.execute(chosen.limit(limit)).all()
     return [Hour(float(start) * _HOUR, count) for start, count in reversed(rows)]
@@ -243,32 +245,22 @@ class WorkerSummary:
 
 def summarize_worker(project: Project, worker: str) -> WorkerSummary:
     """Summarize the work of a worker; missing qualifications are computed and stored."""
-
-    def work(connection: Connection) -> WorkerSummary:
-        found, stored_levels = lock_worker(connection, worker)
-        levels = read_levels(project, connection, found, stored_levels)
-        judged = (events.c.worker == worker) & (events.c.kind == "judged")
+    with project.database.writing() as connection:
+        _, levels = lock_worker(project, connection, worker)
+        found = tuple(
+            update_qualification(project, connection, worker, task)
+            if level is Level.TEST
+            else Qualification(task, level)
+            for task, level in levels.items()
+        )
         rows = connection.execute(
             select(events.c.task, func.count(), func.sum(counted_seconds(project)))
-            .where(judged)
+            .where(events.c.worker == worker, _IS_JUDGEMENT)
             .group_by(events.c.task)
         ).all()
-        hours = sum(float(seconds or 0) for _, _, seconds in rows) / _HOUR
         total, finished = connection.execute(
             select(func.count(), func.count().filter(photos.c.finished)).where(photos.c.known.is_(False))
         ).one()
-        return WorkerSummary(
-            tuple(
-                update_qualification(project, connection, worker, task)
-                if level is Level.TEST
-                else Qualification(task, level)
-                for task, level in levels.items()
-            ),
-            {Task(task): count for task, count, _ in rows},
-            hours,
-            hours * project.settings.pay_per_hour,
-            total,
-            finished,
-        )
-
-    return project.database.run(work)
+    hours = sum(float(seconds or 0) for _, _, seconds in rows) / _HOUR
+    judged = {Task(task): count for task, count, _ in rows}
+    return WorkerSummary(found, judged, hours, hours * project.settings.pay_per_hour, total, finished)

@@ -21,7 +21,7 @@ from deixis.annotate import schema
 from deixis.annotate.database import Database, read_property, write_property
 from deixis.annotate.events import Discounted, Judged, Skipped
 from deixis.annotate.material import Material
-from deixis.annotate.queue import rebuild_questions
+from deixis.annotate.queue import update_questions
 from deixis.annotate.schema import photos, requeue
 from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
@@ -47,7 +47,6 @@ class Project:
     images: Path | None = None  # the folder of its photos
     clock: Callable[[], float] = time.time
     random: random.Random = field(default_factory=random.SystemRandom)
-    settings_changing: bool = False  # edited settings are not applied to all photos yet
     snapshots: SnapshotCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +122,7 @@ def _insert_photos(project: Project, connection: Connection, materials: Sequence
         connection.execute(insert(photos), row)
         if not known:
             state = project.snapshots.build(material, ()).state
-            rebuild_questions(connection, material.photo, last + count, state)
+            update_questions(connection, material.photo, last + count, state)
             connection.execute(update(photos).where(photos.c.id == material.photo).values(**photo_columns(state)))
     return count
 
@@ -185,12 +184,8 @@ def reload_settings(project: Project) -> bool:
     settings = read_settings(project.folder / SETTINGS_FILE)
     if settings == project.settings:
         return False
-    project.settings_changing = True
     project.settings, project.snapshots = settings, SnapshotCache(settings)
-    try:
-        apply_settings(project)
-    finally:
-        project.settings_changing = False
+    apply_settings(project)
     return True
 
 
@@ -209,7 +204,7 @@ def apply_settings(project: Project) -> int:
         names = []
     for name in names:
         with change_photo(project, name) as transaction:
-            transaction.apply(rebuild=True)
+            transaction.apply()
     with project.database.writing() as connection:
         write_property(connection, _RULES, rules)
     return len(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,11 +11,12 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from deixis import geometry
 from deixis.annotate import schema
-from deixis.annotate.people import Worker
+from deixis.annotate.people import Worker, make_worker
 from deixis.annotate.schema import checks, events, leases, qualifications, questions, requeue
 from deixis.annotate.settings import Settings
 from deixis.annotate.state import PhotoState
 from deixis.annotate.workflow import XYXY, Answer, Task
+from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
@@ -136,16 +137,18 @@ def is_correct(
     return answer is expected
 
 
-def read_levels(
-    project: Project, connection: Connection, worker: Worker, stored: Mapping[str, str]
-) -> dict[Task, Level]:
-    """Return the level of a worker in each task; levels not stored yet are computed and stored."""
-    settings = project.settings
+def lock_worker(project: Project, connection: Connection, worker_id: str) -> tuple[Worker, dict[Task, Level]]:
+    """Lock a worker and return them with their level in each task; levels not stored yet are computed and stored."""
+    rows = connection.execute(schema.LOCK_WORKER_AND_LEVELS, {"p_worker": worker_id}).all()
+    if not rows:
+        raise DeixisError(f"no worker {worker_id!r} in this project")
+    worker, settings = make_worker(rows[0]), project.settings
     short = worker.history_items < settings.history_items or worker.history_accuracy < settings.history_accuracy
     if short and not worker.vouched and not worker.can_review:
-        return dict.fromkeys(Task, Level.NO_HISTORY)
-    return {
-        task: Level(stored.get(task) or update_qualification(project, connection, worker.id, task).level)
+        return worker, dict.fromkeys(Task, Level.NO_HISTORY)
+    stored = {row.task: row.level for row in rows}
+    return worker, {
+        task: Level(stored.get(task) or update_qualification(project, connection, worker_id, task).level)
         for task in Task
     }
 

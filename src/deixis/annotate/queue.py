@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete
 
 from deixis.annotate import schema
-from deixis.annotate.people import lock_worker
-from deixis.annotate.quality import Level, Purpose, read_levels
+from deixis.annotate.quality import Level, Purpose, lock_worker
 from deixis.annotate.schema import barred
 from deixis.annotate.state import PhotoState
 from deixis.annotate.workflow import Question, Task
@@ -23,51 +21,31 @@ if TYPE_CHECKING:
 _NO_WORK = (Level.NO_HISTORY, Level.FAILED, Level.SUSPENDED)
 
 
-def rebuild_questions(connection: Connection, photo: str, position: int, state: PhotoState) -> None:
-    """Make the queued questions of a photo those of its state, whatever is queued now."""
-    rows = connection.execute(schema.PHOTO_QUESTIONS, {"p_photo": photo})
-    queued = {(task, subject): number for number, task, subject in rows}
-    wanted = {(question.task.value, question.subject): question for question in state.questions}
-    if gone := [number for key, number in queued.items() if key not in wanted]:
-        connection.execute(schema.EXPIRE_LEASES, {"p_numbers": gone})
-        connection.execute(schema.DELETE_QUESTIONS, {"p_numbers": gone})
-    barred_now: dict[int, set[str]] = defaultdict(set)
-    for number, worker in connection.execute(schema.PHOTO_BARRED, {"p_photo": photo}):
-        barred_now[number].add(worker)
-    for key, question in wanted.items():
-        queued_number = queued.get(key)
-        if queued_number is None:
-            _add_question(connection, position, question)
-        else:
-            _update_barred(connection, queued_number, barred_now[queued_number], question.barred)
-
-
 def update_questions(
-    connection: Connection, photo: str, position: int, before: PhotoState, after: PhotoState, answered: int | None
+    connection: Connection, photo: str, position: int, state: PhotoState, answered: int | None = None
 ) -> None:
-    """Update the queue where it holds the questions of the state `before`: mostly one or two questions change.
+    """Make the queued questions of a photo those of its state.
 
-    `answered` is the number of the question whose answer caused the change; its lease has ended already.
+    `answered` is the number of the question whose answer changed the state; its lease has ended already.
     """
-    old = {(question.task, question.subject): question for question in before.questions}
-    new = {(question.task, question.subject): question for question in after.questions}
-    for key in old.keys() - new.keys():
-        number = connection.execute(schema.DELETE_QUESTION, _question_key(photo, *key)).scalar()
-        if number is not None and number != answered:
-            connection.execute(schema.EXPIRE_LEASES, {"p_numbers": [number]})
-        answered = None if number == answered else answered
-    if answered is not None:  # other workers still have to answer it
+    queued: dict[tuple[str, str], tuple[int, set[str]]] = {}
+    for number, task, subject, worker in connection.execute(schema.PHOTO_QUESTIONS, {"p_photo": photo}):
+        _, barred_workers = queued.setdefault((task, subject), (number, set()))
+        if worker is not None:
+            barred_workers.add(worker)
+    wanted = {(question.task.value, question.subject): question for question in state.questions}
+    gone = [number for key, (number, _) in queued.items() if key not in wanted]
+    if gone:
+        if gone != [answered]:
+            connection.execute(schema.EXPIRE_LEASES, {"p_numbers": gone})
+        connection.execute(schema.DELETE_QUESTIONS, {"p_numbers": gone})
+    if answered is not None and answered not in gone:  # other workers still have to answer it
         connection.execute(schema.LEASE_QUESTION, {"p_number": answered, "p_until": 0.0})
-    for key, question in new.items():
-        if key not in old:
+    for key, question in wanted.items():
+        if key in queued:
+            _update_barred(connection, *queued[key], question.barred)
+        else:
             _add_question(connection, position, question)
-        elif question.barred != old[key].barred:
-            number = connection.execute(schema.QUESTION_NUMBER, _question_key(photo, *key)).scalar_one()
-            _update_barred(connection, number, old[key].barred, question.barred)
-
-
-def _question_key(photo: str, task: Task, subject: str) -> dict[str, str]:
-    return {"p_photo": photo, "p_task": task.value, "p_subject": subject}
 
 
 def _add_question(connection: Connection, position: int, question: Question) -> None:
@@ -112,7 +90,7 @@ def next_question(
     holds come first, oldest first, so that a reloaded page continues where it was.
     """
     now = project.clock()
-    found, stored_levels = lock_worker(connection, worker)
+    found, levels = lock_worker(project, connection, worker)
     held = connection.execute(schema.HELD_LEASES, {"p_worker": worker, "p_now": now}).all()
     for row in held:
         if row.token not in exclude and row.task in tasks:
@@ -120,7 +98,6 @@ def next_question(
             return LeasedQuestion(row.token, Task(row.task), row.photo, row.asked, row.until, is_test)
     if len(held) >= project.settings.held_at_once or found.forgotten:
         return None
-    levels = read_levels(project, connection, found, stored_levels)
     open_tasks = [task for task in tasks if levels[task] not in _NO_WORK]
     while open_tasks:
         parameters = {"p_worker": worker, "p_tasks": [task.value for task in open_tasks], "p_now": now}
@@ -145,14 +122,14 @@ def lease_again(project: Project, connection: Connection, worker: str, event: in
     lease = connection.execute(schema.LEASE_BY_EVENT, {"p_number": event, "p_worker": worker}).first()
     if lease is None:
         return None
-    found, stored_levels = lock_worker(connection, worker)
-    if found.forgotten or read_levels(project, connection, found, stored_levels)[Task(lease.task)] in _NO_WORK:
+    found, levels = lock_worker(project, connection, worker)
+    if found.forgotten or levels[Task(lease.task)] in _NO_WORK:
         return None
     if lease.known is not None:
         question = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).first()
     else:
-        key = _question_key(lease.photo, Task(lease.task), lease.subject)
-        question = connection.execute(schema.OPEN_QUESTION, key | {"p_worker": worker, "p_now": now}).first()
+        parameters = {"p_photo": lease.photo, "p_task": lease.task, "p_subject": lease.subject}
+        question = connection.execute(schema.OPEN_QUESTION, parameters | {"p_worker": worker, "p_now": now}).first()
     if question is None:
         return None
     return _lease(project, connection, worker, Purpose(lease.purpose), question, now)
@@ -161,8 +138,7 @@ def lease_again(project: Project, connection: Connection, worker: str, event: in
 def explain_no_question(project: Project, connection: Connection, worker: str) -> str:
     """Say in one line for the worker why there is no question."""
     settings = project.settings
-    found, stored_levels = lock_worker(connection, worker)
-    levels = read_levels(project, connection, found, stored_levels)
+    _, levels = lock_worker(project, connection, worker)
     if all(level is Level.NO_HISTORY for level in levels.values()):
         needed = f"{settings.history_items} items with {settings.history_accuracy:.0%} accuracy"
         return f"this project requires {needed} done elsewhere; ask its owner to vouch for you"
@@ -204,7 +180,7 @@ def _lease(
     if purpose is Purpose.WORK:
         row |= {"question": question.number, "known": None}
         if question.leased_until:
-            connection.execute(schema.EXPIRE_LEASE, {"p_number": question.number})
+            connection.execute(schema.EXPIRE_LEASES, {"p_numbers": [question.number]})
         connection.execute(schema.LEASE_QUESTION, {"p_number": question.number, "p_until": until})
     else:
         row |= {"question": None, "known": question.number}

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from deixis.annotate.events import PHRASE_DECISIONS, ChainDecision, Discounted, Event, Judged, PhraseDecision, Undone
-from deixis.annotate.judgements import Recorded, parse_answer
-from deixis.annotate.known_answers import KnownQuestion, known_row
+from deixis.annotate.judgements import parse_answer
+from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import Role, read_worker
 from deixis.annotate.schema import events, known_questions, photos, remarks, workers
@@ -61,10 +61,8 @@ def review_queue(project: Project) -> list[ReviewCase]:
     return sorted(found, key=lambda item: (not item.holds_up, item.event))
 
 
-def decide_chain(
-    project: Project, reviewer: str, photo: str, mention: str, decision: str, *, remark: str = ""
-) -> Recorded:
-    """Decide on the chain of a mention: all, more, box, scene or no box."""
+def decide_chain(project: Project, reviewer: str, photo: str, mention: str, decision: str, *, remark: str = "") -> int:
+    """Decide on the chain of a mention (all, more, box, scene or no box) and return the number of the event."""
     answer = parse_answer(Status.REVIEW, decision)
     with change_photo(project, photo) as transaction:
         _require_reviewer(transaction.connection, reviewer)
@@ -85,20 +83,20 @@ def decide_chain(
         elif workflow.boxes:
             question = Question(photo, Task.COVERAGE, (chain.shown.id,), workflow.boxes)
             _add_known_question(transaction.connection, question, answer)
-    return Recorded(number)
+    return number
 
 
 def _add_known_question(connection: Connection, question: Question, answer: Answer) -> None:
     """Use a decision as a known answer for workers who have not worked on the photo."""
     same = (known_questions.c.photo == question.photo) & (known_questions.c.task == question.task.value)
     connection.execute(delete(known_questions).where(same, known_questions.c.subject == question.subject))
-    connection.execute(insert(known_questions), known_row(KnownQuestion(question, answer), reviewed=True))
+    insert_known_questions(connection, [KnownQuestion(question, answer)], reviewed=True)
 
 
 def decide_phrase(
     project: Project, reviewer: str, photo: str, mention: str, decision: str, *, types: tuple[str, ...] = ()
-) -> Recorded:
-    """Decide on a phrase: keep, drop or add it."""
+) -> int:
+    """Decide on a phrase (keep, drop or add it) and return the number of the event."""
     if decision not in PHRASE_DECISIONS:
         raise RefusedError(f"{decision!r} is not a decision on a phrase; choose from: {', '.join(PHRASE_DECISIONS)}")
     with change_photo(project, photo) as transaction:
@@ -112,7 +110,7 @@ def decide_phrase(
         number = _add_phrase_decision(transaction, reviewer, decided, decision)
         transaction.apply()
         _mark_seen(transaction.connection, photo)
-    return Recorded(number)
+    return number
 
 
 def _add_phrase_decision(transaction: PhotoTransaction, worker: str, mention: CaptionMention, decision: str) -> int:

@@ -257,8 +257,6 @@ ANSWER_LEASE = (
     .returning(*leases.c)
 )
 
-EXPIRE_LEASE = update(leases).where(leases.c.question == _BY_NUMBER, leases.c.state == "open").values(state="lost")
-
 INSERT_LEASE = insert(leases)
 
 _QUESTION_COLUMNS = (
@@ -270,12 +268,14 @@ _QUESTION_COLUMNS = (
     questions.c.leased_until,
 )
 
+_NOT_BARRED = ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER)
+
 FIRST_OPEN_QUESTION = (
     select(*_QUESTION_COLUMNS)
     .where(
         questions.c.task.in_(bindparam("p_tasks", expanding=True)),
         questions.c.leased_until <= _NOW,
-        ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER),
+        _NOT_BARRED,
     )
     .order_by(questions.c.place, questions.c.number)
     .limit(1)
@@ -287,7 +287,7 @@ OPEN_QUESTION = select(*_QUESTION_COLUMNS).where(
     questions.c.task == _TASK,
     questions.c.subject == bindparam("p_subject"),
     questions.c.leased_until <= _NOW,
-    ~exists().where(barred.c.question == questions.c.number, barred.c.worker == _WORKER),
+    _NOT_BARRED,
 )
 
 LEASE_BY_EVENT = (
@@ -348,11 +348,10 @@ INSERT_EVENT = insert(events)
 
 EVENT_BY_KEY = select(events.c.number).where(events.c.key == bindparam("p_key"))
 
-PHOTO_QUESTIONS = select(questions.c.number, questions.c.task, questions.c.subject).where(questions.c.photo == _PHOTO)
-
-PHOTO_BARRED = (
-    select(barred.c.question, barred.c.worker)
-    .join(questions, questions.c.number == barred.c.question)
+# One row per barred worker, or one without a worker.
+PHOTO_QUESTIONS = (
+    select(questions.c.number, questions.c.task, questions.c.subject, barred.c.worker)
+    .outerjoin(barred, barred.c.question == questions.c.number)
     .where(questions.c.photo == _PHOTO)
 )
 
@@ -361,16 +360,6 @@ _NUMBERS = bindparam("p_numbers", type_=BigInteger, expanding=True)
 EXPIRE_LEASES = update(leases).where(leases.c.question.in_(_NUMBERS), leases.c.state == "open").values(state="lost")
 
 DELETE_QUESTIONS = delete(questions).where(questions.c.number.in_(_NUMBERS))
-
-DELETE_QUESTION = (
-    delete(questions)
-    .where(questions.c.photo == _PHOTO, questions.c.task == _TASK, questions.c.subject == bindparam("p_subject"))
-    .returning(questions.c.number)
-)
-
-QUESTION_NUMBER = select(questions.c.number).where(
-    questions.c.photo == _PHOTO, questions.c.task == _TASK, questions.c.subject == bindparam("p_subject")
-)
 
 INSERT_QUESTION = insert(questions)
 

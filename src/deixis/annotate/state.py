@@ -219,7 +219,7 @@ def _link_group(
     proposals = LinkProposals(index.proposed_links) if index.proposed_links else None
     rejections: list[Judged] = []
     while True:
-        linking = link_mentions(group, lambda pair: index.links.get(format_subject(pair)), rules, proposals)
+        linking = link_mentions(group, index.links, rules, proposals)
         if proposals is None or linking.next_pair:
             return linking, rejections
         rejected = []

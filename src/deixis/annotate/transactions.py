@@ -19,7 +19,7 @@ from deixis.annotate import schema
 from deixis.annotate.events import Event, make_event
 from deixis.annotate.material import Material
 from deixis.annotate.quality import update_box_checks
-from deixis.annotate.queue import rebuild_questions, update_questions
+from deixis.annotate.queue import update_questions
 from deixis.annotate.schema import photos, remarks
 from deixis.annotate.state import PhotoState, derive_state, extend_state
 from deixis.annotate.workflow import Rules
@@ -81,6 +81,8 @@ class SnapshotCache:
         return PhotoSnapshot(snapshot.material, events, state) if new else snapshot
 
     def store(self, snapshot: PhotoSnapshot) -> None:
+        if not snapshot.events:  # its material may still change, in any process
+            return
         with self._lock:
             self._cached[snapshot.material.photo] = snapshot
             self._cached.move_to_end(snapshot.material.photo)
@@ -128,22 +130,15 @@ class PhotoTransaction:
         """Change the phrases of a photo without events; `apply` has to follow."""
         self.snapshot = self._cache.build(material, ())
 
-    def apply(self, *, answered: int | None = None, rebuild: bool = False) -> None:
-        """Update state, queue, the row of the photo and the checks of boxes.
-
-        `answered` is the number of the question that was answered. With `rebuild`, the queue is compared with the
-        database, because it may not match the previous state.
-        """
+    def apply(self, *, answered: int | None = None) -> None:
+        """Update state, queue, the row of the photo and the checks of boxes; `answered` is that of the queue."""
         self.snapshot = self._cache.extend(self.snapshot, tuple(self._added))
         self._added.clear()
-        before, state = self._before, self.snapshot.state
-        if rebuild or self._project.settings_changing:
-            rebuild_questions(self.connection, self.photo, self._position, state)
-        else:
-            update_questions(self.connection, self.photo, self._position, before, state, answered)
+        state = self.snapshot.state
+        update_questions(self.connection, self.photo, self._position, state, answered)
         values = {"p_photo": self.photo, "last_event": self.snapshot.last_event} | photo_columns(state)
         self.connection.execute(schema.UPDATE_PHOTO, values)
-        update_box_checks(self._project, self.connection, before, state)
+        update_box_checks(self._project, self.connection, self._before, state)
         self._before = state
 
     def cache_snapshot(self) -> None:

@@ -100,12 +100,8 @@ def find_assignment(connection: Connection, assignment: str) -> Assignment | Non
 
 def count_item(connection: Connection, assignment: str, change: int = 1) -> Assignment:
     """Change the number of answered questions."""
-    same = assignments.c.id == assignment
-    connection.execute(update(assignments).where(same).values(done=assignments.c.done + change))
-    found = find_assignment(connection, assignment)
-    if found is None:
-        raise RefusedError("unknown assignment")
-    return found
+    changed = update(assignments).where(assignments.c.id == assignment).values(done=assignments.c.done + change)
+    return _make_assignment(connection.execute(changed.returning(*assignments.c)).one())
 
 
 def list_assignments(project: Project) -> list[Assignment]:

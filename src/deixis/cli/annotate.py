@@ -16,6 +16,7 @@ from deixis.errors import DeixisError
 if TYPE_CHECKING:
     from deixis.annotate.help.proposals import ProposalCounts
     from deixis.annotate.material import Material
+    from deixis.annotate.people import Worker
     from deixis.annotate.progress import Progress
     from deixis.annotate.project import Project
     from deixis.annotate.review import HistoryEntry
@@ -95,7 +96,7 @@ def init(
         questions = add_known_photos(made, tracked)
         added, existing = add_photos(made, _prepare_photos(chosen, find_mentions, on_progress))
     if wants_proposals(settings):
-        _report_proposals(_run_proposals(made))
+        _make_proposals(made)
     made.close()
     if json:
         print_json({"project": str(project), "photos": added, "left_out": existing, "known_questions": questions})
@@ -149,7 +150,7 @@ def add(
             chosen = source.split(split) if split else source.photos
             added, existing = add_photos(opened, _prepare_photos(chosen, find_mentions, on_progress))
         if wants_proposals(opened.settings):
-            _report_proposals(_run_proposals(opened))
+            _make_proposals(opened)
     if json:
         print_json({"project": str(project), "photos": added, "there_already": existing})
     else:
@@ -312,58 +313,67 @@ def review(
     """
     with _open(project) as opened:
         if decide or undo is not None or reinstate:
-            _decide_review(opened, reviewer, photo, mention, decide, undo, reinstate, json)
+            who = _find_reviewer(opened, reviewer)
+            if reinstate:
+                answer = _reinstate(opened, who, reinstate)
+            elif undo is not None:
+                answer = _undo(opened, who, undo)
+            else:
+                answer = _decide(opened, who, photo, mention, decide)
+            if json:
+                print_json(answer)
+            else:
+                print(", ".join(f"{key} {value}" for key, value in answer.items()))
         elif photo:
             _print_history(opened, photo, until, json)
         else:
             _print_queue(opened, project, json)
 
 
-def _decide_review(
-    opened: Project,
-    reviewer: str | None,
-    photo: str | None,
-    mention: str | None,
-    decision: str | None,
-    event: int | None,
-    reinstated: str | None,
-    json: bool,
-) -> None:
-    """Record and print a decision, an undo or a reinstatement."""
-    from deixis.annotate.events import PHRASE_DECISIONS
-    from deixis.annotate.judgements import JudgementResult, undo_event
+def _find_reviewer(opened: Project, name: str | None) -> Worker:
     from deixis.annotate.people import find_worker
-    from deixis.annotate.quality import reinstate
-    from deixis.annotate.review import decide_chain, decide_phrase
-    from deixis.annotate.workflow import Task
 
-    if reviewer is None:
+    if name is None:
         raise DeixisError("--as NAME: name the reviewer; add one with: deixis annotate invite --role reviewer")
     with opened.database.reading() as connection:
-        who = find_worker(connection, reviewer)
-    if reinstated:
-        name, _, task = reinstated.rpartition(":")
-        if task not in set(Task) or not who.can_review:
-            raise DeixisError(f"--reinstate {reinstated}: use NAME:TASK with one of the tasks {', '.join(Task)}")
-        with opened.database.writing() as connection:
-            level = reinstate(opened, connection, find_worker(connection, name).id, Task(task))
-        answer: dict[str, object] = {"worker": name, "task": task, "level": level.value}
-    elif event is not None:
-        result = opened.database.run(
-            lambda connection: undo_event(opened, connection, who.id, event), JudgementResult.cache
-        )
-        answer = {"event": result.recorded.event if result.recorded else None, "undone": event}
-    elif photo is None or mention is None or decision is None:
+        return find_worker(connection, name)
+
+
+def _reinstate(opened: Project, reviewer: Worker, name_and_task: str) -> dict[str, object]:
+    from deixis.annotate.people import find_worker
+    from deixis.annotate.quality import reinstate
+    from deixis.annotate.workflow import Task
+
+    if not reviewer.can_review:
+        raise DeixisError(f"--as {reviewer.name}: only reviewers and owners can reinstate workers")
+    name, _, task = name_and_task.rpartition(":")
+    if task not in set(Task):
+        raise DeixisError(f"--reinstate {name_and_task}: use NAME:TASK with one of the tasks {', '.join(Task)}")
+    with opened.database.writing() as connection:
+        level = reinstate(opened, connection, find_worker(connection, name).id, Task(task))
+    return {"worker": name, "task": task, "level": level.value}
+
+
+def _undo(opened: Project, reviewer: Worker, event: int) -> dict[str, object]:
+    from deixis.annotate.judgements import JudgementResult, undo_event
+
+    result = opened.database.run(
+        lambda connection: undo_event(opened, connection, reviewer.id, event), JudgementResult.cache
+    )
+    return {"event": result.event, "undone": event}
+
+
+def _decide(
+    opened: Project, reviewer: Worker, photo: str | None, mention: str | None, decision: str | None
+) -> dict[str, object]:
+    from deixis.annotate.events import PHRASE_DECISIONS
+    from deixis.annotate.review import decide_chain, decide_phrase
+
+    if photo is None or mention is None or decision is None:
         raise DeixisError("--decide: also give the photo and --mention")
-    else:
-        decided = (decide_phrase if decision in PHRASE_DECISIONS else decide_chain)(
-            opened, who.id, photo, mention, decision
-        )
-        answer = {"event": decided.event, "photo": photo, "mention": mention, "decision": decision}
-    if json:
-        print_json(answer)
-    else:
-        print(", ".join(f"{key} {value}" for key, value in answer.items()))
+    decide = decide_phrase if decision in PHRASE_DECISIONS else decide_chain
+    number = decide(opened, reviewer.id, photo, mention, decision)
+    return {"event": number, "photo": photo, "mention": mention, "decision": decision}
 
 
 def _print_history(opened: Project, photo: str, until: int | None, json: bool) -> None:
@@ -442,11 +452,7 @@ def export(
 
 
 @app.command()
-def backup(
-    project: Folder,
-    out: Out,
-    json: Json = False,
-) -> None:
+def backup(project: Folder, out: Out, json: Json = False) -> None:
     """Copy a project. Workers may be active meanwhile."""
     from deixis.annotate.project import backup_project
 
@@ -486,27 +492,23 @@ def propose(project: Folder, json: Json = False) -> None:
     The settings of the project choose the models. Photos with judgements are skipped.
     """
     with _open(project) as opened:
-        counts = _run_proposals(opened)
+        counts = _make_proposals(opened)
     if json:
         print_json(
             {"project": str(project), "photos": counts.photos, "begun": counts.begun, "known_questions": counts.known}
         )
-    else:
-        _report_proposals(counts)
 
 
-def _run_proposals(project: Project) -> ProposalCounts:
-    """Make the proposals of the project's settings and show progress."""
+def _make_proposals(project: Project) -> ProposalCounts:
+    """Make and report the proposals that the project's settings request."""
     from deixis.annotate.help.proposals import propose_by_settings
 
     with progress("photos") as on_progress:
-        return propose_by_settings(project, on_progress)
-
-
-def _report_proposals(counts: ProposalCounts) -> None:
+        counts = propose_by_settings(project, on_progress)
     note(f"proposals for {plural(counts.photos, 'photo')}, marks on {plural(counts.known, 'known question')}")
     if counts.begun:
         note(f"skipped: {plural(counts.begun, 'photo')} with judgements")
+    return counts
 
 
 @app.command()

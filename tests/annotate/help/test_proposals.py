@@ -126,23 +126,17 @@ def _chains(project: Project, photo: str) -> list[tuple[frozenset[str], tuple[ob
     ]
 
 
-def test_proposal_settings_are_checked(tmp_path: Path) -> None:
+def test_the_command_line_chooses_proposals_and_order() -> None:
     assert with_proposals(Settings(), None, None) == Settings()
     chosen = with_proposals(Settings(), "links, boxes", "uncertain")
     assert (chosen.propose_links, chosen.propose_boxes, chosen.order) == (True, True, "uncertain")
-    with pytest.raises(DeixisError, match="--propose dogs"):
-        with_proposals(Settings(), "dogs", None)
-    with pytest.raises(DeixisError, match="order"):
-        with_proposals(Settings(), None, "size")
-    with pytest.raises(DeixisError, match="boxes_show_from"):
-        Settings(boxes_show_from=2)
-    with pytest.raises(DeixisError, match="links_no_below"):
-        Settings(links_no_below=0.8, links_yes_from=0.7)
-    for settings, match in ((Settings(), "propose_links"), (Settings(propose_boxes=True), "propose_boxes")):
-        project = make_project(tmp_path / match, settings=settings)
-        with pytest.raises(DeixisError, match=match):
-            propose_by_settings(project)
-        project.close()
+
+
+def test_boxes_cannot_be_proposed_without_photos(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", settings=Settings(propose_boxes=True))
+    with pytest.raises(DeixisError, match="propose_boxes"):
+        propose_by_settings(project)
+    project.close()
 
 
 def test_the_bounds_of_proposals_are_settings(tmp_path: Path) -> None:

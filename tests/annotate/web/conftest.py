@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -23,18 +24,21 @@ QUICK = Limits(answers_per_second=1e6, answers_at_once=1e6)
 
 @dataclass
 class Bench:
-    """A server, its project, and the browsers of people in it."""
+    """A project and a client of its server that is not logged in."""
 
     project: Project
     clock: Clock
     client: TestClient
-    browsers: list[TestClient] = field(default_factory=list)
+
+    def new_client(self) -> TestClient:
+        """Another client, without cookies."""
+        return TestClient(self.client.app, base_url="http://127.0.0.1", raise_server_exceptions=False)
 
     def person(self, name: str, role: Role = Role.WORKER) -> Browser:
         """Somebody who is logged in; the invitation and the password have tests of their own."""
         worker, _ = invite(self.project, name, role=role, vouched=True)
         token = start_session(self.project, worker)
-        client = TestClient(self.client.app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+        client = self.new_client()
         client.cookies.set(cookie_name(read_secret(self.project)), token)
         client.headers["x-deixis-csrf"] = csrf_token(token)
         return Browser(worker, token, client)
@@ -49,19 +53,13 @@ class Browser:
     client: TestClient
 
     def get(self, path: str, status: int = 200) -> Any:
-        answer = self.client.get(f"/api/{path}")
-        assert answer.status_code == status, answer.text
-        return answer.json()
+        return _checked_json(self.client.get(f"/api/{path}"), status)
 
     def post(self, path: str, status: int = 200, **body: Any) -> Any:
-        answer = self.client.post(f"/api/{path}", json=body)
-        assert answer.status_code == status, answer.text
-        return answer.json()
+        return _checked_json(self.client.post(f"/api/{path}", json=body), status)
 
     def put(self, path: str, status: int = 200, **body: Any) -> Any:
-        answer = self.client.put(f"/api/{path}", json=body)
-        assert answer.status_code == status, answer.text
-        return answer.json()
+        return _checked_json(self.client.put(f"/api/{path}", json=body), status)
 
     def next(self, *besides: str) -> Any:
         """The next question, which must be there."""
@@ -72,6 +70,11 @@ class Browser:
     def answer(self, value: str, **more: Any) -> Any:
         """Take the next question and answer it."""
         return self.post("answer", token=self.next()["token"], answer=value, seconds=2.0, **more)
+
+
+def _checked_json(response: httpx.Response, status: int) -> Any:
+    assert response.status_code == status, response.text
+    return response.json()
 
 
 MakeBench = Callable[..., Bench]
@@ -97,6 +100,3 @@ def bench(new_project: MakeProject, tmp_path: Path) -> Iterator[MakeBench]:
     yield make
     for client in opened:
         client.__exit__(None, None, None)
-
-
-__all__ = ["Bench", "Browser", "MakeBench"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from deixis.annotate.people import Role
 from deixis.annotate.project import read_secret
@@ -26,7 +25,7 @@ def enter(bench: Bench, **more: Any) -> tuple[Browser, Any]:
     response = bench.client.post("/api/external/enter", json=entry(bench, **more))
     assert response.status_code == 200, response.text
     token = response.json()["session"]
-    client = TestClient(bench.client.app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    client = bench.new_client()
     client.headers["authorization"] = f"Bearer {token}"
     return Browser("", token, client), response.json()
 

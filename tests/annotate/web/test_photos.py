@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from deixis.annotate.project import add_photos
+from deixis.annotate.project import add_photos, read_secret
 from deixis.annotate.web import photos
 from tests.annotate.fakes import dogs
 from tests.annotate.web.conftest import Bench, MakeBench
@@ -22,14 +22,15 @@ def with_files(bench: MakeBench, *files: str | None) -> tuple[Bench, list[str]]:
     opened = bench(photos=0)
     made = [replace(material, file=file) for material, file in zip(dogs(len(files)), files, strict=True)]
     add_photos(opened.project, made)
-    library = photos.PhotoLibrary(opened.project, photos_secret(opened))
-    return opened, [f"/api/photos/{library.public_id(material.photo)}/image" for material in made]
+    return opened, [image_url(opened, material.photo) for material in made]
 
 
-def photos_secret(opened: Bench) -> bytes:
-    from deixis.annotate.project import read_secret
+def image_url(opened: Bench, photo: str) -> str:
+    return f"/api/photos/{library(opened).public_id(photo)}/image"
 
-    return read_secret(opened.project)
+
+def library(opened: Bench) -> photos.PhotoLibrary:
+    return photos.PhotoLibrary(opened.project, read_secret(opened.project))
 
 
 def test_a_photo_is_sent_as_jpeg_to_logged_in_users_only(bench: MakeBench) -> None:
@@ -70,14 +71,12 @@ def test_photos_added_while_serving_are_found(bench: MakeBench, monkeypatch: pyt
     assert ann.client.get(url).status_code == 200
     new = replace(dogs(2)[1], file="dog.jpg")
     add_photos(opened.project, [new])
-    library = photos.PhotoLibrary(opened.project, photos_secret(opened))
-    assert ann.client.get(f"/api/photos/{library.public_id(new.photo)}/image").status_code == 200
+    assert ann.client.get(image_url(opened, new.photo)).status_code == 200
 
 
 def test_a_key_gives_access_to_one_photo_for_a_limited_time(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, [url, other] = with_files(bench, "dog.jpg", "dog.jpg")
-    library = photos.PhotoLibrary(opened.project, photos_secret(opened))
-    key = library.make_key(url.split("/")[3])
+    key = library(opened).make_key(url.split("/")[3])
     assert opened.client.get(f"{url}?key={key}").status_code == 200
     assert opened.client.get(f"{other}?key={key}").status_code == 401
     assert opened.client.get(f"{url}?key={key[:-1]}x").status_code == 401

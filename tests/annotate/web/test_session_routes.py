@@ -15,12 +15,8 @@ pytestmark = pytest.mark.parametrize("new_project", ["sqlite"], indirect=True)
 PASSWORD = "correct horse battery"
 
 
-def browser(bench: Bench) -> TestClient:
-    return TestClient(bench.client.app, base_url="http://127.0.0.1", raise_server_exceptions=False)
-
-
 def joined(bench: Bench, name: str = "Ann", role: Role = Role.WORKER) -> TestClient:
-    client = browser(bench)
+    client = bench.new_client()
     _, token = invite(bench.project, name, role=role, vouched=True)
     response = client.post("/api/join", json={"token": token, "password": PASSWORD})
     assert response.status_code == 200
@@ -31,7 +27,7 @@ def joined(bench: Bench, name: str = "Ann", role: Role = Role.WORKER) -> TestCli
 def test_an_invitation_can_be_used_once(bench: MakeBench) -> None:
     opened = bench()
     _, token = invite(opened.project, "Ann", role=Role.REVIEWER)
-    client = browser(opened)
+    client = opened.new_client()
     assert client.get("/api/session").json()["user"] is None
     assert client.post("/api/invitation", json={"token": token}).json()["role"] == "reviewer"
     response = client.post("/api/join", json={"token": token, "password": PASSWORD}).json()
@@ -40,14 +36,14 @@ def test_an_invitation_can_be_used_once(bench: MakeBench) -> None:
     assert all(each.has_nonstandard_attr("HttpOnly") for each in cookie)
     assert client.get("/api/session").json()["user"] == response["user"]
     for path in ("invitation", "join"):
-        again = browser(opened).post(f"/api/{path}", json={"token": token, "password": PASSWORD})
+        again = opened.new_client().post(f"/api/{path}", json={"token": token, "password": PASSWORD})
         assert again.status_code == 404
 
 
 def test_a_short_password_does_not_use_up_the_invitation(bench: MakeBench) -> None:
     opened = bench()
     _, token = invite(opened.project, "Ann")
-    client = browser(opened)
+    client = opened.new_client()
     response = client.post("/api/join", json={"token": token, "password": "short"})
     assert response.status_code == 400
     assert client.post("/api/join", json={"token": token, "password": PASSWORD}).status_code == 200
@@ -56,7 +52,7 @@ def test_a_short_password_does_not_use_up_the_invitation(bench: MakeBench) -> No
 def test_wrong_passwords_and_unknown_names_are_refused_alike(bench: MakeBench) -> None:
     opened = bench()
     joined(opened)
-    client = browser(opened)
+    client = opened.new_client()
     wrong = client.post("/api/login", json={"name": "Ann", "password": "wrong password"})
     nobody = client.post("/api/login", json={"name": "Zoe", "password": PASSWORD})
     assert wrong.status_code == nobody.status_code == 401
@@ -70,7 +66,7 @@ def test_wrong_passwords_and_unknown_names_are_refused_alike(bench: MakeBench) -
 
 def test_login_attempts_are_rate_limited(bench: MakeBench) -> None:
     opened = bench(limits=Limits(logins_per_minute=1, logins_at_once=2))
-    client = browser(opened)
+    client = opened.new_client()
     tries = [client.post("/api/login", json={"name": "Ann", "password": "guess number one"}) for _ in range(3)]
     assert [each.status_code for each in tries] == [401, 401, 429]
     assert int(tries[2].headers["retry-after"]) > 10
@@ -85,7 +81,7 @@ def test_answers_are_rate_limited(bench: MakeBench) -> None:
 def test_a_new_password_ends_all_other_sessions(bench: MakeBench) -> None:
     opened = bench()
     here = joined(opened)
-    there = browser(opened)
+    there = opened.new_client()
     there.post("/api/login", json={"name": "Ann", "password": PASSWORD})
     new = {"old": PASSWORD, "new": "another long password"}
     assert here.post("/api/password", json={**new, "old": "not the old one"}).status_code == 403
@@ -110,7 +106,7 @@ def test_a_session_of_another_project_is_invalid(bench: MakeBench) -> None:
     ann = one.person("Ann")
     question = ann.next()
     stranger = other.person("Bob")
-    client = browser(other)
+    client = other.new_client()
     client.cookies.update(dict.fromkeys(stranger.client.cookies, ann.token))
     client.headers.update(ann.client.headers)
     assert client.post("/api/next", json={}).status_code == 401

@@ -68,8 +68,13 @@ class BoxCalibration:
     about: str  # where it was trained
 
     @classmethod
+    @cache
     def shipped(cls) -> BoxCalibration:
-        return _shipped()
+        """The calibration of the package, loaded once."""
+        try:
+            return BoxCalibration(**json.loads(SHIPPED.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise DeixisError(f"{SHIPPED}: cannot be read ({error}); reinstall deixis") from None
 
     def probability(self, box: GroundedBox) -> float:
         if box.amount > 1:
@@ -77,14 +82,6 @@ class BoxCalibration:
         known = [self.by_type[name] for name in box.types if name in self.by_type]
         intercept = max(known, default=self.by_type.get("other", 0))
         return 1 / (1 + math.exp(-(self.slope * box.log_odds + intercept)))
-
-
-@cache
-def _shipped() -> BoxCalibration:
-    try:
-        return BoxCalibration(**json.loads(SHIPPED.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise DeixisError(f"{SHIPPED}: cannot be read ({error}); reinstall deixis") from None
 
 
 def ground_mentions(grounder: RegionPipeline, proposals: PhotoProposals, material: Material) -> list[GroundedBox]:

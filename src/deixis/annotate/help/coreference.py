@@ -25,8 +25,11 @@ from deixis.language.entity_types import COLOURS
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.tokens import tokenize
 
+SHIPPED = Path(__file__).parent / "shipped" / "coreference"
+
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Pair = tuple[int, int]
 
 INSIDE, BEFORE, AFTER = 6, 2, 3
 """Maximum numbers of words inside, before and after a mention."""
@@ -45,6 +48,11 @@ _MAX_RANK = 3
 
 MENTION_FEATURES = len(ENTITY_TYPES) + 11
 PAIR_FEATURES = 17
+
+UNKNOWN = 1
+"""Row of the embeddings for unknown words; row 0 is padding."""
+
+_WEIGHTS = ("vectors", "mention_w", "mention_b", "pair_w", "pair_b", "last_w", "last_b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +193,6 @@ def word_ids(mentions: Sequence[MentionFeatures], vocabulary: dict[str, int], un
     )
 
 
-SHIPPED = Path(__file__).parent / "shipped" / "coreference"
-
-Pair = tuple[int, int]
-
-UNKNOWN = 1
-"""Row of the embeddings for unknown words; row 0 is padding."""
-
-_WEIGHTS = ("vectors", "mention_w", "mention_b", "pair_w", "pair_b", "last_w", "last_b")
-
-
 class Coreference(Storable):
     """A trained coreference model; groups of mentions are joined from the mean probability `join_from` on."""
 
@@ -213,9 +211,10 @@ class Coreference(Storable):
         self._vocabulary = {word: number for number, word in enumerate(self.words, start=2)}
 
     @classmethod
+    @cache
     def shipped(cls) -> Coreference:
-        """Load the model that comes with the package."""
-        return _shipped()
+        """The model of the package, loaded once."""
+        return Coreference.load(SHIPPED)
 
     @property
     def fingerprint(self) -> str:
@@ -266,11 +265,6 @@ class Coreference(Storable):
         if artifact.arrays["vectors"].shape[0] != len(words) + 2:
             raise ValueError(f"{len(words)} words, but {artifact.arrays['vectors'].shape[0]} vectors")
         return cls(words, artifact.arrays, **settings)
-
-
-@cache
-def _shipped() -> Coreference:
-    return Coreference.load(SHIPPED)
 
 
 def _mean_vectors(vectors: Floats, ids: Ints) -> Floats:

@@ -20,7 +20,7 @@ from deixis import geometry
 from deixis.annotate.events import Event, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
 from deixis.annotate.help.coreference import Coreference
-from deixis.annotate.known_answers import KnownQuestion, known_row
+from deixis.annotate.known_answers import CLEARLY_BAD_IOU, KnownQuestion, insert_known_questions
 from deixis.annotate.linking import LinkProposals, proposed_boxes_for
 from deixis.annotate.material import Material
 from deixis.annotate.people import MODEL_ROLE
@@ -33,8 +33,8 @@ from deixis.errors import DeixisError
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress, track
 
-CLEARLY_GOOD, CLEARLY_BAD = 0.7, 0.4
-"""A model's box becomes a known question if its IoU with the gold is at least, or less than, this."""
+CLEARLY_GOOD_IOU = 0.7
+"""A model's box becomes a known question if it is clearly good or clearly bad (`CLEARLY_BAD_IOU`)."""
 
 KINDS = ("links", "boxes")
 GROUNDER = "grounder"
@@ -50,14 +50,13 @@ class LinkModel:
     model: Coreference
     yes_from: float = 0.9
     no_below: float = 0.05
-    name: str = "coreference"
 
     def event_body(self, material: Material) -> dict[str, Any]:
         names = [mention.id for mention in material.mentions]
         found = self.model.probabilities(material)
         links = {f"{names[a]} {names[b]}": round(probability, 4) for (a, b), probability in found.items()}
         bounds = {"yes_from": self.yes_from, "no_below": self.no_below}
-        return {"model": self.name, "fingerprint": self.model.fingerprint, "links": links} | bounds
+        return {"model": "coreference", "fingerprint": self.model.fingerprint, "links": links} | bounds
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,9 @@ class BoxModel:
     find: FindBoxes
     fingerprint: str
     show_from: float = 0.35
-    name: str = "grounder"
 
     def event_body(self, material: Material) -> dict[str, Any]:
-        about = {"model": self.name, "fingerprint": self.fingerprint, "show_from": self.show_from}
+        about = {"model": GROUNDER, "fingerprint": self.fingerprint, "show_from": self.show_from}
         return about | {"boxes": self.find(material)}
 
 
@@ -175,7 +173,7 @@ def _add_proposals(project: Project, photo: str, bodies: dict[str, dict[str, Any
             if kind not in existing:
                 worker = _find_or_add_model(project, transaction.connection, body["model"], body["fingerprint"])
                 transaction.add_event(f"{kind}:{photo}", worker, kind, body)
-        transaction.apply(rebuild=True)
+        transaction.apply()
     return True
 
 
@@ -207,8 +205,7 @@ def _mark_known_questions(project: Project, photo: str, material: Material, bodi
         if body := bodies.get(ProposedBoxes.kind):
             existing = {row.subject for row in rows if row.task == Task.QUALITY.value}
             made = [each for each in _box_questions(body, material, rows) if each.question.subject not in existing]
-            if made:
-                connection.execute(insert(known_questions), [known_row(each) for each in made])
+            insert_known_questions(connection, made)
             count += len(made)
     return count
 
@@ -231,11 +228,11 @@ def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]
         shown = row.asked["mentions"][0]
         for box in proposed_boxes_for(event, [material.mention_at(shown)])[:1]:
             overlap = float(np.max(geometry.iou([box.xyxy], gold)))
-            if CLEARLY_BAD <= overlap < CLEARLY_GOOD or box.proposed is None:
+            if CLEARLY_BAD_IOU <= overlap < CLEARLY_GOOD_IOU or box.proposed is None:
                 continue
             mark = {"model": box.proposed.model, "probability": box.proposed.probability}
             question = Question(material.photo, Task.QUALITY, (shown,), (), box, proposal=mark)
-            yield KnownQuestion(question, Answer.GOOD if overlap >= CLEARLY_GOOD else Answer.BAD)
+            yield KnownQuestion(question, Answer.GOOD if overlap >= CLEARLY_GOOD_IOU else Answer.BAD)
 
 
 def uncertainty(events: Iterable[Event]) -> float:

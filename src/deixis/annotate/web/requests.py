@@ -10,7 +10,7 @@ from deixis.annotate.guidelines import MAX_EXAMPLE_LENGTH, MAX_EXAMPLES, MAX_TEX
 from deixis.annotate.people import MAX_NAME_LENGTH, Role
 from deixis.annotate.review import MAX_PHRASES
 from deixis.annotate.transactions import MAX_REMARK_LENGTH
-from deixis.annotate.workflow import Task
+from deixis.annotate.workflow import XYXY, Task
 from deixis.data.records import ENTITY_TYPES
 
 MAX_NUMBER = 2**63 - 1
@@ -72,7 +72,7 @@ class NextRequest(EmptyRequest):
 class AnswerRequest(EmptyRequest):
     token: Token
     answer: Annotated[str, Field(max_length=40), AfterValidator(_check_storable)]
-    box: tuple[float, float, float, float] | None = None
+    box: XYXY | None = None
     seconds: float = 0.0
     remark: Remark = ""
     next: NextRequest | None = None

@@ -11,9 +11,7 @@ from deixis.annotate.people import Role
 from deixis.annotate.progress import Hour, TaskProgress, WorkerProgress
 from deixis.annotate.quality import Level
 from deixis.annotate.review import ChainHistory, HistoryEntry
-from deixis.annotate.workflow import Task
-
-Box = tuple[float, float, float, float]
+from deixis.annotate.workflow import XYXY, Task
 
 
 class EmptyResponse(BaseModel):
@@ -95,8 +93,8 @@ class QuestionInfo(BaseModel):
     photo: PhotoInfo
     captions: list[CaptionInfo]
     mentions: list[MentionInfo]
-    boxes: list[Box]
-    new_box: Box | None
+    boxes: list[XYXY]
+    new_box: XYXY | None
     answers: list[str]
     proposal: dict[str, Any] | None
 

@@ -74,8 +74,8 @@ def add_review_routes(routes: APIRouter, context: AppContext) -> None:
         def record() -> EventResponse:
             about = (project, reviewer.id, context.library.find_photo(body.photo), body.mention, body.decision)
             if body.decision in PHRASE_DECISIONS:
-                return EventResponse(event=decide_phrase(*about, types=tuple(body.types)).event)
-            return EventResponse(event=decide_chain(*about, remark=body.remark).event)
+                return EventResponse(event=decide_phrase(*about, types=tuple(body.types)))
+            return EventResponse(event=decide_chain(*about, remark=body.remark))
 
         return await readers.run(record)
 

@@ -12,7 +12,6 @@ from deixis.annotate.people import (
     csrf_token,
     find_invitation,
     find_password,
-    read_worker,
     set_password,
     start_session,
 )
@@ -56,12 +55,7 @@ def add_session_routes(routes: APIRouter, context: AppContext) -> None:
         if not await context.password_workers.run(verify_password, password_hash, body.password) or found is None:
             raise HTTPException(401, "wrong name or password")
         by_name.reset(body.name.strip().casefold())
-
-        def read() -> Worker:
-            with project.database.reading() as connection:
-                return read_worker(connection, found[0])
-
-        return await log_in(response, await readers.run(read))
+        return await log_in(response, found[0])
 
     @routes.post("/invitation", summary="The person that an invitation is for", responses=errors(404, 429))
     async def invitation(request: Request, body: InvitationRequest) -> InvitationResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -27,7 +27,6 @@ from deixis.annotate.web.responses import (
     OwnWorkResponse,
     ProjectInfo,
     TaskWork,
-    TestProgress,
     UndoResponse,
 )
 from deixis.annotate.workflow import Task
@@ -113,9 +112,8 @@ def _add_question_routes(routes: APIRouter, context: AppContext) -> None:
             return replace(outcome, question=lease_again(project, connection, user.id, body.event))
 
         outcome = await context.transactions.run(work, JudgementResult.cache)
-        assert outcome.recorded is not None  # noqa: S101 - an undo records an event
         question = await context.describe_question(outcome.question, user)
-        return JSONResponse({**asdict(outcome.recorded), "question": question})
+        return JSONResponse({"event": outcome.event, "again": outcome.again, "question": question})
 
 
 async def _run(
@@ -139,14 +137,14 @@ async def _run(
 
 async def _respond(context: AppContext, user: AuthenticatedUser, record: Record, next_: NextRequest | None) -> Response:
     outcome, assignment = await _run(context, user, record, next_)
-    assert outcome.recorded is not None  # noqa: S101 - an answer records an event
     external = None
     if assignment is not None:
         external = describe_assignment(assignment, no_questions=outcome.reason is not None).model_dump()
     qualification = outcome.qualification
     return JSONResponse(
         {
-            **asdict(outcome.recorded),
+            "event": outcome.event,
+            "again": outcome.again,
             "next": await context.describe_question(outcome.question, user),
             "why": outcome.reason,
             "standing": _describe_qualification(qualification) if qualification else None,
@@ -172,12 +170,7 @@ def _describe_qualification(qualification: Qualification) -> dict[str, Any]:
 
 def _describe_work(context: AppContext, summary: WorkerSummary) -> OwnWorkResponse:
     tasks = [
-        TaskWork(
-            task=each.task,
-            level=each.level,
-            test=TestProgress(done=each.test[0], of=each.test[1]) if each.test else None,
-            judged=summary.judged.get(each.task, 0),
-        )
+        TaskWork(**_describe_qualification(each), judged=summary.judged.get(each.task, 0))
         for each in summary.qualifications
     ]
     return OwnWorkResponse(
