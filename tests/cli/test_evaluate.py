@@ -15,6 +15,7 @@ from deixis.data.dataset import Dataset
 from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.evaluation.items import localization_items, regions_of, sentences_of
+from deixis.models.evaluation import search_phrases
 from deixis.models.pipeline import Pipeline
 from deixis.models.training.data import MatchingDataSettings
 from deixis.vision import encoders
@@ -298,13 +299,13 @@ def test_all_photos_ranks_phrases_over_the_regions_of_all_photos(grounding_model
     plain, found = command.json(*arguments), command.json(*arguments, "--all-photos")
     dataset = Dataset("data")
     features = grounding_model.features(dataset, dataset.split("dev"), regions=True)
-    direct = grounding_model.search_phrases(features, localization_items(dataset.split("dev")))
-    assert found.pop("presence") == json.loads(json.dumps(direct.presence.as_json()))
-    precision = json.loads(json.dumps(direct.precision.as_json()))
+    ranked, presence = search_phrases(grounding_model, features, localization_items(dataset.split("dev")))
+    assert found.pop("presence") == json.loads(json.dumps(presence.as_json()))
+    precision = json.loads(json.dumps(ranked.as_json()))
     for name in ("ap", "ap_nms"):
         assert found[name] == precision[name] != plain[name]
         assert found["interval"][name] == precision["interval"][name]
-    assert (plain["ranked_photos"], found["ranked_photos"]) == (pytest.approx(16 / len(direct.precision.by_phrase)), 8)
+    assert (plain["ranked_photos"], found["ranked_photos"]) == (pytest.approx(16 / len(ranked.by_phrase)), 8)
     for phrase, row in precision["by_phrase"].items():
         mixed, alone = found["by_phrase"][phrase], plain["by_phrase"][phrase]
         assert (mixed["ap"], mixed["interval"]["ap"]) == (row["ap"], row["interval"]["ap"])

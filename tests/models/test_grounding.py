@@ -18,14 +18,7 @@ from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items, regions_of
-from deixis.evaluation.phrase_precision import PhotoRegions, distinct_phrases, phrase_precision, typical_wording
-from deixis.evaluation.phrase_presence import score_presence
-from deixis.language.vocabulary import Vocabulary
-from deixis.models import grounding
-from deixis.models.grounder.data import read_regions
-from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.pipeline import GrounderPipeline
-from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounding import (
     ABSENT,
     EmbeddingPipeline,
@@ -190,69 +183,3 @@ def test_no_region_and_no_phrase_give_no_scores(
     photo = features.store.map(dataset.split("dev").ids[0])
     assert plain_scores(cca, photo, np.zeros((0, 4)), ["a dog"]).shape == (0, 1)
     assert plain_scores(cca, photo, QUARTERS, []).shape == (4, 0)
-
-
-@pytest.mark.parametrize("protocol", ["union", "any"])
-def test_a_search_in_all_photos_equals_scores_of_single_pairs(
-    cca: EmbeddingPipeline, dataset: Dataset, features: PhotoFeatures, protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    items = localization_items(dataset.split("dev"))
-    items[::2] = [replace(item, boxes=(*item.boxes, QUARTERS[3])) for item in items[::2]]  # any is right, union not
-    ids = dataset.split("dev").ids
-    scores = np.zeros((len(distinct_phrases(items)), 3 * len(ids)), dtype=np.float32)
-    for row, phrase in enumerate(typical_wording(items)):
-        for place, photo_id in enumerate(ids):
-            for number, vector in enumerate(features.proposal_vectors(photo_id)):
-                visual = cca.model.prepare_visual(vector[None])
-                scores[row, 3 * place + number] = cca.compare(visual, cca.encode_phrases([phrase]))[0, 0]
-    regions = PhotoRegions.from_boxes(dict.fromkeys(ids, QUARTERS[:3]))
-    precision = phrase_precision(scores, items, regions, protocol=protocol)
-    mentioned = np.zeros((len(scores), len(ids)), dtype=bool)
-    for row, places in enumerate(distinct_phrases(items).values()):
-        mentioned[row, [ids.index(items[place].photo) for place in places]] = True
-    presence = score_presence(scores.reshape(len(scores), len(ids), 3).max(axis=2), mentioned)
-
-    monkeypatch.setattr(grounding, "_PAIRS_AT_ONCE", 3 * 3 * len(ids))
-    found = cca.search_phrases(features, items, protocol=protocol)
-    assert found.precision.photos == len(ids) == 8
-    assert found.precision.ap == pytest.approx(precision.ap)
-    assert found.precision.ap_nms == pytest.approx(precision.ap_nms)
-    for phrase, row in precision.by_phrase.items():
-        assert found.precision.by_phrase[phrase].ap == pytest.approx(row.ap)
-    for name in ("ap", "roc", "pooled_roc", "share"):
-        assert getattr(found.presence, name) == pytest.approx(getattr(presence, name))
-
-
-def test_each_pair_of_a_phrase_and_a_region_is_scored_once(
-    cca: EmbeddingPipeline, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    features = cca.features(dataset, dataset.split("dev"), regions=True)
-    items = localization_items(dataset.split("dev"))
-    scored, progress = [], []
-    compare = cca.compare
-    monkeypatch.setattr(cca, "compare", lambda *both: scored.append(compare(*both).size) or compare(*both))
-    monkeypatch.setattr(grounding, "_PAIRS_AT_ONCE", 2 * 24)
-    cca.search_phrases(features, items, on_progress=lambda *report: progress.append(report))
-    phrases = len(distinct_phrases(items))
-    assert sum(scored) == 24 * phrases
-    assert max(scored) == 2 * 24
-    assert progress[7] == ("reading regions", 8, 8)
-    assert progress[8][1:] == (2, phrases)
-    assert progress[-1] == ("looking for phrases in all photos", phrases, phrases)
-
-
-def test_a_grounder_searches_phrases_in_all_photos_too(dataset: Dataset) -> None:
-    dev = dataset.split("dev")
-    items = localization_items(dev)
-    cca = fit_cca(dataset, replace(SMALL, embedding_dim=3), MatchingDataSettings(train_on="phrases", max_proposals=3))
-    features = cca.features(dataset, dev, regions=True)
-    contents = features.store.contents
-    words = Vocabulary.fit([item.phrase.lower().split() for item in items])
-    model = Grounder(
-        contents.channels, contents.dimension, words, GrounderSettings(embedding_dim=4, hidden_size=4, word_dim=4)
-    )
-    found = GrounderPipeline(model, cca.provenance).search_phrases(features, items)
-    photos = [read_regions(features.store, photo_id, 3) for photo_id in dev.ids]
-    scores = model.scores(model.prepare_visual(photos), model.prepare_text(typical_wording(items))).T
-    regions = PhotoRegions.from_boxes(dict.fromkeys(dev.ids, QUARTERS[:3]))
-    assert found.precision.ap == pytest.approx(phrase_precision(scores, items, regions).ap)

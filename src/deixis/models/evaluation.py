@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from deixis.arrays import Floats
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
 from deixis.evaluation.intervals import Comparison
 from deixis.evaluation.items import Protocol, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import compare_localization, localization
+from deixis.evaluation.phrase_precision import (
+    PhotoRegions,
+    PhrasePrecision,
+    distinct_phrases,
+    phrase_precision,
+    typical_wording,
+)
+from deixis.evaluation.phrase_presence import PresenceResult, best_region_scores, mentioned_in_photos, score_presence
 from deixis.evaluation.predictions import read_predictions, write_predictions
 from deixis.evaluation.retrieval import (
     Ranking,
@@ -27,11 +36,11 @@ from deixis.evaluation.retrieval import (
     sentence_retrieval,
     sentence_shortlists,
 )
-from deixis.evaluation.score_matrix import Scores, as_blocks, open_scores
+from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, open_scores
 from deixis.models.installed import model_folder
 from deixis.models.pipeline import TASKS, Pipeline, load
 from deixis.storage.atomic import new_file
-from deixis.storage.progress import OnProgress, no_progress
+from deixis.storage.progress import OnProgress, no_progress, track
 from deixis.vision.feature_store.files import read_manifest
 
 if TYPE_CHECKING:
@@ -45,6 +54,9 @@ if TYPE_CHECKING:
 Name = str | PathLike[str]
 Task = Literal["retrieval", "sentences", "regions", "grounding", "captions"]
 Reranking = Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"]
+
+_PAIRS_AT_ONCE = 1 << 22
+"""Pairs of phrase and region that are scored between two reports of progress."""
 
 _PRECISIONS = ("ap", "ap_nms", "macro_ap", "macro_ap_nms")
 
@@ -346,8 +358,8 @@ def evaluate_grounding(
     if all_photos:
         pipeline = cast("RegionPipeline", systems[0].load("grounding"))
         features = on.features(pipeline, regions=True)
-        found = pipeline.search_phrases(features, items, protocol=protocol, on_progress=on.on_progress)
-        scores = _with_all_photos(scores, found.precision.as_json(), found.presence.as_json())
+        precision, presence = search_phrases(pipeline, features, items, protocol, on.on_progress)
+        scores = _with_all_photos(scores, precision.as_json(), presence.as_json())
     return Evaluation("grounding", fspath(systems[0].path), scores, compared)
 
 
@@ -358,6 +370,39 @@ def _predictions(
         return read_predictions(Path(system.path))
     pipeline = system.load("grounding")
     return pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
+
+
+def search_phrases(
+    pipeline: RegionPipeline,
+    features: PhotoFeatures,
+    items: Sequence[Item],
+    protocol: Protocol = "union",
+    on_progress: OnProgress = no_progress,
+) -> tuple[PhrasePrecision, PresenceResult]:
+    """Look for every distinct phrase in all photos, whether they mention it or not, in one pass over the scores.
+
+    Each phrase ranks the regions of all photos, and the photos by their best regions. Phrases are read without their
+    sentences, and proposals are not refined. The vectors of all photos are held in memory, 100 MB for 100,000 of size
+    256.
+    """
+    ids = features.photos.ids
+    regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
+    tracked = track(ids, "reading regions", len(ids), on_progress)
+    visual = np.concatenate([pipeline.proposal_vectors(features, photo_id) for photo_id in tracked])
+    text = pipeline.encode_phrases(typical_wording(items))
+    best = np.empty((len(text), len(ids)))
+
+    def rows(begin: int, end: int) -> Floats:
+        scores = np.ascontiguousarray(pipeline.compare(visual, text[begin:end]).T)
+        # Kept while the scores are here: computing them again would take as long as everything else.
+        best[begin:end] = best_region_scores(scores, regions)
+        on_progress("looking for phrases in all photos", end, len(text))
+        return scores
+
+    scores = ScoreBlocks((len(text), len(visual)), rows, max(1, _PAIRS_AT_ONCE // max(1, len(visual))))
+    precision = phrase_precision(scores, items, regions, protocol=protocol)
+    mentioned = mentioned_in_photos(distinct_phrases(items), features.photos)
+    return precision, score_presence(best, mentioned)
 
 
 def _with_all_photos(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -15,15 +15,7 @@ from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.evaluation.items import Item, Protocol, Regions
-from deixis.evaluation.phrase_precision import (
-    PhotoRegions,
-    PhrasePrecision,
-    distinct_phrases,
-    phrase_precision,
-    typical_wording,
-)
-from deixis.evaluation.phrase_presence import PresenceResult, best_region_scores, mentioned_in_photos, score_presence
+from deixis.evaluation.items import Item, Regions
 from deixis.evaluation.predictions import Prediction
 from deixis.evaluation.score_matrix import ScoreBlocks
 from deixis.language.features import transform_in_chunks
@@ -47,9 +39,6 @@ DEFAULT = "grounder"
 ABSENT = 0.1
 """A phrase with a lower presence is called absent. On dev that is so for 3.5 % of the phrases that are there, and for
 52 % of those of other photos whose object no caption of the photo names."""
-
-_PAIRS_AT_ONCE = 1 << 22
-"""Pairs of phrase and region that are scored between two reports of progress."""
 
 _PHOTOS_AT_ONCE = 16
 
@@ -269,7 +258,7 @@ class RegionPipeline(Pipeline):
     ) -> list[RegionDescription]:
         return self.describer.describe(photo, region, top=top, regions=regions)
 
-    # Evaluation.
+    # Evaluation on a data set.
 
     def region_scores(
         self, features: PhotoFeatures, gold: Regions, on_progress: OnProgress = no_progress
@@ -284,43 +273,6 @@ class RegionPipeline(Pipeline):
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
         """Encode the proposals of a photo of a data set."""
         return np.asarray(self.model.prepare_visual(features.proposal_vectors(photo_id)))
-
-    def search_phrases(
-        self,
-        features: PhotoFeatures,
-        items: Sequence[Item],
-        *,
-        protocol: Protocol = "union",
-        on_progress: OnProgress = no_progress,
-    ) -> PhraseSearch:
-        """Look for every distinct phrase in all photos, in one pass over the scores.
-
-        Phrases are read without their sentences, and proposals are not refined. The vectors of all photos are held in
-        memory, 100 MB for 100,000 of size 256.
-        """
-        ids = features.photos.ids
-        regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
-        visual = np.concatenate(list(self._all_proposals(features, on_progress)))
-        text = self.encode_phrases(typical_wording(items))
-        best = np.empty((len(text), len(ids)))
-
-        def rows(begin: int, end: int) -> Floats:
-            scores = np.ascontiguousarray(self.compare(visual, text[begin:end]).T)
-            # Kept while the scores are here: computing them again would take as long as everything else.
-            best[begin:end] = best_region_scores(scores, regions)
-            on_progress("looking for phrases in all photos", end, len(text))
-            return scores
-
-        scores = ScoreBlocks((len(text), len(visual)), rows, max(1, _PAIRS_AT_ONCE // max(1, len(visual))))
-        precision = phrase_precision(scores, items, regions, protocol=protocol)
-        mentioned = mentioned_in_photos(distinct_phrases(items), features.photos)
-        return PhraseSearch(precision, score_presence(best, mentioned))
-
-    def _all_proposals(self, features: PhotoFeatures, on_progress: OnProgress) -> Iterator[Floats]:
-        ids = features.photos.ids
-        for done, photo_id in enumerate(ids, start=1):
-            yield self.proposal_vectors(features, photo_id)
-            on_progress("reading regions", done, len(ids))
 
     def _no_vectors(self) -> Floats:
         return np.empty((0, self.dimension), np.float32)
@@ -405,14 +357,6 @@ def make_region_inputs(regions: PhotoProposals, *, cells: bool = False) -> Regio
         features.whole,
         features.cells if cells else None,
     )
-
-
-@dataclass(frozen=True)
-class PhraseSearch:
-    """How well phrases are found among the regions of all photos, whether these mention them or not."""
-
-    precision: PhrasePrecision  # each phrase ranks the regions of all photos
-    presence: PresenceResult  # each phrase ranks the photos, by their best regions
 
 
 def load_grounding_model(model: str | PathLike[str] = DEFAULT) -> RegionPipeline:

