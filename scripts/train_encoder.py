@@ -22,8 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from encoder_boxes import aligned_iou, area, iou, kept_boxes
-from encoder_losses import Grounded, Losses
+from encoder_losses import Grounded, Losses, aligned_iou, area, iou, kept_boxes
 from encoder_towers import PhotoTower, TextTower
 from PIL import Image
 from safetensors.torch import load_file

@@ -39,21 +39,8 @@ def test_a_dependency_parse_becomes_a_treebank_tree(parse: str, tree: str) -> No
 
 
 RELATIONS = [
-    "nsubj",
-    "dobj",
-    "prep",
-    "pobj",
-    "conj",
-    "cc",
-    "det",
-    "amod",
-    "aux",
-    "relcl",
-    "acl",
-    "punct",
-    "mark",
-    "prt",
-]
+    "nsubj", "dobj", "prep", "pobj", "conj", "cc", "det", "amod", "aux", "relcl", "acl", "punct", "mark", "prt"
+]  # fmt: skip
 TAGS = ["NN", "VBZ", "IN", "JJ", "RB", "CC", ".", "PRP", "WP", "TO", "CD", "POS"]
 
 

@@ -22,7 +22,7 @@ def covered(chosen: geometry.Boxes, golds: geometry.Boxes) -> int:
     return int((geometry.iou(golds, chosen) >= 0.5).any(axis=1).sum())
 
 
-def test_every_choice_covers_as_many_more_as_any_box_on_tenths_could() -> None:
+def test_every_choice_covers_as_many_of_the_remaining_boxes_as_possible() -> None:
     golds = some_boxes(200)
     chosen = fit(golds, 20).boxes
     tenths = np.arange(11) / 10
@@ -52,18 +52,18 @@ def test_more_golds_than_fit_into_one_slice_are_all_counted() -> None:
     assert covered(fit(golds, 1).boxes, golds) >= 700
 
 
-def test_saved_boxes_come_back(tmp_path: Path) -> None:
+def test_saved_boxes_round_trip(tmp_path: Path) -> None:
     boxes = fit(some_boxes(30), 7)
     save(boxes, tmp_path / "boxes.json")
     assert (FixedProposer.load(tmp_path / "boxes.json").boxes == boxes.boxes).all()
 
 
 def test_fitting_without_boxes_is_refused() -> None:
-    with pytest.raises(DeixisError, match="at least one training box"):
+    with pytest.raises(DeixisError):
         fit(np.empty((0, 4)), 3)
 
 
 @pytest.mark.parametrize("count", [0, -1, 3026])
-def test_a_number_of_boxes_that_cannot_be_had_is_refused(count: int) -> None:
-    with pytest.raises(DeixisError, match="from 1 to 3025"):
+def test_a_number_of_boxes_without_as_many_candidates_is_refused(count: int) -> None:
+    with pytest.raises(DeixisError, match=f"3025, not {count}"):
         fit(some_boxes(3), count)

@@ -31,13 +31,7 @@ def test_the_same_seed_gives_the_same_model() -> None:
 def test_progress_is_reported_after_each_epoch() -> None:
     reports: list[tuple[int, float]] = []
     learn(
-        toy_sentences(),
-        ["x", "y"],
-        bits=2,
-        epochs=20,
-        seed=0,
-        about={},
-        after_epoch=lambda *so_far: reports.append(so_far),
+        toy_sentences(), ["x", "y"], bits=2, epochs=20, seed=0, about={}, after_epoch=lambda *done: reports.append(done)
     )
     assert [epoch for epoch, _ in reports] == list(range(20))
     assert reports[-1][1] == 1.0

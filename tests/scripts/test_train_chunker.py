@@ -11,7 +11,7 @@ from deixis.language.chunker import spans_from_labels
 
 @st.composite
 def chunked(draw: st.DrawFn) -> tuple[list[tuple[int, int]], int]:
-    """Spans that do not overlap, and the number of tokens they lie in."""
+    """Spans that do not overlap, and the number of tokens."""
     spans, place = [], 0
     for gap, length in draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=6)):
         spans.append((place + gap, place + gap + length))
@@ -20,7 +20,7 @@ def chunked(draw: st.DrawFn) -> tuple[list[tuple[int, int]], int]:
 
 
 @given(chunked())
-def test_spans_survive_conversion_to_labels(case: tuple[list[tuple[int, int]], int]) -> None:
+def test_spans_round_trip_through_labels(case: tuple[list[tuple[int, int]], int]) -> None:
     spans, count = case
     assert spans_from_labels(labels_from_spans(spans, count)) == spans
 

@@ -22,6 +22,6 @@ def test_held_out_files_are_those_from_0150(tmp_path: Path) -> None:
 def test_an_invalid_archive_or_one_without_trees_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_text("no zip")
     zipfile.ZipFile(tmp_path / "empty.zip", "w").close()
-    for name, reason in (("bad.zip", "cannot be read"), ("empty.zip", "no .mrg files"), ("none.zip", "cannot be read")):
-        with pytest.raises(DatasetError, match=reason):
+    for name in ("bad.zip", "empty.zip", "none.zip"):
+        with pytest.raises(DatasetError, match=name):
             read_treebank(tmp_path / name, held_out=True)
