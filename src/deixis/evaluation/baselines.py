@@ -45,10 +45,6 @@ class FixedBoxes:
             found.append(Prediction(item.photo, item.caption, item.span, box, np.zeros(1)))
         return found
 
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {"single": list(self.single), "by_type": {k: list(v) for k, v in self.by_type.items()}}
-
 
 def best_fixed_box(items: Sequence[Item], *, protocol: Protocol = "union") -> FixedBox:
     """Find the fixed box that is correct for the most items, by a greedy search.

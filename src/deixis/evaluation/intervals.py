@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,23 @@ class Interval:
     low: float
     high: float
     level: float = 0.95
+
+
+class PlainResult:
+    """A dataclass of scores, intervals and groups of scores."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for JSON; intervals as [low, high]."""
+        return {name: to_json(value) for name, value in vars(self).items()}
+
+
+def to_json(value: Any) -> Any:
+    """Convert intervals, results, and mappings of them to plain values."""
+    if isinstance(value, Interval):
+        return [value.low, value.high]
+    if isinstance(value, Mapping):
+        return {key: to_json(each) for key, each in value.items()}
+    return value.as_json() if isinstance(value, PlainResult) else value
 
 
 @dataclass(frozen=True)
@@ -80,11 +97,6 @@ def in_batches(of_samples: Callable[[AnyArray], FloatArray], counts: AnyArray) -
     """Apply a function of counts (n, rounds) to rows of counts (rounds, n), in batches that bound memory."""
     parts = range(0, len(counts), _ROUNDS_PER_BATCH)
     return np.concatenate([of_samples(np.ascontiguousarray(counts[at : at + _ROUNDS_PER_BATCH].T)) for at in parts])
-
-
-def intervals_as_json(intervals: Mapping[str, Interval | None]) -> dict[str, list[float] | None]:
-    """Return intervals as [low, high]."""
-    return {name: [found.low, found.high] if found else None for name, found in intervals.items()}
 
 
 def bootstrap(statistic: Statistic, n: int, *, rounds: int = 1000, level: float = 0.95, seed: int = 0) -> Interval:

@@ -23,11 +23,11 @@ from deixis.evaluation.intervals import (
     Comparison,
     Counts,
     Interval,
+    PlainResult,
     Statistic,
     bootstrap_all,
     bootstrap_groups,
     compare_all,
-    intervals_as_json,
     ratio_of,
     values_of,
 )
@@ -196,7 +196,7 @@ RECALLS: Mapping[str, int] = {"r1": 1, "r5": 5, "r10": 10, "upper_bound": NEVER}
 
 
 @dataclass(frozen=True)
-class GroupScores:
+class GroupScores(PlainResult):
     """Scores in percent of the mentions of one type or one phrase, ranked together for `ap`.
 
     Attributes
@@ -221,10 +221,6 @@ class GroupScores:
     ap_nms: float
     interval: Mapping[str, Interval | None]
     no_interval: str | None
-
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 def group_scores(
@@ -257,7 +253,7 @@ TIES = "of equal scores the box given first is the better one; across mentions, 
 
 
 @dataclass(frozen=True)
-class LocalizationResult:
+class LocalizationResult(PlainResult):
     """Localization scores, in percent.
 
     Attributes
@@ -314,14 +310,6 @@ class LocalizationResult:
     blind_single_r1: float | None
     interval: Mapping[str, Interval]
     ties: str = TIES
-
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        groups = {
-            name: {group: scores.as_json() for group, scores in getattr(self, name).items()}
-            for name in ("by_type", "by_phrase")
-        }
-        return {**vars(self), **groups, "interval": intervals_as_json(self.interval)}
 
 
 def localization(

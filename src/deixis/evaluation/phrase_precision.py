@@ -26,10 +26,10 @@ from deixis.evaluation.average_precision import (
 )
 from deixis.evaluation.intervals import (
     Interval,
+    PlainResult,
     Statistic,
     bootstrap_all,
     bootstrap_groups,
-    intervals_as_json,
     values_of,
 )
 from deixis.evaluation.items import Item, Protocol, check_protocol, indices_by_phrase, types_in_order
@@ -171,7 +171,7 @@ class MentionCandidates:
 
 
 @dataclass(frozen=True)
-class GroupPrecision:
+class GroupPrecision(PlainResult):
     """Average precision of one phrase or one type, in percent."""
 
     # Number of mentions and of their photos
@@ -184,13 +184,9 @@ class GroupPrecision:
     interval: Mapping[str, Interval | None]
     no_interval: str | None
 
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        return {**vars(self), "interval": intervals_as_json(self.interval)}
-
 
 @dataclass(frozen=True)
-class PhrasePrecision:
+class PhrasePrecision(PlainResult):
     """Average precision of phrases over the regions of all photos, in percent."""
 
     # The protocol and the rule of average precision
@@ -212,14 +208,6 @@ class PhrasePrecision:
     by_phrase: Mapping[str, GroupPrecision]  # the most frequent distinct phrases
     # The 95 % interval of each score, centred on the score (see `average_precision.centre_interval`)
     interval: Mapping[str, Interval]
-
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        groups = {
-            name: {group: scores.as_json() for group, scores in getattr(self, name).items()}
-            for name in ("by_type", "by_phrase")
-        }
-        return {**vars(self), **groups, "interval": intervals_as_json(self.interval)}
 
 
 def phrase_precision(

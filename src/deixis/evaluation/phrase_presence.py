@@ -19,10 +19,10 @@ from deixis.evaluation.average_precision import ApRule, PhotoRanking, centre_int
 from deixis.evaluation.intervals import (
     Counts,
     Interval,
+    PlainResult,
     Statistic,
     bootstrap_all,
     in_batches,
-    intervals_as_json,
     values_of,
 )
 from deixis.evaluation.items import distinct_phrase
@@ -33,7 +33,7 @@ TIES = "of equal scores the wrong photo goes first for average precision, and is
 
 
 @dataclass(frozen=True)
-class PresenceResult:
+class PresenceResult(PlainResult):
     """How well scores separate photos that show a phrase from others, in percent."""
 
     # Number of phrases (present in some photos and not in all), of photos, and of present (phrase, photo) pairs
@@ -52,10 +52,6 @@ class PresenceResult:
     # The 95 % bootstrap interval of each score; that of `ap` is centred on it (see `average_precision.centre_interval`)
     interval: Mapping[str, Interval]
     ties: str = TIES
-
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 def best_region_scores(scores: Scores, regions: PhotoRegions) -> FloatArray:

@@ -32,8 +32,8 @@ from deixis.evaluation.intervals import (
     Statistic,
     bootstrap_all,
     compare_all,
-    intervals_as_json,
     ratio_of,
+    to_json,
     values_of,
 )
 from deixis.evaluation.ranks import (
@@ -149,7 +149,7 @@ class RetrievalResult:
             "without_positive": {name or "regions": each.without_positive for name, each in self.rankings.items()},
         }
         document.update({name: value if np.isfinite(value) else None for name, value in self.scores.items()})
-        document["interval"] = intervals_as_json(self.interval)
+        document["interval"] = to_json(self.interval)
         return document
 
 

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,9 @@ from deixis.errors import DeixisError
 from deixis.evaluation.intervals import (
     Counts,
     Interval,
+    PlainResult,
     Statistic,
     bootstrap_all,
-    intervals_as_json,
     ratio_of,
     values_of,
 )
@@ -86,7 +87,7 @@ class DrawnBoxes:
 
 
 @dataclass(frozen=True)
-class BoxAgreement:
+class BoxAgreement(PlainResult):
     """Agreement of annotators on boxes.
 
     Attributes
@@ -123,9 +124,8 @@ class BoxAgreement:
     interval: Mapping[str, Interval]
     protocol: str = "GIoU distance, best matching of sets, chance from pairs of different items"
 
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        return {**vars(self), "interval": intervals_as_json(self.interval), "n": self.pairs}
+    def as_json(self) -> dict[str, Any]:
+        return {**super().as_json(), "n": self.pairs}
 
 
 def giou(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:

@@ -20,7 +20,7 @@ from deixis.arrays import FloatArray
 from deixis.data.records import Photo
 from deixis.errors import DeixisError
 from deixis.evaluation.agreement.boxes import best_matching
-from deixis.evaluation.intervals import Counts, Interval, Statistic, bootstrap_all, intervals_as_json
+from deixis.evaluation.intervals import Counts, Interval, PlainResult, Statistic, bootstrap_all
 
 Chains = Iterable[Iterable[Hashable]]
 
@@ -28,7 +28,7 @@ MEASURES = ("muc", "b3", "ceaf_m", "ceaf_e")
 
 
 @dataclass(frozen=True)
-class PrecisionRecall:
+class PrecisionRecall(PlainResult):
     """Precision, recall and F1, in percent; 0 if the denominator is 0."""
 
     precision: float
@@ -37,7 +37,7 @@ class PrecisionRecall:
 
 
 @dataclass(frozen=True)
-class ChainAgreement:
+class ChainAgreement(PlainResult):
     """Agreement of two groupings of mentions over all photos.
 
     Attributes
@@ -70,11 +70,6 @@ class ChainAgreement:
     response_only: int
     interval: Mapping[str, Interval]
     protocol: str = "sums over photos; twinless mentions stay where they are"
-
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        measures = {name: dict(vars(getattr(self, name))) for name in MEASURES}
-        return {**vars(self), **measures, "interval": intervals_as_json(self.interval)}
 
 
 def chains_of(photo: Photo) -> list[set[tuple[int, int, int]]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from deixis.arrays import FloatArray
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Counts, Interval, bootstrap, intervals_as_json
+from deixis.evaluation.intervals import Counts, Interval, PlainResult, bootstrap
 
 Coefficient = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
@@ -50,7 +50,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class JudgementAgreement:
+class JudgementAgreement(PlainResult):
     """Agreement of annotators on judgements.
 
     Attributes
@@ -81,10 +81,6 @@ class JudgementAgreement:
     not_answered: int
     left_out: int
     interval: Mapping[str, Interval]
-
-    def as_json(self) -> dict[str, object]:
-        """Plain values for JSON; intervals as [low, high]."""
-        return {**vars(self), "interval": intervals_as_json(self.interval)}
 
 
 def cohen_kappa(

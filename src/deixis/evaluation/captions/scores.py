@@ -31,9 +31,9 @@ from deixis.evaluation.intervals import (
     Statistic,
     bootstrap_all,
     compare_all,
-    intervals_as_json,
     mean_of,
     ratio_of,
+    to_json,
     values_of,
 )
 from deixis.tokens import TOKENIZER_VERSION
@@ -107,7 +107,7 @@ class CaptionScores:
         """Scores as plain JSON, without the values of single photos."""
         plain = [each.name for each in fields(self) if each.repr]
         document: dict[str, JsonValue] = {name: getattr(self, name) for name in plain}
-        document["interval"] = intervals_as_json(self.interval)
+        document["interval"] = to_json(self.interval)
         return document
 
 
@@ -269,7 +269,7 @@ class PerplexityScores:
             "sentences": len(self.per_sentence),
             "perplexity": self.perplexity,
             "oov": self.oov,
-            "interval": intervals_as_json(self.interval),
+            "interval": to_json(self.interval),
         }
 
 
