@@ -107,17 +107,17 @@ def _words(tagged: str) -> tuple[_Node, ...]:
     return tuple(_Node(tag, word=word) for word, tag in (item.split("/") for item in tagged.split()))
 
 
-def _phrase(label: str, tagged: str, *rest: _Node) -> _Node:
-    return _Node(label, (*_words(tagged), *rest))
+def _phrase(label: str, tagged: str, *rest: _Node, mention: tuple[str | None, str] | None = None) -> _Node:
+    return _Node(label, (*_words(tagged), *rest), mention=mention)
 
 
-def _joined(label: str, parts: Sequence[_Node], between: str = ",/,", last: str = "and/CC") -> _Node:
+def _joined(label: str, parts: Sequence[_Node], last: str = "and/CC") -> _Node:
     """``a``, ``a and b``, or ``a , b and c``."""
     if len(parts) == 1:
         return parts[0]
     children = [parts[0]]
     for part in parts[1:-1]:
-        children += [*_words(between), part]
+        children += [*_words(",/,"), part]
     return _Node(label, (*children, *_words(last), parts[-1]))
 
 
@@ -148,12 +148,12 @@ class _Describer:
         mention = (self._chains[item], SHAPE_TYPES[item.shape])
         if not item.pair:
             article = self.pick("the", *["an" if described[0] in "aeiou" else "a"] * 3)
-            return replace(_phrase("NP", f"{article}/DT {described} {item.shape}/NN"), mention=mention)
+            return _phrase("NP", f"{article}/DT {described} {item.shape}/NN", mention=mention)
         described += f" {_PLURALS.get(item.shape, item.shape + 's')}/NNS"
         if self.pick("two", "two", "a pair") == "two":
-            return replace(_phrase("NP", f"two/CD {described}"), mention=mention)
+            return _phrase("NP", f"two/CD {described}", mention=mention)
         of_them = _phrase("PP", "of/IN", _phrase("NP", described))
-        return replace(_Node("NP", (_phrase("NP", "a/DT pair/NN"), of_them)), mention=mention)
+        return _Node("NP", (_phrase("NP", "a/DT pair/NN"), of_them), mention=mention)
 
     def located(self, item: SceneObject, *, sized: bool = False) -> _Node:
         """Mention with location: ``a red circle on the left``."""
@@ -181,7 +181,7 @@ class _Describer:
     def background(self) -> _Node:
         chain = str(len(self.objects) + 1)
         words = f"{self.pick('a', 'the')}/DT {self._background}/JJ background/NN"
-        return replace(_phrase("NP", words), mention=(chain, "scene"))
+        return _phrase("NP", words, mention=(chain, "scene"))
 
 
 def _verb(objects: Sequence[SceneObject]) -> str:
@@ -189,7 +189,7 @@ def _verb(objects: Sequence[SceneObject]) -> str:
 
 
 def _not_visual(words: str) -> _Node:
-    return replace(_phrase("NP", words), mention=(None, NOT_VISUAL))
+    return _phrase("NP", words, mention=(None, NOT_VISUAL))
 
 
 def _relation(describer: _Describer) -> _Node:

@@ -263,9 +263,10 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: layout version {document.get('version')} is not supported (expected {_VERSION}); "
             "import the data again"
         )
-    kinds = {
+    kinds: dict[str, Any] = {
         "sources": list,
         "licence": str,
+        "images": str | None,
         "splits": dict,
         "counts": dict,
         "files": dict,
@@ -277,8 +278,6 @@ def read_manifest(folder: Path) -> Manifest:
             raise DatasetError(f"{path}: damaged, import the data again ({name} is missing or has the wrong type)")
     if document["hash"] != _combine_hashes({name: str(digest) for name, digest in document["files"].items()}):
         raise DatasetError(f"{path}: damaged, import the data again (its hashes are inconsistent)")
-    if not isinstance(document.get("images"), str | None):
-        raise DatasetError(f"{path}: images must be the path of a folder, or null")
     if document["tokenizer"] != TOKENIZER_VERSION:
         raise DatasetError(
             f"{path}: tokenizer version {document['tokenizer']} does not match {TOKENIZER_VERSION}; "

@@ -29,10 +29,10 @@ def read(content: Content) -> Source:
 def _photos(images: list[Value]) -> Iterator[Photo]:
     ids = PhotoIds()
     for image in images:
-        folder, split = image.get("filepath"), image.get("split")
+        folder, split = image.text_at("filepath"), image.get("split")
         name = image["filename"].nonblank_text()
-        if folder is not None and folder.text():
-            name = f"{folder.text()}/{name}"
+        if folder:
+            name = f"{folder}/{name}"
         photo_id = ids.add_new(name, image.error)
         yield Photo(
             photo_id,

@@ -50,7 +50,7 @@ def write(photos: Iterable[Photo], folder: Path, *, images: Path | None = None) 
                 box_labels.update(dict.fromkeys(region["value"]["rectanglelabels"]))
             for region in mentions:
                 mention_labels.update(dict.fromkeys(region["value"]["labels"]))
-            yield _task(photo, [*boxes, *mentions, *_relations(photo, bool(boxes))])
+            yield _task(photo, [*boxes, *mentions, *(_relations(photo) if boxes else ())])
 
     write_text(folder / "tasks.json", json_list(tasks()))
     write_text(folder / "config.xml", [_interface(box_labels, mention_labels)])
@@ -134,10 +134,8 @@ def _note(chains: tuple[str, ...]) -> dict[str, Any]:
     return {"meta": {"text": [f"chain {chain}" for chain in chains]}} if chains else {}
 
 
-def _relations(photo: Photo, has_boxes: bool) -> Iterator[Region]:
+def _relations(photo: Photo) -> Iterator[Region]:
     """Yield relations from mentions to boxes, by the ids of `_mentions` and `_boxes`."""
-    if not has_boxes:
-        return
     mentions = (mention for caption in photo.captions for mention in caption.mentions)
     for number, mention in enumerate(mentions):
         for index, box in enumerate(photo.boxes):

@@ -55,9 +55,9 @@ def _lines(photo: Photo) -> Iterator[dict[str, Any]]:
             }
 
 
-def _usable_boxes(photo: Photo, width: int, height: int) -> dict[str, list[list[float]]]:
+def _usable_boxes(photo: Photo, width: int, height: int) -> dict[str | None, list[list[float]]]:
     """Return the clipped boxes of each chain that are large enough."""
-    found: dict[str, list[list[float]]] = {}
+    found: dict[str | None, list[list[float]]] = {}
     clipped = geometry.clip(boxes_array(photo), width, height).tolist()
     for box, (x1, y1, x2, y2) in zip(photo.boxes, clipped, strict=True):
         if x2 - x1 >= _MIN_SIDE and y2 - y1 >= _MIN_SIDE:
@@ -66,9 +66,9 @@ def _usable_boxes(photo: Photo, width: int, height: int) -> dict[str, list[list[
     return found
 
 
-def _regions(caption: Caption, corners: dict[str, list[list[float]]]) -> Iterator[dict[str, Any]]:
+def _regions(caption: Caption, corners: dict[str | None, list[list[float]]]) -> Iterator[dict[str, Any]]:
     stripped = len(caption.text) - len(caption.text.lstrip())
     for mention in caption.mentions:
         span = [max(0, mention.start - stripped), mention.end - stripped]
-        for box in corners.get(mention.chain, []) if mention.chain is not None else []:
+        for box in corners.get(mention.chain, ()):
             yield {"bbox": box, "phrase": caption.phrase(mention), "tokens_positive": [span]}
