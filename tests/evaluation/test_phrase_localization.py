@@ -155,7 +155,7 @@ def test_blind_baselines_are_scored_too() -> None:
 
 
 def test_photos_are_the_units_of_the_bootstrap() -> None:
-    """Ten photos of a hundred mentions each, all right or all wrong: as uncertain as ten coins."""
+    """Ten photos of a hundred mentions each, all correct or all wrong: the variance is that of ten coin tosses."""
     items = [
         Item(f"p{photo}", mention, (0, 5), "A man", ("people",), ((0, 0, 10, 10),))
         for photo in range(10)
@@ -212,7 +212,7 @@ def test_a_bootstrap_sample_scores_like_its_expanded_photos(case, rule, data) ->
 
 
 def with_distinct_scores(prediction: Prediction | NegativePrediction, place: int) -> Prediction | NegativePrediction:
-    """Without ties a box and its copies stand together, however they are written."""
+    """Without ties, a box and its copies are adjacent in the ranking."""
     return replace(prediction, scores=prediction.scores + 1e-3 * place + 1e-5 * np.arange(len(prediction.scores)))
 
 
@@ -258,7 +258,7 @@ def items_of(mentions: Mentions) -> list[Item]:
 
 
 def predictions_of(items: Sequence[Item], seed: int = 0) -> list[Prediction]:
-    """Twelve boxes each, a tenth of them right; no two scores are equal."""
+    """Twelve boxes each, a tenth of them correct; no two scores are equal."""
     rng = np.random.default_rng(seed)
     made = []
     for item in items:
@@ -274,7 +274,7 @@ def plain_intervals(
     rounds: int,
     seed: int,
 ):
-    """Draw photos, write the group's mentions out as often as drawn, and score them; `items` are the group's."""
+    """Draw photos, repeat the mentions of the group as often as their photos were drawn, and score them."""
     drawn = []
     for numbers in np.random.default_rng(seed).integers(0, 7, size=(rounds, 7)).tolist():
         photos = sorted("abcdefg"[number] for number in numbers)

@@ -99,7 +99,7 @@ def compare(found: dict[str, Any], expected: LocalizationResult) -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_intervals_are_as_wide_as_those_of_localization_of_predictions(seed: int) -> None:
-    """Without equal scores: photos without the phrase may stand in any order among themselves."""
+    """Without equal scores, because the order of photos without the phrase is not defined for ties."""
     scores, items, regions = made_up(seed)
     if not len(regions.boxes):
         return

@@ -32,11 +32,11 @@ def plain_area(right: list[float], wrong: list[float]) -> float:
 
 
 def plain_ap(scores: list[float], mentioned: list[bool]) -> float:
-    """Wrong photos go first among equals; the precision at a find is the best from there on."""
+    """Of equal scores, wrong photos come first. The precision at a hit is the best at that rank or a lower one."""
     ranked = [right for _, right in sorted(zip(scores, mentioned, strict=True), key=lambda pair: (-pair[0], pair[1]))]
     precisions = [sum(ranked[:place]) / place for place in range(1, len(ranked) + 1)]
-    finds = [place for place, right in enumerate(ranked) if right]
-    return 100 * sum(max(precisions[find:]) for find in finds) / len(finds)
+    hits = [rank for rank, right in enumerate(ranked) if right]
+    return 100 * sum(max(precisions[hit:]) for hit in hits) / len(hits)
 
 
 def plain_scores(scores: np.ndarray, mentioned: np.ndarray) -> dict[str, float]:

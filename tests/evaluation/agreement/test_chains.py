@@ -31,7 +31,7 @@ def test_scores_agree_with_the_example_of_the_reference_implementation() -> None
 
 
 def test_scores_agree_with_the_examples_of_bagga_and_baldwin_and_of_luo() -> None:
-    """Both have the same MUC; B³ and CEAF tell joining a small chain from joining two large ones."""
+    """Both have the same MUC; B³ and CEAF are lower if two large chains are joined than if a small one is."""
     key = ["12345", "67", "89ABC"]
     small, large = agreement(key, ["12345", "6789ABC"]), agreement(key, ["1234589ABC", "67"])
     for found in (small, large):

@@ -40,7 +40,7 @@ def test_cohens_kappa_of_the_textbook_table_of_fifty_is_two_fifths() -> None:
 
 
 def test_fleiss_kappa_of_fourteen_raters_and_ten_subjects() -> None:
-    """The example that is worked through in most introductions to Fleiss' κ: 0.378, 0.213 and 0.210."""
+    """The usual textbook example of Fleiss' κ: 0.378, 0.213 and 0.210."""
     counts = [
         [0, 0, 0, 0, 14],
         [0, 2, 6, 4, 2],

@@ -132,23 +132,23 @@ def clash(a: Row, b: Row) -> bool:
     return any(mine & yours for mine, yours in zip(words_of(a), words_of(b), strict=True))
 
 
-def worth(rows: list[Row]) -> tuple[int, int]:
-    """What makes an alignment better: less of minus what is in common, then fewer chunks."""
+def cost(rows: list[Row]) -> tuple[int, int]:
+    """The cost of an alignment: minus the number of common words, then the number of chunks."""
     common = sum(2 if module == EXACT else length // 2 + span // 2 for _, length, _, span, module in rows)
     ends = {(start + length, at + span) for start, length, at, span, _ in rows}
     chunks = sum((start, at) not in ends for start, _, at, _, _ in rows)
     return -common, chunks
 
 
-def best_worth(rows: list[Row], chosen: list[Row]) -> tuple[int, int]:
-    """By trying every choice."""
+def lowest_cost(rows: list[Row], chosen: list[Row]) -> tuple[int, int]:
+    """The lowest cost, by trying every choice."""
     if not rows:
-        return worth(chosen)
+        return cost(chosen)
     first, *rest = rows
-    without = best_worth(rest, chosen)
+    without = lowest_cost(rest, chosen)
     if any(clash(first, each) for each in chosen):
         return without
-    return min(without, best_worth(rest, [*chosen, first]))
+    return min(without, lowest_cost(rest, [*chosen, first]))
 
 
 def aligned(pairs: list[tuple[list[str], list[str]]]) -> list[tuple[list[Row], list[Row]]]:
@@ -176,7 +176,7 @@ def test_the_alignment_is_optimal_given_the_undisputed_matches(pairs: list[tuple
         distinct = list(dict.fromkeys(row for row in rows if row not in undisputed))
         assert set(undisputed) <= set(chosen)
         assert not any(clash(a, b) for n, a in enumerate(chosen) for b in chosen[:n])
-        assert worth(chosen) == best_worth(distinct, undisputed)
+        assert cost(chosen) == lowest_cost(distinct, undisputed)
 
 
 repetitive = st.lists(st.sampled_from(["red", "zebra", "lake"]), min_size=3, max_size=6)
@@ -186,7 +186,7 @@ repetitive = st.lists(st.sampled_from(["red", "zebra", "lake"]), min_size=3, max
 @settings(max_examples=100)
 def test_repeated_words_are_matched_in_the_fewest_chunks(pairs: list[tuple[list[str], list[str]]]) -> None:
     for rows, chosen in aligned(pairs):
-        assert worth(chosen) == best_worth(rows, [])
+        assert cost(chosen) == lowest_cost(rows, [])
 
 
 def test_pairs_are_aligned_independently_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
