@@ -81,7 +81,7 @@ def test_converted_data_is_imported_unchanged(command: Command, data: Path, form
     assert list(Dataset("again").photos) == list(Dataset(data).photos)
 
 
-def test_entities_come_back_byte_for_byte(command: Command, data: Path) -> None:
+def test_entities_round_trip_byte_for_byte(command: Command, data: Path) -> None:
     command("data", "convert", data, "--to", "entities", "--out", "out")
     for path in (SAMPLES / "entities").rglob("*.[tx]*"):
         if path.parent.name in ("Sentences", "Annotations"):

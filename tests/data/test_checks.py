@@ -47,7 +47,7 @@ def checked(folder: Path, **options: bool) -> dict[str, tuple[str, ...]]:
     return {problem.kind: problem.examples for problem in found}
 
 
-def test_a_sound_data_set_has_no_problems(tmp_path: Path) -> None:
+def test_a_valid_data_set_has_no_problems(tmp_path: Path) -> None:
     photo(tmp_path, 1)
     photo(tmp_path, 2, size=(67, 33))  # a smaller copy, its sides rounded
     assert problems(tmp_path, decode=True) == {}
@@ -89,7 +89,7 @@ def test_the_same_photo_twice_is_found(tmp_path: Path) -> None:
     assert problems(tmp_path) == {"duplicate photos": ("1 = 2",)}
 
 
-def test_photos_that_went_away_or_changed_are_found(tmp_path: Path) -> None:
+def test_missing_and_changed_photos_are_found(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         photo(tmp_path, number)
     problems(tmp_path)

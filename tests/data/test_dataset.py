@@ -170,13 +170,13 @@ def files_of(folder: Path) -> set[str]:
 KEPT = {"store/manifest.json", "store/000000.safetensors", "store/fitted-1/.made-by-deixis"}
 
 
-def test_a_new_import_takes_the_features_of_the_old_one_over(data: Path) -> None:
+def test_a_new_import_keeps_the_features_of_the_old_one(data: Path) -> None:
     assert [photo.id for photo in make(data, "2", "3").photos] == ["2", "3"]
     assert files_of(data / "features") == KEPT
     assert (data / "features" / "store" / "000000.safetensors").read_bytes() == b"numbers"
 
 
-def test_features_are_taken_over_without_a_copy_where_that_can_be(data: Path) -> None:
+def test_kept_features_are_hard_links(data: Path) -> None:
     before = (data / "features" / "store" / "000000.safetensors").stat().st_ino
     make(data, "2")
     assert (data / "features" / "store" / "000000.safetensors").stat().st_ino == before
@@ -199,14 +199,14 @@ def test_a_linked_features_folder_stays_a_link(data: Path, tmp_path: Path) -> No
     assert files_of(tmp_path / "large-disk") >= KEPT
 
 
-def test_an_import_that_fails_leaves_the_old_features_alone(data: Path) -> None:
+def test_a_failed_import_does_not_change_the_old_features(data: Path) -> None:
     before = files_of(data)
     with pytest.raises(DatasetError, match="no photos"):
         make(data)
     assert files_of(data) == before
 
 
-def test_an_import_that_fails_at_the_last_moment_leaves_the_old_features_alone(
+def test_an_import_that_fails_at_the_end_does_not_change_the_old_features(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(partial: Path, target: Path) -> None:

@@ -109,7 +109,7 @@ def folder(tmp_path_factory):
 @example(b"{}")
 @example(b"[{}]")
 @example(b'{"id":"1"}{"id":"2"}')
-def test_arbitrary_bytes_do_no_harm(folder, data):
+def test_arbitrary_bytes_raise_at_most_a_dataset_error(folder, data):
     path = folder / "bytes"
     path.write_bytes(data)
     assert_photos_or_one_line(path)
@@ -122,7 +122,7 @@ def test_arbitrary_bytes_do_no_harm(folder, data):
     ),
     st.lists(st.text("ab.jpg#0\t,;|\"'\n\r \x00\u2028é[]/\\", max_size=30) | st.text(max_size=20), max_size=4),
 )
-def test_arbitrary_lines_do_no_harm(folder, first, others):
+def test_arbitrary_lines_raise_at_most_a_dataset_error(folder, first, others):
     path = folder / "lines"
     path.write_bytes((first + "\n".join(others)).encode("utf-8", "surrogatepass"))
     assert_photos_or_one_line(path)
@@ -130,7 +130,7 @@ def test_arbitrary_lines_do_no_harm(folder, first, others):
 
 @settings(max_examples=150, deadline=None)
 @given(JSON)
-def test_arbitrary_json_does_no_harm(folder, value):
+def test_arbitrary_json_raises_at_most_a_dataset_error(folder, value):
     path = folder / "json"
     path.write_text(json.dumps(value), encoding="utf-8")
     assert_photos_or_one_line(path)
@@ -171,7 +171,7 @@ def test_a_document_truncated_anywhere_is_a_one_line_error(folder, kind):
             read_captions(path)
 
 
-def test_a_damaged_zip_does_no_harm(folder):
+def test_a_damaged_zip_raises_at_most_a_dataset_error(folder):
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("00/25.eng", "<DOC><DESCRIPTION>a dog; it runs;</DESCRIPTION><IMAGE>25.jpg</IMAGE></DOC>" * 3)
@@ -185,7 +185,7 @@ def test_a_damaged_zip_does_no_harm(folder):
         assert_photos_or_one_line(path)
 
 
-def test_xml_nested_without_end_does_no_harm(folder):
+def test_deeply_nested_xml_raises_at_most_a_dataset_error(folder):
     path = folder / "deep"
     path.mkdir()
     (path / "1.eng").write_text("<DOC>" + "<a>" * 200_000 + "</a>" * 200_000 + "</DOC>", encoding="utf-8")

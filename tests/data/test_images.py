@@ -20,7 +20,7 @@ RED_LEFT = Image.fromarray(
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tiff", "a.bmp", "a.gif", "a.heic", "A.JPG"])
-def test_every_named_format_is_read(tmp_path: Path, name: str) -> None:
+def test_every_image_format_is_read(tmp_path: Path, name: str) -> None:
     RED_LEFT.save(tmp_path / name)
     assert find_photos(tmp_path) == [tmp_path / name]
     found = inspect_photo(tmp_path / name)

@@ -149,7 +149,7 @@ def test_two_annotations_of_one_photo_are_refused(files: Path) -> None:
         run(files, "images", "captions")
 
 
-def test_the_splits_of_the_captions_stay_where_entities_brings_none(files: Path) -> None:
+def test_photos_without_a_split_in_entities_keep_that_of_the_captions(files: Path) -> None:
     (files / "entities" / "train.txt").unlink()
     run(files, "entities", captions=[CaptionFile(files / "captions.txt", split="held-out")])
     dataset = Dataset(files / "data")
@@ -157,7 +157,7 @@ def test_the_splits_of_the_captions_stay_where_entities_brings_none(files: Path)
     assert dataset.photo("5").splits == ()
 
 
-def test_the_captions_stay_where_entities_has_boxes_but_no_sentences(files: Path) -> None:
+def test_photos_without_sentences_in_entities_keep_their_captions(files: Path) -> None:
     (files / "entities" / "Sentences" / "1000268201.txt").unlink()
     run(files, "images", "captions", "entities")
     dog = Dataset(files / "data").photo("1000268201_693b08cb0e")
@@ -175,7 +175,7 @@ def test_the_captions_stay_where_entities_has_boxes_but_no_sentences(files: Path
         "1000268201_ffffffffff\n1000268201_eeeeeeeeee\n1000268201",  # others of the same number decide nothing
     ],
 )
-def test_a_list_may_name_a_photo_as_any_of_the_files_does(files: Path, listed: str) -> None:
+def test_a_list_may_use_any_name_of_a_photo(files: Path, listed: str) -> None:
     annotation = files / "entities" / "Annotations" / "1000268201.xml"
     annotation.write_text(annotation.read_text().replace("1000268201.jpg", "holiday.jpg"))
     (files / "dev.txt").write_text(listed + "\n")

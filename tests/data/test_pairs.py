@@ -98,7 +98,7 @@ def test_resampling_keeps_at_most_the_given_number_of_regions_per_phrase(world: 
     assert after == {phrase: min(count, most) for phrase, count in before.items()}
 
 
-def test_resampling_is_the_same_for_a_seed_and_another_for_another() -> None:
+def test_resampling_depends_on_the_seed_only() -> None:
     pairs = random_pairs()
     first, again, other = (pairs.resample(1, seed).chain.tolist() for seed in (5, 5, 6))
     assert first == again
@@ -122,7 +122,7 @@ def related(caption: Caption, mentions: Sequence[Mention]) -> list[Relation]:
     return [Relation("a dog IN the snow", (mentions[0], mentions[1]))] if len(mentions) > 1 else []
 
 
-def test_phrases_made_of_mentions_have_the_box_around_both() -> None:
+def test_a_phrase_of_two_mentions_has_the_union_of_their_boxes() -> None:
     photo = photo_of(1, [[("a dog", "1"), ("the snow", "2")]], {"1": [(0, 0, 5, 5)], "2": [(2, 2, 9, 9), (1, 8, 2, 9)]})
     pairs = RegionPhrasePairs.from_photos([photo], lambda photo_id: NO_PROPOSALS, more_phrases=related)
     assert [(phrase, box) for *_, phrase, box in rows_of(pairs)] == [
@@ -133,7 +133,7 @@ def test_phrases_made_of_mentions_have_the_box_around_both() -> None:
     assert pairs.span[2].tolist() == [0, 16]
 
 
-def test_sizes_are_rows_of_table_2() -> None:
+def test_training_set_sizes_are_those_of_table_2() -> None:
     photos = [photo_of(n, [[("a dog", "1"), ("snow", "2")]], {c: [(0, 0, 5, 5 + n)] for c in "12"}) for n in range(12)]
     chunks = RegionPhrasePairs.from_photos(photos, lambda photo_id: NO_PROPOSALS)
     augmented = RegionPhrasePairs.from_photos(photos, lambda photo_id: NO_PROPOSALS, more_phrases=related)

@@ -260,7 +260,7 @@ def test_every_caption_mentions_every_object_and_spans_match_the_text(described:
             assert many == bool(re.match("two|a pair of", words, re.IGNORECASE))
 
 
-def test_mentions_stand_in_order_and_exercise_many_types(described: list[tuple[Photo, Caption]]) -> None:
+def test_mentions_are_in_order_and_have_many_types(described: list[tuple[Photo, Caption]]) -> None:
     types: Counter[str] = Counter()
     for _, caption in described:
         ends = [offset for mention in caption.mentions for offset in (mention.start, mention.end)]

@@ -71,7 +71,7 @@ def test_children_of_an_archive_path_are_inside_the_archive(parts: list[str]) ->
 
 
 @pytest.mark.parametrize("place", ["a.jpg", "/photos/a.jpg", "odd::name.jpg", "C:/photos", Path("a.jpg")])
-def test_other_paths_are_paths_here(place: str | Path) -> None:
+def test_other_paths_are_local(place: str | Path) -> None:
     assert photo_path(place) == Path(place)
     assert not is_remote(photo_path(place))
     assert path_or_stream(Path(place)) == Path(place)
@@ -162,7 +162,7 @@ def test_an_unreachable_url_is_named(address: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_whatever_a_file_system_raises_is_an_error_of_the_system(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_a_remote_file_system_become_os_errors(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Any, path: str) -> Any:
         raise RuntimeError("no credentials")
 

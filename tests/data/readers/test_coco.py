@@ -39,7 +39,7 @@ def test_captions_go_to_their_images_in_order(write):
     assert [caption.text for caption in second.captions] == ["A woman cutting a cake.", "A large white cake."]
 
 
-def test_instances_bring_boxes_with_labels_and_crowds_too(write):
+def test_instances_add_boxes_with_labels_including_crowds(write):
     captions, instances = write("c.json", CAPTIONS), write("i.json", INSTANCES)
     first, second = read_captions(captions, instances=instances).photos
     assert first.boxes == (

@@ -45,7 +45,7 @@ FULL = {
 }
 
 
-def test_our_own_form_holds_every_field_of_a_photo(write):
+def test_the_full_format_holds_every_field_of_a_photo(write):
     source = read_captions(write("photos.jsonl", lines(FULL, {"id": "2"})))
     first, second = source.photos
     assert (source.kind, source.total) == ("jsonl", 2)

@@ -7,7 +7,7 @@ from deixis.data.readers import read_captions
 HEADER = "image_name| comment_number| comment\n"
 
 
-def test_bars_part_photo_number_and_caption(write):
+def test_bars_separate_photo_number_and_caption(write):
     lines = (
         "1000092795.jpg| 1| Two young , White males are outside .\n"
         '1000092795.jpg| 0| Two young guys with "shaggy" hair .\n'
@@ -37,5 +37,5 @@ def test_other_bad_lines_are_named(write, refused, line):
     refused(write("results.csv", f"{HEADER}1.jpg| 0| A cat .\n{line}\n"), "line 3: ")
 
 
-def test_a_header_alone_is_no_data(write, refused):
+def test_a_header_without_rows_is_refused(write, refused):
     refused(write("results.csv", HEADER), "")

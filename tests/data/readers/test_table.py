@@ -14,7 +14,7 @@ def texts(photo):
     return [caption.text for caption in photo.captions]
 
 
-def test_kaggles_flickr8k_is_a_table(write):
+def test_the_kaggle_file_of_flickr8k_is_read(write):
     path = write(
         "captions.txt",
         "image,caption\n"

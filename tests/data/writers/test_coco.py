@@ -28,7 +28,7 @@ def test_each_split_has_its_own_files_and_instances_only_with_boxes(dogs: list[P
     }
 
 
-def test_captions_have_cocos_form(dogs: list[Photo], folder: Path) -> None:
+def test_captions_have_the_format_of_coco(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     document = load(folder / "captions_train.json")
     assert document.keys() == {"info", "licenses", "images", "annotations"}
@@ -39,7 +39,7 @@ def test_captions_have_cocos_form(dogs: list[Photo], folder: Path) -> None:
     ]
 
 
-def test_boxes_have_cocos_form(dogs: list[Photo], folder: Path) -> None:
+def test_boxes_have_the_format_of_coco(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     document = load(folder / "instances_dev.json")
     assert document["images"] == load(folder / "captions_dev.json")["images"]
@@ -72,7 +72,7 @@ def test_no_two_captions_and_no_two_boxes_have_the_same_id(dogs: list[Photo], fo
         assert ids == list(range(1, count + 1))
 
 
-def test_photos_of_unknown_size_state_none(dogs: list[Photo], folder: Path) -> None:
+def test_photos_of_unknown_size_have_no_width_or_height(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     assert load(folder / "captions_rest.json")["images"] == [
         {"id": 102, "file_name": "a name.jpg"},
@@ -91,7 +91,7 @@ def test_photos_of_unknown_size_state_none(dogs: list[Photo], folder: Path) -> N
     ],
     ids=["numbers", "a name", "equal numbers", "a huge number", "a digit that is no number"],
 )
-def test_image_ids_are_the_photos_own_or_running_for_all(
+def test_image_ids_are_the_photo_ids_or_consecutive_numbers(
     photo_ids: list[str], numbers: list[int], folder: Path
 ) -> None:
     write([Photo(photo_id) for photo_id in photo_ids], folder)

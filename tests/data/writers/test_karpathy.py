@@ -63,7 +63,7 @@ def test_tokens_are_words_in_lower_case_without_punctuation(text: str, expected:
     assert tokens(text) == expected
 
 
-def test_our_reader_reads_it(document: dict[str, Any], dogs: list[Photo], folder: Path) -> None:
+def test_the_written_file_can_be_imported(document: dict[str, Any], dogs: list[Photo], folder: Path) -> None:
     photos = list(read_captions(folder / "dataset.json").photos)
     assert [photo.splits for photo in photos] == [("train",), ("rest",), ("rest",)]
     assert [[c.text for c in photo.captions] for photo in photos] == [

@@ -107,7 +107,7 @@ def test_a_box_at_the_border_does_not_pass_100_percent(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", ['<a> & "b"', "two\nlines", "control \x01", "\x01", "  "])
-def test_the_interface_offers_every_label_in_use_as_tasks_spell_it(odd: str, folder: Path) -> None:
+def test_the_interface_has_every_label_of_the_tasks(odd: str, folder: Path) -> None:
     mention = Mention(0, 1, "1", (odd, "people"))
     photo = Photo("1", (Caption.from_text("a", (mention,)),), (Chain("1"),), (Box((0, 0, 1, 1), label=odd),), 9, 9)
     task = tasks_of([photo], folder)[0]
@@ -116,14 +116,14 @@ def test_the_interface_offers_every_label_in_use_as_tasks_spell_it(odd: str, fol
     assert set(span["value"]["labels"]) <= set(labels_in_interface(folder, "Labels"))
 
 
-def test_the_interface_offers_no_label_twice(dogs: list[Photo], folder: Path) -> None:
+def test_the_interface_has_no_label_twice(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     for tag in ("RectangleLabels", "Labels"):
         names = labels_in_interface(folder, tag)
         assert len(names) == len(set(names)) >= 8
 
 
-def test_label_studios_own_check_takes_tasks_and_interface(dogs: list[Photo], folder: Path) -> None:
+def test_label_studio_accepts_tasks_and_interface(dogs: list[Photo], folder: Path) -> None:
     sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
     tasks = tasks_of([*dogs, replace(dogs[0], id="104", captions=())], folder)
     interface = sdk.LabelInterface((folder / "config.xml").read_text())

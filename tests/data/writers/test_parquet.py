@@ -48,7 +48,7 @@ def test_a_photo_with_nothing_has_empty_lists_and_nulls(dogs: list[Photo], folde
     assert {name for name, value in row.items() if value == []} == {"splits", "captions", "chains", "boxes"}
 
 
-def test_metadata_spell_every_column_for_hugging_face(dogs: list[Photo], folder: Path) -> None:
+def test_the_metadata_describes_every_column_for_hugging_face(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     path = folder / "data" / "train-00000-of-00001.parquet"
     text, whole = ({"dtype": dtype, "_type": "Value"} for dtype in ("string", "int32"))
@@ -67,7 +67,7 @@ def test_metadata_spell_every_column_for_hugging_face(dogs: list[Photo], folder:
     ]
 
 
-def test_photos_travel_inside(dogs: list[Photo], images: Path, folder: Path) -> None:
+def test_photo_bytes_are_stored_in_the_file(dogs: list[Photo], images: Path, folder: Path) -> None:
     write(dogs, folder, images=images)
     path = folder / "data" / "train-00000-of-00001.parquet"
     table = pq.read_table(path)
@@ -90,12 +90,12 @@ def test_much_data_is_split_into_numbered_files(
     assert ["".join(pq.read_table(path)["id"].to_pylist()) for path in paths] == shards
 
 
-def test_two_splits_that_would_be_called_the_same_are_refused(folder: Path) -> None:
+def test_two_splits_with_the_same_name_in_parquet_are_refused(folder: Path) -> None:
     with pytest.raises(DatasetError, match="'a-b' and 'a b'"):
         write([Photo("1", splits=("a-b", "a b"))], folder)
 
 
-def test_the_card_says_where_each_split_is(dogs: list[Photo], folder: Path) -> None:
+def test_the_card_lists_the_files_of_each_split(dogs: list[Photo], folder: Path) -> None:
     write(dogs, folder)
     card = (folder / "README.md").read_text()
     front = re.match(r"---\n(.*?)\n---\n", card, re.DOTALL)
@@ -108,7 +108,7 @@ def test_the_card_says_where_each_split_is(dogs: list[Photo], folder: Path) -> N
     assert "| rest | 2 |" in card
 
 
-def test_hugging_faces_datasets_load_it(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
+def test_hugging_face_loads_files_with_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     (tmp_path / "zoo").mkdir()
     Image.new("RGB", (200, 100), "red").save(tmp_path / "zoo" / "101.jpg")
@@ -123,7 +123,7 @@ def test_hugging_faces_datasets_load_it(dogs: list[Photo], tmp_path: Path, folde
     assert loaded["rest"][1]["image"] is None
 
 
-def test_hugging_faces_datasets_load_it_without_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
+def test_hugging_face_loads_files_without_photos(dogs: list[Photo], tmp_path: Path, folder: Path) -> None:
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
     write(dogs, folder)
     loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"), split="train")
