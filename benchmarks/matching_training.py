@@ -20,7 +20,7 @@ from torch import Tensor
 from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Box, Caption, Mention, Photo
 from deixis.models.matching.losses import MatchingObjective
-from deixis.models.matching.samplers import Batch, RegionPhraseSampler, SentenceSampler, hardest_negatives
+from deixis.models.matching.samplers import RegionPhraseSampler, SentenceSampler, TripletBatch, hardest_negatives
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.registry import get_spec
@@ -61,7 +61,7 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def operations(batch: Batch, settings: TwoBranchSettings) -> float:
+def operations(batch: TripletBatch, settings: TwoBranchSettings) -> float:
     """Operations of both branches, forward and backward; the first layers need no gradient of their input."""
 
     def of_branch(rows: int, size: int) -> float:
@@ -126,7 +126,7 @@ def print_sentences(device: str, pairs: int, epochs: int = 10) -> None:
         print(f"training: sentences, {pairs:,} pairs, {epochs} epochs, {precision}: {seconds:.1f} s")
 
 
-def learn(stepper: Stepper[Batch], batches: list[Batch]) -> None:
+def learn(stepper: Stepper[TripletBatch], batches: list[TripletBatch]) -> None:
     for number, batch in enumerate(batches, WARM_UP):
         stepper.step(number, [batch])
 

@@ -21,7 +21,7 @@ from deixis.models.photo_features import sentence_vectors
 from deixis.models.provenance import Provenance
 from deixis.models.registry import ModelSpec
 from deixis.models.training.data import PhotoDataSettings
-from deixis.models.training.distributed import beginning
+from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, LossValue, Stage
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.models.training.settings import TrainSettings
@@ -112,7 +112,7 @@ def prepare_data(run: Run) -> ToyData:
 
 
 def build(run: Run, data: ToyData) -> ToyPipeline:
-    with beginning(run.training.seed):
+    with seeded(run.training.seed):
         model = Toy(data.visual.shape[1], data.text.shape[1], run.settings[ToySettings])
     return ToyPipeline(model, Provenance(encoder_of(data.train)), data.text_features)
 

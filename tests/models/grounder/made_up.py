@@ -10,7 +10,7 @@ import torch
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder
-from deixis.models.grounder.objective import CaptionSampler, GroundingObjective, localization_scores
+from deixis.models.grounder.objective import GroundingObjective, GroundingSampler, score_examples
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import DataDescription, RunDescription
@@ -106,7 +106,7 @@ def trainer(out: Path, settings: GrounderSettings, training: TrainSettings, **ot
     model, examples = made_model(settings, training.seed), made_examples(settings)
     return Trainer(
         model.network,
-        CaptionSampler(examples, training.batch_size),
+        GroundingSampler(examples, training.batch_size),
         GroundingObjective(settings, examples),
         training,
         out,
@@ -114,6 +114,6 @@ def trainer(out: Path, settings: GrounderSettings, training: TrainSettings, **ot
             "grounder", settings_to_json(settings), DataDescription("made up", "", {}, "free for all")
         ),
         keep=model.save,
-        evaluate=lambda: DevScores("r1", localization_scores(model.network, examples)),
+        evaluate=lambda: DevScores("r1", score_examples(model.network, examples)),
         **others,  # type: ignore[arg-type]
     )

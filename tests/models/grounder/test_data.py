@@ -76,9 +76,9 @@ def test_captions_of_other_photos_or_regions_and_phrases_without_boxes_are_left_
     strange = (replace(caption, related=False), replace(caption, region_phrase=True), Caption.from_text("two dogs"))
     examples = made_from(replace(good, captions=(*strange, caption)))
     assert len(examples) == 1
-    with pytest.raises(DatasetError, match="no phrase has a box"):
+    with pytest.raises(DatasetError):
         made_from(replace(good, captions=strange))
-    with pytest.raises(DatasetError, match="no phrase has a box"):
+    with pytest.raises(DatasetError):
         made_from(photo_with())
 
 

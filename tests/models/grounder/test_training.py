@@ -144,7 +144,7 @@ def test_unusable_data_and_settings_raise_an_error(dataset: Dataset, made: Path,
         WordVectors(np.ones((1, 1), np.float32), ["a"]).save(tmp_path / "vectors")
         fitted(dataset, made, tmp_path / "run", data=replace(store, word_vectors=str(tmp_path / "vectors")))
     make_dataset(tmp_path / "others", [replace(photo, id=f"x{photo.id}") for photo in dataset.photos])
-    with pytest.raises(DatasetError, match="no photo of split 'train' has features"):
+    with pytest.raises(DatasetError, match="others: .*'train'"):
         fitted(Dataset(tmp_path / "others"), made, tmp_path / "run")
-    with pytest.raises(DeixisError, match="max_proposals=0: must be 1 or more"):
+    with pytest.raises(DeixisError, match="max_proposals=0"):
         GrounderDataSettings(max_proposals=0)

@@ -9,7 +9,7 @@ import pytest
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
-from deixis.models.hm_lstm.data import TREES_DIR, parse_photos, read_regions
+from deixis.models.hm_lstm.data import TREES_DIR, parse_photos, read_photo_regions
 from deixis.models.photo_features import PhotoFeatures, read_features
 from deixis.models.provenance import ProposalSource
 from deixis.vision.encoder import ImageEncoder, InputSize
@@ -36,7 +36,7 @@ def features(made: Path, dataset: Dataset) -> PhotoFeatures:
 
 
 def test_regions_are_the_whole_photo_then_proposals_then_gold_boxes(features: PhotoFeatures) -> None:
-    regions = read_regions(features, gold=True)
+    regions = read_photo_regions(features, gold=True)
     assert regions.candidates.tolist() == [4] * 6
     assert np.diff(regions.starts).tolist() == [6] * 6
     first = regions.boxes[:6].tolist()
@@ -66,4 +66,4 @@ def test_features_of_different_sizes_for_photos_and_regions_raise_an_error(datas
     update_store(tmp_path / "features", dataset, encoder, options=FeatureOptions(proposer=Corners(), top=4))
     features = read_features(tmp_path / "features", dataset, dataset.photos, proposals=ProposalSource("corners", 4))
     with pytest.raises(DeixisError, match="features"):
-        read_regions(features)
+        read_photo_regions(features)

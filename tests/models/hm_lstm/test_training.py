@@ -131,7 +131,7 @@ def test_data_without_captions_or_without_boxes_for_gold_raises_an_error(
     with pytest.raises(DatasetError, match="correspondence=gold"):
         fitted(make_coloured(tmp_path), made, tmp_path / "run", settings=replace(SMALL, correspondence="gold"))
     make_dataset(tmp_path / "plain", [replace(photo, captions=()) for photo in dataset.photos], images=made / "images")
-    with pytest.raises(DatasetError, match="caption"):
+    with pytest.raises(DatasetError, match="plain: .*'train'"):
         fitted(Dataset(tmp_path / "plain"), made, tmp_path / "run")
 
 

@@ -25,11 +25,11 @@ from deixis.models.matching.losses import (
     matching_loss,
 )
 from deixis.models.matching.samplers import (
-    Batch,
     LabelledRegionSampler,
     LabelledSentenceSampler,
     RegionPhraseSampler,
     SentenceSampler,
+    TripletBatch,
 )
 from deixis.models.matching.similarity import SimilarityNetwork
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
@@ -42,7 +42,7 @@ PHOTO_OF_SENTENCE = np.repeat(np.arange(8), 3)
 KINDS = ("phrases", "phrases of other photos", "sentences")
 
 
-def batch_of(kind: str, seed: int = 0) -> Batch:
+def batch_of(kind: str, seed: int = 0) -> TripletBatch:
     settings = TwoBranchSettings(negatives_from="batch" if kind == "phrases of other photos" else "photo")
     sampler: RegionPhraseSampler | SentenceSampler = (
         SentenceSampler(PHOTO_OF_SENTENCE, settings, 10)
@@ -52,7 +52,7 @@ def batch_of(kind: str, seed: int = 0) -> Batch:
     return replace(next(iter(sampler.epoch(0, np.random.default_rng(seed)))), neighbours=True)
 
 
-def vectors(batch: Batch, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor]:
+def vectors(batch: TripletBatch, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Those of one row are the same wherever it stands."""
     generator = torch.Generator().manual_seed(seed)
     return tuple(  # type: ignore[return-value]
@@ -64,7 +64,7 @@ def vectors(batch: Batch, dtype: torch.dtype = torch.float64, seed: int = 0) -> 
 Triplet = tuple[Tensor, Tensor, list[Tensor]]
 
 
-def triplets(visual: Tensor, text: Tensor, batch: Batch) -> dict[str, list[Triplet]]:
+def triplets(visual: Tensor, text: Tensor, batch: TripletBatch) -> dict[str, list[Triplet]]:
     """For each kind every target, its positive and all its negatives."""
 
     def texts_of_others(row: int) -> list[Tensor]:
@@ -89,7 +89,7 @@ def triplets(visual: Tensor, text: Tensor, batch: Batch) -> dict[str, list[Tripl
     }
 
 
-def plain_triplet_loss(loss: TripletLoss, visual: Tensor, text: Tensor, batch: Batch) -> float:
+def plain_triplet_loss(loss: TripletLoss, visual: Tensor, text: Tensor, batch: TripletBatch) -> float:
     total = 0.0
     for name, all_of_kind in triplets(visual, text, batch).items():
         for target, positive, negatives in all_of_kind:
@@ -101,7 +101,7 @@ def plain_triplet_loss(loss: TripletLoss, visual: Tensor, text: Tensor, batch: B
     return total / batch.size
 
 
-def plain_hardest_loss(loss: HardestLoss, visual: Tensor, text: Tensor, batch: Batch) -> float:
+def plain_hardest_loss(loss: HardestLoss, visual: Tensor, text: Tensor, batch: TripletBatch) -> float:
     total, kinds = 0.0, triplets(visual, text, batch)
     for name in ("visual_to_text", "text_to_visual"):
         hinges = [
@@ -112,7 +112,7 @@ def plain_hardest_loss(loss: HardestLoss, visual: Tensor, text: Tensor, batch: B
     return total
 
 
-def plain_softmax_loss(loss: SoftmaxLoss, visual: Tensor, text: Tensor, batch: Batch) -> float:
+def plain_softmax_loss(loss: SoftmaxLoss, visual: Tensor, text: Tensor, batch: TripletBatch) -> float:
     total, kinds = 0.0, triplets(visual, text, batch)
     temperature = max(0.01, math.exp(loss.log_temperature.item()))
     for name in ("visual_to_text", "text_to_visual"):
@@ -185,7 +185,7 @@ def test_the_temperature_is_learned() -> None:
     )
 
 
-def without_negatives(batch: Batch) -> Batch:
+def without_negatives(batch: TripletBatch) -> TripletBatch:
     group = torch.zeros_like(batch.group)
     none = torch.zeros(len(batch.text), len(batch.visual), dtype=torch.bool)
     return replace(batch, group=group, visual_negatives=none)
@@ -235,7 +235,7 @@ def test_other_losses_are_settings() -> None:
     assert isinstance(made, SoftmaxLoss)
     assert made.log_temperature.exp().item() == pytest.approx(0.5)
     assert made.label_smoothing == 0.1
-    with pytest.raises(DeixisError, match="no temperature"):
+    with pytest.raises(DeixisError, match="loss=softmax"):
         matching_loss(TwoBranchSettings(loss="softmax"))
 
 

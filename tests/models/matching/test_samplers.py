@@ -19,12 +19,12 @@ from deixis.data.pairs import RegionPhrasePairs
 from deixis.data.records import Photo
 from deixis.errors import DatasetError
 from deixis.models.matching.samplers import (
-    Batch,
     LabelledPairs,
     LabelledRegionSampler,
     LabelledSentenceSampler,
     RegionPhraseSampler,
     SentenceSampler,
+    TripletBatch,
     distance,
     distance_of_cosine,
     hardest_negatives,
@@ -63,13 +63,13 @@ def test_the_gradient_at_distance_zero_is_zero() -> None:
     assert a.grad.tolist() == [[0.0] * 3] * 2
 
 
-def batch(identical: bool = True) -> Batch:
+def batch(identical: bool = True) -> TripletBatch:
     pairs = torch.tensor([[0, 0], [1, 1], [1, 2]])
     text, group = torch.tensor([7, 8, 7]), torch.tensor([4, 5, 5])
     negatives = torch.zeros(3, 2, dtype=torch.bool)
     neighbours = torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 2, dtype=torch.int64)
     targets = pairs, pairs.flip(1)
-    return Batch(
+    return TripletBatch(
         torch.arange(2), text, *targets, group, negatives, *neighbours, 3, identical_text_is_negative=identical
     )
 
@@ -81,10 +81,10 @@ def test_texts_of_other_groups_are_negatives_and_identical_ones_may_be_excluded(
 
 
 @pytest.mark.parametrize("made", [batch(), LabelledPairs(*torch.ones(4, 3))])
-def test_batches_move_to_a_device_whole(made: Batch | LabelledPairs) -> None:
+def test_batches_move_to_a_device_whole(made: TripletBatch | LabelledPairs) -> None:
     moved = move_tensors(made, "meta")
     tensors = [value for value in vars(moved).values() if isinstance(value, torch.Tensor)]
-    assert len(tensors) == (8 if isinstance(made, Batch) else 4)
+    assert len(tensors) == (8 if isinstance(made, TripletBatch) else 4)
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     others = [key for key, value in vars(made).items() if not isinstance(value, torch.Tensor)]
     assert [vars(moved)[key] for key in others] == [vars(made)[key] for key in others]
@@ -105,7 +105,7 @@ def batches_of(sampler: Sampler[Any], seed: int = 0) -> list[Any]:
     return list(sampler.epoch(0, np.random.default_rng(seed)))
 
 
-def check_positions(batch: Batch) -> None:
+def check_positions(batch: TripletBatch) -> None:
     """Every position exists, and rows of visual come once."""
     visual, text = len(batch.visual), len(batch.text)
     assert len(set(batch.visual.tolist())) == visual
@@ -175,7 +175,7 @@ def check_batches(pairs: RegionPhrasePairs, settings: TwoBranchSettings, batch_s
         check_second_positives(pairs, batch, settings)
 
 
-def check_positives(pairs: RegionPhrasePairs, batch: Batch, settings: TwoBranchSettings) -> None:
+def check_positives(pairs: RegionPhrasePairs, batch: TripletBatch, settings: TwoBranchSettings) -> None:
     """A positive region shows the phrase's chain, and the phrase is one of that chain."""
     both = joined(batch.visual_targets.tolist(), (pair[::-1] for pair in batch.text_targets.tolist()))
     for visual, text in both:
@@ -187,7 +187,7 @@ def check_positives(pairs: RegionPhrasePairs, batch: Batch, settings: TwoBranchS
             assert region == pairs.gold[chain]
 
 
-def check_negatives(pairs: RegionPhrasePairs, batch: Batch, settings: TwoBranchSettings) -> None:
+def check_negatives(pairs: RegionPhrasePairs, batch: TripletBatch, settings: TwoBranchSettings) -> None:
     """No negative phrase of the same chain; negative regions of the same photo, with an IoU below 0.3, and all."""
     for one, other in batch.text_negatives.nonzero().tolist():
         assert batch.group[one] != batch.group[other]
@@ -205,7 +205,7 @@ def check_negatives(pairs: RegionPhrasePairs, batch: Batch, settings: TwoBranchS
             assert len(here) == min(len(far), settings.max_candidates or len(far))
 
 
-def check_second_positives(pairs: RegionPhrasePairs, batch: Batch, settings: TwoBranchSettings) -> None:
+def check_second_positives(pairs: RegionPhrasePairs, batch: TripletBatch, settings: TwoBranchSettings) -> None:
     """Every target of the set has two different positives, if there are two and these are asked for."""
     regions = pairs.positives(0.7) if settings.positives == "augmented" else pairs.positives(2.0)
     for text in range(batch.size):

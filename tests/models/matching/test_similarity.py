@@ -97,5 +97,5 @@ def test_invalid_settings_are_refused(settings: dict[str, int]) -> None:
 
 
 def test_features_of_another_size_are_refused() -> None:
-    with pytest.raises(DeixisError, match=r"features of shape \(3, 5\): a sentence or phrase has 4 features"):
+    with pytest.raises(DeixisError, match=r"\(3, 5\).* 4 "):
         Similarity(5, 4, SMALL).prepare_text(rows(3, 5))

@@ -206,10 +206,10 @@ def test_an_inconsistent_artifact_is_refused(changes: dict[str, object], tmp_pat
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"hidden_size": 0}, "hidden_size=0: must be 1 or more"),
-        ({"dropout": 1.0}, "dropout=1.0: must be at least 0 and less than 1"),
+        ({"hidden_size": 0}, "hidden_size=0"),
+        ({"dropout": 1.0}, "dropout=1.0"),
         ({"temperature": 0.0}, "temperature=0.0"),
-        ({"neighbour_sampling": False}, "need neighbour_sampling"),
+        ({"neighbour_sampling": False}, "neighbour_sampling=true"),
         ({"visual_to_text_weight": 0.0, "text_to_visual_weight": 0.0}, "text_to_visual_weight=0"),
     ],
 )
@@ -219,12 +219,12 @@ def test_invalid_settings_are_refused(changes: dict[str, object], complaint: str
 
 
 def test_features_of_another_size_are_refused() -> None:
-    with pytest.raises(DeixisError, match=r"features of shape \(3, 6\): a photo or region has 5 features"):
+    with pytest.raises(DeixisError, match=r"\(3, 6\).* 5 "):
         TwoBranch(5, 4, SMALL).prepare_visual(rows(3, 6))
 
 
 def test_words_and_features_are_not_confused() -> None:
-    with pytest.raises(DeixisError, match="text_encoder=lstm needs a vocabulary"):
+    with pytest.raises(DeixisError, match="text_encoder=lstm"):
         TwoBranch(5, 4, replace(SMALL, text_encoder="lstm"))
     with pytest.raises(DeixisError, match="text_encoder=none"):
         TwoBranch(5, 4, SMALL, WORDS)

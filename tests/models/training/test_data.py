@@ -28,23 +28,22 @@ PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
 
 
 @pytest.mark.parametrize(
-    ("setting", "rule"),
+    ("setting", "named"),
     [
-        ({"crops": 5}, "crops=5: must be 0 or 10"),
-        ({"max_proposals": 0}, "max_proposals=0: must be 1 or more"),
-        ({"location_weight": -1.0}, "location_weight=-1.0: must be 0 or more"),
-        ({"location_weight": float("nan")}, "location_weight=nan: must be 0 or more"),
-        ({"max_regions_per_phrase": -1}, "max_regions_per_phrase=-1: must be 0 or more"),
-        ({"train_on": "phrases", "crops": 10}, "crops=10: regions are pooled .* take crops=0"),
+        ({"crops": 5}, "crops=5"),
+        ({"max_proposals": 0}, "max_proposals=0"),
+        ({"location_weight": float("nan")}, "location_weight=nan"),
+        ({"max_regions_per_phrase": -1}, "max_regions_per_phrase=-1"),
+        ({"train_on": "phrases", "crops": 10}, "crops=10"),
     ],
 )
-def test_invalid_settings_are_refused(setting: dict[str, float], rule: str) -> None:
-    with pytest.raises(DeixisError, match=f"^{rule}$"):
+def test_invalid_settings_are_refused(setting: dict[str, float], named: str) -> None:
+    with pytest.raises(DeixisError, match=f"^{named}"):
         MatchingDataSettings(**setting)
 
 
 def test_a_missing_split_is_refused(dataset: Dataset) -> None:
-    with pytest.raises(DeixisError, match="no split 'all'.*dev, train"):
+    with pytest.raises(DeixisError, match="'all'.*dev, train"):
         training_photos(dataset, "all")
 
 
@@ -80,9 +79,9 @@ def test_a_store_that_lacks_photos_or_proposals_is_not_used(dataset: Dataset) ->
 @pytest.mark.parametrize(
     ("extras", "settings", "words"),
     [
-        (FeatureOptions(), THREE_PROPOSALS, "holds no proposals; make .*: deixis features DATA --encoder NAME"),
-        (FeatureOptions(0, Corners(), 2), replace(THREE_PROPOSALS, proposals="corners"), "holds no 3 proposals"),
-        (FeatureOptions(0, Corners(), 4), THREE_PROPOSALS, r"no proposals of head, but of corners \(corners-1\)"),
+        (FeatureOptions(), THREE_PROPOSALS, "store: .*deixis features DATA --encoder NAME"),
+        (FeatureOptions(0, Corners(), 2), replace(THREE_PROPOSALS, proposals="corners"), "store: .* 3 proposals"),
+        (FeatureOptions(0, Corners(), 4), THREE_PROPOSALS, r"store: .*head.*corners-1"),
     ],
 )
 def test_an_unsuitable_features_dir_is_refused(

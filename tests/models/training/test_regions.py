@@ -79,7 +79,7 @@ def test_data_without_a_boxed_phrase_is_refused_by_name(tmp_path: Path, dataset:
     photos = [replace(quarter_photo(images, 0), boxes=(), captions=(Caption.from_text("A photo."),))]
     make_dataset(tmp_path / "silent", photos, images=images)
     silent = Dataset(tmp_path / "silent")
-    with pytest.raises(DatasetError, match="^silent: no phrase"):
+    with pytest.raises(DatasetError, match="^silent: "):
         region_set(read_photos(silent, silent.photos, PHRASES.feature_source), PHRASES, where="silent")
 
 

@@ -48,9 +48,9 @@ def test_a_written_description_matches_itself(tmp_path: Path) -> None:
     about = RunDescription("tiny", {"layers": (1, 2)}, describe_data(dataset(tmp_path / "a", "1", "2"), "train"))
     write_description(tmp_path / "run.json", about, TrainSettings())
     refuse_other_run(tmp_path / "run.json", about, TrainSettings())
-    with pytest.raises(DeixisError, match="seed = 0, now it is 1"):
+    with pytest.raises(DeixisError, match="run.json: .*seed.*0.*1"):
         refuse_other_run(tmp_path / "run.json", about, TrainSettings(seed=1))
-    with pytest.raises(DeixisError, match=r"run.json: .*layers of the model = \[1, 2\], now"):
+    with pytest.raises(DeixisError, match=r"run.json: .*layers.*\[1, 2\].*\[1\]"):
         refuse_other_run(tmp_path / "run.json", replace(about, model_settings={"layers": (1,)}), TrainSettings())
 
 

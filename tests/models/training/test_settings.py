@@ -111,19 +111,15 @@ def test_an_assignment_goes_to_the_settings_that_have_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "complaint"),
+    "assignment",
     [
-        ("epochs=0", "epochs=0: must be 1 or more"),
-        ("max_grad_norm=-1", "max_grad_norm=-1.0: must be 0 or more"),
-        ("learning_rate=0", "learning_rate=0.0: must be greater than 0"),
-        ("ema_decay=1", "ema_decay=1.0: must be at least 0 and less than 1"),
-        ("betas=0.9,1", "betas=0.9,1.0: must be at least 0 and less than 1"),
-        ("learning_rate=nan", "learning_rate=nan: must be greater than 0"),
+        *("epochs=0", "max_grad_norm=-1.0", "max_grad_norm=inf", "learning_rate=0.0", "learning_rate=nan"),
+        *("ema_decay=1.0", "betas=0.9,1.0"),
     ],
 )
-def test_invalid_training_settings_are_refused(word: str, complaint: str) -> None:
-    with pytest.raises(DeixisError, match=complaint):
-        Settings((TrainSettings(),)).with_assignments([word])
+def test_invalid_training_settings_are_refused(assignment: str) -> None:
+    with pytest.raises(DeixisError, match=f"^{assignment}"):
+        Settings((TrainSettings(),)).with_assignments([assignment])
 
 
 def written(folder: Path, document: Any) -> Path:

@@ -11,11 +11,11 @@ from torch.nn import functional
 from deixis.models.training.distributed import (
     SharedBatchNorm,
     average_gradients,
+    broadcast_number,
+    broadcast_weights,
     by_shares,
-    from_first,
     gather_with_gradient,
     leave,
-    number_from_first,
     own_share,
     process_count,
     process_number,
@@ -130,10 +130,10 @@ def weights_that_take_no_part_are_left_alone() -> None:
 def the_first_process_is_listened_to() -> None:
     torch.manual_seed(process_number())
     one = nn.Linear(2, 2)
-    from_first(one)
+    broadcast_weights(one)
     torch.manual_seed(0)
     close(one.weight, nn.Linear(2, 2).weight)
-    assert number_from_first(float(process_number()) + 0.1, torch.device("cpu")) == 0.1
+    assert broadcast_number(float(process_number()) + 0.1, torch.device("cpu")) == 0.1
 
 
 def main() -> None:

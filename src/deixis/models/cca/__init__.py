@@ -2,5 +2,5 @@
 
 To read the package: `canonical` (the directions, from covariances; `canonical_torch` on a GPU), `model` (`CCA`, and the
 stacked auxiliary embedding), `combined` (eq. 1 and 2: regions and phrases added to whole photos), `training`, `spec`
-and ``presets.toml`` (the rows of Table 3).
+(settings) and ``presets.toml`` (the rows of Table 3).
 """

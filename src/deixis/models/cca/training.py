@@ -94,7 +94,7 @@ def build(run: Run, data: CCAData) -> MatchingPipeline:
     if data.region_phrases:
         pairs.append(_phrase_pairs(*data.region_phrases, run.on_progress))
     model.fit_blocks(chain.from_iterable(pairs))
-    return MatchingPipeline(model, provenance_of(chosen, chosen.train_on, data.train, chosen.crops), data.text)
+    return MatchingPipeline(model, provenance_of(chosen, chosen.train_on, data.train), data.text)
 
 
 def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores | None:

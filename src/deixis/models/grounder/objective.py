@@ -38,7 +38,7 @@ FALSE_ABSENCE = 0.05
 _RANKS = {"r1": 1, "r5": 5, "r10": 10}
 
 
-class CaptionSampler(ShuffledSampler[Tensor]):
+class GroundingSampler(ShuffledSampler[Tensor]):
     """Draws captions in random order; a batch holds the rows of their text inputs in `GroundingExamples`."""
 
     def __init__(self, examples: GroundingExamples, batch_size: int = 128) -> None:
@@ -215,9 +215,7 @@ def _area(boxes: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def localization_scores(
-    network: GrounderNetwork, examples: GroundingExamples, batch_size: int = 256
-) -> dict[str, float]:
+def score_examples(network: GrounderNetwork, examples: GroundingExamples, batch_size: int = 256) -> dict[str, float]:
     """Accuracy of a network in evaluation mode, in percent, by the protocol `union`.
 
     `r1`, `r5`, `r10` are of proposals; `refined_r1` and so on of refined boxes; `people_r1` and so on by type, refined

@@ -9,12 +9,12 @@ from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder
-from deixis.models.grounder.objective import CaptionSampler, GroundingObjective, localization_scores
+from deixis.models.grounder.objective import GroundingObjective, GroundingSampler, score_examples
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounder.spec import GrounderDataSettings, GrounderSettings
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.training.data import initial_word_vectors
-from deixis.models.training.distributed import beginning
+from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage
 from deixis.models.training.runner import Run, TrainingData, proposals_of, provenance_of
 
@@ -71,7 +71,7 @@ def prepare_data(run: Run) -> GrounderTrainingData:
 def build(run: Run, data: GrounderTrainingData) -> GrounderPipeline:
     """Make an untrained model; the seed determines its weights."""
     contents = data.train.store.contents
-    with beginning(run.training.seed):
+    with seeded(run.training.seed):
         model = Grounder(contents.channels, contents.dimension, data.vocabulary, run.settings[GrounderSettings])
     if data.word_vectors is not None:
         model.network.text_encoder.init_words(data.vocabulary, data.word_vectors)
@@ -80,7 +80,7 @@ def build(run: Run, data: GrounderTrainingData) -> GrounderPipeline:
 
 def objective(run: Run, pipeline: GrounderPipeline, data: GrounderTrainingData) -> Stage:
     """Batches of captions, and the loss."""
-    sampler = CaptionSampler(data.examples, run.training.batch_size)
+    sampler = GroundingSampler(data.examples, run.training.batch_size)
     return Stage(pipeline.model.network, sampler, GroundingObjective(pipeline.model.settings, data.examples))
 
 
@@ -88,7 +88,7 @@ def evaluate(run: Run, pipeline: GrounderPipeline, data: GrounderTrainingData) -
     """Score localization on the validation split; R@1 selects the best epoch."""
     assert data.dev_examples is not None  # noqa: S101 - only called with a validation split
     monitor = "refined_r1" if pipeline.model.settings.refine_boxes else "r1"
-    return DevScores(monitor, localization_scores(pipeline.model.network, data.dev_examples))
+    return DevScores(monitor, score_examples(pipeline.model.network, data.dev_examples))
 
 
 def _initial_vectors(name: str, word_dim: int) -> WordVectors | None:

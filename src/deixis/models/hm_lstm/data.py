@@ -75,10 +75,12 @@ def parse_photos(
     sentences = [Sentence.from_caption(caption) for photo in features.photos for caption in photo.sentences]
     forest = parse_forest(sentences, dataset.path / TREES_DIR, on_progress)
     _, photo = features.photos.sentence_rows()
-    return ParsedPhotos(forest, photo, read_regions(features, gold=gold, on_progress=on_progress))
+    return ParsedPhotos(forest, photo, read_photo_regions(features, gold=gold, on_progress=on_progress))
 
 
-def read_regions(features: PhotoFeatures, *, gold: bool = False, on_progress: OnProgress = no_progress) -> PhotoRegions:
+def read_photo_regions(
+    features: PhotoFeatures, *, gold: bool = False, on_progress: OnProgress = no_progress
+) -> PhotoRegions:
     """Read the regions of photos: the whole image, the proposals and, if `gold`, the gold boxes."""
     contents = features.store.contents
     if contents.channels != contents.dimension:

@@ -28,7 +28,7 @@ from deixis.models.hm_lstm.objective import PairObjective, PairSampler
 from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.photo_features import PhotoFeatures
-from deixis.models.training.distributed import beginning
+from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage, retrieval_scores
 from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
 from deixis.models.training.settings import TrainSettings
@@ -91,7 +91,7 @@ class _TrainingPipeline(HMLSTMPipeline):
 
 def build(run: Run, data: HMLSTMTrainingData) -> HMLSTMPipeline:
     """Make an untrained model; the seed determines its weights."""
-    with beginning(run.training.seed):
+    with seeded(run.training.seed):
         model = HMLSTM(data.parsed.regions.vectors.shape[1], data.word_vectors, run.settings[HMLSTMSettings])
     pipeline = _TrainingPipeline(model, provenance_of(run.settings[HMLSTMDataSettings], "both", data.train))
     pipeline.parsed = data.parsed

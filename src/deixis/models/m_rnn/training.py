@@ -20,7 +20,7 @@ from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
 from deixis.models.networks import word_ids
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.models.training.distributed import beginning
+from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Stage
 from deixis.models.training.runner import Run, TrainingData, encoder_of
 from deixis.models.training.settings import settings_to_json
@@ -72,7 +72,7 @@ def prepare_data(run: Run) -> CaptionData:
         texts=f"{len(captions.words):,} captions",
         captions=captions,
         dev_captions=dev_captions,
-        encoder=encoder_of(train, data.crops, grid),
+        encoder=encoder_of(train, grid),
     )
 
 
@@ -100,7 +100,7 @@ def _new_model(captions: Captions, settings: MRNNSettings, seed: int) -> MRNN:
     if not len(vocabulary):
         raise DeixisError(f"min_count={settings.min_count}: no word occurs so often in the captions; set a smaller one")
     vectors, cells = captions.photos
-    with beginning(seed):
+    with seeded(seed):
         model = MRNN(vectors.shape[1], vocabulary, settings, cell_size=0 if cells is None else cells.shape[2])
     return model.fit_statistics(captions.photos, seed)
 

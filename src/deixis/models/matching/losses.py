@@ -1,6 +1,6 @@
 """Losses: eq. 6 and eq. 7 of the two-branch paper, and two others.
 
-A loss on a `Batch` takes unit vectors, (V, d) of its `visual` and (T, d) of its `text`. `MatchingObjective` and
+A loss on a `TripletBatch` takes unit vectors, (V, d) of its `visual` and (T, d) of its `text`. `MatchingObjective` and
 `LogisticObjective` combine features, network and loss for the training loop.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from deixis.errors import DeixisError
-from deixis.models.matching.samplers import Batch, LabelledPairs, distance, distance_of_cosine, hardest_negatives
+from deixis.models.matching.samplers import LabelledPairs, TripletBatch, distance, distance_of_cosine, hardest_negatives
 from deixis.models.matching.similarity import SimilarityNetwork
 from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranchNetwork
@@ -39,25 +39,25 @@ class Candidates:
     allowed: Tensor
 
 
-def to_text(visual: Tensor, text: Tensor, batch: Batch) -> Candidates:
+def to_text(visual: Tensor, text: Tensor, batch: TripletBatch) -> Candidates:
     """Targets are regions or photos; positives their texts; negatives the texts of other groups."""
     target, positive = batch.visual_targets.T
     return Candidates(_take(visual, target), _take(text, positive), text, batch.text_negatives[positive])
 
 
-def to_visual(visual: Tensor, text: Tensor, batch: Batch) -> Candidates:
+def to_visual(visual: Tensor, text: Tensor, batch: TripletBatch) -> Candidates:
     """Targets are texts; positives the regions or photos that they name; negatives other ones."""
     target, positive = batch.text_targets.T
     return Candidates(_take(text, target), _take(visual, positive), visual, batch.visual_negatives_of(target))
 
 
-def among_visual(visual: Tensor, batch: Batch) -> Candidates:
+def among_visual(visual: Tensor, batch: TripletBatch) -> Candidates:
     """Eq. 4: targets are regions; positives other regions of the same phrase; negatives regions it does not name."""
     target, positive, shared = batch.visual_neighbours.T
     return Candidates(_take(visual, target), _take(visual, positive), visual, batch.visual_negatives_of(shared))
 
 
-def among_text(text: Tensor, batch: Batch) -> Candidates:
+def among_text(text: Tensor, batch: TripletBatch) -> Candidates:
     """Eq. 5: targets are texts; positives other texts of their group; negatives texts of other groups."""
     target, positive = batch.text_neighbours.T
     return Candidates(_take(text, target), _take(text, positive), text, batch.text_negatives[target])
@@ -71,7 +71,7 @@ def _take(vectors: Tensor, positions: Tensor) -> Tensor:
 class MatchingLoss(Protocol):
     """A loss of the vectors of `batch.visual` (V, d) and `batch.text` (T, d)."""
 
-    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue: ...
+    def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue: ...
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TripletLoss:
     margin: float = 0.05  # m
     max_negatives: int = 30  # K of Algorithm 1: only the hardest negatives of each target and positive are used
 
-    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+    def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue:
         terms: dict[str, Tensor] = {}
         if self.visual_to_text:
             terms["visual_to_text"] = self.visual_to_text * self._hinges(to_text(visual, text, batch))  # eq. 2
@@ -117,7 +117,7 @@ class HardestLoss:
 
     margin: float = 0.2
 
-    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+    def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue:
         return LossValue(
             self._hinges(to_text(visual, text, batch)).mean() + self._hinges(to_visual(visual, text, batch)).mean()
         )
@@ -140,7 +140,7 @@ class SoftmaxLoss:
     label_smoothing: float = 0.0
     MIN_TEMPERATURE = 0.01
 
-    def __call__(self, visual: Tensor, text: Tensor, batch: Batch) -> LossValue:
+    def __call__(self, visual: Tensor, text: Tensor, batch: TripletBatch) -> LossValue:
         sides = to_text(visual, text, batch), to_visual(visual, text, batch)
         return LossValue(
             sum((self._cross_entropies(candidates).mean() for candidates in sides), visual.new_zeros(())) / 2,
@@ -196,7 +196,7 @@ class MatchingObjective:
             isinstance(side, Tensor) and side.is_cuda for side in (self.visual, *self.text)
         )
 
-    def __call__(self, network: TwoBranchNetwork, batch: Batch) -> LossValue:
+    def __call__(self, network: TwoBranchNetwork, batch: TripletBatch) -> LossValue:
         here = move_tensors(batch, next(network.parameters()).device)
         visual = by_shares(network.embed_visual, _rows(self.visual, batch.visual, here.visual.device))
         text = by_shares(network.embed_text, *(_rows(side, batch.text, here.text.device) for side in self.text))

@@ -20,7 +20,7 @@ from deixis.models.training.objective import ShuffledSampler
 
 
 @dataclass(frozen=True)
-class Batch:
+class TripletBatch:
     """Rows to embed, and the triplets among them. All other indices are positions in `visual` and `text`."""
 
     visual: Tensor  # (V,) rows of the features to embed, all different
@@ -88,7 +88,7 @@ def distance(a: Tensor, b: Tensor) -> Tensor:
     return length
 
 
-class RegionPhraseSampler(ShuffledSampler[Batch]):
+class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
     """Triplet sampling for phrases: steps 1, 2 and 3c of Algorithm 1, and the candidates of 3a and 3b.
 
     A positive region is drawn for every pair of the set. With neighbourhood sampling, the region gets a second phrase
@@ -107,7 +107,7 @@ class RegionPhraseSampler(ShuffledSampler[Batch]):
         keys = phrases.owners * count + phrases.values
         self._position = np.searchsorted(keys, pairs.chain * count + pairs.phrase) - phrases.starts[pairs.chain]
 
-    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> TripletBatch:
         pairs, count = self._pairs, len(rows)
         chain = pairs.chain[rows]
         position = generator.integers(self._positives.counts[chain])
@@ -128,7 +128,7 @@ class RegionPhraseSampler(ShuffledSampler[Batch]):
         if self._settings.negatives_from == "batch":
             shown, photo = found[: count + len(again)], pairs.region_photo
             negatives[:, shown] |= photo[visual[shown]] != photo[pairs.gold[group]][:, None]
-        return Batch(
+        return TripletBatch(
             visual=torch.from_numpy(visual),
             text=torch.from_numpy(np.concatenate([pairs.phrase[rows], second_phrase])),
             visual_targets=_columns(np.concatenate([first, first[twice]]), np.arange(len(group))),
@@ -158,7 +158,7 @@ class RegionPhraseSampler(ShuffledSampler[Batch]):
         return target[position < limit], region[order][position < limit]
 
 
-class SentenceSampler(ShuffledSampler[Batch]):
+class SentenceSampler(ShuffledSampler[TripletBatch]):
     """Triplet sampling for sentences (section 5.1): other photos, and sentences of other photos, are negatives.
 
     With neighbourhood sampling, every photo gets a second sentence, if it has one.
@@ -172,13 +172,13 @@ class SentenceSampler(ShuffledSampler[Batch]):
         self._photo = np.asarray(photo_of_sentence, dtype=np.int64)
         self._sentences, self._position = _sentences_of(self._photo)
 
-    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> Batch:
+    def make_batch(self, rows: Integers, epoch: int, generator: np.random.Generator) -> TripletBatch:
         photo, count = self._photo[rows], len(rows)
         twice = np.flatnonzero(self._sentences.counts[photo] > 1) if self._settings.neighbour_sampling else rows[:0]
         second = _another(self._sentences, photo[twice], self._position[rows][twice], generator)
         group = np.concatenate([photo, photo[twice]])
         visual, found = np.unique(photo, return_inverse=True)
-        return Batch(
+        return TripletBatch(
             visual=torch.from_numpy(visual),
             text=torch.from_numpy(np.concatenate([rows, second])),
             visual_targets=_columns(np.concatenate([found, found[twice]]), np.arange(len(group))),

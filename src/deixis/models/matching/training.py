@@ -29,7 +29,7 @@ from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
 from deixis.models.training.data import MatchingDataSettings, initial_word_vectors, training_photos
-from deixis.models.training.distributed import beginning
+from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Sampler, Stage, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
 from deixis.models.training.runner import Run, TrainingData, in_turn, proposals_of, provenance_of
@@ -156,7 +156,7 @@ def build_two_branch(run: Run, data: MatchingData) -> MatchingPipeline:
     """Make the embedding network, the same for the same seed."""
     settings = run.settings[TwoBranchSettings]
     visual_size = data.visual.shape[1]
-    with beginning(run.training.seed):
+    with seeded(run.training.seed):
         if isinstance(data.text, np.ndarray):
             return _pipeline(run, data, TwoBranch(visual_size, data.text.shape[1], settings))
         vocabulary = Vocabulary.fit((words_of(text) for text in data.training_texts()), settings.min_count)
@@ -169,14 +169,14 @@ def build_two_branch(run: Run, data: MatchingData) -> MatchingPipeline:
 
 def build_similarity(run: Run, data: MatchingData) -> MatchingPipeline:
     """Make the similarity network, the same for the same seed."""
-    with beginning(run.training.seed):
+    with seeded(run.training.seed):
         text_size = np.asarray(data.text).shape[1]
         return _pipeline(run, data, Similarity(data.visual.shape[1], text_size, run.settings[SimilaritySettings]))
 
 
 def _pipeline(run: Run, data: MatchingData, model: TwoBranch | Similarity) -> MatchingPipeline:
     chosen = run.settings[MatchingDataSettings]
-    provenance = provenance_of(chosen, chosen.train_on, data.train, chosen.crops)
+    provenance = provenance_of(chosen, chosen.train_on, data.train)
     return MatchingPipeline(model, provenance, data.text_features)
 
 

@@ -41,7 +41,7 @@ def process_count() -> int:
 
 
 def process_number() -> int:
-    """Return the number of this process; process 0 writes files and messages."""
+    """Return the rank of this process; process 0 writes files and messages."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
@@ -148,8 +148,8 @@ def sum_with_gradient(own: Tensor) -> Tensor:
 def average_gradients(network: nn.Module) -> None:
     """Average the gradients over all processes.
 
-    Not torch's DistributedDataParallel: that wants one `forward` in which every weight takes part, while a loss calls
-    the branches of a network one by one and may leave some out. One message for all weights, after the backward pass.
+    DistributedDataParallel of torch needs one `forward` that uses every weight, while a loss calls the branches of a
+    network one by one and may leave some out. All weights are sent in one message after the backward pass.
     """
     if process_count() == 1:
         return
@@ -171,7 +171,7 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def from_first(network: nn.Module) -> None:
+def broadcast_weights(network: nn.Module) -> None:
     """Copy the weights of the first process to all."""
     if process_count() > 1:
         for tensor in network.state_dict().values():
@@ -185,11 +185,11 @@ def same_everywhere(drawn: Tensor) -> Tensor:
     return drawn
 
 
-def number_from_first(number: float, device: torch.device) -> float:
+def broadcast_number(number: float, device: torch.device) -> float:
     """Copy a number of the first process to all."""
     if process_count() == 1:
         return number
-    # Apple's GPUs know no float64, and they train alone.
+    # Not before the return above: Apple GPUs have no float64.
     value = torch.tensor([number], dtype=torch.float64, device=device)
     dist.broadcast(value, 0)
     return float(value.item())
@@ -208,8 +208,8 @@ class SharedBatchNorm(_BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         if process_count() == 1 or not self.training:
-            normalised: Tensor = super().forward(input)
-            return normalised
+            normalized: Tensor = super().forward(input)
+            return normalized
         self._check_input_dim(input)
         across = [0, *range(2, input.dim())]
         rows = input.to(at_least_float32(input.dtype))
@@ -223,7 +223,7 @@ class SharedBatchNorm(_BatchNorm):
         centred = rows - mean.view(shape)
         # Squared only once centred: the difference of two large sums would lose digits.
         variance = sum_with_gradient(centred.square().sum(across)) / count
-        self._remember(mean.detach(), variance.detach() * count / (count - 1))
+        self._update_statistics(mean.detach(), variance.detach() * count / (count - 1))
         normal = centred * torch.rsqrt(variance + self.eps).view(shape)
         if self.weight is not None:
             normal = normal * self.weight.view(shape)
@@ -232,7 +232,7 @@ class SharedBatchNorm(_BatchNorm):
         return normal.to(input.dtype)
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+    def _update_statistics(self, mean: Tensor, variance: Tensor) -> None:
         if not self.track_running_stats or self.running_mean is None or self.running_var is None:
             return
         assert self.num_batches_tracked is not None  # noqa: S101 - it is there whenever the others are
@@ -246,7 +246,7 @@ def share_batch_norm(module: nn.Module) -> nn.Module:
     """Replace each batch norm of a network by a `SharedBatchNorm` with the same weights."""
     if isinstance(module, _BatchNorm) and not isinstance(module, SharedBatchNorm):
         return _shared(module)
-    for name, child in module._modules.items():  # `named_children` passes over a part that has two names
+    for name, child in module._modules.items():  # `named_children` skips the second name of a module
         if child is not None:
             module._modules[name] = share_batch_norm(child)
     return module
@@ -256,7 +256,7 @@ def _shared(module: _BatchNorm) -> SharedBatchNorm:
     shared = SharedBatchNorm(
         module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats
     )
-    # The very same tensors, not copies: an optimizer may hold them already.
+    # Not copies: an optimizer may hold these tensors already.
     shared._parameters, shared._buffers = module._parameters, module._buffers
     shared.train(module.training)
     return shared
@@ -270,14 +270,14 @@ def seed_step(seed: int, step: int, device: torch.device) -> None:
     """Seed torch for a step, for dropout; differently in each process."""
     drawn = np.random.SeedSequence([seed, step, process_number()]).generate_state(1, np.uint64)
     state = int(drawn[0]) >> 1
-    # `torch.manual_seed` does the same for every kind of device there may be, and takes some hundred times as long.
+    # `torch.manual_seed` seeds every kind of device, which takes some hundred times as long.
     torch.default_generator.manual_seed(state)
     if device.type == "cuda":
         torch.cuda.manual_seed(state)
 
 
 @contextmanager
-def beginning(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Seed the initial weights; the state of torch is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -297,7 +297,7 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
         if threads:
             torch.set_num_threads(threads)
         if device.type == "cpu":
-            # Several threads add up the gradient of `x[rows]` in the order in which they come, unless told not to.
+            # By default, threads add up the gradient of `x[rows]` in the order in which they finish.
             torch.use_deterministic_algorithms(True, warn_only=True)
             torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

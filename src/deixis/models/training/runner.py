@@ -124,7 +124,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Run:
-    """One training run, as each of its processes sees it; `on_progress` does nothing in all but the first."""
+    """One training run; under ``torchrun`` each process has its own, and only the first reports progress."""
 
     spec: ModelSpec
     settings: Settings
@@ -354,20 +354,19 @@ def _begin(run: Run, about: RunDescription) -> None:
         write_description(path, about, run.training)
 
 
-def encoder_of(features: PhotoFeatures, crops: int = 0, feature_grid: int = 0) -> EncoderInfo:
+def encoder_of(features: PhotoFeatures, feature_grid: int = 0) -> EncoderInfo:
     """Return the image encoder, for the provenance of a model."""
-    return EncoderInfo(features.store.contents.encoder, features.store.contents.fingerprint, crops, feature_grid)
+    contents = features.store.contents
+    return EncoderInfo(contents.encoder, contents.fingerprint, features.crops, feature_grid)
 
 
-def provenance_of(data: RegionDataSettings, train_on: TrainOn, features: PhotoFeatures, crops: int = 0) -> Provenance:
+def provenance_of(data: RegionDataSettings, train_on: TrainOn, features: PhotoFeatures) -> Provenance:
     """Return what a model was trained on, for its artifact."""
     made_by = features.store.contents
     name, fingerprint = data.proposals, ""
     if train_on != "sentences" and made_by.proposer:
         name, fingerprint = made_by.proposer, made_by.proposer_fingerprint
-    return Provenance(
-        encoder_of(features, crops), train_on, features.location_weight, name, data.max_proposals, fingerprint
-    )
+    return Provenance(encoder_of(features), train_on, features.location_weight, name, data.max_proposals, fingerprint)
 
 
 def proposals_of(features: PhotoFeatures, max_proposals: int) -> str:
@@ -376,7 +375,7 @@ def proposals_of(features: PhotoFeatures, max_proposals: int) -> str:
 
 
 def in_turn(work: Callable[[], T]) -> T:
-    """Let one process after the other do work that fills a folder: the first does it, the others find it done."""
+    """Run work that fills a folder in one process after the other: the first does it, the others find it done."""
     done: list[T] = []
     for number in range(process_count()):
         if number == process_number():

@@ -35,10 +35,10 @@ from deixis.models.training.checkpoints import (
 )
 from deixis.models.training.distributed import (
     average_gradients,
+    broadcast_number,
+    broadcast_weights,
     chosen_device,
     epoch_generator,
-    from_first,
-    number_from_first,
     process_count,
     process_number,
     processes,
@@ -265,14 +265,8 @@ class Stepper(Generic[Batch]):
         return means
 
 
-RUN, LOG, LAST, BEST, MODEL, CARD = (
-    "run.json",
-    "log.jsonl",
-    "last.safetensors",
-    "best.safetensors",
-    "model",
-    "README.md",
-)
+RUN, LOG, MODEL, CARD = "run.json", "log.jsonl", "model", "README.md"
+LAST, BEST = "last.safetensors", "best.safetensors"
 
 
 @dataclass(frozen=True)
@@ -326,7 +320,7 @@ class Trainer(Generic[Batch]):
         with processes(chosen_device(self.settings.device)) as device:
             first = process_number() == 0
             with self._directory(resume) if first else nullcontext(), reproducible(device, self.settings.threads):
-                number_from_first(0, device)  # the other processes wait until the directory is ready
+                broadcast_number(0, device)  # the other processes wait until the directory is ready
                 self._start(device)
                 self._train()
                 return self._finish()
@@ -353,7 +347,7 @@ class Trainer(Generic[Batch]):
         self.network.to(device)
         if process_count() > 1:
             share_batch_norm(self.network)
-            from_first(self.network)
+            broadcast_weights(self.network)
         steps_per_epoch = math.ceil(len(self.sampler) / self.settings.gradient_accumulation)
         if steps_per_epoch == 0:
             raise DeixisError(f"{self.about.data.name}: there is nothing to train on")
@@ -459,14 +453,14 @@ class Trainer(Generic[Batch]):
 
     def _measure(self) -> DevScores:
         """Evaluate in the first process; the others only receive the monitored score."""
-        if self.evaluate is None:
-            return DevScores("", {})
         found = DevScores("", {})
+        if self.evaluate is None:
+            return found
         if process_number() == 0:
             self.network.eval()
             with torch.no_grad():
                 found = self.evaluate()
-        value = number_from_first(found.value, self._device)
+        value = broadcast_number(found.value, self._device)
         if not math.isfinite(value):
             raise DeixisError(f"{self.out}: {found.monitor} on dev is {value}, so it cannot choose the best epoch")
         return found if process_number() == 0 else DevScores("monitor", {"monitor": value})
@@ -521,7 +515,7 @@ class Trainer(Generic[Batch]):
             load_weights(self.network, with_prefix(WEIGHTS, tensors), self.out / BEST)
             best = _best_of(then)
             self._save_model(best)
-        from_first(self.network)
+        broadcast_weights(self.network)
         self.network.eval()
         return Outcome(self.out / MODEL, best, self._position.step, self._position.stopped, self._pace.seconds)
 
