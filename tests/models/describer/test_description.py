@@ -158,8 +158,8 @@ def test_a_region_that_is_not_four_numbers_is_refused(typed: str) -> None:
         ((100, 10, 140, 40), "region 100,10,140,40: "),
         ((-30, -30, -1, -1), "100 × 80"),
         ((-30, 0, 0.5, 40), "100 × 80"),
-        ((0, 0, float("nan"), 9), "give four numbers"),
-        ((0, 0, 9), "give four numbers"),
+        ((0, 0, float("nan"), 9), "region 0,0,"),
+        ((0, 0, 9), "region 0,0,"),
     ],
 )
 def test_an_invalid_region_is_refused(region: tuple[float, ...], message: str) -> None:

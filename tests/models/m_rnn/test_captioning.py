@@ -69,9 +69,9 @@ def test_captions_start_with_the_first_words_and_unknown_ones_are_refused_before
 ) -> None:
     [result] = captioner.caption([captioner_folder / "images" / "0000.png"], start="Everything here")
     assert result.text.startswith("everything here")
-    with pytest.raises(DeixisError, match="the model does not know the word 'zebra'"):
+    with pytest.raises(DeixisError, match="start: .*'zebra'"):
         captioner.caption(["nowhere.png"], start="a zebra")
-    with pytest.raises(DeixisError, match="the model does not know the word 'zebra'"):
+    with pytest.raises(DeixisError, match="start: .*'zebra'"):
         next(captioner.caption_files([Path("nowhere.png")], start="a zebra"))
 
 
@@ -171,7 +171,7 @@ def test_deixis_caption_captions_a_photo(captioner_folder: Path) -> None:
     found = deixis.caption(photo, beam=3, top=2, start="a", model=captioner_folder / "run")
     assert len(found.captions) == 2
     assert found.text.startswith("a ")
-    with pytest.raises(DeixisError, match="count=2: a beam of 1"):
+    with pytest.raises(DeixisError, match="count=2"):
         deixis.caption(photo, beam=1, top=2, model=captioner_folder / "run")
 
 
