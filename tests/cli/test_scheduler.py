@@ -11,13 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from deixis.vision import encoders
-from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.feature_store import FeatureStore
 from tests.cli.conftest import Command
+from tests.cluster.conftest import tiny_encoder
 from tests.vision.feature_store.small import colour_encoder, everything, make_data
 
 
@@ -58,13 +56,10 @@ def test_errors_name_the_option_or_the_address(arguments: list[str], line: str, 
 @pytest.mark.slow
 def test_an_interrupted_cluster_run_is_continued_by_one_process(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    torch.manual_seed(0)
-    network = VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4))
-    save_network(tmp_path / "tiny", network, 56, IMAGENET)
     photos = 1280  # many more than workers compute ahead
     data, store = make_data(tmp_path, photos).path, tmp_path / "store"
     features = [sys.executable, "-m", "deixis.cli.main", "features", str(data), "--out", str(store)]
-    command = [*features, "--encoder", f"deixis:{tmp_path / 'tiny'}", "--json"]
+    command = [*features, "--encoder", tiny_encoder(tmp_path / "tiny"), "--json"]
     code, err = _interrupted([*command, "--scheduler", "local:2"], store)
     assert code == 130
     assert "Traceback" not in err

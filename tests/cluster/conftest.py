@@ -15,6 +15,8 @@ import torch
 import tests
 from deixis import cluster as workers_module
 from deixis.cluster import ClusterWorkers, open_workers
+from deixis.vision.encoders.base import IMAGENET
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 
 ROOT = Path(tests.__file__).parents[1]
 
@@ -24,7 +26,7 @@ def scheduler() -> Iterator[str]:
     """The address of a scheduler with two workers."""
     distributed = pytest.importorskip("distributed")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.syspath_prepend(ROOT)  # for the plans of these tests: new processes look where this one does
+        monkeypatch.syspath_prepend(ROOT)  # for the jobs of these tests: new processes look where this one does
         with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
             yield cluster.scheduler_address
 
@@ -38,6 +40,13 @@ def workers(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     with open_workers(scheduler, print) as found:
         yield found
     torch.set_num_threads(threads)
+
+
+def tiny_encoder(folder: Path) -> str:
+    """Write a small encoder with random weights, and return its name."""
+    torch.manual_seed(0)
+    save_network(folder, VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4)), 56, IMAGENET)
+    return f"deixis:{folder}"
 
 
 def processes_of(workers: ClusterWorkers) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from deixis.cluster import CaptionJob, ClusterWorkers, caption_photos
 from deixis.errors import DeixisError, PhotoError
@@ -13,8 +12,7 @@ from deixis.models.m_rnn import captioning
 from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.spec import CaptionDataSettings
-from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
+from tests.cluster.conftest import tiny_encoder
 from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
 
@@ -23,9 +21,7 @@ from tests.models.coloured import make_coloured
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with photos in images and a captioner in m-rnn."""
     path = tmp_path_factory.mktemp("writing")
-    torch.manual_seed(0)
-    save_network(path / "tiny", VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4)), 56, IMAGENET)
-    data = CaptionDataSettings(encoder=f"deixis:{path / 'tiny'}", feature_grid=2)
+    data = CaptionDataSettings(encoder=tiny_encoder(path / "tiny"), feature_grid=2)
     train_small_captioner(make_coloured(path), path / "m-rnn", data=data)
     return path
 

@@ -120,8 +120,7 @@ def test_losing_the_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cluster, "_CONNECT_S", 1)
     with scheduler_process() as (address, process), worker_process(address):
         done = []
-        line = "scheduler"
-        with pytest.raises(DeixisError, match=line), open_workers(address, print) as workers:
+        with pytest.raises(DeixisError, match="scheduler"), open_workers(address, print) as workers:
             for square, _, _ in workers.map(Squares(), range(1000)):
                 done.append(square)
                 if len(done) == 40:

@@ -9,17 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from deixis.cluster import ClusterWorkers, FeaturesJob, cluster_features, open_workers
 from deixis.data.dataset import Dataset
 from deixis.errors import DeixisError
 from deixis.vision.encoders import open_encoder
-from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, ShardLimits, update_store
 from deixis.vision.proposals import open_proposer
-from tests.cluster.conftest import processes_of, scheduler_process, worker_process
+from tests.cluster.conftest import processes_of, scheduler_process, tiny_encoder, worker_process
 from tests.vision.feature_store.small import make_data
 
 LIMITS = ShardLimits(photos=24)
@@ -27,10 +24,7 @@ LIMITS = ShardLimits(photos=24)
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("encoder") / "tiny"
-    torch.manual_seed(0)
-    save_network(path, VisionTransformer(ViTShape(width=32, heads=2, blocks=2, grid=4)), 56, IMAGENET)
-    return f"deixis:{path}"
+    return tiny_encoder(tmp_path_factory.mktemp("encoder") / "tiny")
 
 
 def zipped(dataset: Dataset) -> Dataset:
@@ -69,7 +63,7 @@ def test_a_killed_worker_does_not_change_the_bytes(workers: ClusterWorkers, enco
 
 def test_after_a_killed_scheduler_the_next_run_continues(workers: ClusterWorkers, encoder: str, tmp_path: Path) -> None:
     dataset, load = make_data(tmp_path, 120), open_encoder(encoder)
-    plan, many = FeaturesJob(encoder, load.fingerprint, "cpu"), tmp_path / "many"
+    job, many = FeaturesJob(encoder, load.fingerprint, "cpu"), tmp_path / "many"
     acknowledged: list[bytes] = []
     with scheduler_process() as (address, process), worker_process(address):
 
@@ -78,13 +72,12 @@ def test_after_a_killed_scheduler_the_next_run_continues(workers: ClusterWorkers
                 acknowledged.extend(path.read_bytes() for path in sorted(many.glob("0*.safetensors")))
                 process.kill()
 
-        line = "scheduler"
-        with pytest.raises(DeixisError, match=line), open_workers(address, print) as doomed:
-            compute = cluster_features(doomed, plan)
+        with pytest.raises(DeixisError, match="scheduler"), open_workers(address, print) as doomed:
+            compute = cluster_features(doomed, job)
             update_store(many, dataset, load, limits=LIMITS, compute=compute, on_progress=kill_it)
     assert acknowledged
     assert [path.read_bytes() for path in sorted(many.glob("0*.safetensors"))][: len(acknowledged)] == acknowledged
-    report = update_store(many, dataset, load, limits=LIMITS, compute=cluster_features(workers, plan))
+    report = update_store(many, dataset, load, limits=LIMITS, compute=cluster_features(workers, job))
     assert report.kept >= LIMITS.photos * len(acknowledged)
     update_store(tmp_path / "alone", dataset, load, limits=LIMITS)
     found, expected = FeatureStore(many), FeatureStore(tmp_path / "alone")
@@ -99,9 +92,9 @@ def test_after_a_killed_scheduler_the_next_run_continues(workers: ClusterWorkers
 def test_crops_and_proposals_are_computed_by_workers_too(workers: ClusterWorkers, encoder: str, tmp_path: Path) -> None:
     dataset, load = make_data(tmp_path, 40), open_encoder(encoder)
     extras = FeatureOptions(10, open_proposer("fixed", load.name), 8)
-    plan = FeaturesJob(encoder, load.fingerprint, "cpu", 10, "fixed", 8)
+    job = FeaturesJob(encoder, load.fingerprint, "cpu", 10, "fixed", 8)
     update_store(tmp_path / "alone", dataset, load, options=extras)
-    update_store(tmp_path / "many", dataset, load, options=extras, compute=cluster_features(workers, plan))
+    update_store(tmp_path / "many", dataset, load, options=extras, compute=cluster_features(workers, job))
     assert files_of(tmp_path / "many") == files_of(tmp_path / "alone")
 
 

@@ -114,7 +114,7 @@ def test_only_the_right_opaque_id_gives_a_photo(photos: PhotoCollection) -> None
     assert len(photos.regions(known.photo_id)) == 20
     number = known.photo_id.partition("-")[0]
     for wrong in (number, f"{number}-0000000000000000", "", "..", "zz", "-", "9" * 40, str(CAT)):
-        with pytest.raises(DeixisError, match="no photo of this index"):
+        with pytest.raises(DeixisError):
             photos.photo(wrong)
 
 
