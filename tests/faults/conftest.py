@@ -61,26 +61,26 @@ class FaultRunner:
         return response.get("pid")
 
     def resume(self, pid: int) -> Outcome:
-        return self._outcome(self._request(**{"as": "resume"}, pid=pid))
+        return self._outcome(self._request(do="resume", pid=pid))
 
     def small_disk(self, path: Path, size: int, *, again: bool = False) -> None:
         self._need_mounts()
         path.mkdir(parents=True, exist_ok=True)
-        assert not self._request(**{"as": "mount"}, path=str(path), bytes=size, again=again)["errno"]
+        assert not self._request(do="mount", path=str(path), bytes=size, again=again)["errno"]
 
     def read_only(self, path: Path) -> None:
         self._need_mounts()
-        assert not self._request(**{"as": "read_only"}, path=str(path))["errno"]
+        assert not self._request(do="read_only", path=str(path))["errno"]
 
     def unmount(self, path: Path) -> None:
-        assert not self._request(**{"as": "unmount"}, path=str(path))["errno"]
+        assert not self._request(do="unmount", path=str(path))["errno"]
 
     def copy(self, source: Path, path: Path) -> None:
         """Copy into a folder that is mounted only in the fork server."""
-        self._request(**{"as": "copy"}, source=str(source), path=str(path))
+        self._request(do="copy", source=str(source), path=str(path))
 
     def files(self, path: Path) -> list[str]:
-        return list(self._request(**{"as": "list"}, path=str(path))["files"])
+        return list(self._request(do="list", path=str(path))["files"])
 
     def close(self) -> None:
         self._process.communicate(timeout=30)

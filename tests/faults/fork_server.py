@@ -122,9 +122,9 @@ class ForkServer:
         _respond({"ready": True, "mounts": self.mounts})
         for line in sys.stdin:
             request = json.loads(line)
-            _respond(getattr(self, "do_" + request.get("as", "fork"))(request))
+            _respond(getattr(self, request["do"])(request))
 
-    def do_fork(self, request: dict[str, Any]) -> dict[str, Any]:
+    def fork(self, request: dict[str, Any]) -> dict[str, Any]:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -145,28 +145,30 @@ class ForkServer:
             return self._wait(child, reading, None, status)
         return self._wait(child, reading, request.get("after_s"))
 
-    def do_resume(self, request: dict[str, Any]) -> dict[str, Any]:
+    run = prepare = inspect = fork
+
+    def resume(self, request: dict[str, Any]) -> dict[str, Any]:
         os.kill(request["pid"], signal.SIGCONT)
         return self._wait(request["pid"], self.stopped.pop(request["pid"]), None)
 
-    def do_mount(self, request: dict[str, Any]) -> dict[str, Any]:
+    def mount(self, request: dict[str, Any]) -> dict[str, Any]:
         """Mount a small disk, or change its size."""
         flags = _REMOUNT if request.get("again") else 0
         return _mount(b"tmpfs", request["path"], b"tmpfs", flags, f"size={request['bytes']}".encode())
 
-    def do_read_only(self, request: dict[str, Any]) -> dict[str, Any]:
+    def read_only(self, request: dict[str, Any]) -> dict[str, Any]:
         path = request["path"]
         first = _mount(os.fsencode(path), path, None, _BIND, None)
         return first if first["errno"] else _mount(None, path, None, _BIND | _REMOUNT | _RDONLY, None)
 
-    def do_unmount(self, request: dict[str, Any]) -> dict[str, Any]:
+    def unmount(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"errno": _libc().umount2(os.fsencode(request["path"]), 2) and ctypes.get_errno()}
 
-    def do_copy(self, request: dict[str, Any]) -> dict[str, Any]:
+    def copy(self, request: dict[str, Any]) -> dict[str, Any]:
         shutil.copytree(request["source"], request["path"], dirs_exist_ok=True)
         return {}
 
-    def do_list(self, request: dict[str, Any]) -> dict[str, Any]:
+    def list(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"files": sorted(str(path.relative_to(request["path"])) for path in Path(request["path"]).rglob("*"))}
 
     def _wait(self, child: int, pipe: int, after_s: float | None, status: int | None = None) -> dict[str, Any]:
