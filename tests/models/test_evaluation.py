@@ -32,9 +32,9 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     return make_quarters(tmp_path)
 
 
-@pytest.fixture
-def cca(dataset: Dataset) -> EmbeddingPipeline:
-    data = MatchingDataSettings(train_on="phrases", max_proposals=3)
+@pytest.fixture(params=[0.0, 2.0], ids=["looks", "looks and places"])
+def cca(dataset: Dataset, request: pytest.FixtureRequest) -> EmbeddingPipeline:
+    data = MatchingDataSettings(train_on="phrases", max_proposals=3, location_weight=request.param)
     return fit_cca(dataset, replace(SMALL, embedding_dim=3), data)
 
 
