@@ -20,6 +20,7 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from deixis.data.statistics import Statistics, TypeRow
+from deixis.data.writers import FORMATS
 from tests.cli.conftest import Command
 
 IMPORT = ("data", "import")
@@ -293,3 +294,9 @@ def test_a_pipe_closed_before_the_output_prints_no_error(tmp_path: Path, two_spl
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_help_of_convert_and_export_lists_every_writer(command: Command) -> None:
+    for words in (["data", "convert"], ["annotate", "export"]):
+        shown = " ".join(command(*words, "--help")[0].split())
+        assert all(name in shown for name in FORMATS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Json, note, plural, print_json, print_table, progress
+from deixis.cli.output import Json, To, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 
 if TYPE_CHECKING:
@@ -161,10 +161,14 @@ def add(
 def invite(
     project: Folder,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the worker in the project.")],
-    role: Annotated[str, typer.Option(help="worker, reviewer or owner.")] = "worker",
-    vouch: Annotated[bool, typer.Option("--vouch", help="Accept the worker without a history of work.")] = False,
-    items: Annotated[int, typer.Option(min=0, help="Number of items the worker has done before.")] = 0,
-    accuracy: Annotated[float, typer.Option(min=0, max=1, help="Accuracy of that work, from 0 to 1.")] = 0.0,
+    role: Annotated[str, typer.Option(metavar="ROLE", help="worker, reviewer or owner.")] = "worker",
+    vouch: Annotated[bool, typer.Option("--vouch", help="Accept the worker without a record of earlier work.")] = False,
+    items: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Questions that the worker has answered elsewhere.")
+    ] = 0,
+    accuracy: Annotated[
+        float, typer.Option(min=0, max=1, metavar="A", help="Accuracy of these answers, from 0 to 1.")
+    ] = 0.0,
     json: Json = False,
 ) -> None:
     """Invite a worker and print the link."""
@@ -291,11 +295,13 @@ def review(
         str | None, typer.Option("--as", metavar="NAME", help="Name of the reviewer; required for decisions.")
     ] = None,
     mention: Annotated[
-        str | None, typer.Option(metavar="C:S-E", help="A mention as in the history, such as 0:2-7.")
+        str | None, typer.Option(metavar="CAPTION:SPAN", help="A mention as the history names it, such as 0:2-7.")
     ] = None,
     decide: Annotated[
         str | None,
-        typer.Option(help="For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add."),
+        typer.Option(
+            metavar="ANSWER", help="For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add."
+        ),
     ] = None,
     undo: Annotated[int | None, typer.Option(metavar="EVENT", help="Undo this event.")] = None,
     reinstate: Annotated[
@@ -420,10 +426,7 @@ def _print_queue(opened: Project, project: Path, json: bool) -> None:
 @app.command()
 def export(
     project: Folder,
-    to: Annotated[
-        str,
-        typer.Option("--to", metavar="FORMAT", help="entities, coco, karpathy, jsonl, odvg, label-studio or parquet."),
-    ],
+    to: To,
     out: Out,
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Include unfinished photos.")] = False,
     with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deixis.cli.output import Json, note, plural, print_json, print_table, progress
+from deixis.cli.output import Json, To, note, plural, print_json, print_table, progress
 from deixis.errors import DeixisError
 from deixis.storage.remote import photo_path
 
@@ -52,7 +52,7 @@ def import_(
         list[str] | None,
         typer.Option(metavar="NAME=FILE", help="List of photos, one name per line. Repeatable."),
     ] = None,
-    licence: Annotated[str | None, typer.Option(help="Licence of the data.")] = None,
+    licence: Annotated[str | None, typer.Option(metavar="TEXT", help="Licence of the data.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -239,15 +239,7 @@ def check(
 @app.command()
 def convert(
     data: Data,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="FORMAT",
-            help="entities, coco, karpathy, jsonl, odvg, label-studio or parquet.",
-            show_default=False,
-        ),
-    ],
+    to: To,
     out: Out,
     split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
     with_photos: Annotated[bool, typer.Option("--with-photos", help="Include the image files.")] = False,
@@ -277,8 +269,8 @@ def convert(
 @app.command()
 def scenes(
     out: Out,
-    photos: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of scenes.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    photos: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Number of scenes.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:

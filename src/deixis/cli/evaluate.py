@@ -52,7 +52,12 @@ def retrieval(
     data: Annotated[Path | None, DATA] = None,
     split: Split = None,
     captions_per_photo: Annotated[
-        int | None, typer.Option(min=1, help="Instead of --data: sentence j belongs to photo j // N.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instead of --data: the first N sentences belong to the first photo, the next N to the second.",
+        ),
     ] = None,
     against: Against = None,
     curve: Annotated[
@@ -207,14 +212,14 @@ def captions(
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", metavar="DIR", help="Model of deixis train m-rnn, instead of --predictions."),
+        typer.Option("--model", metavar="NAME|DIR", help="Model that writes captions, instead of --predictions."),
     ] = None,
     split: Split = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, help="With --model: beam width (default: 5, or 10 with --rerank).")
+        int | None, typer.Option(min=1, metavar="N", help="With --model: beam width (default: 5, or 10 with --rerank).")
     ] = None,
     length_power: Annotated[
-        float, typer.Option(min=0, help="With --model: rank captions by log-probability / length^N.")
+        float, typer.Option(min=0, metavar="P", help="With --model: rank captions by log-probability / length^P.")
     ] = 0.0,
     rerank: Annotated[
         Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"],

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from deixis.cluster import ClusterWorkers
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="FORMAT",
+        help="entities, coco, karpathy, jsonl, odvg, label-studio or parquet.",
+        show_default=False,
+    ),
+]
 Index = Annotated[str, typer.Option("--index", metavar="DIR", help="Index: a folder or a postgresql:// address.")]
 
 Scheduler = Annotated[

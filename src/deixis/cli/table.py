@@ -44,7 +44,7 @@ def table(
             "--data", metavar="DATA", help="Data set directory. Without it, only published figures are printed."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of models per row, with different seeds.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of models per row, with different seeds.")] = 3,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of all models that have it. Repeatable."),
