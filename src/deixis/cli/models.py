@@ -39,11 +39,12 @@ def models(json: Json = False) -> None:
 
 
 def _document(each: InstalledModel) -> dict[str, Any]:
-    opened = {"capabilities": list(each.capabilities)} if each.capabilities else {"opened_by": each.opened_by}
+    is_model = bool(each.capabilities)
+    able = {"capabilities": list(each.capabilities), "tasks": list(each.tasks)}
     return {
         "name": each.name,
         "does": each.summary,
-        **opened,
+        **(able if is_model else {"opened_by": each.opened_by}),
         "bytes": each.size,
         "licence": each.licence,
         "trained_on": each.trained_on,

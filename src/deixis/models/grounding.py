@@ -27,6 +27,7 @@ from deixis.models.pipeline import Pipeline, load
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
+from deixis.vision.extraction import FULL_SIZE_BATCH
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals, Proposer
 
@@ -210,9 +211,14 @@ class RegionPipeline(Pipeline):
 
     def propose(self, photo: PhotoLike) -> PhotoProposals:
         """Encode a photo and propose regions, which takes most of the time; `ground_regions` uses the result."""
-        image = open_image(photo)
-        features = self.image_encoder.encode([image])[0]
-        return PhotoProposals(features, self.proposer.propose(image, features, self.provenance.max_proposals))
+        return self._propose_batch([photo])[0]
+
+    def _propose_batch(self, photos: Sequence[PhotoLike]) -> list[PhotoProposals]:
+        images = [open_image(photo) for photo in photos]
+        return [
+            PhotoProposals(features, self.proposer.propose(image, features, self.provenance.max_proposals))
+            for image, features in zip(images, self.image_encoder.encode(images), strict=True)
+        ]
 
     def ground_regions(self, regions: PhotoProposals, sentence: str) -> Grounding:
         """Ground a sentence in a photo whose regions were proposed before."""
@@ -237,7 +243,12 @@ class RegionPipeline(Pipeline):
 
     def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str]) -> list[Grounding]:
         _ = self.proposer  # a different version is refused before any photo is opened
-        return [self.ground_regions(self.propose(photo), text) for photo, text in zip(photos, sentences, strict=True)]
+        found: list[Grounding] = []
+        for begin in range(0, len(photos), FULL_SIZE_BATCH):
+            proposed = self._propose_batch(photos[begin : begin + FULL_SIZE_BATCH])
+            texts = sentences[begin : begin + FULL_SIZE_BATCH]
+            found += [self.ground_regions(regions, text) for regions, text in zip(proposed, texts, strict=True)]
+        return found
 
     def _unknown_words(self, phrases: Sequence[Phrase]) -> tuple[str, ...]:
         known = self.vocabulary

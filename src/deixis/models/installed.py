@@ -29,8 +29,8 @@ class InstalledModel:
         In a few words.
     scores
         Scores on data that it was not trained on.
-    capabilities
-        Methods and tasks of a model.
+    capabilities, tasks
+        Methods of a model, and tasks that ``deixis evaluate`` scores it on.
     opened_by
         How a part is opened.
     """
@@ -42,6 +42,7 @@ class InstalledModel:
     licence: str
     scores: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     opened_by: str = ""
 
     @property
@@ -79,12 +80,9 @@ def _installed_in(folder: Path, key: str) -> list[InstalledModel]:
         about = read_config(file.parent).get("provenance", {})
         if key in about:
             described = {name: about[name] for name in ("summary", "trained_on", "licence", "scores")}
-            capabilities, opened_by = tuple(about.get("capabilities", ())), about.get("opened_by", "")
-            found.append(
-                InstalledModel(
-                    file.parent.name, file.parent, **described, capabilities=capabilities, opened_by=opened_by
-                )
-            )
+            able = {name: tuple(about.get(name, ())) for name in ("capabilities", "tasks")}
+            opened_by = about.get("opened_by", "")
+            found.append(InstalledModel(file.parent.name, file.parent, **described, **able, opened_by=opened_by))
     return found
 
 

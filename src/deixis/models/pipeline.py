@@ -343,7 +343,7 @@ class Pipeline(ABC):
 
     def refuse(self, capability: str) -> NoReturn:
         """Raise an error that names the shipped models that have a capability or can do a task."""
-        able = [each.name for each in shipped_models() if capability in each.capabilities]
+        able = [each.name for each in shipped_models() if capability in (*each.capabilities, *each.tasks)]
         in_words = (CAPABILITIES | TASKS)[capability]
         raise DeixisError(
             f"{self.name}: this {self.kind} model cannot {in_words} ({capability}); models that can: {', '.join(able)}"
@@ -376,7 +376,7 @@ class Pipeline(ABC):
             parts["text"] = self.text.to_artifact()
         if self.describer_part is not None:
             parts["describer"] = self.describer_part
-        able = {"capabilities": sorted(self.capabilities | self.tasks)}
+        able = {"capabilities": sorted(self.capabilities), "tasks": sorted(self.tasks)}
         return replace(own, parts=parts, provenance=self.provenance.to_json() | able, card=self.card, half=half)
 
     @classmethod

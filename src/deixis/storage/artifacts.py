@@ -36,7 +36,7 @@ MAX_DEPTH = 5
 
 MAX_CONFIG_BYTES = 512 * 2**20
 
-DESCRIPTION = ("summary", "trained_on", "licence", "scores", "capabilities", "opened_by")
+DESCRIPTION = ("summary", "trained_on", "licence", "scores", "capabilities", "tasks", "opened_by")
 """Entries of the provenance that describe a model, or a part that models share, and do not change what it computes."""
 
 _PACKAGE = Path(__file__).parents[1]

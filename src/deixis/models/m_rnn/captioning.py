@@ -24,7 +24,7 @@ from deixis.models.pipeline import Pipeline, Rerank, load
 from deixis.models.training.distributed import chosen_device
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress, track
-from deixis.vision.extraction import encode_full_size, encode_photos
+from deixis.vision.extraction import BATCH, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ class CaptionPipeline(Pipeline):
         self.check_start(start)
         results: list[CaptionResult] = []
         for first in range(0, len(photos), _PHOTOS_PER_BLOCK):
-            inputs = [self._encode(photo) for photo in photos[first : first + _PHOTOS_PER_BLOCK]]
+            block = photos[first : first + _PHOTOS_PER_BLOCK]
+            inputs = [each for at in range(0, len(block), BATCH) for each in self._encode(block[at : at + BATCH])]
             results += self._generate(inputs, decoding, start, ranker)
         return results
 
@@ -228,11 +229,14 @@ class CaptionPipeline(Pipeline):
     def load_model(cls, artifact: Artifact) -> MRNN:
         return MRNN.from_artifact(artifact)
 
-    def _encode(self, photo: PhotoLike) -> VectorsAndCells:
-        image = open_image(photo)
-        features = self.image_encoder.encode([image])[0]
-        crops = self.image_encoder.encode_crops([image])[0] if self.encoder.crops else None
-        return self._model_input(features, crops)
+    def _encode(self, photos: Sequence[PhotoLike]) -> list[VectorsAndCells]:
+        """A batch of photos as the model takes them. Photos are resized at once to save memory."""
+        encoder, prepared, crops = self.image_encoder, [], []
+        for photo in photos:
+            image = open_image(photo)
+            prepared.append(encoder.prepare(image))
+            crops.append(encoder.encode_crops([image])[0] if self.encoder.crops else None)
+        return [self._model_input(*each) for each in zip(encoder.encode_prepared(prepared), crops, strict=True)]
 
     def _encode_files(self, paths: Sequence[Path]) -> Iterator[tuple[Path, VectorsAndCells | PhotoError]]:
         encoder = self.image_encoder
