@@ -80,9 +80,16 @@ def _installed_in(folder: Path, key: str) -> list[InstalledModel]:
         about = read_config(file.parent).get("provenance", {})
         if key in about:
             described = {name: about[name] for name in ("summary", "trained_on", "licence", "scores")}
-            able = {name: tuple(about.get(name, ())) for name in ("capabilities", "tasks")}
-            opened_by = about.get("opened_by", "")
-            found.append(InstalledModel(file.parent.name, file.parent, **described, **able, opened_by=opened_by))
+            found.append(
+                InstalledModel(
+                    file.parent.name,
+                    file.parent,
+                    **described,
+                    capabilities=tuple(about.get("capabilities", ())),
+                    tasks=tuple(about.get("tasks", ())),
+                    opened_by=about.get("opened_by", ""),
+                )
+            )
     return found
 
 
