@@ -79,7 +79,7 @@ def print_decoding(model: MRNN, photos: int, max_length: int) -> None:
     for name, how in (
         ("greedy", Decoding("greedy", max_length=max_length)),
         ("beam 5", Decoding(beam=5, max_length=max_length)),
-        ("beam 10", Decoding(beam=10, count=10, max_length=max_length)),
+        ("beam 10", Decoding(beam=10, top=10, max_length=max_length)),
     ):
         width = 1 if how.method == "greedy" else how.beam
         model.generate(photo_features.take(slice(0, 2)), how)

@@ -93,7 +93,7 @@ def test_captions_are_reranked_by_training_photos_or_by_an_oracle(command: Comma
     assert plain["perplexity"] == reranked["perplexity"]
     pipeline, dataset = load_captioner("m-rnn.model"), Dataset("data")
     features = find_or_compute_features(pipeline.encoder, dataset, dataset.split("dev"))
-    beams = pipeline.model.generate(features.vectors(), Decoding(beam=10, count=10))
+    beams = pipeline.model.generate(features.vectors(), Decoding(beam=10, top=10))
     assert len({some[0].text for some in beams}) > 1
 
 

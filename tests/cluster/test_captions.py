@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-DECODINGS = [Decoding(beam=3, count=2), Decoding(method="sample", count=2, seed=5)]
+DECODINGS = [Decoding(beam=3, top=2), Decoding(method="sample", top=2, seed=5)]
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=["beam", "sample"])

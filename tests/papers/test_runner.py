@@ -453,7 +453,7 @@ def test_reranking_tunes_k_and_m_on_the_other_half_of_the_photos(
 ) -> None:
     found = captioner.score(CaptionOptions(4, similarity, feature))  # type: ignore[arg-type]
     pipeline, vectors = captioner.pipeline, captioner.on.features(captioner.pipeline).vectors()
-    made = captioner.generate(Decoding(beam=4, count=4))
+    made = captioner.generate(Decoding(beam=4, top=4))
     train_features = find_or_compute_features(pipeline.encoder, captioner.dataset, captioner.train)
     near = Neighbours.from_features(train_features, pipeline.encoder, RerankConfig(feature))  # type: ignore[arg-type]
     sentences = [[each.words for each in some] for some in made]
@@ -471,7 +471,7 @@ def test_reranking_tunes_k_and_m_on_the_other_half_of_the_photos(
 @pytest.mark.parametrize("similarity", ["bleu", "cider"])
 def test_the_oracle_chooses_the_caption_most_similar_to_the_references(captioner: Captioner, similarity: str) -> None:
     found = captioner.score(CaptionOptions(4, f"{similarity}-oracle"))  # type: ignore[arg-type]
-    made = captioner.generate(Decoding(beam=4, count=4))
+    made = captioner.generate(Decoding(beam=4, top=4))
     scores = oracle_scores(
         [[each.words for each in some] for some in made], list(captioner.references.values()), similarity
     )  # type: ignore[arg-type]

@@ -123,7 +123,7 @@ def caption(
     if sample:
         decoding = Decoding(
             "sample",
-            count=top,
+            top=top,
             temperature=temperature,
             top_k=top_k,
             nucleus=nucleus,

@@ -416,7 +416,7 @@ def score_captions(
 def _decoding(options: CaptionOptions, max_length: int) -> Decoding:
     if options.beam == 1:
         return Decoding(method="greedy", max_length=max_length)
-    return Decoding(beam=options.beam, count=1 if options.rerank == "none" else options.beam, max_length=max_length)
+    return Decoding(beam=options.beam, top=1 if options.rerank == "none" else options.beam, max_length=max_length)
 
 
 def _choose_captions(

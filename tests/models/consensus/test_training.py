@@ -46,7 +46,7 @@ def test_k_and_m_are_chosen_on_dev_and_neighbours_come_from_train(
 
     captioner, dev = load_captioner(captioner_folder / "run"), dataset.split("dev")
     vectors = find_or_compute_features(captioner.encoder, dataset, dev).vectors()
-    generated = captioner.model.generate(vectors, Decoding(beam=4, count=4))
+    generated = captioner.model.generate(vectors, Decoding(beam=4, top=4))
     sentences = [[each.words for each in some] for some in generated]
     references = [[caption.text for caption in photo.sentences] for photo in dev]
     candidates = Candidates(captioner.model.refine(vectors), sentences, references)

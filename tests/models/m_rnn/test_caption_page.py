@@ -21,7 +21,7 @@ from deixis.models.m_rnn.decoding import Decoding
 from deixis.models.m_rnn.evaluation import CaptionerScores, score_captioner
 from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
 
-DECODING = Decoding(beam=4, count=4)
+DECODING = Decoding(beam=4, top=4)
 pytestmark = pytest.mark.usefixtures("small_encoder")
 
 

@@ -67,9 +67,9 @@ def log_probability(network: MRNNNetwork, context: VisualContext, sentence: Gene
 
 METHODS = {
     "greedy": Decoding("greedy"),
-    "beam": Decoding(beam=4, count=4),
-    "normalised": Decoding(beam=4, count=4, length_power=0.7),
-    "sample": Decoding("sample", count=3, seed=5),
+    "beam": Decoding(beam=4, top=4),
+    "normalised": Decoding(beam=4, top=4, length_power=0.7),
+    "sample": Decoding("sample", top=3, seed=5),
 }
 
 
@@ -136,14 +136,14 @@ def test_sentences_cut_at_the_maximum_length_are_not_finished() -> None:
     with torch.no_grad():
         network.word_bias[network.end] -= 100
     for method in METHODS.values():
-        decoding = Decoding(method.method, method.beam, method.count, max_length=4)
+        decoding = Decoding(method.method, method.beam, method.top, max_length=4)
         for sentences in generate(network, decoding):
             assert all(len(sentence.words) == 4 and not sentence.finished for sentence in sentences)
 
 
 def test_samples_of_a_photo_depend_on_the_seed_and_not_on_the_photos_after_it() -> None:
-    network, decoding = make_network(), Decoding("sample", count=4, seed=1)
-    assert generate(network, decoding) != generate(network, Decoding("sample", count=4, seed=2))
+    network, decoding = make_network(), Decoding("sample", top=4, seed=1)
+    assert generate(network, decoding) != generate(network, Decoding("sample", top=4, seed=2))
     for few, many in zip(generate(network, decoding, count=2), generate(network, decoding), strict=False):
         assert [s.words for s in few] == [s.words for s in many]
 
@@ -163,7 +163,7 @@ def shares() -> dict[str, float]:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_words_are_sampled_with_their_probabilities_which_a_low_temperature_sharpens(temperature: float) -> None:
-    sampled = first_words(Decoding("sample", count=4000, max_length=1, temperature=temperature))
+    sampled = first_words(Decoding("sample", top=4000, max_length=1, temperature=temperature))
     powers = {word: share ** (1 / temperature) for word, share in shares().items()}
     for word, power in powers.items():
         assert sampled[word] / 4000 == pytest.approx(power / sum(powers.values()), abs=0.03)
@@ -171,12 +171,12 @@ def test_words_are_sampled_with_their_probabilities_which_a_low_temperature_shar
 
 def test_top_k_and_nucleus_keep_the_most_probable_words() -> None:
     ordered = sorted(shares().items(), key=lambda pair: -pair[1])
-    sampled = first_words(Decoding("sample", count=1000, max_length=1, top_k=2))
+    sampled = first_words(Decoding("sample", top=1000, max_length=1, top_k=2))
     assert set(sampled) == {word for word, _ in ordered[:2]}
     assert sampled[ordered[0][0]] / 1000 == pytest.approx(ordered[0][1] / (ordered[0][1] + ordered[1][1]), abs=0.06)
     enough = ordered[0][1] + ordered[1][1] / 2  # the second is needed to reach it, the third is not
-    assert set(first_words(Decoding("sample", count=1000, max_length=1, nucleus=enough))) == set(sampled)
-    assert set(first_words(Decoding("sample", count=1000, max_length=1, nucleus=1e-6))) == {ordered[0][0]}
+    assert set(first_words(Decoding("sample", top=1000, max_length=1, nucleus=enough))) == set(sampled)
+    assert set(first_words(Decoding("sample", top=1000, max_length=1, nucleus=1e-6))) == {ordered[0][0]}
 
 
 def test_perplexity_counts_the_end_token() -> None:
@@ -188,8 +188,8 @@ def test_perplexity_counts_the_end_token() -> None:
     ("wrong", "named"),
     [
         ({"beam": 0}, "beam=0"),
-        ({"count": 6}, "count=6"),
-        ({"method": "greedy", "count": 2}, "count=2"),
+        ({"top": 6}, "top=6"),
+        ({"method": "greedy", "top": 2}, "top=2"),
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"nucleus": 1.5}, "nucleus=1.5"),
         ({"top_k": -1}, "top_k"),
@@ -226,7 +226,7 @@ def plain_beam_search(
         # A state that has died forgets the order of words: which of two equally log_p sentences is kept is chance.
         assume(all(rank(one) - rank(other) > 1e-9 for one, other in pairwise(ordered[: decoding.beam + 1])))
         kept = ordered[: decoding.beam]
-    return kept[: decoding.count]
+    return kept[: decoding.top]
 
 
 @settings(max_examples=40, deadline=None)
@@ -245,7 +245,7 @@ def test_beam_search_finds_what_a_plain_loop_finds(
     kind: str, seed: int, beam: int, power: float, max_length: int, photos: int, start: str, count: int
 ) -> None:
     assume(len(start) < max_length)
-    decoding = Decoding(beam=beam, count=min(count, beam), length_power=power, max_length=max_length)
+    decoding = Decoding(beam=beam, top=min(count, beam), length_power=power, max_length=max_length)
     network = make_network(kind, seed)
     context = context_of(network)
     for photo, sentences in enumerate(generate(network, decoding, start, photos)):

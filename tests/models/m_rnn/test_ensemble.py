@@ -28,7 +28,7 @@ def random_model(seed: int, **others: object) -> MRNN:
     return model
 
 
-@pytest.mark.parametrize("decoding", [Decoding("greedy"), Decoding(beam=3, count=3), Decoding("sample", seed=2)])
+@pytest.mark.parametrize("decoding", [Decoding("greedy"), Decoding(beam=3, top=3), Decoding("sample", seed=2)])
 def test_an_ensemble_uses_the_mean_probability_of_each_word(decoding: Decoding) -> None:
     models = [random_model(0), random_model(1, recurrent_cell="lstm", attention=True, image_input="both")]
     for photo, sentences in enumerate(Ensemble(models).generate(PHOTOS, decoding, start="dog")):

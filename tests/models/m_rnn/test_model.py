@@ -59,7 +59,7 @@ def test_a_loaded_model_generates_and_scores_the_same(kind: str, tmp_path: Path)
     assert isinstance(opened, MRNN)
     assert opened.settings == model.settings
     assert opened.vocabulary == WORDS
-    decoding = Decoding(beam=3, count=3, max_length=6)
+    decoding = Decoding(beam=3, top=3, max_length=6)
     assert opened.generate(inputs_of(kind), decoding) == model.generate(inputs_of(kind), decoding)
     one, other = (
         each.scores(each.prepare_visual(inputs_of(kind)), each.prepare_text(SENTENCES)) for each in (model, opened)
@@ -180,7 +180,7 @@ def test_generation_uses_changed_weights() -> None:
 
 
 def test_generation_uses_changed_cell_statistics() -> None:
-    model, decoding = model_of("attention"), Decoding(beam=3, count=3, max_length=6)
+    model, decoding = model_of("attention"), Decoding(beam=3, top=3, max_length=6)
     with torch.no_grad():
         for weight in model.network.parameters():
             weight.normal_()

@@ -82,7 +82,7 @@ def test_captions_determined_by_the_photo_are_learned(tmp_path: Path) -> None:
     run = LikelihoodRun(SMALL, replace(SETTINGS, epochs=60, evaluate_every=20))
     run.trainer(tmp_path / "run").train()
     assert run.perplexity() < 1.6
-    generated = run.model.generate(photos(), Decoding(beam=3, count=2))
+    generated = run.model.generate(photos(), Decoding(beam=3, top=2))
     for photo, sentences in enumerate(generated):
         assert {s.text for s in sentences} == {" ".join(words(text)) for text in TEXTS[2 * photo : 2 * photo + 2]}
     scores = run.model.scores(run.model.prepare_visual(photos()), run.model.prepare_text(TEXTS))

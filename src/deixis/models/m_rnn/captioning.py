@@ -135,7 +135,7 @@ class CaptionPipeline(Pipeline):
         """Beam search for `top` captions; with reranking the whole beam is kept."""
         width = (RERANK_BEAM if rerank else BEAM) if beam is None else check_count(beam, "beam")
         count = max(width, check_count(top, "top")) if rerank else check_count(top, "top")
-        return Decoding(beam=width, count=count, length_power=length_power, max_length=self.model.settings.max_length)
+        return Decoding(beam=width, top=count, length_power=length_power, max_length=self.model.settings.max_length)
 
     def caption_photos(
         self,

@@ -39,7 +39,7 @@ class Decoding:
         beam, greedy (the most probable word at each step) or sample.
     beam
         Beam width.
-    count
+    top
         Sentences per photo: the best of the beam, or the number of samples.
     length_power
         Beam search ranks sentences by log-probability / (number of words)^length_power. 0, as in the paper, ranks by
@@ -58,7 +58,7 @@ class Decoding:
 
     method: Literal["beam", "greedy", "sample"] = "beam"
     beam: int = 5
-    count: int = 1
+    top: int = 1
     length_power: float = 0.0
     temperature: float = 1.0
     top_k: int = 0
@@ -67,13 +67,13 @@ class Decoding:
     max_length: int = 30
 
     def __post_init__(self) -> None:
-        for name in ("beam", "count", "max_length"):
+        for name in ("beam", "top", "max_length"):
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name}={getattr(self, name)}: must be 1 or more")
-        if self.method == "beam" and self.count > self.beam:
-            raise DeixisError(f"count={self.count}: a beam of {self.beam} has at most {self.beam} sentences")
-        if self.method == "greedy" and self.count > 1:
-            raise DeixisError(f"count={self.count}: greedy search gives one sentence; use beam or sample")
+        if self.method == "beam" and self.top > self.beam:
+            raise DeixisError(f"top={self.top}: a beam of {self.beam} gives at most {self.beam} captions")
+        if self.method == "greedy" and self.top > 1:
+            raise DeixisError(f"top={self.top}: greedy search gives one caption; use beam or sample")
         if not self.temperature > 0:
             raise DeixisError(f"temperature={self.temperature}: must be greater than 0")
         if not 0 < self.nucleus <= 1:
@@ -85,7 +85,7 @@ class Decoding:
     @property
     def width(self) -> int:
         """Sentences that are extended at the same time for each photo."""
-        return {"beam": self.beam, "greedy": 1, "sample": self.count}[self.method]
+        return {"beam": self.beam, "greedy": 1, "sample": self.top}[self.method]
 
 
 @dataclass(frozen=True)
@@ -320,8 +320,8 @@ class _Search(Generic[C]):
         ended = self._words[:, self._length] == self._network.end
         active: NDArray[np.bool_] = np.isfinite(self._scores) & ~ended
         if not self._decoding.length_power:
-            # A sentence only becomes less probable: behind `count` finished ones it cannot become a result.
-            active &= (ended.reshape(-1, self._width).cumsum(1) < self._decoding.count).ravel()
+            # A sentence only becomes less probable: behind `top` finished ones it cannot become a result.
+            active &= (ended.reshape(-1, self._width).cumsum(1) < self._decoding.top).ravel()
         return active
 
     def _keep_active(self, active: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
@@ -355,7 +355,7 @@ class _Search(Generic[C]):
 
     def _collect(self, photos: NDArray[np.int64]) -> None:
         """Store the results of these photos; a beam wider than the number of sentences has empty slots."""
-        slots = photos[:, None] * self._width + np.arange(self._decoding.count)
+        slots = photos[:, None] * self._width + np.arange(self._decoding.top)
         found = zip(
             self._photos[photos].tolist(), self._words[slots].tolist(), self._scores[slots].tolist(), strict=True
         )

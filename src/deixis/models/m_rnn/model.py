@@ -87,7 +87,7 @@ class MRNN(Storable, Scorer):
     --------
     >>> model = MRNN(8, Vocabulary(("a", "dog", "runs"), (3, 2, 1)))
     >>> _ = model.fit_statistics(np.eye(8))
-    >>> [len(sentences) for sentences in model.generate(np.eye(8)[:2], Decoding(beam=3, count=3))]
+    >>> [len(sentences) for sentences in model.generate(np.eye(8)[:2], Decoding(beam=3, top=3))]
     [3, 3]
     >>> model.scores(model.prepare_visual(np.eye(8)), model.prepare_text(["A dog runs.", "a cat"])).shape
     (8, 2)

@@ -54,10 +54,14 @@ class TwoBranchSettings:
         Margin m of eq. 6, for triplet and hardest.
     max_negatives
         K of Algorithm 1: negatives per target and positive.
-    visual_to_text_weight, text_to_visual_weight
-        λ1 and λ2 of eq. 6.
-    visual_neighbour_weight, text_neighbour_weight
-        λ3 and λ4 of eq. 6: neighbourhood constraints.
+    visual_to_text_weight
+        λ1 of eq. 6.
+    text_to_visual_weight
+        λ2 of eq. 6.
+    visual_neighbour_weight
+        λ3 of eq. 6: neighbourhood constraint of photos or regions.
+    text_neighbour_weight
+        λ4 of eq. 6: neighbourhood constraint of sentences or phrases.
     neighbour_start_epoch
         First epoch, counted from 0, with neighbourhood constraints.
     temperature
