@@ -461,7 +461,7 @@ def evaluate_captions(
         decoding = pipeline.beam_search(beam, 1, length_power=length_power, rerank=ranker is not None)
         has_page = page is not None and system is systems[0]
         if has_page:  # the page shows the whole beam; the scores are those without a page
-            decoding = replace(decoding, count=decoding.beam)
+            decoding = replace(decoding, top=decoding.beam)
         features = on.features(pipeline)
         on.on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
         found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)

@@ -171,7 +171,7 @@ def test_deixis_caption_captions_a_photo(captioner_folder: Path) -> None:
     found = deixis.caption(photo, beam=3, top=2, start="a", model=captioner_folder / "run")
     assert len(found.captions) == 2
     assert found.text.startswith("a ")
-    with pytest.raises(DeixisError, match="count=2"):
+    with pytest.raises(DeixisError, match="top=2"):
         deixis.caption(photo, beam=1, top=2, model=captioner_folder / "run")
 
 
