@@ -68,6 +68,11 @@ def test_every_part_says_how_it_is_opened() -> None:
         assert callable(found)
 
 
+def test_an_unknown_name_is_answered_with_the_nearest_model() -> None:
+    with pytest.raises(DeixisError, match=r"two-brunch.*'two-branch'"):
+        deixis.load("two-brunch")
+
+
 def test_opening_models_does_not_load_the_compiler_of_torch() -> None:
     """It is not used, and takes as long to import as torch itself."""
     opened = """

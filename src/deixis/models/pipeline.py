@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
@@ -442,10 +443,11 @@ def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
     """
     folder = model_folder(model)
     if not folder.is_dir():
-        known = ", ".join(each.name for each in shipped_models())
+        known = [each.name for each in shipped_models()]
+        near = get_close_matches(str(model), known, n=1)
         raise DeixisError(
-            f"{model}: no such directory, and no model of this name comes with deixis ({known}); "
-            "make one with: deixis train MODEL --data DATA"
+            f"{model}: no such directory, and no model of this name comes with deixis ({', '.join(known)}); "
+            + (f"did you mean {near[0]!r}?" if near else "make one with: deixis train MODEL --data DATA")
         )
     artifact = read_artifact(folder, mapped=True)
     if artifact.kind not in model_names():
