@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.data import MatchingDataSettings
 from deixis.storage.artifacts import CONFIG, WEIGHTS
 from deixis.vision import encoders
+from deixis.vision.encoder import ImageEncoder, PreparedPhoto
+from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store import import_features
 from tests.models.coloured import SMALL, fit_cca, make_coloured
 from tests.vision.feature_store.small import colour_encoder
@@ -209,6 +212,29 @@ def test_one_photo_gives_one_result_and_a_list_gives_a_list() -> None:
     assert [each.phrases[0].text for each in model.ground([DOGS], ["Two dogs."])] == [one.phrases[0].text]
     with pytest.raises(DeixisError, match="sentence"):
         model.ground([DOGS, DOGS], ["Two dogs."])
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("grounder", lambda model: model.ground([DOGS, DOGS, DOGS], ["Two dogs."] * 3)),
+        ("m-rnn", lambda model: model.caption([DOGS, DOGS, DOGS])),
+        ("two-branch", lambda model: model.encode_images([DOGS, DOGS, DOGS])),
+    ],
+)
+def test_the_photos_of_a_list_are_encoded_together(
+    name: str, run: Callable[[Pipeline], Sized], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = deixis.load(name)
+    encode, batches = ImageEncoder.encode_prepared, []
+
+    def counted(encoder: ImageEncoder, photos: Sequence[PreparedPhoto]) -> list[FeatureMap]:
+        batches.append(len(photos))
+        return encode(encoder, photos)
+
+    monkeypatch.setattr(ImageEncoder, "encode_prepared", counted)
+    assert len(run(model)) == 3
+    assert batches == [3]
 
 
 # On data sets.
