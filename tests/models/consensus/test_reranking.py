@@ -98,9 +98,9 @@ def test_deixis_caption_reranks(captioner_folder: Path) -> None:
 
 
 def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> None:
-    assert (captioner.beam_search(None, 1).beam, captioner.beam_search(None, 1).count) == (5, 1)
+    assert (captioner.beam_search(None, 1).beam, captioner.beam_search(None, 1).top) == (5, 1)
     reranked = captioner.beam_search(None, 2, rerank=True)
-    assert (reranked.beam, reranked.count) == (10, 10)
+    assert (reranked.beam, reranked.top) == (10, 10)
     with pytest.raises(DeixisError, match="count=4"):
         captioner.beam_search(3, 4, rerank=True)
 
