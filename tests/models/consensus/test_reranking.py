@@ -101,7 +101,7 @@ def test_the_default_beam_is_wider_for_reranking(captioner: CaptionPipeline) -> 
     assert (captioner.beam_search(None, 1).beam, captioner.beam_search(None, 1).top) == (5, 1)
     reranked = captioner.beam_search(None, 2, rerank=True)
     assert (reranked.beam, reranked.top) == (10, 10)
-    with pytest.raises(DeixisError, match="count=4"):
+    with pytest.raises(DeixisError, match="top=4"):
         captioner.beam_search(3, 4, rerank=True)
 
 
