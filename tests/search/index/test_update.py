@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -53,6 +54,18 @@ def test_new_photos_are_encoded_once(folder: Path, index_path: IndexPath) -> Non
     photo(folder / "new.png", 99)
     report = update_index(index_path, [folder], second)
     assert (report.added, report.unchanged, second.names) == (1, 5, ["new.png"])
+
+
+def test_an_error_leaves_no_thread_that_reads_files(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 40)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("an error in the middle")
+
+    with pytest.raises(RuntimeError) as raised:  # its traceback refers to the generators
+        update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder(), on_progress=fail)
+    assert raised.tb is not None
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("hashes")]
 
 
 def test_a_touched_file_is_not_encoded_again(folder: Path, index_path: IndexPath) -> None:

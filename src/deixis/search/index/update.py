@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import records
@@ -23,6 +25,8 @@ from deixis.search.index.photo_files import (
 from deixis.search.index.photo_index import open_writer
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.sql import is_postgres
+
+T = TypeVar("T")
 
 BATCH = 64
 BATCH_S = 2.0
@@ -138,7 +142,8 @@ class _Update:
         self._roots = roots
         self.writer.begin()
         try:
-            self._encode(self._select(self._with_metadata(self._find_changed())))
+            with _closed(self._with_metadata(self._find_changed())) as candidates:
+                self._encode(self._select(candidates))
             self._encode_unfinished_by_others()
             self._write_copies()
             self._remove_missing()
@@ -186,12 +191,13 @@ class _Update:
                 waiting.append(candidate)
                 yield candidate.file.path
 
-        for _, metadata in self.read_metadata(paths()):
-            candidate = waiting.popleft()
-            if isinstance(metadata, PhotoError):  # not recorded: permissions can change without changing size and time
-                self.report.skipped.append(metadata)
-            else:
-                yield replace(candidate, sha256=metadata.sha256, exif=metadata.exif)
+        with _closed(self.read_metadata(paths())) as results:
+            for _, metadata in results:
+                candidate = waiting.popleft()
+                if isinstance(metadata, PhotoError):  # not recorded: permissions can change without size and time
+                    self.report.skipped.append(metadata)
+                else:
+                    yield replace(candidate, sha256=metadata.sha256, exif=metadata.exif)
 
     def _select(self, candidates: Iterable[_Candidate]) -> Iterator[Path]:
         """Yield the paths whose content is new and not claimed by another process."""
@@ -271,19 +277,20 @@ class _Update:
 
     def _encode(self, paths: Iterator[Path]) -> None:
         dimension, region_dimension = self.encoder.dimension, self.encoder.region_dimension
-        for path, encoded in self.encoder.encode_photos(paths):
-            candidate = self._pending.pop(path)
-            self.writer.settle(candidate.sha256)
-            if not _is_unchanged(candidate.file):
-                self.report.skipped.append(PhotoError(path, _CHANGED))
-                continue
-            if isinstance(encoded, PhotoError):
-                self._skip(candidate, encoded.reason)
-            elif problem := encoded.problem(dimension, region_dimension):
-                self._skip(candidate, problem)
-            else:
-                self._add(candidate, encoded)
-            self._done(path)
+        with _closed(self.encoder.encode_photos(paths)) as results:
+            for path, encoded in results:
+                candidate = self._pending.pop(path)
+                self.writer.settle(candidate.sha256)
+                if not _is_unchanged(candidate.file):
+                    self.report.skipped.append(PhotoError(path, _CHANGED))
+                    continue
+                if isinstance(encoded, PhotoError):
+                    self._skip(candidate, encoded.reason)
+                elif problem := encoded.problem(dimension, region_dimension):
+                    self._skip(candidate, problem)
+                else:
+                    self._add(candidate, encoded)
+                self._done(path)
         self.report.skipped += [PhotoError(path, "the model returned no result") for path in self._pending]
         self._pending.clear()
 
@@ -353,6 +360,20 @@ class _Update:
 
     def _report_progress(self) -> None:
         self.on_progress("indexing photos", self.report.files, None)
+
+
+@contextmanager
+def _closed(items: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Close a generator when the block ends.
+
+    Generators own threads here. After an error, the garbage collector might close them in any thread, even in one that
+    is just starting, where waiting for another thread never ends.
+    """
+    try:
+        yield items
+    finally:
+        if isinstance(items, Generator):
+            items.close()
 
 
 def _is_unchanged(file: FileState) -> bool:
