@@ -56,14 +56,17 @@ def test_new_photos_are_encoded_once(folder: Path, index_path: IndexPath) -> Non
     assert (report.added, report.unchanged, second.names) == (1, 5, ["new.png"])
 
 
+class FailingEncoder(ColourEncoder):
+    def encode_photos(self, paths: Iterable[Path]) -> Iterator[tuple[Path, PhotoVectors | PhotoError]]:
+        for path in paths:
+            raise RuntimeError(path)
+        yield from ()
+
+
 def test_an_error_leaves_no_thread_that_reads_files(tmp_path: Path) -> None:
     photos(tmp_path / "photos", 40)
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("an error in the middle")
-
     with pytest.raises(RuntimeError) as raised:  # its traceback refers to the generators
-        update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder(), on_progress=fail)
+        update_index(tmp_path / "index", [tmp_path / "photos"], FailingEncoder())
     assert raised.tb is not None
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("hashes")]
 
