@@ -1,161 +1,143 @@
 """Measure the speed of caption generation and of photo-sentence scores, without the image encoder.
 
-python benchmarks/captioning.py [--model DIR] [--photos N] [--sentences N] [--captions FILE] [--threads N]
+python benchmarks/captioning.py [--model NAME|DIR] [--other CHECKOUT] [--photos N] [--sentences N] [--captions FILE]
+                                [--rounds N] [--threads N]
 
-Without --model: the paper's network with random weights and 2,600 words, whose sentences are cut at 12 words, about the
-length of a caption. Times are CPU seconds per sentence, the best of several rounds, on one thread by default.
+Times are CPU milliseconds per sentence, the best of the rounds for each photo, on one thread by default. --other is
+another checkout of deixis, such as the previous release: each works in a process of its own, in turns, with its own
+copy of the shipped model.
 
 alone: one photo at a time.
-among: all photos in one call, and the ratio of the two; both are measured in turns. The same ratio is printed for the
-softmax's matrix multiplication alone, which limits the gain: a beam of one photo already has several rows.
-retrieval: log P(w | I) of photos and sentences in three ways: each pair separately; the language part once per
-sentence; and, as implemented, every prefix once. Use real captions (--captions, one per line): random ones share fewer
-prefixes.
+among: all photos in one call.
+pairs: log P(w | I) of each photo with each sentence. Use real captions (--captions, one per line): random ones share
+fewer prefixes.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parents[1]
+METHODS = ("greedy", "beam 5", "beam 10")
+
+WORKER = """
+import json, sys, time
 from functools import partial
-
 import numpy as np
-import torch
-
-from deixis.errors import DeixisError
-from deixis.language.vocabulary import Vocabulary
+from deixis.models.m_rnn.captioning import load_captioner
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.models.m_rnn.model import MRNN, VectorsAndCells
-from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix
-from deixis.models.networks import word_ids
+from deixis.models.m_rnn.model import VectorsAndCells
 
-KNOWN, PHOTO_SIZE, LENGTH, ROUNDS = 2600, 384, 12, 5
+name, photos, sentences, captions, threads = json.loads(sys.argv[1])
+if "torch" in sys.modules:  # versions before the runtime
+    sys.modules["torch"].set_num_threads(threads)
+model = load_captioner(name).model
+rng = np.random.default_rng(0)
+kept = model.references_
+one, other = rng.integers(len(kept.vectors), size=(2, photos))
+share = rng.random((photos, 1)).astype(np.float32)
+mixed = [None if part is None else np.asarray(part, np.float32) for part in kept]
+mix = lambda part, share: None if part is None else share * part[one] + (1 - share) * part[other]
+features = VectorsAndCells(mix(mixed[0], share), mix(mixed[1], share[:, :, None]))
+length = model.settings.max_length
+methods = {
+    "greedy": Decoding("greedy", max_length=length),
+    "beam 5": Decoding(beam=5, max_length=length),
+    "beam 10": Decoding(beam=10, top=10, max_length=length),
+}
+if captions:
+    texts = [line.lower().split() for line in open(captions, encoding="utf-8")][:sentences]
+else:
+    shares = 1 / np.arange(1, len(model.vocabulary) + 1)
+    drawn = rng.choice(len(model.vocabulary), size=(sentences, 11), p=shares / shares.sum())
+    texts = [model.vocabulary.decode(row) for row in drawn.tolist()]
+single = [features.take(slice(row, row + 1)) for row in range(min(photos, 20))]
 
+def seconds(work):
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
 
-def seconds(work: Callable[[], object], rounds: int = 1) -> float:
-    found = []
-    for _ in range(rounds):
-        begin = time.process_time()
-        work()
-        found.append(time.process_time() - begin)
-    return min(found)
-
-
-def random_model() -> MRNN:
-    torch.manual_seed(0)
-    vocabulary = Vocabulary(tuple(f"w{number}" for number in range(KNOWN)), (1,) * KNOWN)
-    model = MRNN(PHOTO_SIZE, vocabulary)
-    with torch.no_grad():
-        model.network.word_bias[model.network.end] = -100
-    return model
-
-
-def random_photos(model: MRNN, count: int) -> VectorsAndCells:
-    """Mixtures of the model's reference photos, with different captions; only attention uses the cells."""
-    rng = np.random.default_rng(0)
-    kept = model.references_
-    vectors = np.asarray(kept.vectors, dtype=np.float32)
-    cells = np.zeros((len(vectors), 1, 1), np.float32) if kept.cells is None else kept.cells
-    if not len(vectors):
-        return VectorsAndCells(rng.normal(size=(count, model.photo_size)).astype(np.float32), cells)
-    one, other = rng.integers(len(vectors), size=(2, count))
-    share = rng.random((count, 1)).astype(np.float32)
-    mixed = share * vectors[one] + (1 - share) * vectors[other]
-    return VectorsAndCells(mixed, share[:, :, None] * cells[one] + (1 - share[:, :, None]) * cells[other])
-
-
-@torch.inference_mode()
-def softmax_speedup(model: MRNN, width: int, many: int = 640) -> float:
-    """Speed-up per row of the softmax's matrix multiplication, for many rows instead of one beam."""
-    weight = model.network.output_weight.T.contiguous()
-    few_rows, many_rows = torch.randn(width, len(weight)), torch.randn(many, len(weight))
-    few = seconds(lambda: [few_rows @ weight for _ in range(20)], rounds=ROUNDS) / 20 / width
-    return few / (seconds(lambda: many_rows @ weight, rounds=ROUNDS) / many)
-
-
-def print_decoding(model: MRNN, photos: int, max_length: int) -> None:
-    photo_features = random_photos(model, photos)
-    for name, how in (
-        ("greedy", Decoding("greedy", max_length=max_length)),
-        ("beam 5", Decoding(beam=5, max_length=max_length)),
-        ("beam 10", Decoding(beam=10, top=10, max_length=max_length)),
-    ):
-        width = 1 if how.method == "greedy" else how.beam
-        model.generate(photo_features.take(slice(0, 2)), how)
-        several: list[float] = []
-        alone: list[list[float]] = []
-        for _ in range(ROUNDS):
-            several.append(seconds(partial(model.generate, photo_features, how)) / photos)
-            each = [photo_features.take(slice(number, number + 1)) for number in range(20)]
-            alone.append([seconds(partial(model.generate, one_photo, how), rounds=3) for one_photo in each])
-        # The best round of each photo: a sentence is so short that some rounds are undisturbed.
-        one, many = float(np.min(alone, axis=0).mean()), min(several)
-        print(
-            f"{name:8s} {1000 * one:6.2f} ms per sentence alone, {1000 * many:6.2f} ms among {photos} "
-            f"({one / many:.1f} times as many a second; softmax alone {softmax_speedup(model, width):.1f})"
-        )
+for line in sys.stdin:
+    task = line.strip()
+    if task == "pairs":
+        some = features.take(slice(0, 16))
+        work = lambda: model.scores(model.prepare_visual(some), model.prepare_text(texts))
+        print(json.dumps([seconds(work) / len(some.vectors) / len(texts)]), flush=True)
+        continue
+    kind, method = task.split(" ", 1)
+    work = partial(model.generate, decoding=methods[method])
+    if kind == "alone":
+        found = [min(seconds(partial(work, photo)) for _ in range(3)) for photo in single]
+    elif kind == "among":
+        found = [seconds(partial(work, features)) / photos]
+    else:
+        found = [" ".join(sentences[0].words) for sentences in work(features)]
+    print(json.dumps(found), flush=True)
+"""
 
 
-def sentences(count: int, known: Vocabulary) -> list[list[str]]:
-    """Random sentences with word frequencies as in captions (1 / rank), so that prefixes repeat."""
-    rng = np.random.default_rng(1)
-    shares = 1 / np.arange(1, len(known) + 1)
-    drawn = rng.choice(len(known), size=(count, LENGTH - 1), p=shares / shares.sum())
-    return [known.decode(row) for row in drawn.tolist()]
+class Worker:
+    """A process that measures with one checkout."""
 
+    def __init__(self, checkout: Path, arguments: list[Any], threads: int) -> None:
+        environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": str(threads)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, json.dumps(arguments)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
 
-def print_retrieval(model: MRNN, photos: int, texts: list[list[str]]) -> None:
-    photo_features = random_photos(model, photos)
-    network = model.network.eval()
-    words, lengths = word_ids(texts, model.vocabulary)
-    tree = PrefixTree.from_sentences(words.numpy(), lengths.numpy(), start=network.start, end=network.end)
-    prepared = model.prepare_visual(photo_features)
-
-    def each_pair() -> None:
-        for photo in range(photos):
-            model.log_probabilities(photo_features, texts, np.full(len(texts), photo))
-
-    @torch.inference_mode()
-    def language_once() -> None:
-        inputs, targets, real = network.add_boundary_tokens(words, lengths)
-        language, states, _ = network.read_words(inputs, network.initial_state(len(inputs)))
-        for photo in range(photos):
-            some = prepared.context.take(slice(photo, photo + 1))
-            multimodal = network.multimodal_layer(language[real][None], states[real][None], some)
-            likely = network.logits(multimodal)[0].log_softmax(-1)
-            likely.gather(1, targets[real][:, None])
-
-    ways = {
-        "each pair separately": each_pair,
-        "language once per sentence": language_once,
-        "every prefix once": lambda: log_probability_matrix(network, prepared.context, photos, tree),
-    }
-    for name, way in ways.items():
-        taken = seconds(way, rounds=2)
-        print(f"{name:26s} {1e6 * taken / photos / len(texts):8.1f} µs a pair")
-    print(f"{len(tree):,} prefixes for {len(tree.step):,} words and end tokens of {len(texts):,} sentences")
+    def __call__(self, task: str) -> list[Any]:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(task + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit(f"{task}: the worker ended")
+        found: list[Any] = json.loads(answer)
+        return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model")
-    parser.add_argument("--photos", type=int, default=200)
+    parser.add_argument("--model", default="m-rnn")
+    parser.add_argument("--other", type=Path, help="another checkout, to compare with")
+    parser.add_argument("--photos", type=int, default=64)
     parser.add_argument("--sentences", type=int, default=500)
-    parser.add_argument("--captions", help="file with a sentence per line, for retrieval")
+    parser.add_argument("--captions", help="file with a sentence per line, for the scores of pairs")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    try:
-        model = MRNN.load(options.model) if options.model else random_model()
-    except DeixisError as error:
-        parser.exit(2, f"{error}\n")
-    print_decoding(model, options.photos, model.settings.max_length if options.model else LENGTH)
-    texts = sentences(options.sentences, model.vocabulary)
-    if options.captions:
-        with open(options.captions, encoding="utf-8") as lines:  # noqa: PTH123
-            texts = [line.lower().split() for line in lines][: options.sentences]
-    print_retrieval(model, min(20, options.photos), texts)
+    arguments = [options.model, options.photos, options.sentences, options.captions, options.threads]
+    checkouts = {"this": HERE} | ({"other": options.other.resolve()} if options.other else {})
+    workers = {name: Worker(path, arguments, options.threads) for name, path in checkouts.items()}
+    tasks = [f"{kind} {method}" for method in METHODS for kind in ("alone", "among")] + ["pairs"]
+    for task in tasks:
+        rounds: dict[str, list[list[float]]] = {name: [] for name in workers}
+        for number in range(options.rounds + 1):
+            for name, worker in workers.items():
+                found = worker(task)
+                if number:  # the first round opens what is opened when it is needed
+                    rounds[name].append(found)
+        # The best round of each photo: a sentence is so short that some rounds are undisturbed.
+        best = {name: sum(map(min, zip(*some, strict=True))) / len(some[0]) for name, some in rounds.items()}
+        unit, factor = ("µs a pair", 1e6) if task == "pairs" else ("ms a sentence", 1e3)
+        line = f"{task:14s} {factor * best['this']:8.2f} {unit}"
+        if "other" in best:
+            line += f", other {factor * best['other']:8.2f}, ratio {best['this'] / best['other']:.2f}"
+        print(line, flush=True)
+    if "other" in workers:
+        for method in METHODS:
+            one, other = (worker(f"texts {method}") for worker in workers.values())
+            same = sum(ours == theirs for ours, theirs in zip(one, other, strict=True))
+            print(f"{method}: {same} of {len(one)} best captions are the same")
 
 
 if __name__ == "__main__":

@@ -113,7 +113,8 @@ def print_sentences(device: str, pairs: int, epochs: int = 10) -> None:
     photo = np.repeat(np.arange(pairs // 5), 5)
     visual, text = random_features(pairs // 5, VISUAL, device), random_features(pairs, TEXT, device)
     for precision in ("bfloat16", "float32"):
-        model = TwoBranch(VISUAL, TEXT, settings, device=device)
+        model = TwoBranch(VISUAL, TEXT, settings)
+        model.network.to(device)
         how = TrainSettings(epochs=epochs, batch_size=500, learning_rate=1e-4, device=device, precision=precision)
         about = RunDescription("two-branch", {}, DataDescription("random", "", {}, ""))
         with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +141,8 @@ def print_phrases(device: str, photos: int, steps: int = 200) -> None:
     text = random_features(len(pairs.phrases), TEXT, device)
     sampler = RegionPhraseSampler(pairs, settings, batch_size)
     for precision in ("bfloat16", "float32"):
-        model = TwoBranch(VISUAL, TEXT, settings, device=device)
+        model = TwoBranch(VISUAL, TEXT, settings)
+        model.network.to(device)
         how = TrainSettings(learning_rate=1e-3, precision=precision, device=device)
         objective = MatchingObjective(settings, visual, [text])
         stepper = Stepper(model.network, objective, how, torch.device(device), len(sampler))

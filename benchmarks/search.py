@@ -321,7 +321,7 @@ def compare_filling(arguments: argparse.Namespace, folder: Path) -> None:
 
     paths = find_photos(Path(arguments.fill))[: arguments.photos[0]]
     search_encoder = default_encoder()
-    encoder = search_encoder.photo_model.image_encoder
+    encoder = search_encoder.region_model.image_encoder
 
     def index(part: list[Path], number: int) -> None:
         with threadpool_limits(1, user_api="blas"):  # as in the command

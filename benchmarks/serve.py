@@ -8,7 +8,11 @@ from when a request was due. The rate increases until the 99th percentile exceed
 is then refined by bisection: the highest sustained rate is printed. Twice and four times that rate are tried next, to
 see how many requests are answered, how many are refused (503) and how fast, and whether the server recovers.
 
-- search: sentences, ten results
+First, `/api/status` is requested a few hundred times over one connection, one after the other: a median above
+10 ms would mean that responses wait for acknowledgements.
+
+- search: a new sentence in every request, ten results
+- search, popular: sentences of many users, in which the n-th most popular of 3,072 has a share in proportion to 1 / n
 - search, explained: the same with a box for each phrase in each result
 - ground, photo known: one of the sixteen photos in the server's cache, another sentence
 - ground, any photo: each photo is encoded again
@@ -32,16 +36,32 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 SENTENCES = [
-    f"{who} {does} {where}"
-    for who in ("a dog", "two children", "a man in a red hat", "a woman with a camera", "people", "a brown horse")
-    for does in ("runs", "sits", "jumps over something", "plays with a ball", "looks up")
-    for where in ("in the snow", "on the beach", "near the water", "in a street at night", "on green grass")
+    f"{who} {like} {does} {where}"
+    for who in ("a dog", "two children", "a man", "a woman", "some people", "a brown horse", "three boys", "an old man")
+    for like in (
+        "",
+        "in a red hat",
+        "with a camera",
+        "in blue",
+        "behind a tree",
+        "with a stick",
+        "in the sun",
+        "and a cat",
+    )
+    for does in ("runs", "sits", "jumps over something", "plays with a ball", "looks up", "eats", "waits", "walks")
+    for where in ("in the snow", "on the beach", "near the water", "in a street at night", "on green grass", "at home")
 ]
-KINDS = ("search", "search, explained", "ground, photo known", "ground, any photo")
+"""3,072 sentences."""
+
+KINDS = ("search", "search, popular", "search, explained", "ground, photo known", "ground, any photo")
+KEEP_ALIVE_MS = 10.0
+"""Limit of the median response time of `/api/status` over one connection, on a machine that does nothing else."""
+
 PATIENCE_S = 20.0
 HELD = 0.99
 """Share of requests that must be answered within the limit."""
@@ -185,7 +205,7 @@ async def find_highest_rate(try_rate: Callable[[float], object], first: float) -
 @contextmanager
 def serve_index(index: Path) -> Iterator[tuple[str, int]]:
     """Run `deixis serve` on an index; yield its URL and process id."""
-    command = [sys.executable, "-m", "deixis", "serve", "--index", str(index), "--port", "0", "--no-open"]
+    command = [sys.executable, "-m", "deixis", "serve", "--index", str(index), "--port", "0", "--no-open", "--no-token"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
@@ -209,14 +229,30 @@ def make_index(images: Path | None, photos: int, folder: Path) -> Path:
 def kinds(client: Client, ids: list[str], rng: random.Random) -> dict[str, tuple[Callable[[], Request], float]]:
     """Return a request factory and a first rate for each kind of request."""
 
-    def search(explain: bool) -> Callable[[], Request]:
-        tail = "&explain=true" if explain else ""
-        return lambda: client.get(f"/api/search?q={quote(rng.choice(SENTENCES))}&top=10{tail}")
+    order = rng.sample(SENTENCES, len(SENTENCES))
+    shares = [1 / rank for rank in range(1, len(order) + 1)]
+    turns = count()
+
+    def new() -> str:
+        turn = next(turns)  # a number makes the sentences of another round new
+        return order[turn % len(order)] + (f" {turn // len(order)}" if turn >= len(order) else "")
+
+    def popular() -> str:
+        return rng.choices(order, shares)[0]
+
+    def search(sentence: Callable[[], str], tail: str = "") -> Callable[[], Request]:
+        return lambda: client.get(f"/api/search?q={quote(sentence())}&top=10{tail}")
 
     def ground(photos: list[str]) -> Callable[[], Request]:
         return lambda: client.post("/api/ground", {"photo": rng.choice(photos), "sentence": rng.choice(SENTENCES)})
 
-    requests = ((search(False), 10.0), (search(True), 5.0), (ground(ids[:12]), 5.0), (ground(ids), 1.0))
+    requests = (
+        (search(new), 20.0),
+        (search(popular), 40.0),
+        (search(new, "&explain=true"), 10.0),
+        (ground(ids[:12]), 5.0),
+        (ground(ids), 1.0),
+    )
     return dict(zip(KINDS, requests, strict=True))
 
 
@@ -224,6 +260,7 @@ async def measure(link: str, server: int, options: argparse.Namespace) -> dict[s
     address = urlsplit(link)
     client = Client(address.hostname or "127.0.0.1", address.port or 80)
     ids = await photo_ids(client)
+    await check_keep_alive(client)
     found: dict[str, list[Load]] = {}
     for kind, (make, first) in kinds(client, ids, random.Random(7)).items():
         if options.only and kind not in options.only:
@@ -250,6 +287,19 @@ async def measure(link: str, server: int, options: argparse.Namespace) -> dict[s
         found[kind].append(await load(client, make, best.rate / 2, options.seconds, server))
         print_kind(kind, found[kind], server, options.limit_ms)
     return found
+
+
+async def check_keep_alive(client: Client, times: int = 300) -> None:
+    """Measure requests one after the other over one connection."""
+    request, taken = client.get("/api/status"), []
+    for _ in range(times):
+        begin = time.perf_counter()
+        await client.send(request)
+        taken.append(1000 * (time.perf_counter() - begin))
+    median = sorted(taken)[times // 2]
+    print(f"status over keep-alive: median {median:.1f} ms", flush=True)
+    if median > KEEP_ALIVE_MS:
+        sys.exit(f"over the limit of {KEEP_ALIVE_MS:.0f} ms")
 
 
 async def photo_ids(client: Client) -> list[str]:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from deixis.language.parser import Parser
 from deixis.language.trees import Tree, read_tree
-from deixis.models.hm_lstm.model import TreeLSTM
+from deixis.models.hm_lstm.network import TreeLSTM, to_tensors
 from deixis.models.hm_lstm.trees import Forest
 
 CAPTIONS = (
@@ -58,7 +58,7 @@ def plain_states(cell: TreeLSTM, vectors: Tensor, numbers: dict[str, int], tree:
             sums = torch.cat([sum((h[k] for k in kind), nothing) for kind in of_kind])
             i, o, u = (cell.from_children(sums) + cell.word.bias).chunk(3)
             state = i.sigmoid() * u.tanh()
-            for weight, kind in zip(cell.forget, of_kind, strict=True):
+            for weight, kind in zip(cell.forget_of_kind, of_kind, strict=True):
                 for k in kind:
                     state = state + (weight @ h[k] + cell.forget_bias).sigmoid() * c[k]
         c[id(node)], h[id(node)] = state, o.sigmoid() * state.tanh()
@@ -101,7 +101,7 @@ def main() -> None:
     numbers = {word: number for number, word in enumerate(forest.words)}
 
     def by_level(rows: Sequence[int]) -> tuple[float, float]:
-        return milliseconds(lambda: cell(vectors, forest.batch(rows)), cell, chosen.rounds)
+        return milliseconds(lambda: cell(vectors, to_tensors(forest.batch(rows))), cell, chosen.rounds)
 
     def by_node(trees: Sequence[Tree]) -> tuple[float, float]:
         def states() -> Tensor:

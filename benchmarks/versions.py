@@ -147,18 +147,6 @@ def prepare():
 def run():
     rehearse(project, truths, {HONEST: 6}, seed=0)
 """,
-    "starting: deixis search in a process": """
-def prepare():
-    pass
-def run():
-    import resource, subprocess
-    command = [sys.executable, "-m", "deixis", "search", "two dogs", "--index", str(work / "index")]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    sys.exit()
-""",
 }
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
-from deixis.cli.main import app
+from deixis.cli.main import make_command
 
 _HEAD = """# Commands
 
@@ -21,7 +19,7 @@ only the servers (`demo`, `serve`, `annotate serve`) have no `--json`.
 
 def write_commands(path: Path) -> None:
     """Write the page only if it has changed, so that Sphinx does not rebuild it needlessly."""
-    page = "\n".join([_HEAD, *_sections(get_command(app), "deixis")])
+    page = "\n".join([_HEAD, *_sections(make_command(["--help"]), "deixis")])
     if not path.is_file() or path.read_text(encoding="utf-8") != page:
         path.write_text(page, encoding="utf-8")
 

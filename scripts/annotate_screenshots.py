@@ -41,7 +41,7 @@ LAPTOP = {"width": 1280, "height": 800}
 TABLET = {"width": 820, "height": 1180}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PASSWORD = "a password for pictures"  # noqa: S105 - of no account
-NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
+NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, attempts_per_minute=1e6, attempts_at_once=1e6)
 PERFECT = Kind("perfect", error_rate=0.0, box_noise=0.01)
 DURATION_S = 9 * 3600.0
 ANSWERS = 600

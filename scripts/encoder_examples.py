@@ -1,10 +1,12 @@
 """Collect the training data of ``scripts/train_encoder.py`` in one file, to copy to a GPU machine.
 
-python scripts/encoder_examples.py DATA --text TEXT --out examples.npz
+python scripts/encoder_examples.py --train NAME=DATA[:SPLIT] … --dev NAME=DATA:SPLIT … --text NAME=DATA:SPLIT --out FILE
 
-DATA is a data set directory with photos, Entities boxes and the splits train and dev. TEXT is a data set directory with
-sentences (Flickr30k Entities, split train), whose photos must not be in dev; its captions train the text side. The
-vocabulary has the words that occur at least three times in both.
+DATA is a data set directory. Photos with Entities boxes also teach regions and proposals, all others only captions.
+``--text`` is a data set with sentences, whose photos must not be in a dev split; its captions train the text side.
+``--names FOLDER`` adds photos that are named by their file (``n02391049_zebra.JPEG``), such as one for each class of
+ImageNet. The vocabulary has the words that occur at least three times, with the shipped word vectors; the nouns are
+those that the captions of at least six photos contain.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,37 +27,73 @@ from deixis import geometry
 from deixis.data.dataset import Dataset
 from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
-from deixis.language.vectors import installed_vectors
+from deixis.language.tagger import tag
+from deixis.language.vectors import shipped_vectors
+from deixis.language.words import stem
 from deixis.tokens import words
 
 CAPTIONS, WORDS = 5, 26
 PHRASES, PHRASE_WORDS = 6, 8
 BOXES = 24
 UNKNOWN = 1
+NOUN_WORDS = 5
+LEAST_PHOTOS = 6
+
+Arrays = dict[str, np.ndarray]
 
 
 class Table:
     """Word ids; 0 is padding, 1 an unknown word."""
 
-    def __init__(self, texts: Iterable[str], at_least: int = 3) -> None:
+    def __init__(self, texts: Iterable[str], known: Iterable[str], at_least: int = 3) -> None:
         counts = Counter(word for text in texts for word in words(text))
-        self.words = ["", "?", *sorted(word for word, count in counts.items() if count >= at_least)]
+        taught = {word for word, count in counts.items() if count >= at_least}
+        self.words = ["", "?", *sorted(taught), *sorted(set(known) - taught)]
+        self.taught = len(taught)
+        self.counts = [0, 0, *(counts[word] for word in self.words[2:])]
         self.number_of = {word: number for number, word in enumerate(self.words)}
 
     def row(self, text: str, length: int) -> np.ndarray:
         numbers = [self.number_of.get(word, UNKNOWN) for word in words(text)][:length]
-        return np.array(numbers + [0] * (length - len(numbers)), dtype=np.int16)
+        return np.array(numbers + [0] * (length - len(numbers)), dtype=np.int32)
 
 
-def captions_of(photo: Photo, table: Table) -> np.ndarray:
+class Nouns:
+    """The nouns that captions use, by stem, with the form that is most frequent."""
+
+    def __init__(self, texts_of_photos: Sequence[Sequence[str]]) -> None:
+        self.of_photo: list[set[str]] = []
+        forms: dict[str, Counter[str]] = {}
+        for texts in texts_of_photos:
+            here = set()
+            for text in texts:
+                found = words(text)
+                for word, kind in zip(found, tag(found), strict=True):
+                    if kind in ("NN", "NNS") and word.isalpha() and len(word) > 2:
+                        here.add(stem(word))
+                        forms.setdefault(stem(word), Counter())[word] += 1
+            self.of_photo.append(here)
+        photos = Counter(name for here in self.of_photo for name in here)
+        self.stems = sorted(name for name, count in photos.items() if count >= LEAST_PHOTOS)
+        self.names = [forms[name].most_common(1)[0][0] for name in self.stems]
+
+
+def captions_of(texts: Sequence[str], table: Table) -> np.ndarray:
     """Word ids of five captions; a photo with fewer repeats them."""
-    texts = [caption.text for caption in photo.sentences]
     return np.stack([table.row(texts[number % len(texts)], WORDS) for number in range(CAPTIONS)])
+
+
+def texts_of(photo: Photo) -> list[str]:
+    """The captions of a photo. Clauses, as of IAPR TC-12, are also joined, because one alone says little."""
+    texts = [caption.text for caption in photo.sentences if caption.text.strip()]
+    if len(texts) in (2, 3, 4) or any(len(words(text)) < 4 for text in texts):
+        texts = [", ".join(texts[:2]), texts[0], ", ".join(texts), ", ".join(texts[:3]), texts[-1]]
+    return texts
 
 
 def phrases_of(photo: Photo, table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Words, union boxes (fractions of the photo) and chains of the phrases of five captions that have boxes."""
-    names = np.zeros((CAPTIONS, PHRASES, PHRASE_WORDS), dtype=np.int16)
+    names = np.zeros((CAPTIONS, PHRASES, PHRASE_WORDS), dtype=np.int32)
     boxes = np.zeros((CAPTIONS, PHRASES, 4), dtype=np.float32)
     chains = np.full((CAPTIONS, PHRASES), -1, dtype=np.int16)
     number_of = {chain.id: number for number, chain in enumerate(photo.chains)}
@@ -95,53 +135,128 @@ def boxes_of(photo: Photo) -> np.ndarray:
     return filled
 
 
-def arrays_of(photos: Sequence[Photo], table: Table, prefix: str) -> dict[str, np.ndarray]:
+def arrays_of(photos: Sequence[Photo], table: Table) -> Arrays:
     phrases = [phrases_of(photo, table) for photo in photos]
     return {
-        f"{prefix}_files": np.array([photo.file for photo in photos]),
-        f"{prefix}_captions": np.stack([captions_of(photo, table) for photo in photos]),
-        f"{prefix}_phrases": np.stack([names for names, _, _ in phrases]),
-        f"{prefix}_phrase_boxes": np.stack([boxes for _, boxes, _ in phrases]),
-        f"{prefix}_phrase_chains": np.stack([chains for _, _, chains in phrases]),
-        f"{prefix}_boxes": np.stack([boxes_of(photo) for photo in photos]),
+        "files": np.array([photo.file for photo in photos]),
+        "captions": np.stack([captions_of(texts_of(photo), table) for photo in photos]),
+        "phrases": np.stack([names for names, _, _ in phrases]),
+        "phrase_boxes": np.stack([boxes for _, boxes, _ in phrases]),
+        "phrase_chains": np.stack([chains for _, _, chains in phrases]),
+        "boxes": np.stack([boxes_of(photo) for photo in photos]),
     }
 
 
-def fingerprint_photos(photos: Sequence[Photo]) -> dict[str, object]:
+def arrays_of_names(files: Sequence[Path], table: Table) -> Arrays:
+    """Photos that show what their file name says."""
+    count = len(files)
+    return {
+        "files": np.array([file.name for file in files]),
+        "captions": np.stack([captions_of(sentences_of(name_of(file)), table) for file in files]),
+        "phrases": np.zeros((count, CAPTIONS, PHRASES, PHRASE_WORDS), dtype=np.int32),
+        "phrase_boxes": np.zeros((count, CAPTIONS, PHRASES, 4), dtype=np.float32),
+        "phrase_chains": np.full((count, CAPTIONS, PHRASES), -1, dtype=np.int16),
+        "boxes": np.full((count, BOXES, 4), -1, dtype=np.float32),
+    }
+
+
+def name_of(file: Path) -> str:
+    return re.sub(r"^n\d+_", "", file.stem).replace("_", " ").lower()
+
+
+def sentences_of(name: str) -> list[str]:
+    article = "an" if name[0] in "aeiou" else "a"
+    return [f"{article} {name}", name, f"a photo of {article} {name}", f"a close up of {article} {name}", f"the {name}"]
+
+
+def fingerprint_photos(ids: Iterable[str]) -> dict[str, object]:
     """Number and hash of the photo ids, for the metadata of the models."""
-    ids = sorted(photo.id for photo in photos)
-    return {"count": len(ids), "sha256": hashlib.sha256("\n".join(ids).encode()).hexdigest()}
+    every = sorted(ids)
+    return {"count": len(every), "sha256": hashlib.sha256("\n".join(every).encode()).hexdigest()}
 
 
-def start_vectors(table: Table) -> np.ndarray:
-    """The pretrained vector of each word, or zeros."""
-    vectors = installed_vectors()
-    start = np.zeros((len(table.words), vectors.dimension), dtype=np.float16)
-    rows = vectors.rows_of(table.words)
-    start[rows >= 0] = vectors.matrix[rows[rows >= 0]]
-    return start
+def key_of(photo: Photo) -> str:
+    """Return what two data sets call a photo alike: Flickr8k adds a code to the number of Flickr30k."""
+    number, _, code = photo.id.partition("_")
+    return number if number.isdigit() and code else photo.id
+
+
+def read_source(text: str) -> tuple[str, Sequence[Photo]]:
+    """Return the name and the photos of ``NAME=DATA[:SPLIT]``."""
+    name, _, place = text.partition("=")
+    folder, _, split = place.rpartition(":") if ":" in place else (place, "", "")
+    data = Dataset(folder)
+    return name, list(data.split(split) if split else data.photos)
+
+
+def concatenate(parts: Sequence[Arrays]) -> Arrays:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--text", type=Path, required=True)
+    parser.add_argument("--train", action="append", required=True, metavar="NAME=DATA[:SPLIT]")
+    parser.add_argument("--dev", action="append", required=True, metavar="NAME=DATA:SPLIT")
+    parser.add_argument("--text", required=True, metavar="NAME=DATA:SPLIT")
+    parser.add_argument("--names", type=Path, help="folder of photos that are named by their file")
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
-    data, text = Dataset(chosen.data), Dataset(chosen.text)
-    train, dev, more = data.split("train"), data.split("dev"), text.split("train")
-    seen = {photo.id.split("_")[0] for photo in more} & {photo.id.split("_")[0] for photo in dev}
-    if seen:
-        raise SystemExit(f"{chosen.text}: {len(seen)} photos of dev are in its split train")
-    texts = [caption.text for photos in (train, more) for photo in photos for caption in photo.sentences]
-    table = Table(texts)
-    arrays = arrays_of(train, table, "train") | arrays_of(dev, table, "dev")
-    arrays["text_captions"] = np.stack([captions_of(photo, table) for photo in more])
-    arrays["words"], arrays["vectors"] = np.array(table.words), start_vectors(table)
-    arrays["learned_from"] = np.array(
-        json.dumps({"photo_ids": fingerprint_photos(train), "caption_ids": fingerprint_photos(more)})
-    )
+    train = dict(map(read_source, chosen.train))
+    dev = dict(map(read_source, chosen.dev))
+    _, more = read_source(chosen.text)
+    held_out = {key_of(photo) for photos in dev.values() for photo in photos}
+    for name, photos in [*train.items(), ("--text", more)]:
+        if seen := held_out & set(map(key_of, photos)):
+            raise SystemExit(f"{name}: {len(seen)} photos of a dev split are in it, such as {sorted(seen)[0]}")
+    named = sorted(chosen.names.iterdir()) if chosen.names else []
+    texts = [text for photos in (*train.values(), more) for photo in photos for text in texts_of(photo)]
+    table = Table(texts, shipped_vectors().words)
+    parts = [arrays_of(photos, table) for photos in train.values()]
+    parts += [arrays_of_names(named, table)] if named else []
+    counts = [len(part["files"]) for part in parts]
+    arrays: dict[str, Any] = {f"train_{name}": array for name, array in concatenate(parts).items()}
+    arrays["train_source"] = np.repeat(np.arange(len(parts)), counts)
+    arrays["sources"] = np.array([*train, *(["names"] if named else [])])
+    for name, photos in dev.items():
+        arrays |= {f"{name}_{key}": array for key, array in arrays_of(photos, table).items()}
+    arrays["dev"] = np.array(list(dev))
+    arrays["text_captions"] = np.stack([captions_of(texts_of(photo), table) for photo in more])
+    add_nouns(arrays, train, named, table)
+    add_words(arrays, table)
+    ids = {name: fingerprint_photos(photo.id for photo in photos) for name, photos in train.items()}
+    if named:
+        ids["names"] = fingerprint_photos(file.stem for file in named)
+    captions = fingerprint_photos(photo.id for photo in more)
+    arrays["learned_from"] = np.array(json.dumps({"photo_ids": ids, "caption_ids": captions}))
     np.savez_compressed(chosen.out, **arrays)
+    print(dict(zip(arrays["sources"].tolist(), counts, strict=True)), f"{len(table.words):,} words")
+
+
+def add_nouns(arrays: Arrays, train: dict[str, Sequence[Photo]], named: Sequence[Path], table: Table) -> None:
+    """Add the nouns, as word ids, and those that the captions of each photo contain, as (photo, noun) pairs."""
+    nouns = Nouns([texts_of(photo) for photos in train.values() for photo in photos])
+    index = {name: number for number, name in enumerate(nouns.stems)}
+    pairs = [(row, index[name]) for row, here in enumerate(nouns.of_photo) for name in here if name in index]
+    first, names = len(nouns.of_photo), list(nouns.names)
+    for row, file in enumerate(named, start=first):
+        name = name_of(file)
+        if stem(name) in index:
+            pairs.append((row, index[stem(name)]))
+        else:
+            pairs.append((row, len(names)))
+            names.append(name)
+    arrays["nouns"] = np.stack([table.row(name, NOUN_WORDS) for name in names])
+    arrays["noun_names"] = np.array(names)
+    arrays["noun_pairs"] = np.array(pairs, dtype=np.int32)
+
+
+def add_words(arrays: Arrays, table: Table) -> None:
+    """Add the words with the row of each in the shipped vectors, −1 if it has none, and the vectors."""
+    vectors = shipped_vectors()
+    arrays["words"], arrays["word_counts"] = np.array(table.words), np.array(table.counts)
+    arrays["word_rows"] = vectors.rows_of(table.words).astype(np.int32)
+    arrays["taught"] = np.array(table.taught)
+    arrays["vectors"] = vectors.matrix.astype(np.float16)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The four losses of ``scripts/train_encoder.py``, and box geometry in torch. Boxes are corners as fractions."""
+"""The losses of ``scripts/train_encoder.py``, and box geometry in torch. Boxes are corners as fractions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Grounded:
 
 
 class Losses(nn.Module):
-    """The four losses, with a trained inverse temperature for each kind of comparison."""
+    """The losses, with a trained inverse temperature for each kind of comparison."""
 
     def __init__(self, smoothing: float) -> None:
         super().__init__()
         self.smoothing = smoothing
-        self.sharpness = nn.Parameter(torch.full((3,), math.log(20.0)))
+        self.sharpness = nn.Parameter(torch.full((4,), math.log(20.0)))
 
     def scale(self, place: int) -> Tensor:
         return self.sharpness[place].exp().clamp(max=100)
@@ -41,6 +41,35 @@ class Losses(nn.Module):
         target = torch.arange(len(a), device=a.device)
         both = [functional.cross_entropy(s, target, label_smoothing=self.smoothing) for s in (scores, scores.T)]
         return (both[0] + both[1]) / 2
+
+    def captions(self, photos: Tensor, texts: Tensor) -> Tensor:
+        """Match photos (b, e) with several captions of each (b, c, e), in both directions."""
+        count, each = texts.shape[:2]
+        scores = photos @ texts.flatten(0, 1).T * self.scale(0)
+        own = torch.arange(count, device=photos.device)
+        to_photo = functional.cross_entropy(scores.T, own.repeat_interleave(each), label_smoothing=self.smoothing)
+        mine = torch.eye(count, dtype=torch.bool, device=photos.device).repeat_interleave(each, dim=1)
+        others = scores.masked_fill(mine, -1e4).logsumexp(dim=1, keepdim=True)
+        right = scores[mine].view(count, each)
+        to_text = (torch.logaddexp(others, right) - right).mean()
+        smooth = self.smoothing * (right.mean() - scores.mean())
+        return (to_photo + to_text + smooth) / 2
+
+    def nouns(self, photos: Tensor, names: Tensor, shown: Tensor) -> Tensor:
+        """Rank the photos that show a noun above those that do not, and the nouns of a photo above the others.
+
+        `shown` is (photos, nouns). Captions do not name everything, so targets are smoothed.
+        """
+        scores = photos @ names.T * self.scale(3)
+        losses = []
+        for table, right in ((scores, shown), (scores.T, shown.T)):
+            rows = right.any(dim=1)
+            table, right = table[rows], right[rows]
+            others = table.masked_fill(right, -1e4).logsumexp(dim=1, keepdim=True)
+            loss = (torch.logaddexp(others, table) - table).masked_fill(~right, 0).sum(dim=1) / right.sum(dim=1)
+            smooth = self.smoothing * ((table * right).sum(dim=1) / right.sum(dim=1) - table.mean(dim=1))
+            losses.append((loss + smooth).mean())
+        return (losses[0] + losses[1]) / 2
 
     def grounding(self, found: Grounded) -> Tensor:
         """Match phrases with boxes of their photo and gold regions of other photos, and gold regions with phrases."""

@@ -8,22 +8,45 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer
 from deixis.vision.feature_map import OFFSETS
-from deixis.vision.proposals.head import ProposalHead
+from deixis.vision.proposals.head_network import ProposalHead
+
+
+class WordTable(nn.Module):
+    """Frozen word vectors, plus a trained change of those words that captions teach.
+
+    The change of a word is left out now and then, so that words without one are understood too.
+    """
+
+    def __init__(self, vectors: np.ndarray, rows: np.ndarray, taught: int, drop: float) -> None:
+        super().__init__()
+        frozen = np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), vectors])  # row 0: no vector
+        self.register_buffer("frozen", torch.from_numpy(frozen), persistent=False)
+        self.register_buffer("row", torch.from_numpy(rows.astype(np.int64) + 1), persistent=False)
+        self.delta = nn.Embedding(taught + 2, vectors.shape[1], padding_idx=0)
+        self.taught, self.drop = taught, drop
+        start = torch.zeros(taught + 2, vectors.shape[1])
+        missing = torch.from_numpy(rows[: taught + 2] < 0)
+        start[missing] = torch.randn(int(missing.sum()), vectors.shape[1]) * 0.3
+        start[:2] = 0
+        with torch.no_grad():
+            self.delta.weight.copy_(start)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        change = self.delta(torch.where(numbers < self.taught + 2, numbers, 0))
+        if self.training and self.drop:
+            change = change * (torch.rand(numbers.shape, device=numbers.device) >= self.drop)[..., None]
+        words: Tensor = self.frozen[self.row[numbers]] + change  # type: ignore[index]
+        return words
 
 
 class TextTower(nn.Module):
-    """Text encoder: pretrained word vectors, a bidirectional GRU, max pooling over the words."""
+    """Text encoder: word vectors, a bidirectional GRU, max pooling over the words."""
 
-    def __init__(self, vectors: np.ndarray, hidden: int, embedding: int, drop: float) -> None:
+    def __init__(self, words: WordTable, hidden: int, embedding: int, drop: float) -> None:
         super().__init__()
-        self.words = nn.Embedding.from_pretrained(torch.from_numpy(vectors).float(), freeze=False, padding_idx=0)
-        unknown = (self.words.weight == 0).all(1)
-        unknown[0] = False
-        with torch.no_grad():
-            self.words.weight[unknown] = torch.randn(int(unknown.sum()), vectors.shape[1]) * 0.3
-        self.read = nn.GRU(vectors.shape[1], hidden, batch_first=True, bidirectional=True)
+        self.words = words
+        self.read = nn.GRU(words.delta.embedding_dim, hidden, batch_first=True, bidirectional=True)
         self.drop = nn.Dropout(drop)
         self.sentence = nn.Linear(2 * hidden, embedding)
         self.phrase = nn.Linear(2 * hidden, embedding)
@@ -48,10 +71,9 @@ class TextTower(nn.Module):
 class PhotoTower(nn.Module):
     """Image encoder with embeddings of photos and regions."""
 
-    def __init__(self, encoder: VisionTransformer, head: ProposalHead, embedding: int) -> None:
+    def __init__(self, encoder: nn.Module, width: int, head: ProposalHead, embedding: int) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
-        width = encoder.shape.width
         self.whole = nn.Sequential(nn.BatchNorm1d(width), nn.Dropout(0.2), nn.Linear(width, embedding))
         self.place = nn.Sequential(nn.Linear(5, 64), nn.GELU(), nn.Linear(64, embedding))
         self.region = nn.Sequential(nn.LayerNorm(width), nn.Dropout(0.1), nn.Linear(width, embedding))

@@ -1,11 +1,15 @@
 """Train a shipped model again from a data set directory, in one command.
 
-python scripts/retrain.py MODEL DATA OUT [--text TEXT] [--set STAGE.KEY=VALUE …]
+python scripts/retrain.py MODEL DATA OUT [--set STAGE.KEY=VALUE …]
 
-MODEL is encoder (with its proposal head), two-branch, grounder, m-rnn, describer or search. DATA is a data set
-directory with photos, boxes and the splits train and dev. OUT receives the model and the results of earlier stages.
-Running the command again skips finished stages and resumes an interrupted training. TEXT, for encoder and two-branch,
-is a data set directory with more sentences; by default the sentences of DATA are used.
+MODEL is encoder (with its proposal head and the model two-branch), fast-encoder, grounder, m-rnn, hm-lstm, describer or
+search. DATA is a data set directory with photos, boxes and the splits train and dev. OUT receives the model and the
+results of earlier stages. Running the command again skips finished stages and resumes an interrupted training.
+
+For the encoders: --start is DINOv2 and --fast-start TinyViT (scripts/start_weights.py), --text a data set directory
+with more sentences (by default the sentences of DATA are used), --names a folder of photos that are named by their
+files. Splits that end with _dev are evaluated like dev. --also names data set directories of other sources, for search
+and for the confidence of captions.
 
 docs/reference/models/retrain.md describes the stages and how a model gets into the package.
 """
@@ -58,40 +62,47 @@ class Paths:
     data: Path
     text: Path
     out: Path
-
-    @property
-    def photos(self) -> Path:
-        """Folder of the photos."""
-        folder = Dataset(self.data).images
-        if folder is None:
-            raise DeixisError(f"{self.data}: has no photos; import it with --images")
-        return folder
+    start: Path | None = None
+    fast_start: Path | None = None
+    names: Path | None = None
+    also: tuple[Path, ...] = ()
 
 
 def stages_of_encoder(paths: Paths) -> list[Stage]:
-    """The encoder and the proposal head, with the text side that was trained with them."""
-    examples = paths.out / "examples.npz"
+    """The encoder, the proposal head and the retrieval model, which are trained together."""
+    examples, photos, towers = paths.out / "examples.npz", paths.out / "photos", paths.out / "towers"
+    if paths.start is None:
+        raise DeixisError("give --start: DINOv2 as ONNX; scripts/start_weights.py says where it is")
+    dev = dev_splits(paths.data)
+    collect: Command = [script("encoder_examples"), "--train", f"all={paths.data}:train"]
+    pack: Command = [script("pack_photos"), "--source", f"all={paths.data}:train"]
+    for split in dev:
+        collect += ["--dev", f"{split}={paths.data}:{split}"]
+        pack += ["--source", f"{split}={paths.data}:{split}"]
+    if paths.names is not None:
+        collect += ["--names", paths.names]
+        pack += ["--names", paths.names]
+    learn: Command = [script("train_encoder"), examples, photos, "--start", paths.start, "--out", towers]
     return [
-        Stage("examples", [script("encoder_examples"), paths.data, "--text", paths.text, "--out", examples]),
-        Stage("encoder", [script("train_encoder"), examples, paths.photos, "--out", paths.out], "together"),
+        Stage("examples", [*collect, "--text", f"all={paths.text}:train", "--out", examples]),
+        Stage("photos", [*pack, "--out", photos]),
+        Stage("encoder", learn, "together"),
+        Stage("export", [script("export_encoder"), examples, towers, "--out", paths.out / "made", "--int8"], "flags"),
     ]
 
 
-def stages_of_two_branch(paths: Paths) -> list[Stage]:
-    """The encoder, then a smaller text side on it, as a model."""
-    examples, small, encoder = paths.out / "examples.npz", paths.out / "small", paths.out / "encoder"
-    learn: Command = [
-        script("train_text_side"),
-        examples,
-        paths.photos,
-        paths.out,
-        "--out",
-        small,
-        "--encoder",
-        encoder,
+def stages_of_fast_encoder(paths: Paths) -> list[Stage]:
+    """The encoder, then the fast one, which learns its maps."""
+    examples, photos, towers = paths.out / "examples.npz", paths.out / "photos", paths.out / "towers"
+    if paths.fast_start is None:
+        raise DeixisError("give --fast-start: TinyViT as ONNX; scripts/start_weights.py says where it is")
+    begin: Command = ["--start", paths.fast_start, "--out", paths.out / "fast"]
+    export: Command = [script("export_encoder"), examples, towers, "--fast", paths.out / "fast", "--int8"]
+    return [
+        *stages_of_encoder(paths),
+        Stage("fast", [script("distil_encoder"), examples, photos, towers, *begin], "together"),
+        Stage("fast-export", [*export, "--out", paths.out / "made-fast"], "flags"),
     ]
-    export: Command = [script("export_text_side"), examples, small, "--out", paths.out / "model", "--encoder", encoder]
-    return [*stages_of_encoder(paths), Stage("text-side", learn), Stage("export", export, "flags")]
 
 
 def stages_of_grounder(paths: Paths) -> list[Stage]:
@@ -100,10 +111,18 @@ def stages_of_grounder(paths: Paths) -> list[Stage]:
 
 
 def stages_of_m_rnn(paths: Paths) -> list[Stage]:
-    """Likelihood training, then self-critical training with CIDEr-D. Seed 1 was the better of two."""
+    """Likelihood training, self-critical training with CIDEr-D, and the confidence. Seed 1 was the better of two."""
     seed, begin = ("--set", "seed=1"), ("--set", f"init_from={paths.out / 'words'}")
     words = train_stage("words", paths, "m-rnn", "deixis/captioner", paths.out / "words", *seed)
-    return [words, train_stage("rewarded", paths, "m-rnn", "deixis/captioner-cider", paths.out / "run", *seed, *begin)]
+    rewarded = train_stage("rewarded", paths, "m-rnn", "deixis/captioner-cider", paths.out / "run", *seed, *begin)
+    splits = [part for split in dev_splits(paths.data) for part in ("--split", split)]
+    command: Command = ["-m", "deixis", "calibrate", paths.data, *paths.also, *splits, "--captions", paths.out / "run"]
+    return [words, rewarded, Stage("confidence", command, "flags")]
+
+
+def stages_of_hm_lstm(paths: Paths) -> list[Stage]:
+    """One run on the features of the shipped encoder and head: root losses, then two rounds of phrase losses."""
+    return [train_stage("hm-lstm", paths, "hm-lstm", "deixis/hm-lstm", paths.out / "run")]
 
 
 def stages_of_describer(paths: Paths) -> list[Stage]:
@@ -113,17 +132,24 @@ def stages_of_describer(paths: Paths) -> list[Stage]:
 
 def stages_of_search(paths: Paths) -> list[Stage]:
     """The calibration of the scores of two-branch and grounder."""
-    return [Stage("search", [script("fit_search"), paths.data, "--out", paths.out / "calibration.json"], "flags")]
+    command: Command = [script("fit_search"), paths.data, *paths.also, "--out", paths.out / "calibration.json"]
+    return [Stage("search", command, "flags")]
 
 
 MODELS: dict[str, Callable[[Paths], list[Stage]]] = {
     "encoder": stages_of_encoder,
-    "two-branch": stages_of_two_branch,
+    "fast-encoder": stages_of_fast_encoder,
     "grounder": stages_of_grounder,
     "m-rnn": stages_of_m_rnn,
+    "hm-lstm": stages_of_hm_lstm,
     "describer": stages_of_describer,
     "search": stages_of_search,
 }
+
+
+def dev_splits(data: Path) -> list[str]:
+    """Names of the splits that models are evaluated on."""
+    return [split for split in Dataset(data).manifest.splits if split == "dev" or split.endswith("_dev")]
 
 
 def script(name: str) -> Path:
@@ -184,10 +210,24 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--text", type=Path, help="data set directory with more sentences")
+    parser.add_argument("--start", type=Path, help="DINOv2, for the encoders")
+    parser.add_argument("--fast-start", type=Path, help="TinyViT, for the fast encoder")
+    parser.add_argument("--names", type=Path, help="folder of photos that are named by their files")
+    parser.add_argument(
+        "--also", type=Path, nargs="+", default=[], metavar="DATA", help="other sources, for search and m-rnn"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="STAGE.KEY=VALUE")
     chosen = parser.parse_args()
     try:
-        paths = Paths(chosen.data, chosen.text or chosen.data, chosen.out)
+        paths = Paths(
+            chosen.data,
+            chosen.text or chosen.data,
+            chosen.out,
+            chosen.start,
+            chosen.fast_start,
+            chosen.names,
+            tuple(chosen.also),
+        )
         stages = MODELS[chosen.model](paths)
         chosen.out.mkdir(parents=True, exist_ok=True)
         run_all(stages, chosen.out, chosen.set)

@@ -1,10 +1,11 @@
-"""Copy a trained model, or the trained encoder or proposal head, into the package, in half precision.
+"""Copy a trained model, or the trained encoder or proposal head, into the package, in half precision or as int8.
 
-python scripts/ship_model.py FOLDER NAME
+python scripts/ship_model.py FOLDER NAME [--int8] [--summary TEXT] [--trained-on TEXT] [--licence TEXT] [--scores K=V …]
 
 FOLDER is a directory from ``deixis train`` or, for NAME encoder or head, from ``scripts/retrain.py encoder``. The
-description in `config.json` (summary, training data, licence, scores) and the card `README.md` of the shipped model are
-written by hand and kept.
+description in `config.json` (summary, training data, licence, scores) is that of the shipped model, less what the
+options change; a new model needs all of it. The card `README.md` is written by hand and kept; a new model gets the card
+of its training.
 """
 
 from __future__ import annotations
@@ -12,28 +13,47 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import deixis.vision
 from deixis.models.installed import SHIPPED
 from deixis.models.pipeline import Pipeline, load
 from deixis.models.provenance import Provenance
-from deixis.storage.artifacts import CONFIG, DESCRIPTION, WEIGHTS, Artifact, read_artifact, read_config, write_into
+from deixis.runtime.quantization import quantize_weights
+from deixis.storage.artifacts import (
+    CARD,
+    CONFIG,
+    DESCRIPTION,
+    WEIGHTS,
+    Artifact,
+    read_artifact,
+    read_config,
+    write_into,
+)
+from deixis.storage.graphs import SUFFIX
 
 VISION = Path(deixis.vision.__file__).parent / "models"
-VISION_PARTS = ("encoder", "head")
+VISION_PARTS = ("encoder", "fast", "head")
+DESCRIBED = ("summary", "trained_on", "licence", "scores")
 
 
-def ship(pipeline: Pipeline, folder: Path) -> None:
-    """Write weights and configuration of a model to a directory, keeping the description there."""
+def ship(pipeline: Pipeline, folder: Path, *, int8: bool = False, description: Mapping[str, Any] | None = None) -> None:
+    """Write weights and configuration of a model to a directory; parts of the description replace those there."""
+    described: dict[str, Any] = {}
     if (folder / CONFIG).is_file():
         old = Provenance.from_json(read_config(folder)["provenance"])
-        described = {"summary": old.summary, "trained_on": old.trained_on, "licence": old.licence, "scores": old.scores}
-        pipeline.provenance = replace(pipeline.provenance, **described)
+        described = {name: getattr(old, name) for name in DESCRIBED}
+    described |= description or {}
+    pipeline.provenance = replace(pipeline.provenance, **described)
+    artifact = pipeline.to_artifact(half=True)
     with tempfile.TemporaryDirectory() as made:
-        pipeline.write(Path(made), half=True)
+        write_into(Path(made), quantize_weights(artifact) if int8 else artifact)
         _copy(Path(made), folder)
+    if pipeline.card and not (folder / CARD).is_file():
+        (folder / CARD).write_text(pipeline.card, encoding="utf-8")
 
 
 def ship_part(artifact: Artifact, folder: Path, *, half: bool = False) -> None:
@@ -48,8 +68,10 @@ def ship_part(artifact: Artifact, folder: Path, *, half: bool = False) -> None:
 
 
 def _copy(made: Path, folder: Path) -> None:
+    for graph in folder.rglob(f"*{SUFFIX}"):
+        graph.unlink()
     for file in made.rglob("*"):
-        if file.name in (CONFIG, WEIGHTS):
+        if file.name in (CONFIG, WEIGHTS) or file.suffix == SUFFIX:
             target = folder / file.relative_to(made)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
@@ -59,14 +81,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("name")
+    parser.add_argument("--int8", action="store_true", help="store weight matrices as int8, with a scale for each row")
+    for name in DESCRIBED[:-1]:
+        parser.add_argument(f"--{name.replace('_', '-')}")
+    parser.add_argument("--scores", nargs="+", metavar="K=V", help='such as: "of=retrieval, Flickr8k dev" i2t_r1=50.8')
     chosen = parser.parse_args()
     if chosen.name in VISION_PARTS:
+        # With its own graphs: those of an int8 network cannot be exported again.
         ship_part(read_artifact(chosen.model, keep_half=True), VISION / chosen.name)
         return
     pipeline = load(chosen.model)
+    if functions := getattr(pipeline.model, "functions", None):
+        _ = functions.module  # its graphs are exported again
     if pipeline.text is not None:
         raise SystemExit(f"{chosen.model}: only models with their own text encoder can be shipped")
-    ship(pipeline, SHIPPED / chosen.name)
+    given = {name: getattr(chosen, name) for name in DESCRIBED if getattr(chosen, name)}
+    if chosen.scores:
+        given["scores"] = dict(map(_score, chosen.scores))
+    folder = SHIPPED / chosen.name
+    if not (folder / CONFIG).is_file() and (missing := [name for name in DESCRIBED if name not in given]):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
+        raise SystemExit(f"{chosen.name}: a new model needs a description; add {options}")
+    ship(pipeline, folder, int8=chosen.int8, description=given)
+    print(f"{folder}: {sum(file.stat().st_size for file in folder.rglob('*') if file.is_file()) / 1e6:.2f} MB")
+
+
+def _score(text: str) -> tuple[str, float | str]:
+    name, _, value = text.partition("=")
+    return name, value if name == "of" else float(value)
 
 
 if __name__ == "__main__":

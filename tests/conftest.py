@@ -20,6 +20,16 @@ settings.load_profile("deixis")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Empty folders for the data and settings of the user: no test sees those of the person who runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DEIXIS_INDEX", raising=False)
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder with Flickr8k and Flickr30k Entities."""

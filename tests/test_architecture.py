@@ -59,6 +59,28 @@ def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     assert modules_after("-m", "deixis.cli.main", *verb, "--help").isdisjoint(HEAVY)
 
 
+NEEDED = {"PIL", "numpy", "onnxruntime", "pi_heif", "safetensors"}
+"""What a search, a grounding and a caption compute with."""
+
+COMMAND_LINE = {"annotated_doc", "annotated_types", "click", "pydantic", "pydantic_core", "shellingham", "typer"}
+ALLOWED = {*NEEDED, *COMMAND_LINE, "deixis", "typing_extensions", "typing_inspection"}
+PHOTO = str(ROOT / "src/deixis/data/samples/images/astronaut.jpg")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("search", "dogs", "--index", "{index}"), ("ground", PHOTO, "a dog"), ("caption", PHOTO), ("describe", PHOTO)],
+    ids=lambda arguments: arguments[0],
+)
+def test_photo_commands_import_only_what_they_compute_with(arguments: tuple[str, ...], sample_index: Path) -> None:
+    code = "import sys; from deixis.cli.main import _run; _run(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, *(argument.format(index=sample_index) for argument in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()} - sys.stdlib_module_names
+    assert "numpy" in loaded, done.stderr
+    assert {name for name in loaded if not name.startswith("_")} <= ALLOWED
+
+
 def test_every_package_has_a_docstring() -> None:
     for init in (ROOT / "src" / "deixis").glob("*/__init__.py"):
         assert init.read_text().startswith('"""'), f"{init} has no docstring"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deixis.tokens import Token, tokenize, words
+from deixis.tokens import Token, _token_pattern, tokenize, words
 
 # Each bar is a cut that is not at a space.
 CUTS = """
@@ -147,6 +147,15 @@ def test_words_are_lower_case_and_without_white_space(sentence: str) -> None:
     for word in words(sentence):
         assert word == word.lower()
         assert len(word.split()) == 1
+
+
+ASCII = st.text(st.characters(codec="ascii"), max_size=20) | TRICKY.filter(str.isascii)
+EXAMPLES = [line.replace("|", "") for line in CUTS.split("\n") if line.isascii()]
+
+
+@given(ASCII | st.tuples(ASCII, st.sampled_from(EXAMPLES), ASCII).map("".join))
+def test_the_rules_for_ascii_are_those_for_all_texts(text: str) -> None:
+    assert _token_pattern(True).findall(text) == _token_pattern(False).findall(text)
 
 
 CAPTION_TOKENS = """

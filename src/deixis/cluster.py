@@ -20,14 +20,14 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.consensus.consensus import Similarity
 from deixis.models.installed import model_folder
 from deixis.models.m_rnn.captioning import CaptionResult, load_captioner
 from deixis.models.m_rnn.decoding import Decoding
-from deixis.search.collection import default_encoder
+from deixis.runtime.devices import use_one_thread
+from deixis.search.collection import search_encoder
 from deixis.search.encoder import SearchEncoder
 from deixis.search.index.base import PhotoVectors
 from deixis.search.index.photo_files import MetadataReader, MetadataResult, read_metadata
@@ -42,6 +42,9 @@ from deixis.vision.feature_store.updates import (
     compute_features,
 )
 from deixis.vision.proposals import open_proposer
+
+if TYPE_CHECKING:
+    from deixis.models.consensus.consensus import Similarity
 
 PART = 64
 """Photos per task: a multiple of every batch size, so that batches are the same as in one process."""
@@ -186,10 +189,8 @@ _one_part_at_a_time = threading.Lock()
 
 def _run_part(job: Job[Item, Result], part: Sequence[Item]) -> list[Result]:
     """Run a task on a worker, in one thread, because rounding can depend on the number of threads."""
-    import torch
-
     with _one_part_at_a_time:
-        torch.set_num_threads(1)
+        use_one_thread()
         return list(_load(job)(part))
 
 
@@ -362,12 +363,13 @@ _READER_THREADS = 4
 
 @dataclass(frozen=True)
 class EncodingJob:
-    """Vectors of photos for an index, by the default models; their fingerprint on this machine."""
+    """Vectors of photos for an index, by a photo model; the fingerprint of the models on this machine."""
 
+    model_name: str
     fingerprint: str
 
     def load(self) -> Callable[[Sequence[Path]], Iterator[EncodedResult]]:
-        encoder = default_encoder()
+        encoder = search_encoder(self.model_name)
         check_same("the models", self.fingerprint, encoder.fingerprint)
         return encoder.encode_photos
 
@@ -392,7 +394,7 @@ def cluster_metadata_reader(workers: ClusterWorkers) -> MetadataReader:
 
 
 class ClusterEncoder:
-    """A `PhotoEncoder` that lets workers encode photos, with the default models."""
+    """A `PhotoEncoder` that lets workers encode photos."""
 
     def __init__(self, workers: ClusterWorkers, encoder: SearchEncoder) -> None:
         self._workers, self._encoder = workers, encoder
@@ -400,6 +402,10 @@ class ClusterEncoder:
     @property
     def fingerprint(self) -> str:
         return self._encoder.fingerprint
+
+    @property
+    def model_name(self) -> str:
+        return self._encoder.model_name
 
     @property
     def dimension(self) -> int:
@@ -410,4 +416,4 @@ class ClusterEncoder:
         return self._encoder.region_dimension
 
     def encode_photos(self, paths: Iterable[Path]) -> Iterator[EncodedResult]:
-        yield from _check_all_shared(self._workers.map(EncodingJob(self.fingerprint), paths))
+        yield from _check_all_shared(self._workers.map(EncodingJob(self.model_name, self.fingerprint), paths))

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from os import PathLike
 
+_EXTRA_OF = {
+    "argon2": "data",
+    "defusedxml": "data",
+    "matplotlib": "data",
+    "onnx": "train",
+    "pyarrow": "data",
+    "scipy": "data",
+    "sqlalchemy": "data",
+    "torch": "train",
+}
+"""The extra that installs each package which searching, grounding and captioning photos does not need."""
+
 
 class DeixisError(Exception):
     """A problem that the user can fix. The command line prints the message and exits with status 2."""
@@ -32,3 +44,17 @@ class PhotoError(DeixisError):
     def __reduce__(self) -> tuple[type[PhotoError], tuple[str, str]]:
         """Pickle path and reason, not the joined message."""
         return PhotoError, (self.path, self.reason)
+
+
+def missing_package(error: ModuleNotFoundError) -> DeixisError | None:
+    """Say which extra installs the package that could not be imported; None if it is none of an extra.
+
+    Examples
+    --------
+    >>> str(missing_package(ModuleNotFoundError(name="pyarrow.compute")))
+    "this needs pyarrow, which is not installed: pip install 'deixis[data]'"
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRA_OF:
+        return None
+    return DeixisError(f"this needs {package}, which is not installed: pip install 'deixis[{_EXTRA_OF[package]}]'")

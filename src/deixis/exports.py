@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from deixis.errors import missing_package
+
 
 def lazy_exports(
     package: str, modules: Mapping[str, str], defined: str = ""
@@ -22,6 +24,9 @@ def lazy_exports(
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(public)}")
         home = homes[name]
-        return getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
+        try:
+            return getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            raise missing_package(error) or error from None
 
     return public, get, lambda: public

@@ -60,6 +60,13 @@ def iou(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return iou_of_sides(a_sides[:, :, None], b_sides[:, None, :])
 
 
+def overlap_areas(a: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Area of the intersection of every box of `a` (n, 4) with every box of `b` (m, 4), as (n, m)."""
+    first, second = (np.asarray(boxes, dtype=np.float64).reshape(-1, 4) for boxes in (a, b))
+    begin = np.maximum(first[:, None, :2], second[:, :2])
+    return area(np.concatenate([begin, np.minimum(first[:, None, 2:], second[:, 2:])], axis=-1))
+
+
 def iou_of_sides(a: Boxes, b: Boxes) -> npt.NDArray[np.float64]:
     """IoU of boxes given as four planes ``x1, y1, x2, y2`` along the first axis; the other axes broadcast.
 

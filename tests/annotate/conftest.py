@@ -24,7 +24,8 @@ def new_project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make
     server = request.getfixturevalue("postgres") if request.param == "postgres" else None
 
     def make(photos: int = 1, **settings: object) -> tuple[Project, Clock]:
-        chosen = Settings(**{"history_items": 0, "history_accuracy": 0.0} | settings)  # type: ignore[arg-type]
+        few_workers = {"history_items": 0, "history_accuracy": 0.0, "verify_own": True}
+        chosen = Settings(**few_workers | settings)  # type: ignore[arg-type]
         url = _new_database(server) if server else None
         project = make_project(tmp_path / f"project{len(made)}", url=url, settings=chosen)
         clock = Clock()

@@ -14,7 +14,7 @@ from deixis.annotate.progress import WorkerProgress, format_pay, read_progress, 
 from deixis.annotate.schema import known_questions, leases
 from deixis.annotate.workflow import Answer, Task
 from tests.annotate.conftest import MakeProject
-from tests.annotate.fakes import answer, ask, gold, link_and_verify, people, record
+from tests.annotate.fakes import answer, ask, gold, link_and_verify, people, record, undo
 
 
 def test_progress_of_a_new_project(new_project: MakeProject) -> None:
@@ -49,7 +49,25 @@ def test_agreement_is_measured_on_questions_that_several_workers_answered(new_pr
         record(project, bob, ask(project, bob).token, first)
         record(project, cy, ask(project, cy).token, second)
     requirement = {task.task: task for task in read_progress(project).tasks}[Task.REQUIREMENT]
-    assert requirement.agreement == 1.0
+    assert (requirement.agreeing, requirement.compared, requirement.votes) == (1.0, 2, 4)
+    assert (requirement.agreement, requirement.rare_votes) == (None, 2)  # too few differing votes for alpha
+
+
+def test_alpha_is_over_the_votes_of_all_tasks_without_those_undone(new_project: MakeProject) -> None:
+    project, _ = new_project(12)
+    ann, bob, cy = people(project, "Ann", "Bob", "Cy")
+    for number in range(12):
+        link_and_verify(project, ann)
+        question = ask(project, bob, tasks=[Task.REQUIREMENT])
+        if number == 0:  # a slip
+            undo(project, bob, record(project, bob, question.token, "box").event)
+            question = ask(project, bob, tasks=[Task.REQUIREMENT])
+        value = "scene" if number % 2 else "no box"
+        record(project, bob, question.token, value)
+        record(project, cy, ask(project, cy, tasks=[Task.REQUIREMENT]).token, value)
+    found = {task.task: task for task in read_progress(project).tasks}
+    assert (found[Task.REQUIREMENT].agreement, found[Task.REQUIREMENT].votes) == (1.0, 24)
+    assert found[Task.LINK].agreeing is None
 
 
 def test_the_pay_table_cannot_run_formulas() -> None:

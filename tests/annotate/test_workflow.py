@@ -75,6 +75,11 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
     (WorkflowState(Task.DRAWING), Answer.NO_MORE, Task.REQUIREMENT),
     (WorkflowState(Task.DRAWING, boxes=(DRAWN,)), Answer.NO_MORE, Task.COVERAGE),
     (WorkflowState(Task.QUALITY, new_box=DRAWN), Answer.GOOD, Task.COVERAGE),
+    (
+        WorkflowState(Task.QUALITY, new_box=DRAWN, imported_boxes=True, proposed_boxes=(DRAWN,)),
+        Answer.GOOD,
+        Task.QUALITY,
+    ),
     (WorkflowState(Task.QUALITY, new_box=DRAWN), Answer.BAD, Task.DRAWING),
     (WorkflowState(Task.QUALITY, new_box=DRAWN, bad_boxes=4), Answer.BAD, Status.REVIEW),
     (WorkflowState(Task.COVERAGE, boxes=(DRAWN,)), MORE, Task.DRAWING),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -16,14 +15,6 @@ from tests.web.fakes import photo_bytes
 from tests.web.serving import served
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def benchmarks() -> Any:
-    """Import a module of the folder benchmarks, which is not a package."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    yield __import__
-    sys.path.remove(str(ROOT / "benchmarks"))
 
 
 @pytest.fixture

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
-from deixis.annotate.project import open_project
+from deixis.annotate.project import open_project, read_secret
+from deixis.annotate.schema import photos
 from deixis.annotate.state import Reason
+from deixis.annotate.web.photos import PhotoLibrary
 from deixis.cli.main import _run
 from deixis.data.dataset import make_dataset
 from deixis.data.imports import import_dataset
@@ -92,6 +95,58 @@ def test_known_answers_come_from_annotated_photos(data: Path, capsys: pytest.Cap
     )
     assert made["photos"] == 9
     assert made["known_questions"] > 20
+
+
+def split_folders(data: Path) -> None:
+    """Make two data sets, "here" and "there", with one photo each in folders of their own."""
+    photos = sorted((SAMPLES / "images").glob("*.jpg"))
+    for name, source in zip(("here", "there"), photos, strict=False):
+        images = data.parent / f"{name} photos"
+        images.mkdir()
+        (images / source.name).write_bytes(source.read_bytes())
+        import_dataset(data.parent / name, images=images, entities=SAMPLES / "entities")
+
+
+def test_photos_of_each_data_set_stay_in_their_own_folder(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    split_folders(data)
+    made = run_json(capsys, "annotate", "init", "q", "--data", "here", "--known", "there")
+    assert (made["photos"], made["known_questions"] > 0) == (1, True)
+    opened = open_project(Path("q"))
+    library = PhotoLibrary(opened, read_secret(opened))
+    with opened.database.reading() as connection:
+        names = connection.scalars(select(photos.c.id)).all()
+    assert len(names) == 2
+    for name in names:
+        assert library.read_picture(library.read_view(name).id)
+    opened.close()
+
+
+def test_an_export_has_the_photos_of_all_folders(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    split_folders(data)
+    assert _run(["annotate", "init", "q", "--data", "here"]) == 0
+    assert run_json(capsys, "annotate", "add", "q", "--data", "there")["photos"] == 1
+    options = ["--to", "jsonl", "--out", "out", "--unfinished", "--with-photos"]
+    assert _run(["annotate", "export", "q", *options]) == 0
+    copies = sorted(Path("out/images").iterdir())
+    assert [copy.read_bytes() for copy in copies] == [
+        next(Path(f"{name} photos").iterdir()).read_bytes() for name in ("here", "there")
+    ]
+    assert not any(copy.is_symlink() for copy in copies)
+
+
+def test_photos_that_do_not_open_are_skipped_and_listed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    split_folders(data)
+    for broken in ("here", "there"):
+        next(Path(f"{broken} photos").iterdir()).write_bytes(b"not a photo")
+    assert _run(["annotate", "init", "q", "--data", "here", "--known", "there"]) == 0
+    shown = capsys.readouterr()
+    assert "q: 0 photos, 0 questions" in shown.out
+    assert shown.err.count("skipped: ") == 2
+
+
+def test_only_options_that_exist_are_suggested(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["annotate", "init", "p", "--data", "data"]) == 2
+    assert "--force" not in capsys.readouterr().err
 
 
 def test_the_workflow_is_shown_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,13 +9,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from deixis.models.m_rnn.captioning import CaptionPipeline
+from deixis.models.installed import model_folder
+from deixis.models.m_rnn.captioning import CONFIDENCE, CaptionPipeline, load_captioner
+from deixis.models.m_rnn.confidence import Confidence
+from deixis.storage.artifacts import add_part
 from deixis.vision import encoders
 from tests.cli.conftest import Command
 from tests.models.captioner import train_small_captioner
 from tests.models.coloured import make_coloured
+from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
 SIZES = ["first_embedding_dim=8", "second_embedding_dim=12", "hidden_size=12", "multimodal_dim=16", "min_count=2"]
@@ -55,7 +60,7 @@ def test_json_has_the_documented_keys_and_unreadable_files_are_named(tmp_path: P
     out, err = command(*CAPTION, *paths, "--beam", 4, "--top", 2, "--json")
     [found] = json.loads(out)
     assert found["photo"] == "images/0000.png"
-    assert [set(each) for each in found["captions"]] == [{"text", "logprob", "perplexity"}] * 2
+    assert [set(each) for each in found["captions"]] == [{"text", "logprob", "perplexity", "confidence", "sure"}] * 2
     assert str(tmp_path / "bad.jpg") in err
     assert str(tmp_path / "none") in err
 
@@ -67,6 +72,7 @@ def test_the_csv_has_a_row_for_each_caption(tmp_path: Path, command: Command) ->
         rows = list(csv.DictReader(file))
     assert [f"{row['photo']}: {row['caption']}" for row in rows] == out.splitlines()
     assert all(float(row["logprob"]) < 0 < 1 <= float(row["perplexity"]) for row in rows)
+    assert all((row["confidence"], row["sure"]) == ("", "") for row in rows)  # this model has no calibration
     assert str(table) in err
 
 
@@ -104,6 +110,31 @@ def test_xmp_sidecars_hold_the_best_caption_and_foreign_ones_are_kept(
     assert f">{best}<" in (tmp_path / "0000.png.xmp").read_text()
     assert str(tmp_path / "0001.xmp") in err
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".png", ".png", ".xmp", ".xmp"]
+
+
+def test_a_caption_that_the_model_is_not_sure_of_is_marked_and_not_written_to_xmp(
+    folder: Path, tmp_path: Path, command: Command
+) -> None:
+    shutil.copytree(folder / "m-rnn.model", tmp_path / "model")
+    for name in ("0000.png", "0001.png"):
+        shutil.copy(folder / "images" / name, tmp_path)
+    photos = [tmp_path / name for name in ("0000.png", "0001.png")]
+    caption = ("caption", "--model", tmp_path / "model", *photos)
+    plain = [each["captions"][0] for each in command.json(*caption)]
+    assert [(each["confidence"], each["sure"]) for each in plain] == [(None, None)] * 2
+    for weight, sure in ((-2.0, False), (2.0, True)):
+        add_part(model_folder(tmp_path / "model"), CONFIDENCE, Confidence([weight, 0, 0, 0, 0]).to_artifact())
+        found = [each["captions"][0] for each in command.json(*caption)]
+        assert [each["text"] for each in found] == [each["text"] for each in plain]
+        assert [each["sure"] for each in found] == [sure] * 2
+        assert [each["confidence"] for each in found] == pytest.approx([1 / (1 + np.exp(-weight))] * 2, abs=1e-3)
+        out, err = command(*caption, "--xmp", "--csv", tmp_path / "captions.csv")
+        assert out.count(": not sure: perhaps ") == (0 if sure else 2)
+        assert [path.with_name(f"{path.name}.xmp").exists() for path in photos] == [sure] * 2
+        assert ("no XMP sidecar for 2 photos" in err) is not sure
+        with (tmp_path / "captions.csv").open(encoding="utf-8", newline="") as file:
+            assert [row["sure"] for row in csv.DictReader(file)] == [str(sure).lower()] * 2
+    assert "--xmp" in command.error(*caption, "--xmp", "--sample")
 
 
 def test_start_and_sampling_options(command: Command) -> None:
@@ -228,7 +259,28 @@ def test_train_consensus_has_json_and_settings(tmp_path: Path, command: Command)
 
 def test_a_model_of_a_newer_version_is_refused(folder: Path, tmp_path: Path, command: Command) -> None:
     shutil.copytree(folder / "m-rnn.model", tmp_path / "newer")
+    without_checksums(tmp_path / "newer")
     path = tmp_path / "newer" / "model" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
     for verb in (["caption", "images/0000.png"], ["evaluate", "captions", "--data", "data", "--split", "dev"]):
         assert str(path) in command.error(*verb, "--model", tmp_path / "newer")
+
+
+def test_the_confidence_is_fitted_to_photos_with_captions_and_stored_in_the_model(
+    folder: Path, tmp_path: Path, command: Command
+) -> None:
+    shutil.copytree(folder / "m-rnn.model", tmp_path / "model")
+    data = make_coloured(tmp_path, 120).path
+    document = command.json("calibrate", data, "--captions", tmp_path / "model")
+    [scores] = document["scores"].values()
+    assert {"calibration error", "captions right", "sure captions"} <= set(scores)
+    assert scores["captions right"]["count"] == 40
+    captioner = load_captioner(tmp_path / "model")
+    assert captioner.confidence is not None
+    assert captioner.confidence.sure_from == document["sure_from"] >= 0.6
+    [found] = command.json("caption", "images/0000.png", "--model", tmp_path / "model")
+    assert found["captions"][0]["confidence"] > 0.5  # it names the colours of all photos
+    captioner.save_pretrained(tmp_path / "copy")
+    assert load_captioner(tmp_path / "copy").confidence is not None
+    assert "needs at least 30" in command.error("calibrate", "data", "--captions", tmp_path / "model")
+    assert "cannot" in command.error("calibrate", data, "--captions", "grounder")

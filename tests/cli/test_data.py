@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,12 +60,16 @@ def test_stats_print_the_table_and_draw_the_figure(command: Command, data: Path)
 
 def test_problems_are_reported_with_kind_examples_and_remedy(command: Command, data: Path) -> None:
     assert "no problems found" in command("data", "check", data, "--decode", "--strict")[0]
-    manifest = json.loads((data / "manifest.json").read_text())
-    (data / "manifest.json").write_text(json.dumps({**manifest, "images": "/nowhere"}))
+    shutil.copytree(SAMPLES / "images", "photos")
+    command("data", "check", data, "--images", "photos")
+    moved = Path("photos").absolute().rename("moved").absolute()
     (problem,) = command.json("data", "check", data)["problems"]
     assert problem["kind"] == "missing photo"
-    assert "manifest.json" in problem["fix"]
+    assert "--images" in problem["fix"]
     assert command("data", "check", data, "--strict", code=2)[1].count("\n") == 1
+    assert command.json("data", "check", data, "--images", moved)["problems"] == []
+    assert Dataset(data).images == moved
+    assert "nowhere" in command.error("data", "check", data, "--images", "nowhere")
 
 
 @pytest.mark.parametrize("form", ["entities", "coco", "karpathy", "jsonl", "odvg", "label-studio", "parquet"])
@@ -300,3 +304,41 @@ def test_the_help_of_convert_and_export_lists_every_writer(command: Command) -> 
     for words in (["data", "convert"], ["annotate", "export"]):
         shown = " ".join(command(*words, "--help")[0].split())
         assert all(name in shown for name in FORMATS)
+
+
+def test_data_sets_are_merged(command: Command, data: Path) -> None:
+    make_dataset(Path("more.data"), [Photo("1", (Caption.from_text("A dog."),), splits=("val",))])
+    command(*IMPORT, "--entities", SAMPLES / "entities", "--out", "texts.data")
+    count = len(Dataset(data).photos)
+    document = command.json("data", "merge", "texts.data", "more.data", "--out", "both")
+    assert document["photos"] == len(Dataset("both").photos) == count + 1
+    assert (
+        "1 photo" in command("data", "merge", "texts.data", "more.data", "--split", "dev=more:val", "--out", "dev")[0]
+    )
+    assert Dataset("dev").manifest.splits == {"dev": 1}
+
+
+@pytest.mark.parametrize("split", ["dev", "=more:val", "dev=more", "dev=more:val,", "dev=:val"])
+def test_a_wrong_split_of_a_merge_is_one_line(command: Command, split: str) -> None:
+    _, error = command("data", "merge", "a.data", "b.data", "--split", split, "--out", "both", code=2)
+    assert f"--split {split}" in error
+    assert error.count("\n") == 1
+
+
+def test_a_data_set_is_split_by_rule_and_seed(command: Command, data: Path) -> None:
+    photos = len(Dataset(data).photos)
+    document = command.json("data", "split", data, "--draw", "dev=1", "--rest", "train", "--seed", 3, "--out", "new")
+    assert document == {"out": "new", "photos": photos, "splits": {"dev": 1, "train": photos - 1}, "seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--rule NAME"),
+        (("--rule", "imagenet"), "coco, flickr30k, iapr"),
+        (("--rule", "coco", "--draw", "dev=1"), "--rule"),
+        (("--draw", "dev=many"), "dev=many"),
+    ],
+)
+def test_a_wrong_rule_of_a_split_is_one_line(command: Command, options: tuple[str, ...], words: str) -> None:
+    assert words in command.error("data", "split", "a.data", *options, "--out", "new")

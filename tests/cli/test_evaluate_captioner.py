@@ -47,7 +47,7 @@ def test_phrases_of_gold_regions_are_ranked_by_likelihood_ratio(command: Command
     dev = dataset.split("dev")
     gold, features = regions_of(dev), find_or_compute_features(pipeline.encoder, dataset, dev)
     boxes = np.array(gold.boxes)
-    priors = pipeline.model.prepare_text(list(gold.phrases)).log_prior.numpy()
+    priors = pipeline.model.prepare_text(list(gold.phrases)).log_prior
     ranks = []
     for region, photo in enumerate(gold.photo_of_region):
         [vector] = features.region_vectors(dev.ids[photo], boxes[region : region + 1])

@@ -23,10 +23,10 @@ def test_boxes_are_printed_and_drawn(tmp_path: Path, command: Command) -> None:
 
 
 def test_json_has_the_documented_keys(command: Command) -> None:
-    document = command.json("ground", CAT, "A cat and a submarine.")
+    document = command.json("ground", CAT, "A cat and a qwertyuiop.")
     assert document["photo"] == CAT
     assert len(document["size"]) == 2
-    assert document["unknown_words"] == ["submarine"]
+    assert document["unknown_words"] == ["qwertyuiop"]
     phrase = document["phrases"][0]
     assert (phrase["text"], phrase["span"], phrase["type"]) == ("A cat", [0, 5], "animals")
     assert len(phrase["boxes"][0]["box"]) == 4

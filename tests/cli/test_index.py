@@ -44,13 +44,13 @@ def test_only_changes_are_indexed(few: Path, command: Command) -> None:
 
 
 def test_the_result_and_the_next_step_are_printed(few: Path, command: Command) -> None:
-    out, err = command("index", "photos")
-    assert out == "photos.deixis: 3 photos (3 added, 1 skipped)\n"
+    out, err = command("index", "photos", "--into", "mine")
+    assert out == "mine: 3 photos (3 added, 1 skipped)\n"
     assert f"skipped {few / 'broken.jpg'}: not a photo in a known format" in err
-    assert 'next: deixis search "two dogs in the snow"' in err
-    assert command("index", "photos")[0] == "photos.deixis: 3 photos (1 skipped)\n"
+    assert 'next: deixis search "two dogs in the snow" --index mine' in err
+    assert command("index", "photos", "--into", "mine")[0] == "mine: 3 photos (1 skipped)\n"
     Path("none").mkdir()
-    assert "no photos found" in command.error("index", "none")  # though the index has photos
+    assert "no photos found" in command.error("index", "none", "--into", "mine")  # though the index has photos
     assert "nowhere" in command.error("index", "nowhere")
 
 
@@ -60,6 +60,38 @@ def test_an_index_of_other_models_needs_rebuild(few: Path, sample_index: Path, c
         connection.execute("UPDATE about SET value = 'other' WHERE key = 'fingerprint'")
     assert "--rebuild" in command.error("index", few, "--into", "index")
     assert command.json("index", few, "--into", "index", "--rebuild")["photos"] == 3
+
+
+def test_the_index_of_the_user_is_found_from_every_directory(
+    few: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert "no photo index yet; run: deixis index FOLDER" in command.error("search", "a cat")
+    assert command.json("index", "--list")[0]["photos"] is None
+    _, err = command("index", few)
+    assert err.endswith('next: deixis search "two dogs in the snow"\n')
+    command("index", few / "cat.jpg", "--into", "@cats")
+    monkeypatch.chdir(few)
+    assert command("search", "a cat", "--paths", "--all", "--top", 1)[0] == f"{few / 'cat.jpg'}\n"
+    assert len(command.json("search", "a cat", "--index", "@cats", "--all")["hits"]) == 1
+    default, cats = command.json("index", "--list")
+    assert (default["name"], default["photos"], default["default"]) == ("photos", 3, True)
+    assert (cats["name"], cats["photos"], cats["default"]) == ("cats", 1, False)
+
+
+def test_what_is_left_out_is_counted_and_an_index_can_be_removed(few: Path, command: Command) -> None:
+    (few / "notes.txt").write_text("no photo")
+    (few / "Trash").mkdir()
+    _, err = command("index", few, "--into", "index", "--exclude", "dogs*")
+    assert "ignored: 1 system folders, 1 excluded, 1 other files" in err
+    assert command.json("index", few, "--into", "index")["photos"] == 2
+    assert command.json("index", "--remove", few / "cat.jpg", "--into", "index")["removed"] == 1
+    assert "has no photos in" in command.error("index", "--remove", few / "cat.jpg", "--into", "index")
+    out, _ = command("index", "--remove", "--into", "index")
+    assert out == "index: removed the index of 1 photo; no photo was deleted\n"
+    assert not Path("index").exists()
+    assert "no photo index yet" in command.error("index", "--remove", "--into", "index")
+    assert (few / "cat.jpg").exists()
 
 
 _CHILD = """
@@ -97,3 +129,10 @@ def test_killed_processes_neither_lose_nor_duplicate_photos(tmp_path: Path, comm
             shutil.rmtree(index)
             reported = set()
     assert command.json("index", photos, "--into", index)["photos"] == 56
+
+
+def test_a_run_that_skipped_every_file_is_not_success(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "broken.jpg").write_bytes(b"no photo")
+    assert "skipped" in command("index", tmp_path / "photos", "--into", tmp_path / "index", code=2)[1]
+    assert "empty" in command.error("index", "", "--into", tmp_path / "index")

@@ -34,6 +34,7 @@ def test_results_are_listed_with_phrases_and_absent_phrases_are_marked(sample_in
     assert second.strip().startswith("a cat: [")
     out, _ = command("search", "two dogs +snow", "--index", sample_index, "--all", "--explain", "--top", 14)
     assert "snow: probably not in this photo" in out
+    assert "presence" not in out
 
 
 def test_an_empty_result_and_unknown_words_are_explained(sample_index: Path, command: Command) -> None:
@@ -41,10 +42,52 @@ def test_an_empty_result_and_unknown_words_are_explained(sample_index: Path, com
     assert out == ""
     assert "qwertyuiop, asdfgh" in err
     assert "14 photos; --all" in err
+    document = command.json("search", "a qwertyuiop", "--index", sample_index)
+    assert (document["unknown_words"], document["searched"]) == (["qwertyuiop"], 14)
     out, err = command("search", "qwertyuiop", "--index", sample_index, "--all")
     assert len(out.splitlines()) == 10
     out, err = command("search", "a cat", "--index", sample_index, "--after", "2100")
-    assert (out, "none of 14 photos" in err) == ("", True)
+    assert (out, "none of 14 photos passes the filters: no photo is from that time" in err) == ("", True)
+    assert "no folder is named nowhere" in command("search", "a cat in:nowhere", "--index", sample_index)[1]
+
+
+def test_photos_without_something_and_of_a_folder_are_listed(sample_index: Path, command: Command) -> None:
+    out, _ = command("search", "no cats", "--index", sample_index, "--paths", "--top", 20)
+    assert str(CAT) not in out.splitlines()
+    assert 7 <= len(out.splitlines()) < 14
+    out, _ = command("search", "in:images", "--index", sample_index, "--null", "--top", 20)
+    assert len(out.split("\0")) == 15
+    assert "\n" not in out
+    assert command("search", "a cat -in:images", "--index", sample_index)[0] == ""
+
+
+def test_the_probability_of_a_phrase_is_at_least_that_of_its_photo(sample_index: Path, command: Command) -> None:
+    for query in ("a cat", "a woman with a camera", "two dogs +snow"):
+        for hit in command.json("search", query, "--index", sample_index, "--explain", "--all")["hits"]:
+            assert all(phrase["score"] >= hit["probability"] for phrase in hit["phrases"])
+            if len(hit["phrases"]) == 1:
+                assert hit["phrases"][0]["score"] == hit["probability"]
+
+
+def test_a_sentence_and_a_photo_are_combined_by_weight(sample_index: Path, command: Command) -> None:
+    def best(weight: float) -> str:
+        found = command.json("search", "two dogs", "--like", CAT, "--weight", weight, "--index", sample_index, "--all")
+        return Path(found["hits"][0]["path"]).name
+
+    assert (best(0), best(1)) == ("dogs.jpg", "cat.jpg")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "start"),
+    [("kitty", "\x1b_Gf=100"), ("iterm", "\x1b]1337;File"), ("sixel", "\x1bPq"), ("blocks", "\x1b[38;2")],
+)
+def test_results_are_shown_in_the_terminal(
+    protocol: str, start: str, sample_index: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEIXIS_PREVIEW", protocol)
+    out, _ = command("search", "a cat", "--index", sample_index, "--preview", "--top", 1)
+    assert out.startswith(start)
+    assert out.rstrip().endswith("cat.jpg")
 
 
 def test_similar_photos_are_found_and_the_photo_itself_is_marked(sample_index: Path, command: Command) -> None:
@@ -82,10 +125,10 @@ def test_results_are_exported(sample_index: Path, tmp_path: Path, command: Comma
     ("arguments", "message"),
     [
         ([], "--like PHOTO"),
-        (["a cat", "--like", str(CAT)], "--like PHOTO"),
-        (["--", "-cat"], "nothing to search for"),
+        (["?!"], "nothing to search for"),
+        (["a cat date:2024"], "date: is not a filter"),
         (["a cat", "--after", "tomorrow"], "not a date"),
-        (["a cat", "--index", "nowhere"], "nowhere: not a photo index"),
+        (["a cat", "--index", "nowhere"], "nowhere: no photo index yet; run: deixis index FOLDER --into nowhere"),
         (["--like", "nowhere.jpg"], "nowhere.jpg"),
         (["a cat", "--top", "0"], "top"),
         (["a cat -cats"], "'cats'"),

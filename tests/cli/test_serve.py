@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from deixis.cli.serve import cache_folder
 from deixis.data.samples import SAMPLES
 from tests.cli.conftest import Command
 
@@ -21,10 +20,12 @@ DOGS = "two dogs look out of a window"
 
 
 @contextmanager
-def running(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running(
+    *arguments: object, command: Sequence[object] = (sys.executable, "-m", "deixis.cli.main")
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run a command; yield the link that it prints and its process."""
-    command = [sys.executable, "-m", "deixis.cli.main", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    started = [*map(str, command), *map(str, arguments)]
+    process = subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -70,19 +71,22 @@ print(*found or ["none"])
 @pytest.mark.slow
 def test_the_demo_serves_the_sample_photos_and_serve_opens_its_index(tmp_path: Path) -> None:
     index = tmp_path / "demo.deixis"
-    with running("demo", "--no-open", "--port", 0, "--into", index) as (link, process):
-        assert httpx.get(f"{link}api/status").json()["photos"] == 14
-        page = httpx.get(link)
+    with running("demo", "--no-open", "--port", 0, "--into", index) as (link, process), httpx.Client() as client:
+        link, _, token = link.partition("?token=")
+        assert client.get(f"{link}api/status").status_code == 401
+        assert client.get(link, params={"token": token}).status_code == 303
+        assert client.get(f"{link}api/status").json()["photos"] == 14
+        page = client.get(link)
         assert "<title>deixis</title>" in page.text or page.status_code == 503  # 503 if the page was not built
-        found = httpx.get(f"{link}api/search", params={"q": DOGS, "explain": 1, "all": 1}, timeout=60).json()["hits"]
+        found = client.get(f"{link}api/search", params={"q": DOGS, "explain": 1, "all": 1}, timeout=60).json()["hits"]
         assert found[0]["name"] == "dogs.jpg"
         assert found[0]["phrases"][0]["text"] == "two dogs"
-        assert httpx.get(f"{link}api/photos/{found[0]['id']}/image").headers["content-type"] == "image/jpeg"
+        assert client.get(f"{link}api/photos/{found[0]['id']}/image").headers["content-type"] == "image/jpeg"
         body = {"photo": found[0]["id"], "sentence": "Two dogs."}
-        grounded = httpx.post(f"{link}api/ground", json=body, timeout=60).json()
+        grounded = client.post(f"{link}api/ground", json=body, timeout=60).json()
         assert [phrase["text"] for phrase in grounded["phrases"]] == ["Two dogs"]
         assert interrupt(process) == 0
-    with running("serve", "--index", index, "--no-open", "--port", 0) as (link, process):
+    with running("serve", "--index", index, "--no-open", "--no-token", "--port", 0) as (link, process):
         assert httpx.get(f"{link}api/status").json()["photos"] == 14
         photo = (SAMPLES / "images" / "dogs.jpg").read_bytes()
         like = httpx.post(f"{link}api/search/like", files={"photo": photo}, timeout=60).json()["hits"]
@@ -95,17 +99,9 @@ def test_the_demo_serves_the_sample_photos_and_serve_opens_its_index(tmp_path: P
     [
         (("serve", "--index", "nowhere"), "nowhere"),
         (("serve", "--token", "short"), "--token"),
+        (("serve", "--no-token", "--host", "0.0.0.0"), "--no-token"),
         (("serve", "--port", "99999"), "65535"),
     ],
 )
 def test_errors_are_one_line(command: Command, arguments: tuple[str, ...], words: str) -> None:
     assert words in command.error(*arguments)
-
-
-def test_the_demo_index_is_in_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "deixis"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "deixis"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -100,13 +101,13 @@ def test_lost_figures_are_marked_and_absent_ones_are_empty(command: Command) -> 
         "key": "cca",
         "label": "CCA",
         "part": "(a) State of the art",
-        "published": {"r1": None, "r5": 64.52, "r10": 70.77},
+        "published": {"r1": None, "r5": 64.52, "r10": 70.77, "upper_bound": 84.58},
         "lost": ["r1"],
         "ours": None,
         "why_not": None,
     }
     lines = [line.split() for line in command("table", "two-branch-1", "--rows", "cca,structmatch")[0].splitlines()]
-    assert ["CCA", "paper", "?", "64.52", "70.77"] in lines
+    assert ["CCA", "paper", "?", "64.52", "70.77", "84.58"] in lines
     assert ["StructMatch", "paper", "42.08"] in lines
 
 
@@ -120,8 +121,14 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
     changes = [word for change in SMALL_CAPTIONER for word in ("--set", change)]
     out, err = command("table", "m-rnn-9", "--data", data, "--rows", "m-rnn,no-emb-input", "--seeds", 2, *changes)
     assert [line for line in err.splitlines() if line.startswith("m-rnn-9")] == [
-        f"m-rnn-9: {key}, seed {seed} of 2 …" for key in ("m-rnn", "no-emb-input") for seed in (1, 2)
+        f"m-rnn-9: {key}, seed {seed} of 2, chosen on the {half} half …"
+        for key in ("m-rnn", "no-emb-input")
+        for seed in (1, 2)
+        for half in ("first", "second")
     ]
+    assert "chosen on one half of dev" in out.splitlines()[1]
+    [kept] = [line for line in out.splitlines() if line.startswith("chosen for each seed")]
+    assert re.search(r"no-emb-input epoch [12] / epoch [12], epoch [12] / epoch [12]", kept)
     lines = out.splitlines()
     index = next(number for number, line in enumerate(lines) if line.startswith("NoEmbInput"))
     assert lines[index].split()[-4:] == ["59.2", "40.8", "27.7", "18.8"]
@@ -141,6 +148,8 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
         (("entities-3", "--data", "data", "--split", "test"), "'test'"),
         (("entities-3", "--data", "data", "--set", "componentz=3"), "componentz"),
         (("entities-1", "--data", "data", "--set", "embedding_dim=3"), "entities-1"),
+        (("entities-3", "--data", "data", "--rows", "cca", "--set", "train_on=phrases"), "train_on defines the row"),
+        (("two-branch-1", "--data", "data", "--rows", "constraints", "--set", "epochs=2"), "epochs=2"),
         (
             ("m-rnn-9", "--data", "data", "--rows", "m-rnn", "--set", "second_embedding_dim=12"),
             "hidden_size=256: with recurrent_cell=relu",

@@ -16,7 +16,8 @@ import tests
 from deixis import cluster as workers_module
 from deixis.cluster import ClusterWorkers, open_workers
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.saved import save_network
 
 ROOT = Path(tests.__file__).parents[1]
 

@@ -55,6 +55,34 @@ DOCUMENTS = {
     },
 }
 GENOME = [{"id": 1, "regions": [{"region_id": 1, "x": 1, "y": 2, "width": 3, "height": 4, "phrase": "a dog"}]}]
+ODVG = {
+    "filename": "1.jpg",
+    "width": 4,
+    "height": 3,
+    "grounding": {"caption": "A dog .", "regions": [{"bbox": [1, 2, 3, 4], "tokens_positive": [[0, 5]]}]},
+}
+STUDIO_BOX = {"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["dog"]}
+STUDIO = [
+    {
+        "data": {"image": "1.jpg", "captions": "A dog ."},
+        "annotations": [
+            {
+                "result": [
+                    {"id": "a", "type": "labels", "value": {"start": 0, "end": 5, "labels": ["animals"]}},
+                    {
+                        "id": "b",
+                        "type": "rectanglelabels",
+                        "original_width": 9,
+                        "original_height": 9,
+                        "value": STUDIO_BOX,
+                        "meta": {"text": ["chain 7"]},
+                    },
+                    {"type": "relation", "from_id": "a", "to_id": "b"},
+                ]
+            }
+        ],
+    }
+]
 SIMPLE = [{"image": "1.jpg", "captions": ["A dog ."], "split": "val"}]
 INSTANCES = {
     "annotations": [{"image_id": 1, "bbox": [1, 2, 3, 4], "category_id": 1}],
@@ -136,7 +164,11 @@ def test_arbitrary_json_raises_at_most_a_dataset_error(folder, value):
     assert_photos_or_one_line(path)
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS.values(), GENOME, SIMPLE], ids=[*DOCUMENTS, "genome", "simple"])
+@pytest.mark.parametrize(
+    "document",
+    [*DOCUMENTS.values(), GENOME, SIMPLE, ODVG, STUDIO],
+    ids=[*DOCUMENTS, "genome", "simple", "odvg", "label-studio"],
+)
 def test_any_value_anywhere_in_a_document_raises_at_most_a_dataset_error(folder, document):
     path = folder / "document"
     places = list(places_in(document))

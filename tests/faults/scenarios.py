@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import torch._dynamo  # noqa: F401 - torch imports it at its first step, which takes seconds
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from deixis.annotate.export import export_project
 from deixis.annotate.people import Role, invite
@@ -30,6 +28,7 @@ from deixis.data.imports import CaptionFile, import_dataset
 from deixis.errors import DeixisError
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.search.index import PhotoIndex, update, update_index
+from deixis.storage.artifacts import read_artifact
 from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
 from tests.annotate.fakes import BOX, dogs, next_question, record
 from tests.models.training import tiny
@@ -126,11 +125,9 @@ class Training:
                 together = {key: tensor.numpy().tobytes().hex() for key, tensor in sorted(tensors.items())}
                 found[name] = [position.step, _digest(json.dumps(together))]
         if (run / "model").exists():
-            try:
-                weights = load_file(run / "model" / "weights.safetensors")
-            except SafetensorError as error:
-                raise DeixisError(f"{run}: damaged ({error})") from None
-            found["model"] = _digest(repr([(name, each.tolist()) for name, each in sorted(weights.items())]))
+            model = read_artifact(run / "model")
+            weights = [(name, each.tolist()) for name, each in sorted(model.arrays.items())]
+            found["model"] = _digest(repr([weights, model.settings, model.provenance, sorted(model.graphs.items())]))
         return found
 
 

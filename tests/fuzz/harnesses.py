@@ -34,9 +34,12 @@ from deixis.language.sentence import Sentence
 from deixis.language.sequence_model import SequenceModel
 from deixis.language.trees import read_trees
 from deixis.language.vectors import read_vector_file
+from deixis.language.vocabulary import Vocabulary
 from deixis.models.cca.model import CCA
 from deixis.models.describer.phrase_bank import PhraseBank
 from deixis.models.matching.pipeline import MatchingPipeline
+from deixis.models.matching.spec import TwoBranchSettings
+from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import load
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.checkpoints import Position, read_checkpoint, write_checkpoint
@@ -46,10 +49,13 @@ from deixis.search.index.photo_files import read_exif
 from deixis.search.query import parse_query
 from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
 from deixis.tokens import tokenize, words
+from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.base import IMAGENET
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, load_network, save_network
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
+from deixis.vision.encoders.saved import load_network, save_network
 from deixis.vision.feature_store import FeatureStore, ShardLimits, update_store
 from deixis.vision.feature_store.imports import open_table
+from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder, make_data
 
 Check = Callable[[bytes, Path], None]
@@ -187,6 +193,7 @@ def write_dataset(folder: Path) -> None:
     captions = (Caption.from_text("A dog runs.", (Mention(0, 5, "1", ("animals",)),)), Caption.from_text("It runs."))
     photo = Photo("1", captions, (Chain("1"),), (Box((1, 2, 30, 40), ("1",)),), 50, 60, splits=("train",))
     make_dataset(folder / "data", [photo, Photo("2", (Caption.from_text("A cat."),))])
+    without_checksums(folder)
 
 
 def read_dataset(folder: Path) -> None:
@@ -218,6 +225,7 @@ def data_boxes_table(data: bytes, folder: Path) -> None:
 
 def write_store(folder: Path) -> None:
     update_store(folder / "store", make_data(folder, 4), colour_encoder(), limits=ShardLimits(photos=4))
+    without_checksums(folder)
 
 
 def read_store(folder: Path) -> None:
@@ -263,16 +271,36 @@ def write_model(folder: Path) -> None:
     rng = np.random.default_rng(0)
     model = CCA(embedding_dim=2).fit(rng.normal(size=(40, 4)), rng.normal(size=(40, 3)))
     MatchingPipeline(model, Provenance(EncoderInfo("deixis", "a"))).save_pretrained(folder / "model")
+    without_checksums(folder)
 
 
 def write_encoder(folder: Path) -> None:
     network = VisionTransformer(ViTShape(width=4, heads=1, blocks=1, patch=2, grid=2))
     save_network(folder / "encoder", network, 4, IMAGENET)
+    without_checksums(folder)
+
+
+def encode_photo(folder: Path) -> None:
+    open_encoder(f"deixis:{folder / 'encoder'}", "cpu").network(np.zeros((1, 4, 6, 3), np.uint8))
+
+
+def write_network(folder: Path) -> None:
+    settings = TwoBranchSettings(hidden_size=4, embedding_dim=2, text_encoder="gru", word_dim=2, text_hidden_size=3)
+    torch.manual_seed(0)
+    TwoBranch(3, 0, settings, Vocabulary(("a", "dog"), (2, 1))).save(folder / "network")
+    without_checksums(folder)
+
+
+def embed(folder: Path) -> None:
+    model = TwoBranch.load(folder / "network")
+    model.prepare_visual(np.ones((2, model.visual_size % 8)))
+    model.prepare_text(["a dog", "a"])
 
 
 def write_tagger(folder: Path) -> None:
     weights, transitions = np.array([[1, 0], [0, -2]], np.int8), np.zeros((3, 2), np.int32)
     SequenceModel(("A", "B"), weights, transitions, {}).save(folder / "tagger")
+    without_checksums(folder)
 
 
 @harness(lines("epochs=3", "betas=0.9,0.99", "learning_rate=1e-3"))
@@ -283,6 +311,7 @@ def training_assignment(data: bytes, folder: Path) -> None:
 def write_estimator(folder: Path) -> None:
     inner = Artifact("inner", {"seed": 3}, {"numbers": np.arange(3)})
     write_artifact(folder / "saved", Artifact("example", {"words": ["a"]}, {"numbers": np.eye(2)}, {"part": inner}))
+    without_checksums(folder)
 
 
 @harness(lines("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))", "(TOP (NP (NN x)))\n(S)"))
@@ -327,6 +356,7 @@ MADE_FILES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], object
     "checkpoint": (write_run_files, "a.safetensors", lambda folder: read_checkpoint(folder / "a.safetensors")),
     "data-manifest": (write_dataset, "data/manifest.json", read_dataset),
     "encoder-config": (write_encoder, "encoder/config.json", lambda folder: load_network(folder / "encoder")),
+    "encoder-graph": (write_encoder, "encoder/encode.onnx", encode_photo),
     "encoder-weights": (write_encoder, "encoder/weights.safetensors", lambda folder: load_network(folder / "encoder")),
     "estimator-array": (
         write_estimator,
@@ -336,6 +366,9 @@ MADE_FILES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], object
     "estimator-document": (write_estimator, "saved/config.json", lambda folder: read_artifact(folder / "saved")),
     "model-config": (write_model, "model/config.json", lambda folder: load(folder / "model")),
     "model-weights": (write_model, "model/weights.safetensors", lambda folder: load(folder / "model")),
+    "network-config": (write_network, "network/config.json", embed),
+    "network-graph": (write_network, "network/embed_text.onnx", embed),
+    "network-weights": (write_network, "network/weights.safetensors", embed),
     "store-manifest": (write_store, "store/manifest.json", read_store),
     "tagger-config": (write_tagger, "tagger/config.json", lambda folder: SequenceModel.load(folder / "tagger")),
     "tagger-weights": (

@@ -18,6 +18,7 @@ import deixis.language.sentence as module
 from deixis.data.records import ENTITY_TYPES, Caption
 from deixis.data.scenes import make_scenes
 from deixis.errors import DatasetError, DeixisError
+from deixis.language import parser, trees
 from deixis.language.chunker import Chunker
 from deixis.language.entity_types import EntityTypes
 from deixis.language.parser import parse
@@ -43,8 +44,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return counted_work
 
-    for name in ("tokenize", "parse", "read_tree"):
-        monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
+    for owner, name in ((module, "tokenize"), (parser, "parse"), (trees, "read_tree")):
+        monkeypatch.setattr(owner, name, counting(name, getattr(owner, name)))
     monkeypatch.setattr(Tagger, "tag", counting("tag", Tagger.tag))
     monkeypatch.setattr(Chunker, "chunks", counting("chunks", Chunker.chunks))
     monkeypatch.setattr(EntityTypes, "types_of", counting("types_of", EntityTypes.types_of))

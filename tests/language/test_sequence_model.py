@@ -22,6 +22,7 @@ from deixis.language.sequence_model import (
     shape_of,
 )
 from deixis.storage.artifacts import CONFIG, read_config
+from tests.unchecked import without_checksums
 
 
 def path_score(path: tuple[int, ...], scores: np.ndarray, steps: list[list[float]]) -> float:
@@ -116,6 +117,7 @@ def test_a_missing_model_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [{}, {"labels": ["B"], "bits": 1}, {"labels": ["B", "O"], "bits": 60}])
 def test_a_model_with_inconsistent_settings_is_refused(tmp_path: Path, settings: dict[str, object]) -> None:
     SequenceModel(("B", "O"), np.ones((2, 2), np.int8), np.zeros((3, 2), np.int32), {}).save(tmp_path / "tiny")
+    without_checksums(tmp_path)
     (tmp_path / "tiny" / CONFIG).write_text(json.dumps(read_config(tmp_path / "tiny") | {"settings": settings}))
     with pytest.raises(DeixisError, match="tiny"):
         SequenceModel.load(tmp_path / "tiny")

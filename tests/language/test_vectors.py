@@ -8,6 +8,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,12 @@ from deixis.language.vectors import (
     WordVectors,
     hash_words,
     installed_vectors,
+    named_vectors,
     read_vector_file,
     read_vectors,
+    shipped_vectors,
 )
+from deixis.storage.artifacts import write_artifact
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -52,6 +56,26 @@ def test_an_array_without_vectors_is_an_error(matrix: np.ndarray) -> None:
         WordVectors(matrix, ["a"])
 
 
+@pytest.mark.parametrize(
+    ("matrix", "scale"),
+    [
+        (np.zeros((2, 2), dtype=np.int8), None),
+        (np.zeros((2, 2), dtype=np.int8), np.ones(3)),
+        (np.zeros((2, 2)), np.ones(2)),
+    ],
+)
+def test_int8_vectors_have_a_scale_for_each_row_and_others_none(matrix: np.ndarray, scale: np.ndarray | None) -> None:
+    with pytest.raises(DeixisError, match="word vectors"):
+        WordVectors(matrix, ["a", "b"], scale=scale)
+
+
+def test_int8_vectors_are_scaled_on_lookup() -> None:
+    compact = WordVectors(np.array([[1, -2], [3, 4]], np.int8), ["a", "b"], scale=np.array([0.5, 2], np.float32))
+    np.testing.assert_array_equal(compact.vectors_of(["b", "a"]), [[6, 8], [0.5, -1]])
+    np.testing.assert_array_equal(compact.matrix, [[0.5, -1], [6, 8]])
+    np.testing.assert_array_equal(compact.only(["b"]).vectors_of(["B"]), [[6, 8]])
+
+
 def test_a_subset_of_words_keeps_its_vectors() -> None:
     vectors = WordVectors(MATRIX, ["dog", "hound", "cat", "Ann"], rows=[2, 2, 1, 0])
     small = vectors.only(["hound", "dog", "Ann", "zebra"])
@@ -68,6 +92,60 @@ def test_saved_vectors_are_equal_and_memory_mapped(tmp_path: Path) -> None:
         assert isinstance(loaded.matrix.base, np.memmap)
         assert loaded.source == "a test"
         np.testing.assert_array_equal(loaded.vectors_of(words), vectors.vectors_of(words))
+        assert len(loaded) == 5
+        assert set(loaded.words) == set(words)
+        assert not any(word in loaded for word in ("", "dogs", "\0", "zebra", "a", "\ud800"))
+        loaded.save(tmp_path / "again")
+        assert WordVectors.load(tmp_path / "again").fingerprint == vectors.fingerprint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"words": np.frombuffer(b"a\0b", np.uint8)},
+        {"words": np.zeros(0, np.uint8)},
+        {"rows": np.array([0, 1, 9])},
+        {"rows": np.zeros((3, 1), np.int32)},
+        {"rows": np.array([0, 1, np.nan])},
+        {"matrix": np.zeros((3, 2), np.int8)},
+        {"scale": np.ones(3, np.float32)},
+        {"matrix": None},
+        {"words": None},
+    ],
+)
+def test_damaged_vectors_are_refused_in_one_line(tmp_path: Path, change: dict[str, np.ndarray | None]) -> None:
+    artifact = WordVectors(MATRIX, ["a", "b", "c"]).to_artifact()
+    arrays = {name: array for name, array in {**artifact.arrays, **change}.items() if array is not None}
+    write_artifact(tmp_path / "saved", replace(artifact, arrays=arrays))
+    with pytest.raises(DeixisError, match=r"^[^\n]*saved[^\n]*$"):
+        read_vectors(tmp_path / "saved")
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0"), max_size=5), unique=True, max_size=20))
+def test_saved_words_are_found(words: list[str]) -> None:
+    vectors = WordVectors(np.arange(len(words), dtype=np.float32)[:, None], words)
+    loaded = WordVectors.from_artifact(vectors.to_artifact())
+    assert loaded.rows_of(words).tolist() == list(range(len(words)))
+    assert loaded.words == words
+
+
+def test_a_separator_within_a_word_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match=r"U\+0000"):
+        WordVectors(MATRIX, ["a", "b\0c", "d"]).save(tmp_path / "saved")
+
+
+def test_the_fingerprint_depends_on_words_rows_and_vectors(tmp_path: Path) -> None:
+    vectors = WordVectors(MATRIX, ["a", "b"], [0, 1])
+    assert WordVectors(MATRIX, ["b", "a"], [1, 0], source="another").fingerprint == vectors.fingerprint
+    others = [
+        WordVectors(MATRIX, ["a", "c"], [0, 1]),
+        WordVectors(MATRIX, ["a", "b"], [1, 0]),
+        WordVectors(MATRIX * 1.001, ["a", "b"], [0, 1]),
+    ]
+    assert vectors.fingerprint not in {other.fingerprint for other in others}
+    changed = WordVectors(MATRIX * 1.0001, ["a", "b"], [0, 1])
+    changed.save(tmp_path / "half", half=True)
+    assert WordVectors.load(tmp_path / "half").fingerprint != changed.fingerprint
 
 
 def test_a_missing_path_or_a_folder_without_vectors_is_an_error(tmp_path: Path) -> None:
@@ -259,3 +337,28 @@ def test_rows_beyond_the_matrix_are_errors(pipeline: Path) -> None:
     (pipeline / "vocab" / "key2row").write_bytes(packed({by_hand("dog"): 3}))
     with pytest.raises(DeixisError, match="3 rows"):
         read_vectors(pipeline)
+
+
+def similarity(one: str, other: str) -> float:
+    a, b = shipped_vectors().vectors_of([one, other])
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("fridge", "refrigerator"), ("puppy", "dog"), ("couch", "sofa"), ("bike", "bicycle"), ("soccer", "football")],
+)
+def test_shipped_vectors_of_synonyms_are_near(word: str, near: str) -> None:
+    assert similarity(word, near) > 0.75
+    unrelated = ("mountain", "guitar", "wedding", "run", "blue", "senate", "airplane")
+    assert max(similarity(word, other) for other in unrelated) < 0.45
+
+
+def test_the_shipped_vectors_have_enough_words_and_their_own_fingerprint() -> None:
+    shipped = shipped_vectors()
+    assert named_vectors("shipped") is shipped
+    assert len(shipped) > 60_000
+    assert all(word in shipped for word in ("the", "Dog", "zebra", "broccoli", "skateboarder", "'s"))
+    assert "xyzzyx" not in shipped
+    again = WordVectors(shipped._stored, shipped.words, shipped.rows_of(shipped.words), scale=shipped._scale)
+    assert again.fingerprint == shipped.fingerprint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,9 @@ from tests.models.coloured import COLOURS
 from tests.vision.feature_store.small import Corners, colour_encoder
 
 SIDE = 8
+SYNONYMS = {"dog": "puppy", "refrigerator": "fridge", "sofa": "couch", "bicycle": "bike"}
+"""Words to call the four colours, and for each a word that no caption has."""
+
 QUARTERS = [(x, y, x + SIDE, y + SIDE) for x in (0, SIDE) for y in (0, SIDE)]
 
 
@@ -33,12 +37,14 @@ def caption_of(names: list[str]) -> Caption:
     return Caption.from_text(text, mentions)
 
 
-def quarter_photo(images: Path, number: int) -> Photo:
+def quarter_photo(images: Path, number: int, words: Sequence[str] = tuple(COLOURS)) -> Photo:
+    """A photo of the colours, which captions call by the given words."""
     rng = np.random.default_rng(number)
-    names = [list(COLOURS)[place] for place in rng.permutation(4)]
+    colour_of = dict(zip(words, COLOURS.values(), strict=True))
+    names = [words[place] for place in rng.permutation(4)]
     pixels = np.zeros((2 * SIDE, 2 * SIDE, 3))
     for name, (x1, y1, x2, y2) in zip(names, QUARTERS, strict=True):
-        pixels[y1:y2, x1:x2] = COLOURS[name]
+        pixels[y1:y2, x1:x2] = colour_of[name]
     noisy = np.clip(pixels + rng.normal(0, 8, pixels.shape), 0, 255).astype(np.uint8)
     Image.fromarray(noisy).save(images / f"{number:04d}.png")
     return Photo(
@@ -53,11 +59,20 @@ def quarter_photo(images: Path, number: int) -> Photo:
     )
 
 
-def make_quarters(folder: Path, count: int = 24) -> Dataset:
+def make_quarters(folder: Path, count: int = 24, words: Sequence[str] = tuple(COLOURS)) -> Dataset:
     images = folder / "images"
     images.mkdir(parents=True, exist_ok=True)
-    make_dataset(folder / "data", [quarter_photo(images, number) for number in range(count)], images=images)
+    make_dataset(folder / "data", [quarter_photo(images, number, words) for number in range(count)], images=images)
     return Dataset(folder / "data")
+
+
+def check_synonyms(embed: Callable[[list[str]], np.ndarray]) -> None:
+    """Words that no caption has are embedded near their synonyms in captions, and far from the other words."""
+    known, unseen = (embed([f"a {word} square" for word in words]) for words in (SYNONYMS, SYNONYMS.values()))
+    similar = (unseen @ known.T) / np.linalg.norm(unseen, axis=1)[:, None] / np.linalg.norm(known, axis=1)
+    others = similar[~np.eye(len(similar), dtype=bool)]
+    assert similar.diagonal().min() > 0.6
+    assert similar.diagonal().mean() > others.mean() + 0.2
 
 
 def make_store(dataset: Dataset, path: Path, top: int = 4) -> None:

@@ -18,16 +18,19 @@ from deixis.data.imports import import_dataset
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.evaluation.items import localization_items, regions_of
+from deixis.models.box_sets import BoxSet
 from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounding import (
     ABSENT,
     EmbeddingPipeline,
     GroundedPhrase,
     Grounding,
+    PhraseScores,
     RegionPipeline,
     load_grounding_model,
 )
-from deixis.models.photo_features import PhotoFeatures, append_locations, compute_features
+from deixis.models.photo_features import PhotoFeatures, compute_features
+from deixis.models.region_inputs import append_locations
 from deixis.models.training.data import MatchingDataSettings
 from deixis.pictures.grounded import PhraseBoxes, draw_grounding
 from deixis.vision.feature_map import FeatureMap
@@ -118,6 +121,32 @@ def test_absent_phrases_are_reported_and_not_drawn() -> None:
     assert [phrase["absent"] for phrase in found.as_json()["phrases"]] == [False, True]
     expected = draw_grounding(photo, [(found.sentence, [PhraseBoxes(0, 5, (there.box,), ABSENT)])])
     assert found.draw(photo).tobytes() == expected.tobytes()
+
+
+def test_a_phrase_has_one_box_unless_the_model_finds_several_things() -> None:
+    one = GroundedPhrase("A dog", (0, 5), ("animals",), (10.0, 10.0, 40.0, 50.0), 0.7)
+    assert one.boxes == (one.box,)
+    assert Grounding("A dog.", (80, 60), (one,)).as_json()["phrases"][0]["boxes"] == [
+        {"box": [10, 10, 40, 50], "score": 0.7}
+    ]
+
+
+def test_several_things_are_drawn_and_written_one_by_one(
+    grounder: RegionPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, left, right = [10.0, 10, 70, 50], [10.0, 10, 30, 50], [50.0, 10, 70, 50]
+    sets = [BoxSet(np.array([right, left]), np.array([0.9, 0.8])), BoxSet(np.array([both]))]
+    scores = PhraseScores(np.array([[0.0, -50], [0, -50]]), np.array([[both, left], [both, left]]), sets=sets)
+    monkeypatch.setattr(grounder, "score_phrases", lambda *given: scores)
+    photo = Image.new("RGB", (80, 60), "white")
+    found = grounder.ground(photo, "Two dogs in snow.")
+    assert [phrase.boxes for phrase in found.phrases] == [(tuple(right), tuple(left)), (tuple(both),)]
+    dogs, snow = found.as_json()["phrases"]
+    assert dogs["box"] == both
+    assert dogs["boxes"] == [{"box": right, "score": 0.9}, {"box": left, "score": 0.8}]
+    assert snow["boxes"] == [{"box": both, "score": 1.0}]
+    drawn = [PhraseBoxes(0, 8, (tuple(right), tuple(left)), 1.0), PhraseBoxes(12, 16, (tuple(both),), 1.0)]  # type: ignore[arg-type]
+    assert found.draw(photo).tobytes() == draw_grounding(photo, [(found.sentence, drawn)]).tobytes()
 
 
 def test_proposals_of_another_version_are_refused(grounder: RegionPipeline) -> None:

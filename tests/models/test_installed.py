@@ -17,7 +17,7 @@ from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
 from deixis.models.installed import InstalledModel, model_folder, shared_parts, shipped_models
 from deixis.models.pipeline import CAPABILITIES, TASKS, new_model
-from deixis.storage.artifacts import CONFIG, WEIGHTS
+from deixis.storage.artifacts import CONFIG, WEIGHTS, find_damage
 from tests.models.test_every_model import CALLS
 
 REFUSED = {"similarity": lambda model, photo: model.similarity(np.eye(2), np.eye(2))}
@@ -90,7 +90,7 @@ assert "torch._dynamo" not in sys.modules
 
 def test_the_weights_of_all_models_together_stay_small() -> None:
     weights = Path(deixis.__file__).parent.rglob("*.safetensors")
-    assert sum(file.stat().st_size for file in weights) < 65_000_000
+    assert sum(file.stat().st_size for file in weights) < 70_000_000
 
 
 def test_a_directory_of_the_user_goes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,3 +113,10 @@ def test_the_shipped_captioner_names_the_dogs() -> None:
     words = deixis.caption(DOGS).text.split()
     assert {"dog", "dogs"} & set(words)
     assert 3 < len(words) < 20
+
+
+def test_everything_that_is_shipped_has_checksums_that_match() -> None:
+    package = Path(deixis.__file__).parent
+    folders = sorted(file.parent for file in package.rglob(CONFIG))
+    assert len(folders) > 10
+    assert [line for folder in folders for line in find_damage(folder)] == []

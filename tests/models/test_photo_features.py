@@ -12,16 +12,7 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError
 from deixis.language.features.captions import recipe_of
-from deixis.models.photo_features import (
-    LOCATION_SIZE,
-    append_locations,
-    append_whole_location,
-    box_locations,
-    compute_features,
-    find_features,
-    read_features,
-    sentence_vectors,
-)
+from deixis.models.photo_features import compute_features, find_features, read_features, sentence_vectors
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, import_features, update_store
 from tests.models.coloured import coloured_photos, make_coloured
 from tests.vision.feature_store.small import Corners, colour_encoder
@@ -142,15 +133,3 @@ def test_sentence_vectors_cover_only_the_sentences_of_the_photos(dataset: Datase
     plain = [(caption.text, place) for place, photo in enumerate(dev) for caption in photo.sentences]
     assert found.owner.tolist() == [place for _, place in plain]
     np.testing.assert_allclose(found.vectors[found.rows], found.features.transform([text for text, _ in plain]))
-
-
-def test_locations_are_divided_by_the_size_of_the_photo() -> None:
-    found = box_locations([[0, 0, 200, 100], [50, 25, 150, 75]], (200, 100))
-    np.testing.assert_allclose(found, [[0, 0, 1, 1, 1, 1, 1], [0.25, 0.25, 0.75, 0.75, 0.5, 0.5, 0.25]])
-    assert found.shape[1] == LOCATION_SIZE
-
-
-def test_a_whole_photo_is_the_region_that_covers_it() -> None:
-    vectors, boxes = np.ones((2, 3), dtype=np.float32), np.array([[0, 0, 90, 60]] * 2)
-    np.testing.assert_allclose(append_whole_location(vectors, 3.0), append_locations(vectors, boxes, (90, 60), 3.0))
-    assert append_locations(vectors, boxes, (90, 60), 0.0) is append_whole_location(vectors, 0.0) is vectors

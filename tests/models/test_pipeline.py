@@ -26,6 +26,7 @@ from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store import import_features
 from tests.models.coloured import SMALL, fit_cca, make_coloured
+from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
 SENTENCES = ["A red wall.", "Everything here is blue.", "words nobody has seen", ""]
@@ -139,6 +140,7 @@ def test_a_failed_save_keeps_the_older_model(pipeline: Pipeline, folder: Path) -
 
 
 def change_config(folder: Path, **changes: object) -> None:
+    without_checksums(folder)
     document = json.loads((folder / CONFIG).read_text())
     (folder / CONFIG).write_text(json.dumps(document | changes))
 
@@ -300,3 +302,11 @@ def test_a_model_trained_on_imported_features_needs_them(dataset: Dataset, tmp_p
         pipeline.features(dataset, dataset.photos)
     features = pipeline.features(dataset, dataset.photos, also=[store])
     assert features.left_out == (f"0023: not in {store}",)
+
+
+def test_the_name_of_a_model_that_ends_with_fast_is_not_the_fast_encoder(tmp_path: Path) -> None:
+    load("two-branch").save_pretrained(tmp_path / "two-branch-fast")
+    assert load(tmp_path / "two-branch-fast").encoder.name == "deixis"
+    assert load("two-branch-fast").encoder.name == "deixis-fast"
+    with pytest.raises(DeixisError, match="no-model-fast"):
+        load("no-model-fast")

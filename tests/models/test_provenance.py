@@ -6,6 +6,7 @@ import gc
 
 import pytest
 
+from deixis.errors import DeixisError
 from deixis.models.provenance import EncoderInfo
 from deixis.vision import encoders
 from tests.vision.feature_store.small import colour_encoder
@@ -27,3 +28,9 @@ def test_models_share_an_open_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     EncoderInfo("a test's own", fingerprint).open()
     assert len(opened) == 2
+
+
+def test_only_the_encoder_of_the_package_has_a_fast_one() -> None:
+    assert EncoderInfo("deixis", "0", feature_grid=9).faster().feature_grid == 9
+    with pytest.raises(DeixisError, match="efficientnet-lite2"):
+        EncoderInfo("efficientnet-lite2", "0").faster()

@@ -9,7 +9,7 @@ import pytest
 
 from deixis.errors import DeixisError
 from deixis.evaluation.retrieval import Ranking
-from deixis.papers.results import RANKS, ModelScores, RowResult
+from deixis.papers.results import RANKS, ModelScores, RowResult, cross_halves
 
 
 def ranking(ranks: list[float], units: list[int], photos: int) -> Ranking:
@@ -83,3 +83,46 @@ def test_a_group_in_one_photo_and_a_score_without_ranks_have_no_interval() -> No
     assert RowResult([made], "dogs").interval("ap") is None
     assert RowResult([made], "dogs").score("ap") == 5
     assert RowResult([made], "cats").score("ap") is None
+
+
+def with_halves(seed: int) -> ModelScores:
+    rng = np.random.default_rng(seed)
+    units = np.repeat(np.arange(8), 3)
+    ranking = Ranking(rng.integers(1, 20, 24).astype(float), np.full(24, 24), units, 8)
+    captions = {str(photo): (f"a {seed}", ("a dog",)) for photo in range(8)}
+    likelihoods = {str(photo): (float(seed + photo), 2) for photo in range(8)}
+    halves = np.arange(8) % 2 == 1
+    return (
+        ModelScores({"n": 1.0, "people_n": 7.0}, {"i2t": ranking}, {}, {}, {}, halves, (f"epoch {seed}",))
+        if (seed < 5)
+        else ModelScores({}, {}, {}, captions, likelihoods, halves)
+    )
+
+
+def test_each_half_of_the_photos_takes_its_ranks_from_the_model_chosen_on_the_other() -> None:
+    first, second = with_halves(1), with_halves(2)
+    crossed = cross_halves(first, second)
+    for query, unit in enumerate(first.rankings["i2t"].units):
+        source = first if unit % 2 else second
+        assert crossed.rankings["i2t"].ranks[query] == source.rankings["i2t"].ranks[query]
+    assert crossed.scores["i2t_r5"] == pytest.approx(100 * np.mean(crossed.rankings["i2t"].ranks <= 5))
+    assert (crossed.scores["people_n"], crossed.kept) == (7.0, ("epoch 1", "epoch 2"))
+    ranks, units = first.rankings["i2t"].ranks, first.rankings["i2t"].units
+    expected = np.mean([np.mean(ranks[units % 2 == 1] <= k) for k in (1, 5, 10)])
+    assert first.mean_recall(second_half=True) == pytest.approx(expected)
+
+
+def test_captions_and_perplexity_are_crossed_too() -> None:
+    first, second = with_halves(5), with_halves(9)
+    crossed = cross_halves(first, second)
+    assert [caption for caption, _ in crossed.captions.values()] == ["a 9", "a 5"] * 4
+    bits = sum((9 if photo % 2 == 0 else 5) + photo for photo in range(8))
+    assert crossed.scores["perplexity"] == pytest.approx(2 ** (bits / 16))
+
+
+def test_the_half_of_each_photo_is_saved_with_the_scores(tmp_path: Path) -> None:
+    with_halves(5).save(tmp_path)
+    found = ModelScores.load(tmp_path)
+    assert found.second_half is not None
+    assert found.second_half.tolist() == [False, True] * 4
+    assert found.likelihoods == with_halves(5).likelihoods

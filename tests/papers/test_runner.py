@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from deixis.evaluation.retrieval import Ranking, recall_at_k, region_retrieval
 from deixis.language.vectors import WordVectors
 from deixis.models.consensus.consensus import Candidates, best_first, cross_validated_order, oracle_scores
 from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
-from deixis.models.evaluation import EvaluationData
+from deixis.models.evaluation import EvaluationData, search_phrases
 from deixis.models.m_rnn.captioning import CaptionPipeline
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
 from deixis.models.m_rnn.evaluation import caption_perplexity
@@ -135,6 +136,25 @@ def test_localization_scores_equal_those_of_train_and_evaluate(quarters: Dataset
     assert found.score("upper_bound") == pytest.approx(plain.upper_bound)
 
 
+def test_average_precision_ranks_the_regions_of_all_photos_and_within_those_of_the_mention(quarters: Dataset) -> None:
+    table_runner = make_runner(quarters, SMALL_CCA)
+    found = table_runner.run(find_table("entities-5"))
+    pipeline = table_runner.models.pipeline(Training("cca", "papers/cca-augmented-10"), 0)
+    photos = quarters.split("dev")
+    items, features = localization_items(photos), pipeline.features(quarters, photos, regions=True)
+    everywhere, _ = search_phrases(pipeline, features, items)  # type: ignore[arg-type]
+    own = localization(pipeline.predict_boxes(features, items), items, rounds=10)
+    assert len(found.ours) == len(everywhere.by_phrase) > 1
+    for key, result in found.ours.items():
+        phrase = key.strip("“”")
+        for name in ("ap", "ap_nms"):
+            assert result.score(name) == pytest.approx(getattr(everywhere.by_phrase[phrase], name))
+            assert result.score(f"{name}_within") == pytest.approx(getattr(own.by_phrase[phrase], name))
+    overall = table_runner.run(only("entities-4", "overall")).ours["overall"]
+    assert overall.score("ap") == pytest.approx(everywhere.ap)
+    assert overall.score("ap") != pytest.approx(np.mean([result.score("ap_within") for result in found.ours.values()]))
+
+
 def test_the_most_common_phrases_of_the_data_follow_those_of_the_paper(quarters: Dataset) -> None:
     log = ProgressLog()
     found = make_runner(quarters, SMALL_CCA, log=log).run(find_table("entities-5"))
@@ -168,8 +188,13 @@ def test_distances_are_combined_as_in_the_paper_of_the_table(
 
     monkeypatch.setattr(runner, "score_combined", recording)
     make_runner(quarters, SMALL_CCA).run(only("entities-3", "sae", "weighted"))
-    make_runner(quarters, SMALL_NETWORK, seeds=1).run(only("two-branch-5", "weighted"))
-    assert calls == [("sentences", "phrases", "entities"), ("sentences", "phrases", "two-branch")]
+    found = make_runner(quarters, SMALL_NETWORK, seeds=1).run(only("two-branch-5", "weighted"))
+    assert calls == [
+        ("sentences", "phrases", "entities"),
+        *[("sentences", "phrases", "two-branch")] * 2,  # chosen on each half
+    ]
+    [[first, second]] = found.ours["weighted"].kept
+    assert all(re.fullmatch(r"epoch [12] \+ epoch [12]", each) for each in (first, second))
 
 
 def test_an_interrupted_table_continues(quarters: Dataset) -> None:
@@ -209,18 +234,74 @@ def test_the_model_directory_depends_on_data_and_auxiliary_model(quarters: Datas
     assert one.about(plain, 0) == one.about(plain, 1), "CCA does not depend on the seed"
 
 
-def test_networks_are_trained_once_for_each_seed(quarters: Dataset) -> None:
+def test_networks_are_trained_for_each_seed_and_each_half_that_chooses(quarters: Dataset) -> None:
     log = ProgressLog()
     table_runner = make_runner(quarters, SMALL_NETWORK, log=log)
     found = table_runner.run(only("two-branch-2", "both-ways", "one-way"))
     assert log.labels == [
-        f"two-branch-2: {key}, seed {seed} of 2" for key in ("one-way", "both-ways") for seed in (1, 2)
+        f"two-branch-2: {key}, seed {seed} of 2, chosen on the {half} half"
+        for key in ("one-way", "both-ways")
+        for seed in (1, 2)
+        for half in ("first", "second")
     ]
     assert found.seeds == 2
     assert len(found.ours["one-way"].by_seed("i2t_r1")) == 2
     ranks = [scores.rankings["t2i"].ranks for scores in found.ours["one-way"].models]
     assert not np.array_equal(*ranks), "two seeds, two models"
     assert [each.claim.says for each in found.claims] == ["both directions over one"] * 2
+
+
+def test_each_half_is_scored_by_the_model_that_the_other_half_chose(quarters: Dataset) -> None:
+    table_runner = make_runner(quarters, SMALL_NETWORK, seeds=1)
+    found = table_runner.run(only("two-branch-2", "one-way")).ours["one-way"].models[0]
+    photos, gold = quarters.split("dev"), sentences_of(quarters.split("dev"))
+    training = find_table("two-branch-2").row("one-way").recipe.model  # type: ignore[union-attr]
+    expected: dict[int, float] = {}
+    for half, scored in (("first-half", 1), ("second-half", 0)):
+        pipeline = replace(table_runner.models, select_on=half).pipeline(training, 0)  # type: ignore[arg-type]
+        scores = pipeline.retrieval_scores(pipeline.features(quarters, photos), gold.texts)
+        ranks = recall_at_k(scores, gold.photo_of_sentence).rankings["i2t"].ranks
+        expected |= {photo: ranks[photo] for photo in range(scored, len(photos), 2)}
+    ranking = found.rankings["i2t"]
+    assert dict(zip(ranking.units.tolist(), ranking.ranks.tolist(), strict=True)) == expected
+    assert found.scores["i2t_r1"] == pytest.approx(100 * np.mean([rank == 1 for rank in expected.values()]))
+
+
+def test_the_other_split_is_scored_by_the_choice_of_all_of_dev(quarters: Dataset) -> None:
+    log = ProgressLog()
+    table_runner = replace(make_runner(quarters, SMALL_NETWORK, seeds=1, log=log), split="train")
+    found = table_runner.run(only("two-branch-2", "one-way"))
+    assert log.labels == ["two-branch-2: one-way"]
+    assert not found.crossed
+    assert len(found.ours["one-way"].kept[0]) == 1
+
+
+def test_dev_chooses_a_setting_half_by_half(quarters: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = only("entities-3", "cca")
+    [row] = table.rows
+    assert row.recipe is not None
+    assert row.recipe.model is not None
+    assert {choice.partition("=")[0] for choice in row.recipe.model.choose} == {"regularization"}
+    few = replace(row.recipe.model, choose=("regularization=0.01", "regularization=1000"))
+    table = replace(table, rows=(replace(row, recipe=replace(row.recipe, model=few)),))
+    better = {False: 0.01, True: 1000.0}  # first half, second half
+
+    def mean_recall(scores: ModelScores, second_half: bool | None = None) -> float:
+        assert second_half is not None
+        return float(scores.about["regularization"] == str(better[second_half]))
+
+    original = TableModels.describe
+
+    def describe(models: TableModels, training: Training, seed: int, pipeline: Pipeline) -> dict[str, str]:
+        regularization = models.settings(training, seed).to_json()["regularization"]
+        return {**original(models, training, seed, pipeline), "regularization": str(regularization)}
+
+    monkeypatch.setattr(TableModels, "describe", describe)
+    monkeypatch.setattr(ModelScores, "mean_recall", mean_recall)
+    found = make_runner(quarters, ("embedding_dim=2",)).run(table).ours["cca"]
+    assert found.kept == (("regularization=0.01", "regularization=1000"),)
+    fixed = make_runner(quarters, SMALL_CCA).run(table).ours["cca"]
+    assert fixed.kept == (), "--set takes the choice away"
 
 
 def test_sentence_retrieval_uses_the_first_part_for_unknown_data(quarters: Dataset) -> None:
@@ -324,7 +405,7 @@ def test_region_retrieval_and_localization_use_the_same_models(hm_lstm: TableRun
     found = hm_lstm.run(table)
     assert set(found.ours) == {"hm-lstm", "root-only", "points-hm-lstm", "points-root-only"}
     assert all(len(result.by_seed("r1")) == 2 for result in found.ours.values())
-    assert len(list((quarters.path / "experiments" / "models").iterdir())) == 4  # two variants, two seeds
+    assert len(list((quarters.path / "experiments" / "models").iterdir())) == 8  # two variants, two seeds, two halves
     assert found.ours["points-hm-lstm"].score("upper_bound") == 100
     assert {(each.claim.better, each.claim.score) for each in found.claims} == {
         ("hm-lstm", "r1"), ("hm-lstm", "r10"), ("points-hm-lstm", "r1")
@@ -498,7 +579,7 @@ def test_tables_score_each_caption_option_once(captioner: Captioner) -> None:
     found = captioner.runner.run(only("m-rnn-8", *keys))
     assert tuple(found.ours) == keys
     assert [each.claim.says for each in found.claims] == ["reranking by CIDEr helps"]
-    assert len(list((captioner.runner.models.runs.folder / "scores").glob("captions-*"))) == 4
+    assert len(list((captioner.runner.models.runs.folder / "scores").glob("captions-*"))) == 8  # for each half
     oracle, reranked = (found.ours[key].score("cider_d") or 0 for key in ("cider-oracle", "cider"))
     assert oracle >= reranked
 

@@ -1,12 +1,22 @@
-"""Shipping a part that is no model: new weights, the description and the card of the shipped one."""
+"""Shipping models and parts: new weights, the description and the card of the shipped one."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import ship_model
 from ship_model import ship_part
 
+import deixis
+from deixis.language.vectors import shipped_vectors
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
+from deixis.models.hm_lstm.spec import HMLSTMSettings
+from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
 
 
@@ -23,3 +33,56 @@ def test_description_and_card_are_kept_and_the_rest_is_replaced(tmp_path: Path) 
 def test_a_part_is_shipped_to_a_new_directory(tmp_path: Path) -> None:
     ship_part(Artifact("tagger", {}, {"a": np.ones(3, np.float32)}), tmp_path / "new" / "tagger", half=True)
     assert read_artifact(tmp_path / "new" / "tagger").half
+
+
+TEXTS = ["A man in an orange hat pets his dog.", "two dogs", "A puppy"]
+DESCRIPTION = ("--summary=compares", "--trained-on=photos", "--licence=free", "--scores", "of=dev", "i2t_r1=50.8")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HMLSTMPipeline:
+    """A model in ``run``, of the settings that ship but untrained; the package is a temporary directory."""
+    monkeypatch.setattr(ship_model, "SHIPPED", tmp_path / "shipped")
+    words = shipped_vectors().words[:4000]
+    vocabulary = Vocabulary(tuple(words), tuple(range(len(words), 0, -1)))
+    about = Provenance(EncoderInfo("deixis", "1"), "both")
+    pipeline = HMLSTMPipeline(
+        HMLSTM(384, shipped_vectors(), HMLSTMSettings(), vocabulary), about, card="# Made by training\n"
+    )
+    pipeline.save_pretrained(tmp_path / "run")
+    return pipeline
+
+
+def ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> Path:
+    monkeypatch.setattr(sys, "argv", ["ship_model.py", str(tmp_path / "run"), "hm-lstm", *options])
+    ship_model.main()
+    return tmp_path / "shipped" / "hm-lstm"
+
+
+def test_an_hm_lstm_is_shipped_in_four_megabytes(
+    model: HMLSTMPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ship(tmp_path, monkeypatch, "--int8", *DESCRIPTION)
+    assert sum(file.stat().st_size for file in folder.rglob("*")) < 4_000_000
+    shipped = deixis.load(folder)
+    exact, found = model.encode_sentences(TEXTS), shipped.encode_sentences(TEXTS)
+    assert np.all((exact * found).sum(axis=1) > 0.999)
+    assert (shipped.provenance.summary, shipped.provenance.scores) == ("compares", {"of": "dev", "i2t_r1": 50.8})
+    assert shipped.card == "# Made by training\n"
+
+
+def test_the_description_and_the_card_of_a_shipped_model_are_kept(
+    model: HMLSTMPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ship(tmp_path, monkeypatch, *DESCRIPTION)
+    (folder / "README.md").write_text("# By hand\n")
+    shipped = deixis.load(ship(tmp_path, monkeypatch, "--int8", "--summary=grounds"))
+    assert (shipped.provenance.summary, shipped.provenance.licence, shipped.card) == ("grounds", "free", "# By hand\n")
+
+
+def test_a_new_model_without_a_description_is_refused(
+    model: HMLSTMPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match="--trained-on, --scores"):
+        ship(tmp_path, monkeypatch, "--summary=compares", "--licence=free")
+    assert not (tmp_path / "shipped").exists()

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from deixis.errors import DeixisError
-from deixis.search.calibration import FEATURES, SHIPPED_FILE, Calibration, Evidence, Threshold, WordPrior
+from deixis.search.calibration import FAST_FILE, FEATURES, SHIPPED_FILE, Calibration, Evidence, Threshold, WordPrior
 from deixis.search.encoder import EncodedPhrase, EncodedSentence, WordStatistics
+from deixis.search.index.base import RegionVectors
 
 WORDS = WordStatistics(2, -9.0, -6.0, 0.5)
 
@@ -26,16 +27,19 @@ def sentence() -> EncodedSentence:
 def test_evidence_is_the_best_region_of_each_phrase() -> None:
     photos = np.arange(6, dtype=np.float32).reshape(2, 3)
     regions = [np.array([[1, 2], [3, 0]], np.float32), np.array([[5, 4]], np.float32)]
-    evidence = Evidence.collect(sentence(), photos, regions)
+    evidence = Evidence.collect(sentence(), photos, RegionVectors.join(regions, 2))
     assert evidence.whole.tolist() == [2, 5]
     assert evidence.phrases.tolist() == [[0, 1], [3, 4]]
     assert evidence.regions.tolist() == [[3, 2], [5, 4]]
+    second = evidence.take(np.array([1]))
+    assert (second.whole.tolist(), second.phrases.tolist(), second.regions.tolist()) == ([5], [[3, 4]], [[5, 4]])
 
 
 def test_a_photo_without_regions_gets_the_lowest_scores() -> None:
-    evidence = Evidence.collect(sentence(), np.zeros((2, 3), np.float32), [None, np.array([[5, 4]], np.float32)])
-    assert evidence.regions.tolist() == [[4, 4], [5, 4]]
-    assert Evidence.collect(sentence(), np.zeros((1, 3), np.float32), [None]).regions.tolist() == [[0, 0]]
+    photos, regions = np.zeros((2, 3), np.float32), RegionVectors.join([None, np.array([[5, 4]], np.float32)], 2)
+    assert Evidence.collect(sentence(), photos, regions).regions.tolist() == [[4, 4], [5, 4]]
+    none = RegionVectors.join([None, None], 2)
+    assert Evidence.collect(sentence(), photos, none).regions.tolist() == [[0, 0], [0, 0]]
 
 
 def test_the_prior_of_rare_words_falls_with_the_size_of_the_index() -> None:
@@ -48,9 +52,26 @@ def test_the_prior_of_rare_words_falls_with_the_size_of_the_index() -> None:
 
 def some_calibration() -> Calibration:
     threshold, similarity_threshold = Threshold((10, 100), (0.0, -1.0)), Threshold((9,), (-1.0,))
-    return Calibration(
-        "7f", tuple(range(FEATURES)), WordPrior(-1.0, 0.2), threshold, (-3.0, 8.0, -0.5), similarity_threshold
-    )
+    weights = tuple(map(float, range(FEATURES)))
+    lines, background = ((0.0, 1.0), (-1.0, 0.5)), (0.0, 0.0, 0.5)
+    prior = WordPrior(-1.0, 0.2)
+    return Calibration("7f", weights, lines, background, prior, threshold, (-3.0, 8.0, -0.5), similarity_threshold)
+
+
+def test_the_logit_is_the_lowest_of_the_lines() -> None:
+    evidence = Evidence.collect(sentence(), np.eye(3, dtype=np.float32), RegionVectors.join([None] * 3, 2))
+    plain = replace(some_calibration(), lines=((0.0, 1.0),)).logits(evidence, 100)
+    expected = np.minimum(plain, -1 + plain / 2)
+    assert some_calibration().logits(evidence, 100).tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_a_query_with_high_scores_in_general_counts_less() -> None:
+    evidence = Evidence.collect(sentence(), np.eye(3, dtype=np.float32), RegionVectors.join([None] * 3, 2))
+    weights = np.array(some_calibration().weights)
+    weights[5] = -1.0  # of the mean score of the background
+    usual = replace(some_calibration(), weights=tuple(weights), lines=((0.0, 1.0),))
+    high = replace(usual, background=(0.0, 0.0, 0.9))
+    assert (usual.logits(evidence, 100) - high.logits(evidence, 100)).tolist() == pytest.approx([4.0] * 3, abs=1e-3)
 
 
 def test_thresholds_are_interpolated() -> None:
@@ -75,9 +96,9 @@ def test_the_logit_of_a_similar_photo_is_linear_in_cosine_and_log_size() -> None
 
 def test_a_saved_calibration_is_used_for_its_models_only(tmp_path: Path) -> None:
     some_calibration().save(tmp_path / "calibration.json")
-    assert Calibration.for_models("7f", tmp_path / "calibration.json") == some_calibration()
-    assert Calibration.for_models("another", tmp_path / "calibration.json") is None
-    assert Calibration.for_models("7f", tmp_path / "nowhere.json") is None
+    assert Calibration.for_models("7f", [tmp_path / "calibration.json"]) == some_calibration()
+    assert Calibration.for_models("another", [tmp_path / "calibration.json"]) is None
+    assert Calibration.for_models("7f", [tmp_path / "nowhere.json"]) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"fingerprint": 1}', None])
@@ -89,7 +110,8 @@ def test_a_damaged_file_or_a_wrong_number_of_weights_is_an_error(tmp_path: Path,
         Calibration.load(tmp_path / "calibration.json")
 
 
-def test_the_shipped_calibration_fits_the_shipped_models() -> None:
-    from deixis.search.collection import default_encoder
+def test_the_shipped_calibrations_fit_the_shipped_models() -> None:
+    from deixis.search.collection import default_encoder, search_encoder
 
     assert Calibration.load(SHIPPED_FILE).fingerprint == default_encoder().fingerprint
+    assert Calibration.load(FAST_FILE).fingerprint == search_encoder("two-branch-fast").fingerprint

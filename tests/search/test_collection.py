@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from PIL import Image
 import deixis
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
+from deixis.language.sentence import Phrase
+from deixis.models.box_sets import BoxSet
+from deixis.models.grounding import PhraseScores
 from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration
@@ -46,6 +50,31 @@ def test_photos_are_found_by_what_they_show(photos: PhotoCollection, sentence: s
     assert name in names(photos.search(sentence, top=3, everything=True))
 
 
+def test_plural_phrases_get_a_box_for_each_thing_on_request(
+    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (10.0, 10.0, 30.0, 50.0), (50.0, 10.0, 70.0, 50.0)
+    model = photos.encoder.region_model
+
+    def score_phrases(regions: object, sentence: object, phrases: list[Phrase]) -> PhraseScores:
+        assert [phrase.text for phrase in phrases] == ["Two dogs"]
+        return PhraseScores(np.zeros((1, 1)), np.zeros((1, 1, 4)), sets=[BoxSet(np.array([one, other]))])
+
+    monkeypatch.setattr(model, "score_phrases", score_phrases)
+    monkeypatch.setattr(type(model), "separates_boxes", False)
+    search = partial(photos.search, "Two dogs on a meadow", top=1, explain=True, everything=True)
+    assert search(separate=True) == search()
+    monkeypatch.setattr(type(model), "separates_boxes", True)
+    plain, separate = search()[0], search(separate=True)[0]
+    dogs, meadow = separate.phrases
+    assert dogs.boxes == (one, other)
+    assert dogs.box == plain.phrases[0].box
+    assert dogs.as_json()["boxes"] == [list(one), list(other)]
+    assert meadow.boxes == (meadow.box,)
+    monkeypatch.setattr(collection_module, "Sentence", lambda text: pytest.fail("no phrase is asked for"))
+    assert search()[0] == plain
+
+
 def test_hits_are_ordered_by_probability(photos: PhotoCollection) -> None:
     hits = photos.search("a cat", top=14, everything=True)
     reported = [hit.probability for hit in hits]
@@ -70,7 +99,9 @@ def test_phrases_have_boxes_inside_the_photo_and_spans_of_the_query(photos: Phot
         assert 0 <= left < right <= width
         assert 0 <= top < bottom <= height
         assert 0 <= phrase.presence <= 1
-    assert photos.explain(hit.photo_id, typed) == hit.phrases
+    explained = photos.explain(hit.photo_id, typed)
+    assert [(phrase.text, phrase.box) for phrase in explained] == [(phrase.text, phrase.box) for phrase in hit.phrases]
+    assert [phrase.presence for phrase in explained] == pytest.approx([phrase.presence for phrase in hit.phrases])
 
 
 def test_excluded_words_lower_the_probability(photos: PhotoCollection) -> None:
@@ -142,7 +173,7 @@ def test_photos_that_pass_the_filters_are_counted(photos: PhotoCollection) -> No
 
 def test_unknown_words_are_reported(photos: PhotoCollection) -> None:
     assert photos.search("a cat -qwertyuiop +asdfgh +zxcvb").unknown_words == ("asdfgh", "zxcvb", "qwertyuiop")
-    assert photos.search("ein Hund im Schnee").unknown_words == ("ein", "hund", "im", "schnee")
+    assert photos.search("Hund, Schnee").unknown_words == ("hund", "schnee")
 
 
 @pytest.mark.parametrize(
@@ -223,10 +254,11 @@ def test_and_not_is_the_product_of_probabilities() -> None:
 def test_photos_are_indexed_and_opened_at_the_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "Pictures").mkdir()
     shutil.copy(CAT, tmp_path / "Pictures")
     assert index_photos("~/Pictures").added == 1
-    assert index_photos([tmp_path / "Pictures" / "cat.jpg"], tmp_path / "photos.deixis").unchanged == 1
+    assert index_photos([tmp_path / "Pictures" / "cat.jpg"], tmp_path / "deixis" / "photos.deixis").unchanged == 1
     with deixis.open_index() as photos:
         assert names(photos.search("a cat")) == ["cat"]
 
@@ -248,5 +280,7 @@ def test_a_search_parses_the_query_and_takes_a_snapshot_once(
     count(collection_module, "parse_query")
     count(encoder_module, "Sentence")
     count(PhotoIndex, "snapshot")
-    photos.search("two dogs", explain=True)
+    photos.search("a sentence of this test")
     assert calls == {"parse_query": 1, "Sentence": 1, "snapshot": 1}
+    photos.search("a sentence of this test", top=3)  # its vectors are kept
+    assert calls == {"parse_query": 2, "Sentence": 1, "snapshot": 2}

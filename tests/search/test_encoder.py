@@ -15,6 +15,7 @@ from deixis.models.installed import SHIPPED
 from deixis.search.collection import default_encoder
 from deixis.search.encoder import MAX_REGIONS, SearchEncoder
 from deixis.search.index.base import PhotoVectors
+from tests.unchecked import without_checksums
 
 CAT = SAMPLES / "images" / "cat.jpg"
 
@@ -72,6 +73,7 @@ def test_rare_and_unknown_words_are_counted() -> None:
 def test_the_fingerprint_depends_on_model_files_but_not_on_the_card(tmp_path: Path) -> None:
     copy = tmp_path / "two-branch"
     shutil.copytree(SHIPPED / "two-branch", copy)
+    without_checksums(copy)
     (copy / "README.md").write_text("another card")
     assert SearchEncoder(photo_model=copy).fingerprint == default_encoder().fingerprint
     weights = load_file(copy / "weights.safetensors")
@@ -82,3 +84,12 @@ def test_the_fingerprint_depends_on_model_files_but_not_on_the_card(tmp_path: Pa
 def test_a_region_model_without_region_vectors_is_an_error() -> None:
     with pytest.raises(DeixisError, match="two-branch"):
         list(SearchEncoder(region_model="two-branch").encode_photos([CAT]))
+
+
+def test_a_fast_name_opens_both_models_with_the_fast_encoder() -> None:
+    fast, full = SearchEncoder("two-branch-fast"), default_encoder()
+    assert [model.encoder.name for model in (fast.photo_model, fast.region_model)] == ["deixis-fast"] * 2
+    assert fast.model_name == "two-branch-fast"
+    assert fast.fingerprint != full.fingerprint
+    assert fast.encode_photo(CAT) @ full.encode_photo(CAT) > 0.5
+    assert np.allclose(fast.encode_sentence("a cat").vector, full.encode_sentence("a cat").vector)

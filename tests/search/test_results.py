@@ -72,8 +72,20 @@ def test_json_has_the_documented_keys() -> None:
         "path": "dog.jpg",
         "score": 1.2346,
         "probability": 0.7778,
-        "phrases": [{"text": "a dog", "span": [0, 5], "box": [1.0, 2.0, 30.0, 40.0], "score": 0.9123, "absent": False}],
+        "phrases": [
+            {
+                "text": "a dog",
+                "span": [0, 5],
+                "box": [1.0, 2.0, 30.0, 40.0],
+                "boxes": [[1.0, 2.0, 30.0, 40.0]],
+                "score": 0.9123,
+                "absent": False,
+                "guess": False,
+            }
+        ],
         "duplicates": ["copy.jpg"],
+        "taken": None,
+        "date_source": None,
     }
     assert Hit(hit.photo, 0.5).as_json()["probability"] is None
 

@@ -17,11 +17,13 @@ from deixis.storage.artifacts import (
     WEIGHTS,
     Artifact,
     Storable,
+    add_part,
     damaged,
     fingerprint_artifact,
     read_artifact,
     write_artifact,
 )
+from tests.unchecked import without_checksums
 
 
 class Line(Storable):
@@ -52,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def change_config(folder: Path, **changes: object) -> None:
+    without_checksums(folder)
     document = json.loads((folder / CONFIG).read_text())
     (folder / CONFIG).write_text(json.dumps(document | changes))
 
@@ -105,6 +108,20 @@ def test_saving_again_replaces_everything(folder: Path) -> None:
     write_artifact(folder, Artifact("outer", {"seed": 2}))
     assert read_artifact(folder).settings == {"seed": 2}
     assert not [name for name in (WEIGHTS, CARD, "part") if (folder / name).exists()]
+
+
+def test_a_part_is_added_and_replaced_without_changing_the_rest(folder: Path) -> None:
+    before = read_artifact(folder)
+    weights = (folder / WEIGHTS).read_bytes()
+    for number in (1, 2):
+        add_part(folder, "more", Artifact("example", {"number": number}))
+        found = read_artifact(folder)
+        assert found.parts["more"].settings == {"number": number}
+        assert {name: found.parts[name].settings for name in before.parts} == {
+            name: part.settings for name, part in before.parts.items()
+        }
+        assert (found.kind, found.settings, found.provenance) == (before.kind, before.settings, before.provenance)
+        assert (folder / WEIGHTS).read_bytes() == weights
 
 
 def test_a_missing_directory_is_named_and_one_of_the_package_tells_to_reinstall(tmp_path: Path) -> None:
@@ -161,6 +178,7 @@ def test_a_part_that_links_to_its_own_directory_is_not_followed_for_ever(folder:
 def test_a_class_refuses_other_kinds_and_weights_that_do_not_fit(tmp_path: Path) -> None:
     Line(np.ones(3)).save(tmp_path / "line")
     np.testing.assert_array_equal(Line.load(tmp_path / "line").slope, np.ones(3))
+    without_checksums(tmp_path)
     save_file({"slope": np.ones(4)}, tmp_path / "line" / WEIGHTS)
     with pytest.raises(DeixisError, match="slope has another size"):
         Line.load(tmp_path / "line")

@@ -18,7 +18,7 @@ from PIL import Image
 from deixis.data.images import find_photos, inspect_photo, open_photo
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.files import hash_file
-from deixis.storage.remote import RemotePath, is_remote, path_or_stream, photo_path
+from deixis.storage.remote import RemotePath, is_remote, photo_path
 
 
 def png(colour: str = "red") -> bytes:
@@ -74,7 +74,6 @@ def test_children_of_an_archive_path_are_inside_the_archive(parts: list[str]) ->
 def test_other_paths_are_local(place: str | Path) -> None:
     assert photo_path(place) == Path(place)
     assert not is_remote(photo_path(place))
-    assert path_or_stream(Path(place)) == Path(place)
 
 
 def test_files_and_folders_are_distinguished_and_listed(bucket: Any) -> None:

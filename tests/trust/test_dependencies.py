@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -103,3 +105,21 @@ def test_an_audit_without_network_fails_with_one_line(tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("audit: ")
     assert "make audit" in line
+
+
+@pytest.mark.parametrize(
+    ("package", "fixed"),
+    [
+        ("filelock", "3.20.3"),  # CVE-2025-68146, CVE-2026-22701: locks follow symbolic links
+        ("h11", "0.16"),  # CVE-2025-43859: request smuggling
+        ("python-multipart", "0.0.18"),  # CVE-2024-53981: slow parsing
+        ("starlette", "0.49.1"),  # CVE-2025-62727: quadratic time for the Range header
+        ("torch", "2.6"),  # CVE-2025-32434: torch.load with weights_only runs code
+    ],
+)
+def test_versions_with_known_holes_are_not_installed(package: str, fixed: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"], *project["optional-dependencies"]["train"]]
+    (requirement,) = (found for found in map(Requirement, listed) if found.name == package)
+    (bound,) = (each.version for each in requirement.specifier if each.operator == ">=")
+    assert Version(bound) >= Version(fixed)

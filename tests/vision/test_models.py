@@ -11,17 +11,29 @@ from deixis.storage.artifacts import read_config
 MODELS = Path(deixis.vision.__file__).parent / "models"
 
 
-@pytest.mark.parametrize("name", ["encoder", "head"])
+@pytest.mark.parametrize("name", ["encoder", "fast", "head"])
 def test_the_shipped_weights_were_not_trained_on_dev(name: str, real_data: Path) -> None:
-    flickr8k, entities = real_data / "flickr8k", real_data / "flickr30k_entities"
-    photos = [line.removesuffix(".jpg") for line in (flickr8k / "Flickr_8k.trainImages.txt").read_text().split()]
-    captions = (entities / "train.txt").read_text().split()
+    flickr8k, entities, coco = real_data / "flickr8k", real_data / "flickr30k_entities", real_data / "coco"
+    ids = {
+        "flickr8k": stems(flickr8k / "Flickr_8k.trainImages.txt"),
+        "flickr30k": stems(real_data / "flickr30k_more" / "ids.txt"),
+        "coco": stems(coco / "train.txt"),
+        "memorability": [file.stem for file in (real_data / "memorability" / "Images").iterdir()],
+    }
+    captions = stems(entities / "train.txt")
     learned_from = read_config(MODELS / name)["provenance"]["learned_from"]
-    assert learned_from == {"photo_ids": counted(photos), "caption_ids": counted(captions)}
-    dev = {line.split("_")[0] for line in (flickr8k / "Flickr_8k.devImages.txt").read_text().split()}
+    assert {source: learned_from["photo_ids"][source] for source in ids} == {
+        source: counted(photos) for source, photos in ids.items()
+    }
+    assert learned_from["caption_ids"] == counted(captions)
+    dev = {photo.split("_")[0] for photo in stems(flickr8k / "Flickr_8k.devImages.txt")}
     assert len(dev) == 1000
-    assert not dev & {photo.split("_")[0] for photo in photos}
-    assert not dev & set(captions)
+    assert not dev & {photo.split("_")[0] for photo in ids["flickr8k"] + ids["flickr30k"] + captions}
+    assert not set(stems(coco / "dev.txt")) & set(ids["coco"])
+
+
+def stems(file: Path) -> list[str]:
+    return [Path(line).stem for line in file.read_text().split()]
 
 
 def counted(ids: list[str]) -> dict[str, object]:

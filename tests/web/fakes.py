@@ -28,6 +28,11 @@ class FakeCollection(PhotoCollection):
         self.folder = folder
         self.known = {_id_of(path): _known(path) for path in paths}
         self.alike: tuple[Hit, ...] = ()
+        self.searched: list[str] = []
+
+    @property
+    def version(self) -> int | None:
+        return hash((tuple(self.known), self.alike))
 
     def __len__(self) -> int:
         return len(self.known)
@@ -46,6 +51,7 @@ class FakeCollection(PhotoCollection):
     ) -> SearchResults:
         if after and not after[:4].isdecimal():
             raise DeixisError(f"{after!r}: not a date; write one like 2024, 2024-06 or 2024-06-01")
+        self.searched.append(sentence)
         words = sentence.casefold().split()
         unknown = [word for word in words if word.startswith("xyzzy")]
         if "in:nowhere" in words or folder == "nowhere":
@@ -82,6 +88,9 @@ class FakeCollection(PhotoCollection):
     def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
         return list(self.known.values())[begin : begin + count]
 
+    def folders_and_months(self) -> tuple[dict[str, int], dict[str, int]]:
+        return {"holiday": len(self.known)}, {"2024-05": 1, "2024-06": len(self.known)}
+
     def photo(self, photo_id: str) -> PhotoRecord:
         if photo_id not in self.known:
             raise DeixisError(f"{self.folder}: there is no photo {photo_id}")
@@ -101,6 +110,7 @@ class FakeInference(InferenceService):
     def __init__(self) -> None:
         super().__init__()
         self.presence_of_last = 0.9
+        self.sure_of_caption = True
 
     def ground(self, photo: PhotoInput, sentence: str) -> Grounding:
         width, height = _size_of(photo)
@@ -116,6 +126,7 @@ class FakeInference(InferenceService):
                         "text": first,
                         "span": (0, len(first)),
                         "type": "other",
+                        "box": (0, 0, width / 2, height),
                         "boxes": [{"box": (0, 0, width / 2, height), "score": 0.6}],
                         "presence": 0.9,
                     },
@@ -123,6 +134,7 @@ class FakeInference(InferenceService):
                         "text": last,
                         "span": (begin, begin + len(last)),
                         "type": "other",
+                        "box": (width / 2, 0, width, height),
                         "boxes": [{"box": (width / 2, 0, width, height), "score": 0.4}],
                         "presence": self.presence_of_last,
                         "absent": self.presence_of_last < ABSENT,
@@ -132,8 +144,20 @@ class FakeInference(InferenceService):
         )
 
     def caption(self, photo: PhotoInput) -> Captions:
+        _size_of(photo)  # opens it, as a model does
         return Captions.model_validate(
-            {"photo": photo.id, "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}]}
+            {
+                "photo": photo.id,
+                "captions": [
+                    {
+                        "text": "a photo of something",
+                        "logprob": -9.0,
+                        "perplexity": 6.0,
+                        "confidence": 0.8,
+                        "sure": self.sure_of_caption,
+                    }
+                ],
+            }
         )
 
     def describe(self, photo: PhotoInput, region: Box | None, top: int) -> Description:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deixis.web.address import ServerAddress
 from deixis.web.app import serve
+from deixis.web.server import leave
 from tests.web.fakes import FakeCollection, FakeInference
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,14 @@ def served(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 def main(folder: str, host: str = "127.0.0.1") -> None:
     collection = FakeCollection(sorted(Path(folder).glob("*.jpg")), Path(folder))
-    serve(collection, ServerAddress(host, 0), inference=FakeInference(), on_ready=lambda url: print(url, flush=True))
+    serve(
+        collection,
+        ServerAddress(host, 0),
+        inference=FakeInference(),
+        on_ready=lambda url: print(url, flush=True),
+        needs_token=False,
+    )
+    leave()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from deixis.data.samples import SAMPLES
+from deixis.errors import DeixisError
 from deixis.web.inference import InferenceService, PhotoInput, ResultCache
 
 DOGS = SAMPLES / "images" / "dogs.jpg"
@@ -32,6 +33,30 @@ def test_concurrent_requests_compute_a_result_once() -> None:
         assert list(threads.map(ask, range(4))) == [1, 1, 1, 1]
 
 
+def test_results_of_other_keys_are_computed_at_the_same_time() -> None:
+    cache, gate = ResultCache[str](size=2), threading.Barrier(2)
+
+    def ask(key: str) -> str:
+        return cache.get(key, lambda: f"{key}{gate.wait(30) * 0}")
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(ask, ("a", "b"))) == ["a0", "b0"]
+
+
+def test_errors_are_not_cached() -> None:
+    cache, answers = ResultCache[int](size=2), iter([DeixisError("busy"), 7])
+
+    def compute() -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with pytest.raises(DeixisError, match="busy"):
+        cache.get("a", compute)
+    assert cache.get("a", compute) == 7
+
+
 def test_a_second_sentence_uses_the_cached_features(monkeypatch: pytest.MonkeyPatch) -> None:
     service = InferenceService()
     first = service.ground(PhotoInput(DOGS, "id"), "Two dogs.")
@@ -43,9 +68,9 @@ def test_a_second_sentence_uses_the_cached_features(monkeypatch: pytest.MonkeyPa
 
 
 def test_absent_phrases_and_unknown_words_are_reported() -> None:
-    found = InferenceService().ground(PhotoInput(DOGS), "Two dogs, a xyzzy and a red car.")
+    found = InferenceService().ground(PhotoInput(DOGS), "Two dogs, a xyzzy and a snowboarder.")
     absent = {phrase.text: phrase.absent for phrase in found.phrases}
-    assert (absent["Two dogs"], absent["a red car"]) == (False, True)
+    assert (absent["Two dogs"], absent["a snowboarder"]) == (False, True)
     assert found.unknown_words == ["xyzzy"]
 
 

@@ -42,6 +42,31 @@ def test_a_search_gives_hits_with_probabilities_and_sizes(client: TestClient) ->
     assert client.get("/api/search", params={"q": "dog"}).json()["hits"][0]["name"] == "dog.jpg"
 
 
+def test_the_same_search_is_computed_once_until_the_index_changes(
+    client: TestClient, collection: FakeCollection
+) -> None:
+    def found(**options: object) -> list[str]:
+        hits = client.get("/api/search", params={"q": "dog", **options}).json()["hits"]
+        return [hit["name"] for hit in hits]
+
+    assert found() == found() == ["dog.jpg"]
+    assert len(collection.searched) == 1
+    assert found(top=1) == found(explain=1) == found(**{"in": "holiday"}) == found(before="2024") == ["dog.jpg"]
+    assert found(all=1) == ["dog.jpg", "boat.jpg", "cat.jpg"]
+    assert len(collection.searched) == 6
+    collection.known.clear()
+    assert found() == []
+
+
+def test_searches_are_computed_each_time_if_changes_of_the_index_are_not_noticed(
+    client: TestClient, collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeCollection, "version", None)
+    for _ in range(2):
+        client.get("/api/search", params={"q": "dog"})
+    assert collection.searched == ["dog", "dog"]
+
+
 def test_a_search_without_matches_is_empty_unless_all_are_requested(client: TestClient) -> None:
     assert client.get("/api/search", params={"q": "zebra"}).json()["hits"] == []
     everything = client.get("/api/search", params={"q": "zebra", "all": "true", "top": 2}).json()
@@ -54,7 +79,7 @@ def test_explained_hits_have_boxes(client: TestClient) -> None:
     )
     assert plain["phrases"] == []
     assert explained["phrases"] == [
-        {"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8, "absent": False}
+        {"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8, "absent": False, "guess": False}
     ]
 
 
@@ -79,7 +104,7 @@ def test_search_by_a_photo_of_the_index_or_an_uploaded_one(client: TestClient) -
     ("query", "code", "words"),
     [
         ({}, 400, "q, a sentence"),
-        ({"q": "dog", "like": "abc"}, 400, "q, a sentence"),
+        ({"q": "dog", "like": "abc"}, 404, "photo not found"),
         ({"q": "   "}, 422, "q: "),
         ({"q": "x" * 501}, 422, "at most 500"),
         ({"q": "dog", "top": 0}, 422, "top"),
@@ -110,10 +135,34 @@ def test_photo_details_do_not_contain_the_path(client: TestClient, folder: Path)
         "width": 64,
         "height": 48,
         "taken": "2024-06-01T12:30:00",
+        "date_source": None,
         "camera": "Camera 1",
+        "folder": folder.name,
         "regions": [{"box": [0, 0, 32, 24]}, {"box": [16, 12, 64, 48]}],
     }
     assert str(folder) not in response.text
+
+
+def test_the_original_file_is_shown_or_saved(client: TestClient, folder: Path) -> None:
+    address = f"/api/photos/{id_of(client, 'dog.jpg')}/original"
+    shown, saved = client.get(address), client.get(address, params={"download": 1})
+    assert shown.content == saved.content == (folder / "dog.jpg").read_bytes()
+    assert shown.headers["content-type"] == "image/jpeg"
+    assert shown.headers["content-disposition"].startswith("inline")
+    assert saved.headers["content-disposition"].startswith("attachment")
+
+
+def test_paths_are_given_on_the_own_machine(client: TestClient, folder: Path) -> None:
+    found = client.post("/api/paths", json=[id_of(client, "dog.jpg")])
+    assert found.json() == {"paths": [str(folder / "dog.jpg")]}
+    assert client.post("/api/paths", json=["nothing"]).status_code == 404
+
+
+def test_the_photo_itself_is_no_similar_photo(client: TestClient) -> None:
+    dog = id_of(client, "dog.jpg")
+    found = client.get("/api/search", params={"like": dog, "all": 1}).json()["hits"]
+    assert found
+    assert dog not in [hit["id"] for hit in found]
 
 
 @pytest.mark.parametrize("kind", ["thumbnail", "image"])
@@ -262,7 +311,9 @@ def test_photos_are_captioned(client: TestClient) -> None:
     response = client.post("/api/caption", files=upload(photo_bytes())).json()
     assert response == {
         "photo": None,
-        "captions": [{"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0}],
+        "captions": [
+            {"text": "a photo of something", "logprob": -9.0, "perplexity": 6.0, "confidence": 0.8, "sure": True}
+        ],
     }
 
 
@@ -346,9 +397,12 @@ def test_the_api_has_an_openapi_description(client: TestClient) -> None:
         "/api/caption",
         "/api/describe",
         "/api/ground",
+        "/api/overview",
+        "/api/paths",
         "/api/photos",
         "/api/photos/{photo_id}",
         "/api/photos/{photo_id}/image",
+        "/api/photos/{photo_id}/original",
         "/api/photos/{photo_id}/thumbnail",
         "/api/search",
         "/api/search/like",

@@ -53,7 +53,7 @@ def test_public_servers_accept_addresses_but_no_other_names() -> None:
         {"authorization": "Bearer wrong"},
         {"authorization": f"Basic {TOKEN}"},
         {"authorization": f"Bearer {TOKEN}x"},
-        {"cookie": f"{COOKIE}=wrong"},
+        {"cookie": f"{COOKIE.format(port=7860)}=wrong"},
         {"cookie": f"other={TOKEN}"},
         {"cookie": "\x7f=="},
     ],
@@ -72,6 +72,7 @@ def test_the_token_is_accepted_in_header_url_and_cookie(guarded: TestClient) -> 
     assert "HttpOnly" in entered.headers["set-cookie"]
     assert "samesite=lax" in entered.headers["set-cookie"].casefold()
     assert guarded.get("/api/status").status_code == 200  # by its cookie now
+    assert "deixis-token-7860=" in entered.headers["set-cookie"]  # servers on other ports have others
 
 
 def test_the_token_in_the_url_works_for_the_page_only(guarded: TestClient) -> None:

@@ -7,14 +7,16 @@ export interface PhotoEntry {
   width: number;
   height: number;
   taken: string | null;
+  date_source: string | null;
 }
 
 export interface FoundPhrase {
   text: string;
   span: [number, number];
   box: Box;
-  score: number;
+  score: number | null; // null for a guess
   absent: boolean;
+  guess: boolean;
 }
 
 export interface Hit extends PhotoEntry {
@@ -29,6 +31,8 @@ export interface SearchResponse {
   unknown_words: string[];
   photos: number;
   searched: number;
+  suggestions: Record<string, string[]>;
+  filter_reason: string | null;
   hits: Hit[];
 }
 
@@ -39,6 +43,7 @@ export interface PhotoPage {
 
 export interface PhotoDetails extends PhotoEntry {
   camera: string | null;
+  folder: string;
   regions: { box: Box }[];
 }
 
@@ -46,9 +51,16 @@ export interface GroundedPhrase {
   text: string;
   span: [number, number];
   type: string;
-  boxes: { box: Box; score: number }[];
+  box: Box;
+  boxes: { box: Box; score: number | null }[];
   presence: number | null;
   absent: boolean;
+  guess: boolean;
+}
+
+export interface Overview {
+  folders: { name: string; photos: number }[];
+  months: { name: string; photos: number }[];
 }
 
 export interface Grounding {
@@ -88,19 +100,36 @@ export function searchByFile(file: Blob, all: boolean, signal?: AbortSignal) {
   return request<SearchResponse>(`/api/search/like?top=100&all=${all}`, { method: "POST", body: form, signal });
 }
 
-export const ground = (photo: string, sentence: string, signal?: AbortSignal) =>
-  request<Grounding>("/api/ground", postJson({ photo, sentence }, signal));
+/** A photo of the index, by its id, or a file of the user. */
+export type Source = string | File;
 
-export const caption = (photo: string, signal?: AbortSignal) =>
-  request<{ captions: { text: string }[] }>("/api/caption", postJson({ photo }, signal));
+export const ground = (photo: Source, sentence: string, signal?: AbortSignal) =>
+  request<Grounding>("/api/ground", post(photo, { sentence }, signal));
 
-export const describe = (photo: string, signal?: AbortSignal) =>
-  request<{ regions: DescribedRegion[] }>("/api/describe", postJson({ photo }, signal));
+export const caption = (photo: Source, signal?: AbortSignal) =>
+  request<{ captions: { text: string; sure: boolean | null }[] }>("/api/caption", post(photo, {}, signal));
+
+export const describe = (photo: Source, signal?: AbortSignal) =>
+  request<{ regions: DescribedRegion[] }>("/api/describe", post(photo, {}, signal));
+
+export const original = (id: string, isSaved = false) => `/api/photos/${id}/original${isSaved ? "?download=1" : ""}`;
+
+export const overview = (signal?: AbortSignal) => request<Overview>("/api/overview", { signal });
+
+export const paths = (ids: string[]) => request<{ paths: string[] }>("/api/paths", postJson(ids));
 
 export const wasAborted = (error: unknown) => error instanceof DOMException && error.name === "AbortError";
 
 export const errorMessage = (error: unknown) =>
   error instanceof ApiError ? error.message : "The server cannot be reached. Is deixis running?";
+
+function post(photo: Source, values: Record<string, string>, signal?: AbortSignal): RequestInit {
+  if (typeof photo === "string") return postJson({ photo, ...values }, signal);
+  const form = new FormData();
+  form.set("photo", photo);
+  for (const [name, value] of Object.entries(values)) form.set(name, value);
+  return { method: "POST", body: form, signal };
+}
 
 function postJson(body: object, signal?: AbortSignal): RequestInit {
   return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { addressOf, HOME, usePageState, type PageState } from "./address";
 import * as api from "./api";
 import { useDrop } from "./drop";
+import { Filters } from "./filters";
 import { Grid, type Start } from "./grid";
 import { PhotoView } from "./photo";
 import { SearchBox } from "./search";
@@ -24,10 +25,18 @@ export function App() {
 
   const searchFor = (file: File) => {
     cameFrom.current = null;
+    setLooking(false);
     setDropped(file);
     go({ ...HOME });
   };
   const isOver = useDrop(searchFor);
+  const [isLooking, setLooking] = useState(false); // into the photo that was dropped
+  const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
+  const choose = (id: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    setChosen(next);
+  };
 
   useEffect(() => {
     document.title = state.q ? `${state.q} – deixis` : "deixis";
@@ -101,9 +110,15 @@ export function App() {
           onFile={searchFor}
         />
       </header>
-      {state.photo ? (
+      {sent && isLooking ? (
+        <PhotoView id="" file={sent} query="" position="" alike={[]} onBack={() => setLooking(false)} />
+      ) : state.photo ? (
         <PhotoView
           id={state.photo}
+          onFolder={(folder) => {
+            cameFrom.current = null;
+            go({ ...HOME, q: `in:"${folder}"` });
+          }}
           query={state.q}
           position={index >= 0 && photos.length > 1 ? `${index + 1} of ${photos.length}` : ""}
           alike={shown && "duplicates" in shown ? shown.duplicates : []}
@@ -118,7 +133,15 @@ export function App() {
         />
       ) : (
         <main class="browse">
+          <Filters q={state.q} onQuery={(q) => type(q, "push")} />
+          <Selection chosen={chosen} onChosen={setChosen} />
           <p class="reading" aria-live="polite">
+            {sent && (
+              <button class="link" onClick={() => setLooking(true)}>
+                Caption and describe this photo
+              </button>
+            )}
+            {sent && " · "}
             {isSearch ? (
               <ResultSummary found={found} all={state.all} onAll={(all) => go({ all }, "replace")} />
             ) : (
@@ -140,6 +163,9 @@ export function App() {
             addressOf={(id) => addressOf({ ...state, photo: id })}
             start={cameFrom.current}
             onOpen={open}
+            isChoosing={chosen !== null}
+            chosen={chosen ?? undefined}
+            onChoose={choose}
             onNearEnd={isSearch ? undefined : library.more}
             onLeaveTop={() => field.current?.focus()}
           />
@@ -150,13 +176,63 @@ export function App() {
   );
 }
 
+/** Select several photos, and copy their paths or save their files. */
+function Selection(props: { chosen: ReadonlySet<string> | null; onChosen: (chosen: ReadonlySet<string> | null) => void }) {
+  const { chosen, onChosen } = props;
+  const [note, setNote] = useState("");
+  if (!chosen)
+    return (
+      <button class="quiet choose" onClick={() => onChosen(new Set())}>
+        Select
+      </button>
+    );
+  const copy = async () => {
+    try {
+      const { paths } = await api.paths([...chosen]);
+      await navigator.clipboard.writeText(paths.join("\n"));
+      setNote("Copied.");
+    } catch (error) {
+      setNote(api.errorMessage(error));
+    }
+  };
+  const save = () => {
+    for (const id of chosen) {
+      const link = document.createElement("a");
+      link.href = api.original(id, true);
+      link.download = "";
+      link.click();
+    }
+  };
+  return (
+    <p class="selection" aria-live="polite">
+      <span>{chosen.size ? `${counted(chosen.size)} selected` : "Select photos by a click"}</span>
+      <button disabled={!chosen.size} onClick={copy}>
+        Copy paths
+      </button>
+      <button disabled={!chosen.size} onClick={save}>
+        Download
+      </button>
+      <button
+        class="quiet"
+        onClick={() => {
+          setNote("");
+          onChosen(null);
+        }}
+      >
+        Done
+      </button>
+      {note && <span>{note}</span>}
+    </p>
+  );
+}
+
 const NONE: readonly api.Hit[] = [];
 
 /** The number of results, and the unknown words. */
 function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolean; onAll: (all: boolean) => void }) {
   const { answer } = props.found;
   if (!answer || !answer.hits.length) return null;
-  const hasProbabilities = answer.hits[0]!.probability !== null; 
+  const hasProbabilities = answer.hits[0]!.probability !== null;
   return (
     <>
       {props.all ? `The ${answer.hits.length} closest` : counted(answer.hits.length)}
@@ -166,6 +242,7 @@ function ResultSummary(props: { found: ReturnType<typeof useSearch>; all: boolea
           {props.all ? "only likely ones" : "show all"}
         </button>
       )}
+      {!hasProbabilities && " · ranked without percentages: this index has no calibration"}
       {answer.unknown_words.length > 0 && ` · not understood: ${quoted(answer.unknown_words)}`}
     </>
   );
@@ -209,10 +286,14 @@ function Message(props: { title: string; line?: string; children?: preact.Compon
   );
 }
 
-function emptyReason({ photos, searched, unknown_words: unknown }: api.SearchResponse, q: string): string {
+function emptyReason(answer: api.SearchResponse, q: string): string {
+  const { photos, searched, unknown_words: unknown, suggestions, filter_reason: reason } = answer;
   if (!photos) return "There are no photos yet.";
-  if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”.`;
-  if (unknown.length) return `The models do not know ${quoted(unknown)}. They understand English only.`;
+  if (!searched) return `None of ${counted(photos)} passes the filters of “${q}”${reason ? `: ${reason}` : ""}.`;
+  const near = Object.values(suggestions ?? {}).flat();
+  const hint = near.length ? ` Try ${quoted(near.slice(0, 3))}.` : "";
+  if (unknown.length) return `The models do not know ${quoted(unknown)}. They understand English only.${hint}`;
+  if (hint) return `No photo matches “${q}”.${hint}`;
   return q ? `No photo matches “${q}”.` : "No similar photo.";
 }
 

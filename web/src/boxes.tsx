@@ -5,6 +5,7 @@ export interface ShownBox {
   box: Box;
   place: number; // index of its phrase; -1 for none
   label?: string;
+  isGuess?: boolean;
 }
 
 interface Props {
@@ -30,7 +31,10 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
           const [x1, y1, x2, y2] = shown.box;
           const mark = shown.place >= 0 ? markOf(shown.place) : { colour: "#fff", dash: [] as readonly number[] };
           const at = { x: x1, y: y1, width: Math.max(0, x2 - x1), height: Math.max(0, y2 - y1) };
-          const dash = mark.dash.length ? mark.dash.map((each) => each * line).join(" ") : undefined;
+          // Of boxes at the same place, each shows through the gaps of the next.
+          const below = inOrder.slice(0, inOrder.indexOf(shown)).filter((other) => isSame(other.box, shown.box)).length;
+          const strokes = shown.isGuess ? [2, 2] : below ? [4 / below, 4] : mark.dash;
+          const dash = strokes.length ? strokes.map((each) => each * line).join(" ") : undefined;
           return (
             <g
               key={`${shown.place} ${shown.box}`}
@@ -39,7 +43,7 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
               onPointerEnter={() => onActive?.(shown.place)}
               onPointerLeave={() => onActive?.(null)}
             >
-              <rect {...at} class="box-rim" stroke-width={line + 2} />
+              {!below && <rect {...at} class="box-rim" stroke-width={line + 2} />}
               <rect {...at} class="box-line" stroke={mark.colour} stroke-width={line} stroke-dasharray={dash} />
               <rect {...at} class="box-ground" fill={mark.colour} />
             </g>
@@ -47,13 +51,14 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
         })}
       </svg>
       {tags &&
-        boxes.map((shown) => {
+        boxes.map((shown, index) => {
           const [x1, y1] = shown.box;
+          const before = boxes.slice(0, index).filter((other) => isSame(other.box, shown.box)).length;
           const mark = shown.place >= 0 ? markOf(shown.place) : null;
-          const at = { left: `${(100 * x1) / width}%`, top: `${(100 * y1) / height}%` };
+          const at = { left: `${(100 * x1) / width}%`, top: `${(100 * y1) / height}%`, marginLeft: `${22 * before}px` };
           const look = mark ? { background: mark.colour, color: mark.ink } : {};
           return (
-            <span key={`${shown.place}`} class={`box-tag${strength(shown)}`} style={{ ...at, ...look }}>
+            <span key={`${shown.place} ${shown.box}`} class={`box-tag${strength(shown)}`} style={{ ...at, ...look }}>
               {shown.label ?? mark?.number}
             </span>
           );
@@ -61,5 +66,7 @@ export function Boxes({ boxes, width, height, active, line = 2.5, tags = true, i
     </div>
   );
 }
+
+const isSame = (one: Box, other: Box) => one.every((side, index) => Math.abs(side - other[index]!) < 3);
 
 const area = ([x1, y1, x2, y2]: Box) => (x2 - x1) * (y2 - y1);

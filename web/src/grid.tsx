@@ -12,6 +12,9 @@ interface Props {
   onNearEnd?: () => void;
   onLeaveTop: () => void;
   start?: Start | null;
+  isChoosing?: boolean;
+  chosen?: ReadonlySet<string>;
+  onChoose?: (id: string) => void;
 }
 
 /** The tile and scroll position to restore. */
@@ -24,7 +27,6 @@ const ABOVE_AND_BELOW = 700;
 const LABEL = 26;
 const FEW = 6;
 const LARGE = 400;
-const UNLIKELY = 0.25;
 
 /** A grid of photos; only tiles near the viewport are in the page. */
 export function Grid(props: Props) {
@@ -86,6 +88,7 @@ export function Grid(props: Props) {
               photo={photo}
               index={index}
               isCurrent={index === place}
+              isChosen={props.chosen?.has(photo.id) ?? false}
               at={{ left: leftEdge(row, column), top: row.top, width: tileWidth, height: row.height }}
               onOpen={() => onOpen(index)}
               onFocus={() => setCurrent(index)}
@@ -101,6 +104,7 @@ interface TileProps extends Omit<Props, "onOpen"> {
   photo: PhotoEntry | Hit;
   index: number;
   isCurrent: boolean;
+  isChosen: boolean;
   at: { left: number; top: number; width: number; height: number };
   onOpen: () => void;
   onFocus: () => void;
@@ -117,17 +121,22 @@ function Tile(props: TileProps) {
   // Absent phrases have a box only while they are active.
   const boxes = phrases.filter(({ place, absent }) => !absent || place === activePhrase);
   const open = (event: MouseEvent) => {
-    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+    if (event.button !== 0) return;
+    if (props.isChoosing) {
+      event.preventDefault();
+      return props.onChoose?.(photo.id);
+    }
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     props.onOpen();
   };
   return (
     <a
-      class={hit?.probability != null && hit.probability < UNLIKELY ? "tile is-unlikely" : "tile"}
+      class={props.isChosen ? "tile is-chosen" : "tile"}
       href={props.addressOf(photo.id)}
       data-tile={index}
       tabIndex={props.isCurrent ? 0 : -1}
-      aria-label={hit ? `${photo.name}, ${likely(hit)}` : photo.name}
+      aria-label={hit ? [photo.name, likely(hit), shows(hit)].filter(Boolean).join(", ") : photo.name}
       style={{ left: `${at.left}px`, top: `${at.top}px`, width: `${at.width}px` }}
       onClick={open}
       onFocus={props.onFocus}
@@ -151,7 +160,7 @@ function Tile(props: TileProps) {
               <span class="likely" aria-hidden="true">
                 <span style={{ width: `${100 * hit.probability}%` }} />
               </span>
-              <span class="percent">{percent(hit.probability)}</span>
+              <span class="percent">{`${inWords(hit.probability)}, ${percent(hit.probability)}`}</span>
             </>
           )}
           {hit.duplicates.length > 0 && <span class="more">+{hit.duplicates.length} alike</span>}
@@ -162,7 +171,12 @@ function Tile(props: TileProps) {
 }
 
 const percent = (share: number) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
-const likely = (hit: Hit) => (hit.probability === null ? "found" : `${percent(hit.probability)} likely`);
+const inWords = (share: number) =>
+  share >= 0.8 ? "very likely" : share >= 0.5 ? "likely" : share >= 0.2 ? "maybe" : "unlikely";
+const likely = (hit: Hit) =>
+  hit.probability === null ? "found" : `${inWords(hit.probability)}, ${percent(hit.probability)}`;
+/** What a tile shows, as far as it is known. */
+const shows = (hit: Hit) => hit.phrases.filter(({ absent }) => !absent).map(({ text }) => text).join(", ");
 
 function scrollToTile(frame: HTMLElement, layout: Layout, place: number) {
   const row = rowOf(layout, place);

@@ -5,14 +5,16 @@ import { markOf } from "./colours";
 import { MarkedField } from "./sentence";
 
 interface Props {
-  id: string;
+  id: string; // empty for a file of the user
+  file?: File;
   query: string;
   position: string;
   alike: readonly api.PhotoEntry[];
-  onOpen: (id: string) => void;
+  onOpen?: (id: string) => void;
   onBack: () => void;
-  onStep: (by: number) => void;
-  onLike: (id: string) => void;
+  onStep?: (by: number) => void;
+  onLike?: (id: string) => void;
+  onFolder?: (name: string) => void;
 }
 
 // Below this presence a phrase is shown as uncertain.
@@ -28,9 +30,11 @@ export function PhotoView(props: Props) {
   const [active, setActive] = useState<number | null>(null);
   const [region, setRegion] = useState<number | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  const caption = useCaption(id);
-  const regions = useRegions(id);
-  const grounding = useGrounding(id, sentence);
+  const source = props.file ?? id;
+  const caption = useCaption(source);
+  const regions = useRegions(source);
+  const grounding = useGrounding(source, sentence);
+  const upload = useUpload(props.file);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -38,7 +42,7 @@ export function PhotoView(props: Props) {
     setFailure("");
     setActive(null);
     setRegion(null);
-    api.photo(id, stop.signal).then(setDetails, (error) => api.wasAborted(error) || setFailure(api.errorMessage(error)));
+    if (!props.file) api.photo(id, stop.signal).then(setDetails, (error) => api.wasAborted(error) || setFailure(api.errorMessage(error)));
     return () => stop.abort();
   }, [id]);
 
@@ -51,23 +55,24 @@ export function PhotoView(props: Props) {
       </main>
     );
 
+  const size = upload ?? details;
   const phrases = grounding.phrases.map((phrase, place) => ({ ...phrase, place }));
   const shown: ShownBox[] = phrases
     .filter((phrase) => !phrase.absent || active === phrase.place)
-    .flatMap((phrase) => phrase.boxes.slice(0, 1).map(({ box }) => ({ box, place: phrase.place })));
+    .flatMap((phrase) => phrase.boxes.map(({ box }) => ({ box, place: phrase.place, isGuess: phrase.guess })));
   const one = region === null ? null : regions[region];
 
   return (
     <main class="photo">
-      <Picture details={details} id={id}>
-        {details && !one && (
-          <Boxes boxes={shown} width={details.width} height={details.height} active={active} onActive={setActive} />
+      <Picture details={size} id={id} alt={caption.text || details?.name || "Your photo"}>
+        {size && !one && (
+          <Boxes boxes={shown} width={size.width} height={size.height} active={active} onActive={setActive} />
         )}
-        {details && one && (
+        {size && one && (
           <Boxes
             boxes={[{ box: one.box, place: -1, label: one.phrases[0]?.text ?? `${region! + 1}` }]}
-            width={details.width}
-            height={details.height}
+            width={size.width}
+            height={size.height}
             active={null}
           />
         )}
@@ -116,7 +121,7 @@ export function PhotoView(props: Props) {
                     onBlur={() => setRegion(null)}
                     onClick={() => each.phrases[0] && setSentence(each.phrases[0].text)}
                   >
-                    {details && <Crop id={id} photo={details} box={each.box} />}
+                    {size && <Crop picture={upload?.url ?? api.thumbnail(id)} photo={size} box={each.box} />}
                     {each.phrases[0] && <span class="words">{each.phrases[0].text}</span>}
                   </button>
                 </li>
@@ -130,7 +135,7 @@ export function PhotoView(props: Props) {
             <ul class="alike">
               {props.alike.map((photo) => (
                 <li key={photo.id}>
-                  <button onClick={() => props.onOpen(photo.id)} aria-label={photo.name}>
+                  <button onClick={() => props.onOpen?.(photo.id)} aria-label={photo.name}>
                     <img src={api.thumbnail(photo.id)} alt="" />
                   </button>
                 </li>
@@ -143,15 +148,31 @@ export function PhotoView(props: Props) {
             <p>
               {details.name}
               <br />
-              {[day(details.taken), details.camera, `${details.width} × ${details.height}`].filter(Boolean).join(" · ")}
+              {[day(details), details.camera, `${details.width} × ${details.height}`].filter(Boolean).join(" · ")}
+              {details.folder && (
+                <>
+                  <br />
+                  <button class="link" onClick={() => props.onFolder?.(details.folder)}>
+                    {`Folder ${details.folder}`}
+                  </button>
+                </>
+              )}
+            </p>
+            <p class="file-actions">
+              <a href={api.original(id)} target="_blank" rel="noopener">
+                Open the original
+              </a>
+              <a href={api.original(id, true)} download="">
+                Download
+              </a>
             </p>
             <p class="photo-actions">
-              <button onClick={() => props.onLike(id)}>More like this</button>
+              <button onClick={() => props.onLike?.(id)}>More like this</button>
               <span class="steps">
-                <button class="quiet" onClick={() => props.onStep(-1)} aria-label="Previous photo">
+                <button class="quiet" onClick={() => props.onStep?.(-1)} aria-label="Previous photo">
                   ←
                 </button>
-                <button class="quiet" onClick={() => props.onStep(1)} aria-label="Next photo">
+                <button class="quiet" onClick={() => props.onStep?.(1)} aria-label="Next photo">
                   →
                 </button>
               </span>
@@ -163,8 +184,37 @@ export function PhotoView(props: Props) {
   );
 }
 
-function Picture(props: { id: string; details: api.PhotoDetails | null; children: preact.ComponentChildren }) {
+interface Size {
+  width: number;
+  height: number;
+  url?: string; // of a file of the user
+}
+
+/** The size and the address of a file of the user. */
+function useUpload(file: File | undefined): Size | null {
+  const [size, setSize] = useState<Size | null>(null);
+  useEffect(() => {
+    if (!file) return setSize(null);
+    const url = URL.createObjectURL(file);
+    const image = new Image();
+    image.onload = () => setSize({ width: image.naturalWidth, height: image.naturalHeight, url });
+    image.src = url;
+    return () => URL.revokeObjectURL(url);
+  }, [file]);
+  return size;
+}
+
+const ZOOM = 2.5;
+
+function Picture(props: { id: string; details: Size | null; alt: string; children: preact.ComponentChildren }) {
   const { id, details } = props;
+  const [zoom, setZoom] = useState<{ x: number; y: number } | null>(null);
+  useEffect(() => setZoom(null), [id, details?.url]);
+  const at = (event: MouseEvent) => {
+    const frame = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    return { x: (100 * (event.clientX - frame.left)) / frame.width, y: (100 * (event.clientY - frame.top)) / frame.height };
+  };
+  const look = zoom ? { transform: `scale(${ZOOM})`, transformOrigin: `${zoom.x}% ${zoom.y}%` } : {};
   const [state, setState] = useState({ id, is: "loading" });
   const is = state.id === id ? state.is : "loading";
   const shape = details
@@ -172,21 +222,31 @@ function Picture(props: { id: string; details: api.PhotoDetails | null; children
     : {};
   return (
     <div class="stage">
-      <figure style={shape}>
+      <figure
+        style={shape}
+        class={zoom ? "is-zoomed" : ""}
+        onDblClick={(event) => setZoom(zoom ? null : at(event))}
+        onPointerMove={(event) => zoom && setZoom(at(event))}
+      >
+        <button class="zoom" aria-pressed={zoom !== null} onClick={() => setZoom(zoom ? null : { x: 50, y: 50 })}>
+          {zoom ? "Fit" : "Zoom"}
+        </button>
+        <div class="zoomed" style={look}>
         {details && (
           <>
-            <img class="picture-small" src={api.thumbnail(id)} alt="" />
+            {!details.url && <img class="picture-small" src={api.thumbnail(id)} alt="" />}
             <img
               key={id}
               class={`picture${is === "there" ? " is-there" : ""}`}
-              src={api.image(id)}
-              alt={details.name}
+              src={details.url ?? (zoom ? api.original(id) : api.image(id))}
+              alt={props.alt}
               onLoad={() => setState({ id, is: "there" })}
               onError={() => setState({ id, is: "broken" })}
             />
           </>
         )}
         {props.children}
+        </div>
         {is === "broken" && <figcaption>The file itself cannot be read any more; this is its thumbnail.</figcaption>}
       </figure>
     </div>
@@ -213,7 +273,7 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
           {mark.number}
         </span>
         <span class="words">{phrase.text}</span>
-        <span class="sure">{phrase.absent ? "probably not here" : isUnsure ? "not sure" : ""}</span>
+        <span class="sure">{phrase.guess ? "a guess" : phrase.absent ? "probably not here" : isUnsure ? "not sure" : ""}</span>
       </button>
     </li>
   );
@@ -222,26 +282,31 @@ function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActi
 const CROP = 56;
 
 /** A region of a photo, cropped from its thumbnail. */
-function Crop({ id, photo, box }: { id: string; photo: api.PhotoDetails; box: api.Box }) {
+function Crop({ picture, photo, box }: { picture: string; photo: Size; box: api.Box }) {
   const [x1, y1, x2, y2] = box;
   const scale = CROP / Math.max(1, Math.min(x2 - x1, y2 - y1));
   const [width, height] = [photo.width * scale, photo.height * scale];
   const from = (middle: number, side: number) => -Math.max(0, Math.min(middle * scale - CROP / 2, side - CROP));
   const look = {
-    backgroundImage: `url("${api.thumbnail(id)}")`,
+    backgroundImage: `url("${picture}")`,
     backgroundSize: `${width}px ${height}px`,
     backgroundPosition: `${from((x1 + x2) / 2, width)}px ${from((y1 + y2) / 2, height)}px`,
   };
   return <span class="crop" style={look} />;
 }
 
-function useCaption(id: string) {
+function useCaption(id: api.Source) {
   const [said, setSaid] = useState({ text: "", note: "" });
   useEffect(() => {
     setSaid({ text: "", note: "" });
     const stop = new AbortController();
     api.caption(id, stop.signal).then(
-      ({ captions }) => setSaid({ text: capitalize(captions[0]?.text ?? ""), note: "" }),
+      ({ captions: [best] }) =>
+        setSaid(
+          best?.sure === false
+            ? { text: "", note: `Not sure: perhaps ${best.text}.` }
+            : { text: capitalize(best?.text ?? ""), note: "" },
+        ),
       (error) => api.wasAborted(error) || setSaid({ text: "", note: api.errorMessage(error) }),
     );
     return () => stop.abort();
@@ -251,7 +316,7 @@ function useCaption(id: string) {
 
 const MOST_REGIONS = 8;
 
-function useRegions(id: string): api.DescribedRegion[] {
+function useRegions(id: api.Source): api.DescribedRegion[] {
   const [described, setDescribed] = useState<api.DescribedRegion[]>([]);
   useEffect(() => {
     setDescribed([]);
@@ -272,14 +337,14 @@ function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[]
 }
 
 interface GroundingState {
-  id: string;
+  id: api.Source;
   sentence: string;
   phrases: api.GroundedPhrase[];
   note: string;
 }
 
 /** The boxes of the phrases of a sentence, requested when the user stops typing. */
-function useGrounding(id: string, sentence: string): GroundingState {
+function useGrounding(id: api.Source, sentence: string): GroundingState {
   const none = { id, sentence, phrases: [], note: "" };
   const [grounding, setGrounding] = useState<GroundingState>(none);
   useEffect(() => {
@@ -305,6 +370,12 @@ function useGrounding(id: string, sentence: string): GroundingState {
 
 const capitalize = (text: string) => (text ? `${text[0]!.toUpperCase()}${text.slice(1).replace(/[.\s]*$/, "")}.` : "");
 
-const day = (taken: string | null) =>
-  taken &&
-  new Date(`${taken}Z`).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+const DATE_SOURCES: Record<string, string> = { xmp: "by XMP", name: "by its name", file: "by the time of the file" };
+
+/** The date of a photo, and where it comes from unless the camera wrote it. */
+function day({ taken, date_source: source }: api.PhotoEntry): string {
+  if (!taken) return "";
+  const format = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" } as const;
+  const said = DATE_SOURCES[source ?? ""];
+  return new Date(`${taken}Z`).toLocaleDateString("en-GB", format) + (said ? ` (${said})` : "");
+}

@@ -108,6 +108,14 @@ class Database:
                 "install a newer version of deixis"
             )
 
+    def forget_log(self) -> None:
+        """Empty the write-ahead log of SQLite, which still has what was deleted, unless others are reading it."""
+        if self.is_sqlite:
+            with self._write_lock, self.translated_errors(), self.engine.connect() as connection:
+                raw = connection.connection.driver_connection
+                if raw is not None:
+                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     @property
     def name(self) -> str:
         """The file, or the address without its password, for messages."""
@@ -176,7 +184,12 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, record: Any) -> None:
-        for pragma in ("foreign_keys = ON", *(SQLITE_PRAGMAS[1:] if read_only else SQLITE_PRAGMAS)):
+        # Overwrites what is deleted, such as names that `forget` deletes.
+        for pragma in (
+            "foreign_keys = ON",
+            "secure_delete = ON",
+            *(SQLITE_PRAGMAS[1:] if read_only else SQLITE_PRAGMAS),
+        ):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

@@ -36,6 +36,7 @@ class Judged(Event):
     answer: Answer
     box: XYXY | None = None
     seconds: float = 0.0
+    guideline: int = 0  # version of the guideline that the worker saw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,9 @@ class ProposedBoxes(Event):
     boxes: dict[str, list[list[float]]]  # by mention, best first: x1, y1, x2, y2, probability that workers accept it
     show_from: float  # lowest probability at which a box is shown
 
+
+IMPORTED = "imported"
+"""The model of proposals that come with a data set."""
 
 PHRASE_DECISIONS = ("keep", "drop", "add")
 _ALL = (Judged, Skipped, ChainDecision, PhraseDecision, Undone, Discounted, ProposedLinks, ProposedBoxes)

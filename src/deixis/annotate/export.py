@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from deixis.annotate.linking import proposed_boxes_for
 from deixis.annotate.project import Project
 from deixis.annotate.schema import photos
 from deixis.annotate.settings import Settings
-from deixis.annotate.state import ChainState
+from deixis.annotate.state import ChainState, linked_by
 from deixis.annotate.transactions import PhotoSnapshot
 from deixis.annotate.workflow import XYXY, Answer, Status, Task
 from deixis.data.records import AnnotationSource, Box, Caption, Chain, Mention, Photo
@@ -233,6 +234,7 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
         "merged_from": len(chains),
         "judgements": [
             {"event": event, "worker": by_number[event].worker, "at": stage, "to": target}
+            | ({"guideline": judged.guideline} if isinstance(judged := by_number[event], Judged) else {})
             for event, stage, target in steps
         ],
         "drawn": [
@@ -241,9 +243,23 @@ def _describe_provenance(chains: Sequence[ChainState], snapshot: PhotoSnapshot) 
             for workflow in workflows
             for box in workflow.boxes
         ],
+        "verified_by_others": _verified_by_others(chains, snapshot),
         "reviewed": any(stage == Status.REVIEW.value for _, stage, _ in steps),
         "judges": len({by_number[event].worker for event, stage, _ in steps if stage in set(Task)}),
     } | ({"proposed": proposed} if proposed else {})
+
+
+def _verified_by_others(chains: Sequence[ChainState], snapshot: PhotoSnapshot) -> bool | None:
+    """Whether nobody verified their own links; None if nobody had to verify."""
+    by_number = {event.number: event for event in snapshot.events}
+    links = [event for event in snapshot.events if isinstance(event, Judged) and event.task is Task.LINK]
+    found = [
+        by_number[number].worker not in linked_by(chain, links)
+        for chain in chains
+        for number, transition in chain.transitions
+        if transition.stage is Task.VERIFY
+    ]
+    return all(found) if found else None
 
 
 def export_project(
@@ -266,20 +282,38 @@ def export_project(
     selected = [row.id for row in rows if unfinished or row.finished]
     if not selected:
         raise DeixisError(f"{project.folder}: no photo is finished; use --unfinished to export unfinished photos")
-    with new_directory(out, replace=replace, inputs=[project.folder, project.images]) as folder:
+    inputs = [project.folder, project.images, *project.more_images]
+    with new_directory(out, replace=replace, inputs=inputs) as folder, TemporaryDirectory() as linked:
+        exported = _export_photos(project, selected, folder / PROVENANCE_FILE, on_progress)
         images = project.images if with_photos else None
-        with (folder / PROVENANCE_FILE).open("w", encoding="utf-8", newline="\n") as provenance:
-            exported = _export_photos(project, selected, provenance.write, on_progress)
-            write_as(exported, format_name, folder, images=images)
+        if with_photos and project.more_images:  # writers read one folder
+            images = Path(linked)
+            exported = _link_photos(project, exported, images)
+        write_as(exported, format_name, folder, images=images)
     return len(selected), len(rows) - len(selected)
 
 
 def _export_photos(
-    project: Project, selected: list[str], write: Callable[[str], Any], on_progress: OnProgress
+    project: Project, selected: list[str], provenance_file: Path, on_progress: OnProgress
 ) -> Iterator[Photo]:
-    for photo in track(selected, "writing", len(selected), on_progress):
+    with provenance_file.open("w", encoding="utf-8", newline="\n") as file:
+        for photo in track(selected, "writing", len(selected), on_progress):
+            with project.database.reading() as connection:
+                exported, provenance = export_photo(project.snapshots.read(connection, photo), project.settings)
+            for record in provenance:
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            yield exported
+
+
+def _link_photos(project: Project, exported: Iterable[Photo], images: Path) -> Iterator[Photo]:
+    """Link the files of photos from several folders into one."""
+    for photo in exported:
         with project.database.reading() as connection:
-            exported, provenance = export_photo(project.snapshots.read(connection, photo), project.settings)
-        for record in provenance:
-            write(json.dumps(record, ensure_ascii=False) + "\n")
-        yield exported
+            folder = project.image_folder(project.snapshots.read(connection, photo.id).material.folder)
+        if photo.file is not None and folder is not None:
+            link = images / photo.file
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if link.is_symlink():
+                raise DeixisError(f"photo {photo.id}: another photo is also named {photo.file}; rename one of them")
+            link.symlink_to(folder / photo.file)
+        yield photo

@@ -1,16 +1,17 @@
 """The guidelines of each task, with examples. Owners can edit them.
 
-They are plain text: a blank line starts a paragraph, and a line that starts with "- " is a list item.
+They are plain text: a blank line starts a paragraph, and a line that starts with "- " is a list item. Every edit is a
+new version; version 0 is the default. Judgements record the version that the worker saw.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
-from deixis.annotate.database import write_property
+from deixis.annotate.database import read_property, write_property
 from deixis.annotate.project import Project
 from deixis.annotate.schema import properties
 from deixis.annotate.transactions import RefusedError
@@ -20,6 +21,7 @@ MAX_TEXT_LENGTH = 10_000
 MAX_EXAMPLE_LENGTH = 500
 MAX_EXAMPLES = 20
 _KEY = "guidelines:"
+_OLD_KEY = "old guidelines:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Guideline:
 
     text: str
     examples: tuple[Example, ...] = ()
+    version: int = 0
 
 
 DEFAULTS: dict[Task, Guideline] = {
@@ -104,10 +107,29 @@ def read_guidelines(project: Project) -> dict[Task, Guideline]:
     with project.database.reading() as connection:
         rows = connection.execute(select(properties).where(properties.c.key.startswith(_KEY))).all()
     edited = {key.removeprefix(_KEY): _from_json(value) for key, value in rows}
-    return {task: edited.get(task.value, DEFAULTS[task]) for task in Task}
+    found = {task: edited.get(task.value, DEFAULTS[task]) for task in Task}
+    project.guideline_versions = {task: guideline.version for task, guideline in found.items()}
+    return found
 
 
-def write_guideline(project: Project, task: Task, guideline: Guideline) -> None:
+def guideline_version(project: Project, connection: Connection, task: Task) -> int:
+    """Return the version in force. It is cached, because only the server that asks the questions edits guidelines."""
+    if task not in project.guideline_versions:
+        text = read_property(connection, _KEY + task.value)
+        project.guideline_versions[task] = _from_json(text).version if text else 0
+    return project.guideline_versions[task]
+
+
+def read_guideline_history(project: Project, task: Task) -> list[Guideline]:
+    """List all versions of a guideline, the default first."""
+    keys = properties.c.key.startswith(f"{_OLD_KEY}{task.value}:") | (properties.c.key == _KEY + task.value)
+    with project.database.reading() as connection:
+        texts = connection.scalars(select(properties.c.value).where(keys)).all()
+    return [DEFAULTS[task], *sorted(map(_from_json, texts), key=lambda guideline: guideline.version)]
+
+
+def write_guideline(project: Project, task: Task, guideline: Guideline) -> Guideline:
+    """Store a new version and return it."""
     if len(guideline.text) > MAX_TEXT_LENGTH or len(guideline.examples) > MAX_EXAMPLES:
         raise RefusedError(f"a guideline has at most {MAX_TEXT_LENGTH:,} characters and {MAX_EXAMPLES} examples")
     answers = [answer.value for answer in allowed_answers(task)]
@@ -118,11 +140,18 @@ def write_guideline(project: Project, task: Task, guideline: Guideline) -> None:
             )
         if max(len(example.shown), len(example.why)) > MAX_EXAMPLE_LENGTH:
             raise RefusedError(f"an example has at most {MAX_EXAMPLE_LENGTH} characters")
-    text = json.dumps(asdict(guideline)).replace("\\u0000", "")
     with project.database.writing() as connection:
-        write_property(connection, _KEY + task.value, text)
+        before = read_property(connection, _KEY + task.value)
+        old = _from_json(before) if before else DEFAULTS[task]
+        if before:
+            write_property(connection, f"{_OLD_KEY}{task.value}:{old.version}", before)
+        new = replace(guideline, version=old.version + 1)
+        write_property(connection, _KEY + task.value, json.dumps(asdict(new)).replace("\\u0000", ""))
+    project.guideline_versions[task] = new.version
+    return new
 
 
 def _from_json(text: str) -> Guideline:
     plain = json.loads(text)
-    return Guideline(plain["text"], tuple(Example(**example) for example in plain["examples"]))
+    examples = tuple(Example(**example) for example in plain["examples"])
+    return Guideline(plain["text"], examples, plain.get("version", 1))  # edits were not counted before

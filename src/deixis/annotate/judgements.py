@@ -7,6 +7,7 @@ request that is sent twice is recorded once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, Row, select
 
 from deixis.annotate import schema
 from deixis.annotate.events import Judged, Skipped, Undone, undone_events
+from deixis.annotate.guidelines import guideline_version
 from deixis.annotate.people import read_worker
 from deixis.annotate.quality import (
     Purpose,
@@ -37,6 +39,9 @@ MIN_BOX_SIDE = 1.0
 
 _MAX_SECONDS = 24 * 3600.0
 
+BoundSeconds = Callable[[float, float], float]
+"""Returns the seconds that count, given when a question was leased and the seconds that the client claims."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgementResult:
@@ -48,6 +53,7 @@ class JudgementResult:
     qualification: Qualification | None = None  # after a question of the test
     question: LeasedQuestion | None = None  # the next one, if requested
     reason: str | None = None  # why there is no next question
+    seconds: float = 0.0  # that count for this judgement
 
     @property
     def is_new(self) -> bool:
@@ -83,27 +89,36 @@ def record_answer(
     box: XYXY | None = None,
     seconds: float = 0.0,
     remark: str = "",
+    bound: BoundSeconds | None = None,
+    guideline: int | None = None,
 ) -> JudgementResult:
-    """Record the answer to a leased question; `box`, in pixels of the photo, belongs to the answer "drawn"."""
+    """Record the answer to a leased question; `box`, in pixels of the photo, belongs to the answer "drawn".
+
+    `guideline` is the version that the worker saw, by default the one in force.
+    """
     lease = _close_lease(connection, worker, token)
     if isinstance(lease, int):
         return JudgementResult(lease, again=True)
+    seconds = _counted(project, lease, seconds, bound)
     parsed = parse_answer(Task(lease.task), answer)
+    newest = guideline_version(project, connection, Task(lease.task))
+    seen = newest if guideline is None else min(guideline, newest)
     if lease.known is not None:
         box = _check_box(_read_size(connection, lease.photo), parsed, box)
-        body = _event_body(lease, seconds, answer=parsed.value, box=box)
+        body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
         number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
         qualification = _check_answer(project, connection, lease, parsed, box, number)
-        return JudgementResult(number, qualification=qualification if lease.purpose == Purpose.TEST else None)
+        shown = qualification if lease.purpose == Purpose.TEST else None
+        return JudgementResult(number, qualification=shown, seconds=seconds)
     transaction = PhotoTransaction(project, connection, lease.photo)
     material = transaction.snapshot.material
     box = _check_box((material.width, material.height), parsed, box)
-    body = _event_body(lease, seconds, answer=parsed.value, box=box)
+    body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
     number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
     if parsed is Answer.DRAWN:
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
     transaction.apply(answered=lease.question)
-    return JudgementResult(number, transaction=transaction)
+    return JudgementResult(number, transaction=transaction, seconds=seconds)
 
 
 def skip_question(
@@ -115,6 +130,7 @@ def skip_question(
     bad_phrase: str | None = None,
     seconds: float = 0.0,
     remark: str = "",
+    bound: BoundSeconds | None = None,
 ) -> JudgementResult:
     """Return a question without an answer; `bad_phrase` reports one of its mentions as not being a phrase."""
     lease = _close_lease(connection, worker, token)
@@ -122,16 +138,17 @@ def skip_question(
         return JudgementResult(lease, again=True)
     if bad_phrase is not None and bad_phrase not in lease.asked["mentions"]:
         raise RefusedError(f"{bad_phrase[:40]!r} is not a mention of this question")
+    seconds = _counted(project, lease, seconds, bound)
     body = _event_body(lease, seconds, bad_phrase=bad_phrase or None)
     if lease.known is not None:
         number = _insert_known_event(project, connection, lease, Skipped.kind, body, remark)
         task, purpose = Task(lease.task), Purpose(lease.purpose)
         add_check(connection, worker, task, purpose, event=number, known_question=lease.known)
-        return JudgementResult(number)
+        return JudgementResult(number, seconds=seconds)
     transaction = PhotoTransaction(project, connection, lease.photo)
     number = transaction.add_event(token, worker, Skipped.kind, body, remark=remark)
     transaction.apply(answered=lease.question)
-    return JudgementResult(number, transaction=transaction)
+    return JudgementResult(number, transaction=transaction, seconds=seconds)
 
 
 def undo_event(project: Project, connection: Connection, worker: str, event: int) -> JudgementResult:
@@ -186,8 +203,12 @@ def _close_lease(connection: Connection, worker: str, token: str) -> Row[Any] | 
     return number
 
 
-def _event_body(lease: Row[Any], seconds: float, **values: Any) -> dict[str, Any]:
+def _counted(project: Project, lease: Row[Any], seconds: float, bound: BoundSeconds | None) -> float:
     seconds = min(max(float(seconds), 0.0), _MAX_SECONDS) if math.isfinite(seconds) else 0.0
+    return seconds if bound is None else bound(lease.until - project.settings.lease_s, seconds)
+
+
+def _event_body(lease: Row[Any], seconds: float, **values: Any) -> dict[str, Any]:
     body = {"task": lease.task, "subject": lease.subject, "seconds": seconds}
     return body | {name: list(value) if name == "box" else value for name, value in values.items() if value is not None}
 

@@ -43,11 +43,11 @@ class _GoldChain:
     decided: bool
 
 
-def add_known_photos(project: Project, photos: Iterable[Photo], *, seed: int = 0) -> int:
+def add_known_photos(project: Project, photos: Iterable[Photo], *, seed: int = 0, folder: int = 0) -> int:
     """Add annotated photos that the project does not have as a source of known questions; return their number."""
     count = 0
     for photo in photos:
-        material = prepare_photo(photo)
+        material = prepare_photo(photo, folder=folder)
         rng = random.Random(f"{seed} {photo.id}")  # noqa: S311 - no secret
         made = {
             (each.question.task, each.question.subject): each for each in make_known_questions(photo, material, rng)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deixis.annotate.events import Judged, ProposedBoxes, ProposedLinks
+from deixis.annotate.events import IMPORTED, Judged, ProposedBoxes, ProposedLinks
 from deixis.annotate.material import CaptionMention
 from deixis.annotate.workflow import (
     XYXY,
@@ -105,8 +105,9 @@ def proposed_boxes_for(event: ProposedBoxes, mentions: Sequence[CaptionMention])
                 best[other_id] = max(best.get(other_id, 0.0), other_probability)
         rated.append((sum(best.values()) / proposing, probability, f"p{event.number}:{mention_id}:{rank}", box))
     kept: list[DrawnBox] = []
+    same_box = 1.0 if event.model == IMPORTED else SAME_BOX_IOU  # boxes of a data set may overlap
     for mean, _, name, box in sorted(rated, key=lambda each: each[:2], reverse=True):
-        if mean >= event.show_from and all(_iou(box, other.xyxy) < SAME_BOX_IOU for other in kept):
+        if mean >= event.show_from and all(_iou(box, other.xyxy) < same_box for other in kept):
             kept.append(DrawnBox(name, box, event.worker, ProposalSource(event.model, round(mean, 3))))
     return tuple(kept)
 

@@ -39,6 +39,7 @@ class Material:
     file: str | None = None
     splits: tuple[str, ...] = ()
     sha256: str | None = None
+    folder: int = 0  # number of its photo folder: `deixis.annotate.project.Project.image_folder`
 
     def mention_at(self, mention_id: str, types: tuple[str, ...] = ()) -> CaptionMention:
         """Build the mention at a location, whether or not it is one of `mentions`."""
@@ -51,13 +52,14 @@ class Material:
         """Return JSON values, with mentions as pairs of id and types."""
         plain = {name: getattr(self, name) for name in ("photo", "captions", "width", "height", "file", "sha256")}
         mentions = [[mention.id, list(mention.types)] for mention in self.mentions]
+        plain |= {"folder": self.folder} if self.folder else {}
         return plain | {"splits": list(self.splits), "captions": list(self.captions), "mentions": mentions}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Material:
         captions, splits = tuple(plain["captions"]), tuple(plain["splits"])
         size = (plain["width"], plain["height"])
-        bare = cls(plain["photo"], captions, (), *size, plain["file"], splits, plain["sha256"])
+        bare = cls(plain["photo"], captions, (), *size, plain["file"], splits, plain["sha256"], plain.get("folder", 0))
         return replace(bare, mentions=tuple(bare.mention_at(name, tuple(types)) for name, types in plain["mentions"]))
 
 
@@ -76,7 +78,7 @@ def parse_mention_id(mention_id: str) -> tuple[int, int, int]:
     return location
 
 
-def prepare_photo(photo: Photo, *, keep_mentions: bool = True) -> Material:
+def prepare_photo(photo: Photo, *, keep_mentions: bool = True, folder: int = 0) -> Material:
     """Prepare a photo, with the mentions of its captions if `keep_mentions`, or else with the phrases found in them."""
     if photo.width is None or photo.height is None:
         raise DeixisError(f"photo {photo.id}: unknown size, so no box can be drawn; import the data with --images")
@@ -100,6 +102,7 @@ def prepare_photo(photo: Photo, *, keep_mentions: bool = True) -> Material:
         photo.file,
         photo.splits,
         photo.sha256,
+        folder,
     )
 
 

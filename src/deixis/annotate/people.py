@@ -86,7 +86,8 @@ def invite(
         raise DeixisError(f"{name[:MAX_NAME_LENGTH]!r}: a name has 1 to {MAX_NAME_LENGTH} printable characters")
     token = secrets.token_urlsafe(24)
     with project.database.writing() as connection:
-        if connection.scalar(select(workers.c.id).where(workers.c.name == name)):
+        taken = connection.scalars(select(workers.c.name).where(workers.c.name.is_not(None)))
+        if name.casefold() in {other.casefold() for other in taken}:
             raise NameTakenError(f"{name}: this name is taken; choose another one")
         worker = add_worker(
             connection,
@@ -150,10 +151,13 @@ def change_worker(project: Project, worker: str, *, role: Role | None = None, vo
 
 
 def find_password(project: Project, name: str) -> tuple[Worker, str] | None:
-    """Find a worker by name, and the hash of their password."""
+    """Find a worker by name, in upper or lower case, and the hash of their password."""
+    name = name.strip()
     with project.database.reading() as connection:
-        row = connection.execute(select(workers).where(workers.c.name == name.strip())).first()
-    return (make_worker(row), row.password) if row is not None and row.password else None
+        rows = connection.execute(select(workers).where(workers.c.password.is_not(None))).all()
+    # Older projects may have names that differ only in case.
+    same = [row for row in rows if row.name == name] or [row for row in rows if row.name.casefold() == name.casefold()]
+    return (make_worker(same[0]), same[0].password) if len(same) == 1 else None
 
 
 def set_password(project: Project, worker: str, password_hash: str) -> None:
@@ -171,6 +175,7 @@ def forget_worker(project: Project, name: str) -> Worker:
         connection.execute(delete(sessions).where(sessions.c.worker == worker.id))
         values = {"name": None, "invitation": None, "password": None, "forgotten": True}
         connection.execute(update(workers).where(workers.c.id == worker.id).values(**values))
+    project.database.forget_log()
     return worker
 
 

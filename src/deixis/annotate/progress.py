@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
-from deixis.annotate.events import Judged
+from deixis.annotate.blocked import blocked_questions
+from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.people import MODEL_ROLE
 from deixis.annotate.project import Project
 from deixis.annotate.quality import Level, Qualification, lock_worker, update_qualification
 from deixis.annotate.schema import checks, events, known_questions, photos, qualifications, questions, workers
-from deixis.annotate.workflow import Task
-from deixis.errors import DeixisError
+from deixis.annotate.workflow import Answer, Task
 from deixis.evaluation.agreement import Judgement, krippendorff_alpha
+from deixis.storage.files import escape_formula
 
-_VOTING_TASKS = (Task.REQUIREMENT, Task.COVERAGE)
-"""Tasks in which several workers answer the same question."""
+_MIN_RARE_VOTES = 10
+"""Votes other than the most frequent answer that alpha needs; with fewer, one vote changes it by a tenth or more."""
 
 _IS_JUDGEMENT = events.c.kind == Judged.kind
 _HOUR = 3600.0
@@ -28,7 +30,12 @@ _RECENT_S = 24 * _HOUR
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """A task: open questions, judgements, mean seconds, known questions, and Krippendorff's alpha."""
+    """A task: open questions, judgements, mean seconds, known questions, and the agreement of workers.
+
+    `compared` questions have several `votes`; `agreeing` is the share of equal pairs of votes, and `agreement` is
+    Krippendorff's alpha. It is None with fewer than ten votes (`rare_votes`) for other answers than the most frequent
+    one, because agreement beyond chance cannot be told from chance then.
+    """
 
     task: Task
     open: int
@@ -36,6 +43,10 @@ class TaskProgress:
     seconds: float
     known: int
     agreement: float | None
+    agreeing: float | None = None
+    compared: int = 0
+    votes: int = 0
+    rare_votes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,7 @@ class WorkerProgress:
     checked: int
     accuracy: float | None
     levels: dict[Task, Level]
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,7 @@ class Progress:
     hours_left: float | None  # estimated from the finished photos
     tasks: tuple[TaskProgress, ...]
     workers: tuple[WorkerProgress, ...]
+    blocked: dict[str, int] = field(default_factory=dict)  # questions that nobody can answer, by what they wait for
 
 
 def read_progress(project: Project) -> Progress:
@@ -80,9 +93,11 @@ def read_progress(project: Project) -> Progress:
             ).where(photos.c.known.is_(False))
         ).one()
         people = _workers(project, connection)
-        tasks = tuple(_task(connection, task) for task in Task)
+        votes = _read_votes(connection)
+        tasks = tuple(_task(connection, task, votes[task]) for task in Task)
         per_hour = _per_hour(connection)
         hours_left = _hours_left(project, connection, total, finished)
+    blocked = Counter(question.waits_for.value for question in blocked_questions(project))
     return Progress(
         photos=total,
         finished=finished,
@@ -95,6 +110,7 @@ def read_progress(project: Project) -> Progress:
         hours_left=hours_left,
         tasks=tasks,
         workers=people,
+        blocked=dict(blocked),
     )
 
 
@@ -122,6 +138,8 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
             .group_by(checks.c.worker)
         )
     }
+    counted = select(events.c.worker, func.count()).where(events.c.kind == Skipped.kind).group_by(events.c.worker)
+    skipped = {row[0]: int(row[1]) for row in connection.execute(counted)}
     levels: dict[str, dict[Task, Level]] = {}
     for row in connection.execute(select(qualifications)):
         levels.setdefault(row.worker, {})[Task(row.task)] = Level(row.level)
@@ -140,36 +158,53 @@ def _workers(project: Project, connection: Connection) -> tuple[WorkerProgress, 
                 check.answers if check else 0,
                 check.correct / check.answers if check else None,
                 levels.get(row.id, {}),
+                skipped.get(row.id, 0),
             )
         )
     return tuple(found)
 
 
-def _task(connection: Connection, task: Task) -> TaskProgress:
+def _task(connection: Connection, task: Task, votes: Sequence[Judgement]) -> TaskProgress:
     judged = _IS_JUDGEMENT & (events.c.task == task.value) & events.c.known.is_(None)
     count, mean = connection.execute(select(func.count(), func.avg(events.c.seconds)).where(judged)).one()
     waiting = connection.scalar(select(func.count()).select_from(questions).where(questions.c.task == task.value)) or 0
     same_task = known_questions.c.task == task.value
     known = connection.scalar(select(func.count()).select_from(known_questions).where(same_task)) or 0
-    agreement = _agreement(connection, task) if task in _VOTING_TASKS else None
-    return TaskProgress(task, waiting, count, float(mean or 0.0), known, agreement)
+    progress = TaskProgress(task, waiting, count, float(mean or 0.0), known, None)
+    by_item: dict[tuple[str, str], list[Judgement]] = {}
+    for vote in votes:
+        by_item.setdefault((vote.photo, vote.item), []).append(vote)
+    compared = [vote for item in by_item.values() if len(item) > 1 for vote in item]
+    if not compared:
+        return progress
+    found = krippendorff_alpha(compared, rounds=1)
+    rare = len(compared) - max(Counter(vote.answer for vote in compared).values())
+    alpha = found.coefficient if rare >= _MIN_RARE_VOTES else None
+    progress = replace(progress, compared=found.n, votes=len(compared), rare_votes=rare)
+    return replace(progress, agreement=alpha, agreeing=found.observed)
 
 
-def _agreement(connection: Connection, task: Task) -> float | None:
-    """Krippendorff's alpha; None where it is undefined."""
-    rows = connection.execute(
-        select(events.c.photo, events.c.worker, events.c.body)
-        .where(_IS_JUDGEMENT, events.c.task == task.value, events.c.known.is_(None))
-        .order_by(events.c.number)
-    )
-    last: dict[tuple[str, str, str], Judgement] = {}
-    for photo, worker, body in rows:
-        item = body["subject"]
-        last[photo, item, worker] = Judgement(photo, item, worker, body["answer"])
-    try:
-        return krippendorff_alpha(list(last.values()), rounds=1).coefficient
-    except DeixisError:
-        return None
+def _read_votes(connection: Connection) -> dict[Task, list[Judgement]]:
+    """Read the answers that were not undone. "No more" in the drawing task is a vote in one of the two votes."""
+    undone = {body["event"] for body in connection.scalars(select(events.c.body).where(events.c.kind == Undone.kind))}
+    columns = (events.c.number, events.c.photo, events.c.worker, events.c.task, events.c.body)
+    rows = connection.execute(select(*columns).where(_IS_JUDGEMENT, events.c.known.is_(None)).order_by(events.c.number))
+    last: dict[tuple[Task, str, str, str], Judgement] = {}
+    for number, photo, worker, name, body in rows:
+        if number in undone:
+            continue
+        task, item, answer = Task(name), body["subject"], body["answer"]
+        if task is Task.DRAWING:
+            if answer != Answer.NO_MORE:
+                continue
+            has_boxes = " " in item
+            task = Task.COVERAGE if has_boxes else Task.REQUIREMENT
+            answer = (Answer.ALL if has_boxes else Answer.NO_BOX).value
+        last[task, photo, item, worker] = Judgement(photo, item, worker, answer)
+    votes: dict[Task, list[Judgement]] = {task: [] for task in Task}
+    for (task, *_), judgement in last.items():
+        votes[task].append(judgement)
+    return votes
 
 
 def _per_hour(connection: Connection) -> float:
@@ -221,14 +256,9 @@ def format_pay(workers: Sequence[WorkerProgress], currency: str) -> str:
     rows.writerow(["worker", "name", "judgements", "hours", f"pay_{currency}", "known_answers", "accuracy"])
     for each in workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.4f}"
-        name = _escape_formula(each.name or "")
+        name = escape_formula(each.name or "")
         rows.writerow([each.worker, name, each.judged, f"{each.hours:.4f}", f"{each.pay:.2f}", each.checked, accuracy])
     return text.getvalue()
-
-
-def _escape_formula(text: str) -> str:
-    """Keep spreadsheets from evaluating a name as a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 @dataclass(frozen=True, slots=True)

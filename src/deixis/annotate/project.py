@@ -10,10 +10,11 @@ import random
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -27,7 +28,7 @@ from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
 from deixis.annotate.workflow import Rules, Task
 from deixis.errors import DeixisError
-from deixis.storage.atomic import new_directory
+from deixis.storage.atomic import make_private, new_directory, new_file
 
 PROJECT_FILE = "project.json"
 SETTINGS_FILE = "settings.json"
@@ -45,9 +46,11 @@ class Project:
     database: Database
     settings: Settings
     images: Path | None = None  # the folder of its photos
+    more_images: tuple[Path, ...] = ()  # folders of other data sets, such as that of the known answers
     clock: Callable[[], float] = time.time
     random: random.Random = field(default_factory=random.SystemRandom)
     snapshots: SnapshotCache = field(init=False)
+    guideline_versions: dict[Task, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.snapshots = SnapshotCache(self.settings)
@@ -55,13 +58,21 @@ class Project:
     def close(self) -> None:
         self.database.close()
 
+    def image_folder(self, number: int) -> Path | None:
+        """Return a photo folder by the number in `Material.folder`; another process may have added it."""
+        folders = (self.images, *self.more_images)
+        if number >= len(folders) and (self.folder / PROJECT_FILE).is_file():
+            self.images, self.more_images = _read_image_folders(_read_about(self.folder))
+            folders = (self.images, *self.more_images)
+        return folders[number] if number < len(folders) else None
+
 
 def make_project(
     folder: Path, *, url: str | None = None, images: Path | None = None, settings: Settings | None = None
 ) -> Project:
     """Create a project without photos; without `url` (PostgreSQL), its database is an SQLite file in the directory."""
     about = {"format": schema.FORMAT, "database": url, "images": str(images.absolute()) if images else None}
-    with new_directory(folder) as unfinished:
+    with new_directory(folder, replace=None, private=True) as unfinished:
         database = Database(url or _sqlite_url(unfinished))
         try:
             database.create_tables()
@@ -74,6 +85,16 @@ def make_project(
 
 def open_project(folder: Path) -> Project:
     """Open a project; `open_for_work` also applies edited settings."""
+    about = _read_about(folder)
+    for name in (SQLITE_FILE, f"{SQLITE_FILE}-wal", f"{SQLITE_FILE}-shm", PROJECT_FILE):
+        if (folder / name).exists():
+            make_private(folder / name)  # older versions let everybody read password hashes
+    database = Database(about.get("database") or _sqlite_url(folder))
+    database.check_version()
+    return Project(folder, database, read_settings(folder / SETTINGS_FILE), *_read_image_folders(about))
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / PROJECT_FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -86,10 +107,32 @@ def open_project(folder: Path) -> Project:
         raise DeixisError(f"{path}: damaged ({error})") from None
     if not isinstance(about, dict) or about.get("format") != schema.FORMAT:
         raise DeixisError(f"{path}: does not describe an annotation project")
-    database = Database(about.get("database") or _sqlite_url(folder))
-    database.check_version()
+    return about
+
+
+def _read_image_folders(about: dict[str, Any]) -> tuple[Path | None, tuple[Path, ...]]:
     images = about.get("images")
-    return Project(folder, database, read_settings(folder / SETTINGS_FILE), Path(images) if images else None)
+    return Path(images) if images else None, tuple(Path(each) for each in about.get("more_images", ()))
+
+
+def add_image_folder(project: Project, images: Path | None) -> int:
+    """Add the photo folder of a data set, unless the project has it, and return its number."""
+    if images is None:
+        return 0
+    about = _read_about(project.folder)
+    first, more = _read_image_folders(about)
+    folders = (first, *more)
+    for number, known in enumerate(folders):
+        if known is not None and known.resolve() == images.resolve():
+            return number
+    if first is None:
+        about["images"], number = str(images.absolute()), 0
+    else:
+        about["more_images"], number = [*map(str, more), str(images.absolute())], len(folders)
+    with new_file(project.folder / PROJECT_FILE, private=True) as unfinished:
+        unfinished.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    project.images, project.more_images = _read_image_folders(about)
+    return number
 
 
 def _sqlite_url(folder: Path) -> str:
@@ -129,7 +172,7 @@ def _insert_photos(project: Project, connection: Connection, materials: Sequence
 
 def backup_project(project: Project, out: Path) -> int:
     """Copy a project to one that uses SQLite, also while workers are active; return the number of events."""
-    with new_directory(out, inputs=[project.folder]) as folder:
+    with new_directory(out, replace=None, inputs=[project.folder], private=True) as folder:
         copy = Database(_sqlite_url(folder))
         copy.create_tables()
         count = 0
@@ -145,6 +188,29 @@ def backup_project(project: Project, out: Path) -> int:
         (folder / PROJECT_FILE).write_text(json.dumps(about | {"database": None}, indent=2) + "\n", encoding="utf-8")
         shutil.copyfile(project.folder / SETTINGS_FILE, folder / SETTINGS_FILE)
     return count
+
+
+def find_damage(folder: Path) -> Iterator[str]:
+    """Read all of a project, and yield one line for each thing that is damaged."""
+    try:
+        project = open_project(folder)
+    except DeixisError as error:
+        yield str(error)
+        return
+    try:
+        with project.database.reading() as connection:
+            if project.database.is_sqlite:
+                for (line,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+                    if line != "ok":
+                        yield f"{project.database.name}: damaged ({' '.join(line.split())})"
+            for name in connection.scalars(select(photos.c.id).where(photos.c.known.is_(False))).all():
+                project.snapshots.read(connection, name)
+    except DeixisError as error:
+        yield str(error)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        yield f"{project.database.name}: damaged ({type(error).__name__}: {' '.join(str(error).split())})"
+    finally:
+        project.close()
 
 
 def read_secret(project: Project) -> bytes:

@@ -33,6 +33,10 @@ class Level(StrEnum):
     SUSPENDED = "suspended"
 
 
+NO_WORK = (Level.NO_HISTORY, Level.FAILED, Level.SUSPENDED)
+"""Levels at which a worker gets no questions."""
+
+
 class Purpose(StrEnum):
     """Why a worker gets a question: to make data, or to check the worker by a known answer."""
 

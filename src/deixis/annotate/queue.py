@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete
 
 from deixis.annotate import schema
-from deixis.annotate.quality import Level, Purpose, lock_worker
+from deixis.annotate.quality import NO_WORK, Level, Purpose, lock_worker
 from deixis.annotate.schema import barred
 from deixis.annotate.state import PhotoState
-from deixis.annotate.workflow import Question, Task
+from deixis.annotate.workflow import TASK_NAMES, Question, Task
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
-
-_NO_WORK = (Level.NO_HISTORY, Level.FAILED, Level.SUSPENDED)
 
 
 def update_questions(
@@ -98,7 +96,7 @@ def next_question(
             return LeasedQuestion(row.token, Task(row.task), row.photo, row.asked, row.until, is_test)
     if len(held) >= project.settings.held_at_once or found.forgotten:
         return None
-    open_tasks = [task for task in tasks if levels[task] not in _NO_WORK]
+    open_tasks = [task for task in tasks if levels[task] not in NO_WORK]
     while open_tasks:
         parameters = {"p_worker": worker, "p_tasks": [task.value for task in open_tasks], "p_now": now}
         question = connection.execute(schema.FIRST_OPEN_QUESTION, parameters).first()
@@ -123,7 +121,7 @@ def lease_again(project: Project, connection: Connection, worker: str, event: in
     if lease is None:
         return None
     found, levels = lock_worker(project, connection, worker)
-    if found.forgotten or levels[Task(lease.task)] in _NO_WORK:
+    if found.forgotten or levels[Task(lease.task)] in NO_WORK:
         return None
     if lease.known is not None:
         question = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).first()
@@ -142,13 +140,19 @@ def explain_no_question(project: Project, connection: Connection, worker: str) -
     if all(level is Level.NO_HISTORY for level in levels.values()):
         needed = f"{settings.history_items} items with {settings.history_accuracy:.0%} accuracy"
         return f"this project requires {needed} done elsewhere; ask its owner to vouch for you"
-    closed = [task.value for task in Task if levels[task] in _NO_WORK]
+    closed = [f"“{TASK_NAMES[task]}”" for task in Task if levels[task] in NO_WORK]
     if len(closed) == len(Task):
         return "too many of your answers were wrong, so you get no more questions; ask the project's owner"
     held = connection.execute(schema.HELD_LEASES, {"p_worker": worker, "p_now": project.clock()}).all()
     if len(held) >= settings.held_at_once:
         return f"{len(held)} questions already wait for your answers"
-    return "no questions at the moment" + (f"; you are not qualified for: {', '.join(closed)}" if closed else "")
+    others = connection.scalar(schema.OPEN_BUT_BARRED, {"p_worker": worker}) or 0
+    reasons = [f"you are not qualified for {', '.join(closed)}"] if closed else []
+    if others == 1:
+        reasons.append("one open question needs somebody else, because you have worked on it or skipped it")
+    elif others:
+        reasons.append(f"{others} open questions need somebody else, because you have worked on them or skipped them")
+    return "; ".join(["no questions at the moment", *reasons])
 
 
 def _choose_purpose(project: Project, task: Task, level: Level) -> Purpose:

@@ -10,15 +10,26 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, select, update
 
-from deixis.annotate.events import PHRASE_DECISIONS, ChainDecision, Discounted, Event, Judged, PhraseDecision, Undone
+from deixis.annotate.blocked import ASK_AGAIN, blocked_questions
+from deixis.annotate.events import (
+    PHRASE_DECISIONS,
+    ChainDecision,
+    Discounted,
+    Event,
+    Judged,
+    PhraseDecision,
+    Skipped,
+    Undone,
+    effective_events,
+)
 from deixis.annotate.judgements import parse_answer
 from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import Role, read_worker
 from deixis.annotate.schema import events, known_questions, photos, remarks, workers
-from deixis.annotate.state import ChainState, current_mentions
+from deixis.annotate.state import ChainState, Reason, current_mentions
 from deixis.annotate.transactions import PhotoSnapshot, PhotoTransaction, RefusedError, change_photo
-from deixis.annotate.workflow import XYXY, Answer, Question, Status, Task, format_subject
+from deixis.annotate.workflow import XYXY, Answer, Question, Status, Task, allowed_answers, format_subject
 from deixis.data.records import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -38,17 +49,31 @@ class ReviewCase:
     event: int
     holds_up: bool  # the photo cannot be finished before the decision
     remark: str | None = None
+    decisions: tuple[str, ...] = ("keep", "drop")
+
+
+_CHAIN_DECISIONS = tuple(answer.value for answer in allowed_answers(Status.REVIEW))
 
 
 def review_queue(project: Project) -> list[ReviewCase]:
-    """List what waits for a reviewer: what holds up work first, then oldest first."""
+    """List what waits for a reviewer: what holds up work first, then oldest first.
+
+    Questions that no worker can answer wait for a reviewer too.
+    """
     found = []
+    blocked = blocked_questions(project)
     with project.database.reading() as connection:
+        for question in blocked:
+            snapshot = project.snapshots.read(connection, question.photo)
+            phrase = snapshot.material.mention_at(question.mention).text
+            about = (question.photo, question.mention, phrase, question.reason, snapshot.last_event, True)
+            found.append(ReviewCase(*about, decisions=question.decisions))
         for photo in connection.scalars(select(photos.c.id).where(photos.c.waiting > 0).order_by(photos.c.place)).all():
             snapshot = project.snapshots.read(connection, photo)
             for item in snapshot.state.review:
                 phrase = snapshot.material.mention_at(item.mention).text
-                found.append(ReviewCase(photo, item.mention, phrase, item.reason.value, item.event, item.holds_up))
+                case = ReviewCase(photo, item.mention, phrase, item.reason.value, item.event, item.holds_up)
+                found.append(replace(case, decisions=_CHAIN_DECISIONS) if item.reason is Reason.UNDECIDED else case)
         rows = connection.execute(
             select(events.c.photo, events.c.body, events.c.number, remarks.c.text)
             .join(remarks, remarks.c.event == events.c.number)
@@ -57,7 +82,7 @@ def review_queue(project: Project) -> list[ReviewCase]:
         for photo, body, number, text in rows:
             mention = body.get("bad_phrase") or body.get("subject", "").partition(" ")[0]
             phrase = project.snapshots.read(connection, photo).material.mention_at(mention).text
-            found.append(ReviewCase(photo, mention, phrase, f"remark: {text}", number, False, text))
+            found.append(ReviewCase(photo, mention, phrase, f"remark: {text}", number, False, text, ("seen",)))
     return sorted(found, key=lambda item: (not item.holds_up, item.event))
 
 
@@ -84,6 +109,62 @@ def decide_chain(project: Project, reviewer: str, photo: str, mention: str, deci
             question = Question(photo, Task.COVERAGE, (chain.shown.id,), workflow.boxes)
             _add_known_question(transaction.connection, question, answer)
     return number
+
+
+def decide_question(project: Project, reviewer: str, photo: str, mention: str, decision: str) -> int:
+    """Answer the open question about a mention, even one that nobody else may answer, and return the event number.
+
+    Answers that end a vote are decisions on the chain. "ask again" cancels the skips of the question.
+    """
+    with change_photo(project, photo) as transaction:
+        _require_reviewer(transaction.connection, reviewer)
+        open_questions = [
+            question for question in transaction.snapshot.state.questions if question.mentions[0] == mention
+        ]
+        if not open_questions:
+            raise RefusedError(f"photo {photo}: no question about {mention} is open")
+        question = open_questions[0]
+        if decision == ASK_AGAIN:
+            number = _cancel_skips(transaction, reviewer, question)
+        else:
+            answer = parse_answer(question.task, decision)
+            key = f"answer:{photo}:{transaction.snapshot.last_event}:{question.subject}"
+            body = {"task": question.task.value, "subject": question.subject, "answer": answer.value}
+            number = transaction.add_event(key, reviewer, Judged.kind, body)
+        transaction.apply()
+    return number
+
+
+def _cancel_skips(transaction: PhotoTransaction, reviewer: str, question: Question) -> int:
+    number = 0
+    for event in effective_events(transaction.snapshot.events):
+        if isinstance(event, Skipped) and (event.task, event.subject) == (question.task, question.subject):
+            earlier = sum(
+                isinstance(each, Undone) and each.event == event.number for each in transaction.snapshot.events
+            )
+            key, body = f"undo:{event.number}:{earlier}", {"event": event.number}
+            number = transaction.add_event(key, reviewer, Undone.kind, body)
+    if not number:
+        raise RefusedError(f"photo {transaction.photo}: nobody has skipped the question")
+    return number
+
+
+def decide(
+    project: Project,
+    reviewer: str,
+    photo: str,
+    mention: str,
+    decision: str,
+    *,
+    types: tuple[str, ...] = (),
+    remark: str = "",
+) -> int:
+    """Record any decision of a reviewer: on a phrase, on a chain, or the answer to an open question."""
+    if decision in PHRASE_DECISIONS:
+        return decide_phrase(project, reviewer, photo, mention, decision, types=types)
+    if decision in _CHAIN_DECISIONS:
+        return decide_chain(project, reviewer, photo, mention, decision, remark=remark)
+    return decide_question(project, reviewer, photo, mention, decision)
 
 
 def _add_known_question(connection: Connection, question: Question, answer: Answer) -> None:

@@ -282,6 +282,8 @@ FIRST_OPEN_QUESTION = (
     .with_for_update(skip_locked=True)
 )
 
+OPEN_BUT_BARRED = select(func.count()).select_from(barred).where(barred.c.worker == _WORKER)
+
 OPEN_QUESTION = select(*_QUESTION_COLUMNS).where(
     questions.c.photo == _PHOTO,
     questions.c.task == _TASK,

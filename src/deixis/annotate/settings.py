@@ -28,6 +28,8 @@ class Settings(Rules):
     independent
         Votes on one thing come from different workers, and no worker judges their own box. False, with
         `judgements_to_end` 1, for a person who works alone.
+    verify_own
+        Let workers verify chains to which they linked a mention. Exports tell which chains were verified that way.
     history_items, history_accuracy
         Record elsewhere that a worker needs (§2.3: 500 items at 95 %), unless the owner vouches for them.
     test_questions, test_accuracy, test_attempts

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from deixis.annotate.events import (
+    IMPORTED,
     ChainDecision,
     Event,
     Judged,
@@ -35,6 +36,7 @@ from deixis.annotate.linking import (
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.workflow import (
     TYPES_WITH_BOXES,
+    Answer,
     DrawnBox,
     Question,
     Rules,
@@ -158,7 +160,7 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
                     part = apply_box_event(part, event, rules)
                 chains.append(part)
                 if (question := next_question_about(material.photo, part, rules)) is not None:
-                    questions.append(question)
+                    questions.append(_bar_linkers(question, part, index, rules))
                 review += _chain_reviews(part, index)
     chains.sort(key=lambda chain: mention_order(chain.mentions[0]))
     counted.update(number for chain in chains for number, _ in chain.transitions)
@@ -275,7 +277,10 @@ def _verify_chain(
 def _new_workflow(mentions: Chain, status: Status, index: _EventIndex) -> WorkflowState:
     needs_boxes = any(TYPES_WITH_BOXES.intersection(mention.types) for mention in mentions)
     boxes = proposed_boxes_for(index.proposed_boxes, mentions) if index.proposed_boxes else ()
-    return WorkflowState(status, mentions=len(mentions), needs_boxes=needs_boxes, proposed_boxes=boxes)
+    imported = bool(boxes) and index.proposed_boxes is not None and index.proposed_boxes.model == IMPORTED
+    return WorkflowState(
+        status, mentions=len(mentions), needs_boxes=needs_boxes, proposed_boxes=boxes, imported_boxes=imported
+    )
 
 
 def apply_box_event(chain: ChainState, event: Judged | ChainDecision, rules: Rules) -> ChainState:
@@ -327,6 +332,19 @@ def _barred_workers(workflow: WorkflowState) -> frozenset[str]:
         return frozenset({workflow.new_box.worker})
     votes = workflow.coverage_votes if workflow.boxes else workflow.requirement_votes
     return frozenset(vote.worker for vote in votes)
+
+
+def linked_by(chain: ChainState, links: Iterable[Judged]) -> frozenset[str]:
+    """Return the workers who linked a mention to the chain."""
+    joined = {number for number, transition in chain.transitions if Answer.YES in transition.answers}
+    return frozenset(judged.worker for judged in links if judged.number in joined)
+
+
+def _bar_linkers(question: Question, chain: ChainState, index: _EventIndex, rules: Rules) -> Question:
+    """Keep workers from verifying their own links."""
+    if question.task is not Task.VERIFY or not rules.independent or rules.verify_own:
+        return question
+    return replace(question, barred=question.barred | linked_by(chain, index.links.values()))
 
 
 def _bar_skippers(question: Question, index: _EventIndex) -> Question:

@@ -45,6 +45,16 @@ class Status(StrEnum):
 
 Stage = Task | Status
 
+TASK_NAMES: dict[Task, str] = {
+    Task.LINK: "Same or not",
+    Task.VERIFY: "All the same",
+    Task.REQUIREMENT: "Box or not",
+    Task.DRAWING: "Draw",
+    Task.QUALITY: "Good or bad",
+    Task.COVERAGE: "All there",
+}
+"""The names of the tasks on the pages."""
+
 
 class Answer(StrEnum):
     """All answers; `allowed_answers` lists those of one task."""
@@ -75,6 +85,7 @@ class Rules:
     bad_boxes_to_review: int = 5
     flags_to_hold: int = 2
     independent: bool = True
+    verify_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +166,7 @@ class WorkflowState:
     proposed_by: str = ""  # the model that added unconfirmed mentions
     proposed_links: int = 0  # number of unconfirmed mentions
     proposed_boxes: tuple[DrawnBox, ...] = ()  # not judged yet
+    imported_boxes: bool = False  # they come with the data set
     rejected_proposal: DrawnBox | None = None  # just found bad; the drawing page offers it as a start
 
     @property
@@ -266,6 +278,14 @@ def a_box_is_proposed(state: WorkflowState, rules: Rules) -> bool:
     return bool(state.proposed_boxes)
 
 
+def it_came_with_boxes(state: WorkflowState, rules: Rules) -> bool:
+    return state.imported_boxes
+
+
+def more_boxes_came_with_it(state: WorkflowState, rules: Rules) -> bool:
+    return state.imported_boxes and bool(state.proposed_boxes)
+
+
 def its_type_needs_boxes(state: WorkflowState, rules: Rules) -> bool:
     return state.needs_boxes
 
@@ -346,6 +366,7 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Task.VERIFY,      (Answer.NO,),      withdraw_the_proposals, links_were_proposed,     Task.LINK),
     Transition(Task.VERIFY,      (Answer.NO,),      split_by_head_noun,     always,                  Status.READY),
     # §2.2 Box Requirement: "can a box be drawn, is it a scene or place, or can no box be drawn?"
+    Transition(Status.READY,     (),                nothing,                it_came_with_boxes,      Task.DRAWING),
     Transition(Status.READY,     (),                nothing,                its_type_needs_boxes,    Task.DRAWING),
     Transition(Status.READY,     (),                nothing,                always,                  Task.REQUIREMENT),
     Transition(Task.REQUIREMENT, _NEED,             vote_on_requirement,    no_box_is_needed,        Status.NOT_VISUAL),
@@ -358,6 +379,7 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_coverage,       there_are_boxes,         Task.COVERAGE),
     Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_requirement,    always,                  Task.REQUIREMENT),
     # §2.2 Box Quality: "is the highlighted box good?"
+    Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           more_boxes_came_with_it, Task.DRAWING),
     Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           always,                  Task.COVERAGE),
     Transition(Task.QUALITY,     (Answer.BAD,),     discard_the_box,        boxes_keep_failing,      Status.REVIEW),
     Transition(Task.QUALITY,     (Answer.BAD,),     discard_the_box,        always,                  Task.DRAWING),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from deixis.annotate.progress import Progress
     from deixis.annotate.project import Project
     from deixis.annotate.review import HistoryEntry
-    from deixis.data.dataset import Photos
+    from deixis.data.dataset import Dataset
+    from deixis.data.records import Photo
     from deixis.storage.progress import OnProgress
 
 app = typer.Typer(help="Annotate captioned photos with coreference chains and boxes.", no_args_is_help=True)
@@ -30,6 +31,10 @@ Data = Annotated[Path, typer.Option("--data", metavar="DATA", help="Data set dir
 Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")]
 FindMentions = Annotated[
     bool, typer.Option("--find-mentions", help="Find phrases in all captions, even if the data set has mentions.")
+]
+PreAnnotated = Annotated[
+    bool,
+    typer.Option("--pre-annotated", help="Take the chains and boxes of the data set; workers verify and judge them."),
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
 Live = Annotated[bool, typer.Option("--live", help="Use the paid service instead of the sandbox.")]
@@ -55,6 +60,7 @@ def init(
     data: Data,
     split: Split = None,
     find_mentions: FindMentions = False,
+    pre_annotated: PreAnnotated = False,
     known: Annotated[
         Path | None,
         typer.Option(metavar="DATA", help="Annotated photos for qualification tests and hidden checks."),
@@ -80,21 +86,26 @@ def init(
     """Create a project from captioned photos."""
     from deixis.annotate.help.proposals import wants_proposals, with_proposals
     from deixis.annotate.known_answers import add_known_photos
-    from deixis.annotate.project import add_photos, make_project
+    from deixis.annotate.project import add_image_folder, add_photos, make_project
     from deixis.annotate.settings import Settings
     from deixis.data.dataset import Dataset
-    from deixis.storage.progress import track
 
     source = Dataset(data)
+    _check_pre_annotated(pre_annotated, find_mentions)
     chosen = source.split(split) if split else source.photos
     gold = Dataset(known) if known else None
     known_photos = (gold.split(known_split) if known_split else gold.photos) if gold else []
     settings = with_proposals(Settings(), propose, order)
     made = make_project(project, url=database, images=source.images, settings=settings)
     with progress("photos") as on_progress:
-        tracked = track(known_photos, "known answers", len(known_photos), on_progress)
-        questions = add_known_photos(made, tracked)
-        added, existing = add_photos(made, _prepare_photos(chosen, find_mentions, on_progress))
+        questions = 0
+        if gold is not None:
+            checked = _check_photos(known_photos, gold.images, "known answers", on_progress)
+            questions = add_known_photos(made, checked, folder=add_image_folder(made, gold.images))
+        checked = _check_photos(chosen, source.images, "captions", on_progress)
+        added, existing = add_photos(made, _prepare_photos(checked, find_mentions))
+    if pre_annotated:
+        _propose_annotations(made, source, chosen)
     if wants_proposals(settings):
         _make_proposals(made)
     made.close()
@@ -109,20 +120,55 @@ def init(
     print(f'next: edit {project}/settings.json, then: deixis annotate invite {project} "NAME" --vouch')
 
 
-def _prepare_photos(photos: Photos, find_mentions: bool, on_progress: OnProgress) -> Iterator[Material]:
-    """Prepare the photos that can be annotated, and report the others."""
-    from deixis.annotate.material import prepare_photo
+def _check_photos(photos: Sequence[Photo], images: Path | None, title: str, on_progress: OnProgress) -> Iterator[Photo]:
+    """Yield the photos whose files open, and report the others. Without a photo folder, yield all."""
+    from deixis.data.images import photo_size
     from deixis.storage.progress import track
 
     skipped: list[DeixisError] = []
-    for photo in track(photos, "captions", len(photos), on_progress):
+    for photo in track(photos, title, len(photos), on_progress):
+        try:
+            if images is not None and photo.file is None:
+                raise DeixisError(f"photo {photo.id}: no file in {images}")
+            if images is not None and photo.file is not None:
+                photo_size(images / photo.file)
+        except DeixisError as error:
+            skipped.append(error)
+        else:
+            yield photo
+    _note_skipped(skipped)
+
+
+def _prepare_photos(photos: Iterable[Photo], find_mentions: bool, folder: int = 0) -> Iterator[Material]:
+    """Prepare the photos that can be annotated, and report the others."""
+    from deixis.annotate.material import prepare_photo
+
+    skipped: list[DeixisError] = []
+    for photo in photos:
         if not photo.sentences:
             skipped.append(DeixisError(f"photo {photo.id}: no caption"))
             continue
         try:
-            yield prepare_photo(photo, keep_mentions=not find_mentions)
+            yield prepare_photo(photo, keep_mentions=not find_mentions, folder=folder)
         except DeixisError as error:
             skipped.append(error)
+    _note_skipped(skipped)
+
+
+def _check_pre_annotated(pre_annotated: bool, find_mentions: bool) -> None:
+    if pre_annotated and find_mentions:
+        raise DeixisError("--pre-annotated: needs the mentions of the data set; leave out --find-mentions")
+
+
+def _propose_annotations(project: Project, source: Dataset, photos: Iterable[Photo]) -> None:
+    from deixis.annotate.help.imported import propose_annotations
+    from deixis.storage.files import hash_file
+
+    count = propose_annotations(project, photos, hash_file(source.path / "manifest.json")[:12])
+    note(f"chains and boxes of {plural(count, 'photo')} taken from {source.path}")
+
+
+def _note_skipped(skipped: Sequence[DeixisError]) -> None:
     for reason in skipped[:_MAX_LISTED]:
         note(f"skipped: {reason}")
     if len(skipped) > _MAX_LISTED:
@@ -131,24 +177,31 @@ def _prepare_photos(photos: Photos, find_mentions: bool, on_progress: OnProgress
 
 @app.command()
 def add(
-    project: Folder, data: Data, split: Split = None, find_mentions: FindMentions = False, json: Json = False
+    project: Folder,
+    data: Data,
+    split: Split = None,
+    find_mentions: FindMentions = False,
+    pre_annotated: PreAnnotated = False,
+    json: Json = False,
 ) -> None:
     """Add photos to a project.
 
     Existing photos stay unchanged. Workers may be active meanwhile.
     """
     from deixis.annotate.help.proposals import wants_proposals
-    from deixis.annotate.project import add_photos
+    from deixis.annotate.project import add_image_folder, add_photos
     from deixis.data.dataset import Dataset
 
     source = Dataset(data)
+    _check_pre_annotated(pre_annotated, find_mentions)
     with _open(project) as opened:
-        if opened.images and source.images and opened.images.resolve() != source.images.resolve():
-            folders = f"its photos are in {source.images}, but those of the project in {opened.images}"
-            raise DeixisError(f"{data}: {folders}; use one folder")
+        folder = add_image_folder(opened, source.images)
         with progress("photos") as on_progress:
             chosen = source.split(split) if split else source.photos
-            added, existing = add_photos(opened, _prepare_photos(chosen, find_mentions, on_progress))
+            checked = _check_photos(chosen, source.images, "captions", on_progress)
+            added, existing = add_photos(opened, _prepare_photos(checked, find_mentions, folder))
+        if pre_annotated:
+            _propose_annotations(opened, source, chosen)
         if wants_proposals(opened.settings):
             _make_proposals(opened)
     if json:
@@ -222,10 +275,12 @@ def serve(
     """
     from deixis.annotate.web.app import serve_project
     from deixis.web.address import ServerAddress
+    from deixis.web.server import leave
 
     with _open(project) as opened:
         address = ServerAddress(host, port)
         serve_project(opened, address, url=url, on_start=lambda link: print(link, flush=True), open_browser=not no_open)
+    leave()
 
 
 @app.command()
@@ -263,22 +318,33 @@ def _print_status(found: Progress) -> None:
         f"{found.per_hour:,.0f} per hour; left: {left}"
     )
     table = Table("task")
-    for heading in ("open", "judged", "mean s", "known answers", "agreement α"):
+    for heading in ("open", "judged", "mean s", "known answers", "agreeing", "votes", "α"):
         table.add_column(heading, justify="right")
     for task in found.tasks:
         alpha = "" if task.agreement is None else f"{task.agreement:.2f}"
+        agreeing = "" if task.agreeing is None else f"{task.agreeing:.0%}"
+        votes = f"{task.votes:,} on {task.compared:,}" if task.compared else ""
         counts = (f"{task.open:,}", f"{task.judged:,}", f"{task.seconds:.1f}", f"{task.known:,}")
-        table.add_row(task.task.value, *counts, alpha)
+        table.add_row(task.task.value, *counts, agreeing, votes, alpha)
     print_table(table)
+    for waits_for, count in found.blocked.items():
+        note(f"blocked: {plural(count, 'question')} waiting for {waits_for}; see: deixis annotate review PROJECT")
     if not found.workers:
         return
     table = Table("worker")
-    for heading in ("judged", "hours", found.currency, "checked", "accuracy"):
+    for heading in ("judged", "skipped", "hours", found.currency, "checked", "accuracy"):
         table.add_column(heading, justify="right")
     table.add_column("level")
     for each in found.workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.0%}"
-        work = (f"{each.judged:,}", f"{each.hours:.1f}", f"{each.pay:,.2f}", f"{each.checked:,}", accuracy)
+        work = (
+            f"{each.judged:,}",
+            f"{each.skipped:,}",
+            f"{each.hours:.1f}",
+            f"{each.pay:,.2f}",
+            f"{each.checked:,}",
+            accuracy,
+        )
         by_level: dict[str, list[str]] = {}
         for name, level in each.levels.items():
             by_level.setdefault(level, []).append(name)
@@ -300,7 +366,9 @@ def review(
     decide: Annotated[
         str | None,
         typer.Option(
-            metavar="ANSWER", help="For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add."
+            metavar="ANSWER",
+            help="For a chain: all, more, box, scene or 'no box'; for a phrase: keep, drop or add; "
+            "for an open question: an answer of its task, or 'ask again' after skips.",
         ),
     ] = None,
     undo: Annotated[int | None, typer.Option(metavar="EVENT", help="Undo this event.")] = None,
@@ -372,12 +440,10 @@ def _undo(opened: Project, reviewer: Worker, event: int) -> dict[str, object]:
 def _decide(
     opened: Project, reviewer: Worker, photo: str | None, mention: str | None, decision: str | None
 ) -> dict[str, object]:
-    from deixis.annotate.events import PHRASE_DECISIONS
-    from deixis.annotate.review import decide_chain, decide_phrase
+    from deixis.annotate.review import decide
 
     if photo is None or mention is None or decision is None:
         raise DeixisError("--decide: also give the photo and --mention")
-    decide = decide_phrase if decision in PHRASE_DECISIONS else decide_chain
     number = decide(opened, reviewer.id, photo, mention, decision)
     return {"event": number, "photo": photo, "mention": mention, "decision": decision}
 

@@ -8,7 +8,6 @@ from functools import partial
 from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
-from xml.sax.saxutils import escape
 
 import typer
 
@@ -20,6 +19,7 @@ from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
 
 if TYPE_CHECKING:
+    from deixis.cluster import CaptionJob
     from deixis.models.m_rnn.captioning import CaptionResult
 
     CaptionAll = Callable[..., Iterator[tuple[Path, CaptionResult | PhotoError]]]
@@ -92,16 +92,20 @@ def caption(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="With --sample: random seed.")] = 0,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the captions to a CSV file.")] = None,
     xmp: Annotated[
-        bool, typer.Option("--xmp", help="Write the best caption to PHOTO.xmp, an XMP sidecar, beside each photo.")
+        bool,
+        typer.Option(
+            "--xmp",
+            help="Write the best caption to PHOTO.xmp, an XMP sidecar, beside each photo, unless it is not sure.",
+        ),
     ] = False,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Write captions of photos.
 
-    With --csv, an interrupted run is continued by the same command.
+    Captions that the model is not sure of are marked "not sure: perhaps". With --csv, an interrupted run is continued
+    by the same command.
     """
-    from deixis.cluster import CaptionJob, caption_photos
     from deixis.models.m_rnn.captioning import BEAM, RERANK_BEAM, load_captioner
     from deixis.models.m_rnn.decoding import Decoding
 
@@ -109,6 +113,8 @@ def caption(
         raise DeixisError("--rerank: needs beam search; leave out --sample")
     if not sample and (temperature, top_k, nucleus) != (1.0, 0, 1.0):
         raise DeixisError("--temperature, --top-k and --nucleus: only for sampling; add --sample")
+    if sample and xmp:
+        raise DeixisError("--xmp: needs beam search, because samples have no confidence; leave out --sample")
     if csv is not None and not csv.absolute().parent.is_dir():
         raise DeixisError(f"--csv {csv}: the folder {csv.parent} does not exist")
     paths = _photo_files(photos)
@@ -134,13 +140,20 @@ def caption(
         decoding = pipeline.beam_search(beam, top, length_power=length_power, rerank=reranker is not None)
     pipeline.check_start(start)
     caption_all: CaptionAll = partial(pipeline.caption_files, decoding=decoding, start=start, ranker=reranker)
-    job = CaptionJob.for_model(model, decoding, start, None if rerank == "none" else rerank, neighbours)
+
+    def make_job() -> CaptionJob:
+        from deixis.cluster import CaptionJob
+
+        return CaptionJob.for_model(model, decoding, start, None if rerank == "none" else rerank, neighbours)
+
     # Samples of a photo depend on the photos before it, so an interrupted run with --sample starts again.
-    journal = caption_journal(csv, repr(job)) if csv and not sample else nullcontext()
-    results = []
+    journal = caption_journal(csv, repr(make_job())) if csv and not sample else nullcontext()
+    results, unsure = [], 0
     with open_scheduler(scheduler) as workers, journal as opened:
         if workers:
-            caption_all = partial(caption_photos, workers, job)
+            from deixis.cluster import caption_photos
+
+            caption_all = partial(caption_photos, workers, make_job())
         if opened:
             if known := opened.known(paths):
                 note(f"{csv}: continues an interrupted run after {plural(len(known), 'photo')}")
@@ -148,17 +161,22 @@ def caption(
         for path, found in _readable(caption_all, paths):
             result = found.first(top)
             results.append((path, result))
-            if xmp:
+            if xmp and result.is_unsure:
+                unsure += 1
+            elif xmp:
                 _write_xmp(path, result.text)
             if not json:
-                for sentence in result.captions:
-                    print(f"{path}: {sentence.text}")
+                for line in result.lines:
+                    print(f"{path}: {line}")
         if csv is not None:
             _write_csv(csv, results)
     if json:
         print_json([{"photo": str(path), **result.as_json()} for path, result in results])
     elif csv is not None:
-        note(f"{csv}: {plural(len(results) * top, 'caption')} of {plural(len(results), 'photo')}")
+        count = sum(len(result.captions) for _, result in results)
+        note(f"{csv}: {plural(count, 'caption')} of {plural(len(results), 'photo')}")
+    if unsure:
+        note(f"no XMP sidecar for {plural(unsure, 'photo')}: the model is not sure of the caption")
 
 
 def _photo_files(paths: Sequence[Path]) -> list[Path]:
@@ -206,10 +224,15 @@ def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> Non
         unfinished.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
     ):
         rows = writer(file)
-        rows.writerow(["photo", "caption", "logprob", "perplexity"])
+        columns = ["text", "logprob", "perplexity", "confidence", "sure"]
+        rows.writerow(["photo", "caption", *columns[1:]])
         for photo, result in results:
             for document in result.as_json()["captions"]:
-                rows.writerow([photo, document["text"], document["logprob"], document["perplexity"]])
+                rows.writerow([photo, *(_cell(document[column]) for column in columns)])
+
+
+def _cell(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def write_sidecar(photo: Path, caption: str) -> Path:
@@ -223,6 +246,8 @@ def write_sidecar(photo: Path, caption: str) -> Path:
         if path.exists() and not _is_ours(path):
             raise DeixisError(f"{path}: not replaced, because another program wrote it")
     with new_file(sidecar) as unfinished:
+        from xml.sax.saxutils import escape  # slow import
+
         packet = _PACKET.format(toolkit=_TOOLKIT, version=__version__, caption=escape(caption))
         unfinished.write_text(packet, encoding="utf-8")
     return sidecar
@@ -261,7 +286,14 @@ class CaptionJournal:
 
     def _append(self, path: Path, result: CaptionResult) -> None:
         captions = [(each.words, each.log_probability, each.finished) for each in result.captions]
-        line = {"photo": _name(path), "file": _file_stamp(path), "captions": captions, "consensus": result.consensus}
+        line = {
+            "photo": _name(path),
+            "file": _file_stamp(path),
+            "captions": captions,
+            "consensus": result.consensus,
+            "confidence": result.confidence,
+            "sure": result.sure,
+        }
         self._lines[_name(path)] = line
         with explain_os_errors(self._path):
             self._file.write(dumps(line).encode() + b"\n")
@@ -321,4 +353,4 @@ def _result(line: dict[str, Any]) -> CaptionResult:
     from deixis.models.m_rnn.decoding import GeneratedSentence
 
     captions = (GeneratedSentence(tuple(words), score, finished) for words, score, finished in line["captions"])
-    return CaptionResult(tuple(captions), tuple(line["consensus"]))
+    return CaptionResult(tuple(captions), tuple(line["consensus"]), tuple(line["confidence"]), tuple(line["sure"]))

@@ -1,4 +1,4 @@
-"""``deixis data``: import, check, convert and count data sets."""
+"""``deixis data``: import, merge, split, check, convert and count data sets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from deixis.storage.remote import photo_path
 
 if TYPE_CHECKING:
     from deixis.data.imports import CaptionFile, ImportReport
+    from deixis.data.splitting import SplitRule
     from deixis.data.statistics import Statistics
 
-app = typer.Typer(help="Import, check, convert and count data sets.", no_args_is_help=True)
+app = typer.Typer(help="Import, merge, split, check, convert and count data sets.", no_args_is_help=True)
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="Data set directory.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory to create.", show_default=False)]
@@ -142,6 +143,114 @@ def _print_report(report: ImportReport, out: Path) -> None:
 
 
 @app.command()
+def merge(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA…", help="Data set directories.", show_default=False)],
+    out: Out,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=DATA:SPLIT,…",
+            help="A split and its parts, such as train=flickr8k:train,coco:train. DATA is the name of a directory "
+            "without .data. Photos in no such split are left out. Repeatable. By default all photos are kept and "
+            "splits of the same name are joined.",
+        ),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Merge data sets into one. Photos stay where they are."""
+    from deixis.data.merging import merge_datasets
+
+    with progress() as on_progress:
+        report = merge_datasets(
+            out, data, splits=_split_parts(split) if split else None, replace_old=force, on_progress=on_progress
+        )
+    if json:
+        document = {"out": str(out), **report.counts, "splits": report.splits}
+        print_json({**document, "same_photo": report.same_photo, "renamed": report.renamed})
+        return
+    print(f"{out}: {plural(report.counts['photos'], 'photo')}, {plural(report.counts['captions'], 'caption')}")
+    if report.splits:
+        print("splits: " + ", ".join(f"{name} {count:,}" for name, count in report.splits.items()))
+    if report.same_photo:
+        note(f"skipped: {plural(report.same_photo, 'photo')} of which an earlier data set has the same file")
+    if report.renamed:
+        note(f"renamed: {plural(len(report.renamed), 'photo')} whose id was taken, such as {report.renamed[0]}")
+
+
+@app.command("split")
+def split_(
+    data: Data,
+    out: Out,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The papers' splits: coco (4,000 dev and 1,000 test photos of val), flickr30k (1,000 and 1,000), iapr "
+            "(1,000 dev photos of train).",
+        ),
+    ] = None,
+    draw: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N[:SPLIT]",
+            help="Draw N photos, of all or of a split, as a new split, such as dev=1000:train. Repeatable.",
+        ),
+    ] = None,
+    rest: Annotated[str | None, typer.Option(metavar="NAME", help="Split of all photos that are not drawn.")] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw new splits at random. Photos stay where they are."""
+    from deixis.data.splitting import split_dataset
+
+    with progress() as on_progress:
+        manifest = split_dataset(
+            out, data, _split_rule(rule, draw or [], rest), seed=seed, replace_old=force, on_progress=on_progress
+        )
+    if json:
+        print_json({"out": str(out), "photos": manifest.counts["photos"], "splits": manifest.splits, "seed": seed})
+        return
+    print(f"{out}: {plural(manifest.counts['photos'], 'photo')}, seed {seed}")
+    print("splits: " + ", ".join(f"{name} {count:,}" for name, count in manifest.splits.items()))
+
+
+def _split_rule(rule: str | None, draws: list[str], rest: str | None) -> SplitRule:
+    from deixis.data.splitting import RULES, Draw, SplitRule
+
+    if rule is not None:
+        if draws or rest:
+            raise DeixisError("--rule: has its own draws; leave out --draw and --rest")
+        if rule not in RULES:
+            raise DeixisError(f"--rule {rule}: no such rule; the rules are: {', '.join(RULES)}")
+        return RULES[rule]
+    found = []
+    for text in draws:
+        name, _, what = text.partition("=")
+        count, _, source = what.partition(":")
+        if not name or not count.isdecimal():
+            raise DeixisError(f"--draw {text}: expected NAME=N or NAME=N:SPLIT, such as dev=1000:train")
+        found.append(Draw(name, int(count), source))
+    if not found:
+        raise DeixisError("give --rule NAME, or --draw NAME=N, such as --draw dev=1000")
+    return SplitRule(tuple(found), rest)
+
+
+def _split_parts(texts: list[str]) -> dict[str, list[tuple[str, str]]]:
+    splits: dict[str, list[tuple[str, str]]] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        parts = [part.partition(":") for part in rest.split(",")]
+        if not name or not all(data and split for data, _, split in parts):
+            raise DeixisError(f"--split {text}: expected NAME=DATA:SPLIT,…, such as train=flickr8k:train,coco:train")
+        if name in splits:
+            raise DeixisError(f"--split {name} is used twice; list its parts with commas")
+        splits[name] = [(data, split) for data, _, split in parts]
+    return splits
+
+
+@app.command()
 def stats(
     data: Data,
     split: Annotated[str | None, typer.Option(metavar="NAME", help="Only photos of this split.")] = None,
@@ -212,12 +321,17 @@ def check(
     data: Data,
     decode: Annotated[bool, typer.Option("--decode", help="Decode every photo in full; slower.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 2 if a problem is found.")] = False,
+    images: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where the photos are now; the data set remembers it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Find problems in a data set, and print how to fix them."""
     from deixis.data.checks import check_dataset
-    from deixis.data.dataset import Dataset
+    from deixis.data.dataset import Dataset, move_images
 
+    if images is not None:
+        move_images(data, images)
     with progress() as on_progress:
         problems = check_dataset(Dataset(data), decode=decode, on_progress=on_progress)
     if json:

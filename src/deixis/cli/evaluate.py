@@ -154,8 +154,11 @@ def grounding(
     ] = None,
     split: Split = None,
     protocol: Annotated[
-        Literal["union", "any"],
-        typer.Option(help="Gold box: the union of the boxes of the chain, as in the papers, or any."),
+        Literal["union", "any", "sets"],
+        typer.Option(
+            help="Gold box: the union of the boxes of the chain, as in the papers, or any. sets: union, and the F1 of "
+            "one box for each thing."
+        ),
     ] = "union",
     blind_split: Annotated[
         str | None, typer.Option(metavar="NAME", help="Split for the fixed boxes (default: train, if it exists).")

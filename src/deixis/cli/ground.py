@@ -1,4 +1,4 @@
-"""`deixis ground`: a box for each noun phrase of a sentence."""
+"""`deixis ground`: boxes for the noun phrases of a sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ground(
     ] = "grounder",
     json: Json = False,
 ) -> None:
-    """Find a box for each noun phrase of a sentence."""
+    """Find boxes for the noun phrases of a sentence: one for each thing that a phrase names."""
     from deixis.data.images import open_photo
     from deixis.models.pipeline import load
     from deixis.pictures.grounded import check_picture_name, save_picture
@@ -45,11 +45,12 @@ def ground(
     if not found.phrases:
         note(f"no noun phrase found in {sentence!r}; deixis understands English only")
     for phrase in found.phrases:
-        box = ", ".join(f"{side:.0f}" for side in phrase.box)
+        boxes = " ".join(f"[{', '.join(f'{side:.0f}' for side in box)}]" for box in phrase.boxes)
         presence = "" if phrase.presence is None else f"  (presence {phrase.presence:.0%})"
-        print(f"{phrase.text}: " + (f"probably not in this photo{presence}" if phrase.absent else f"[{box}]{presence}"))
+        presence = "  (a guess)" if phrase.guess else presence
+        print(f"{phrase.text}: " + (f"probably not in this photo{presence}" if phrase.absent else f"{boxes}{presence}"))
     if found.unknown:
-        note(f"unknown to the model: {', '.join(found.unknown)}; their boxes are guesses")
+        note(f"unknown to the model: {', '.join(found.unknown)}; the boxes of their phrases are guesses")
     if picture is not None:
         print(f"picture: {picture}")
     elif found.phrases:

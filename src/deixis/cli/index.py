@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +20,7 @@ from deixis.cli.output import (
     working,
 )
 from deixis.errors import DeixisError
-from deixis.search import DEFAULT_INDEX
+from deixis.search.places import index_place, named_places, place_option
 from deixis.storage.remote import photo_path
 from deixis.storage.sql import hide_password, is_postgres
 
@@ -40,15 +40,49 @@ def index(
         ),
     ] = None,
     into: Annotated[
-        str,
-        typer.Option("--into", metavar="DIR", help="Index to create or update: a folder or a postgresql:// address."),
-    ] = DEFAULT_INDEX,
+        str | None,
+        typer.Option(
+            "--into",
+            metavar="INDEX",
+            help="Index to create or update: @NAME, a folder or a postgresql:// address (default: your index, which "
+            "other commands use too).",
+        ),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", metavar="INDEX", help="Copy another index instead of reading photos."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Model of whole photos and sentences: a shipped model (two-branch-fast takes half of the time and "
+            "finds less), a model directory or open-clip:ARCHITECTURE[:FILE] (default: that of the index, two-branch "
+            "for a new one).",
+            show_default=False,
+        ),
+    ] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Empty the index first.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Retry files that could not be read before.")] = False,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Leave out files and folders with such a name (Screenshots, '*.gif') or path ('2019/raw/*'). May be "
+            "repeated; the index remembers the patterns, and '' forgets them. Hidden files, trash, @eaDir and "
+            "node_modules are always left out.",
+            show_default=False,
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep running, and update the index whenever photos change.")
+    ] = False,
+    remove: Annotated[
+        bool,
+        typer.Option(
+            "--remove", help="Remove PHOTOS from the index, or the whole index if none are given. No file is deleted."
+        ),
+    ] = False,
     approximate: Annotated[
         bool | None,
         typer.Option(
@@ -59,6 +93,7 @@ def index(
         ),
     ] = None,
     scheduler: Scheduler = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List your indexes and where they are, and exit.")] = False,
     json: Json = False,
 ) -> None:
     """Read photos into an index.
@@ -66,49 +101,139 @@ def index(
     A second run reads only new and changed photos, and removes those whose files are gone. The command can be
     interrupted at any time, and the index can be searched meanwhile.
     """
+    if show_list:
+        _list_indexes(json)
+        return
+    if remove:
+        _remove(photos or [], index_place(into), json)
+        return
     if (not photos) == (source is None):
         raise DeixisError("give either folders or photos, or --from INDEX")
-    if source is not None and (rebuild or retry or scheduler):
-        raise DeixisError("--from cannot be combined with --rebuild, --retry or --scheduler")
-    if approximate is not None and not is_postgres(into):
+    if source is not None and (rebuild or retry or scheduler or model or exclude or watch):
+        raise DeixisError(
+            "--from cannot be combined with --exclude, --model, --rebuild, --retry, --scheduler or --watch"
+        )
+    if watch and json:
+        raise DeixisError("--watch runs until Ctrl-C and prints no JSON document")
+    place = index_place(into)
+    if approximate is not None and not is_postgres(place):
         raise DeixisError("--approximate and --exact are for PostgreSQL; an index in a folder is always exact")
     use_one_blas_thread()
     if source is not None:
-        _copy(source, into, json)
-        _set_approximate(into, approximate)
+        _copy(index_place(source), place, json)
+        _set_approximate(place, approximate)
         return
-    report = _update(photos or [], into, rebuild, retry, scheduler)
-    _set_approximate(into, approximate)
-    if not report.files and not report.removed:
-        raise DeixisError("no photos found there (.jpg, .png, .webp, .heic, .tif, .gif, .bmp)")
+    report = _update(photos or [], place, model, rebuild, retry, exclude, scheduler)
+    _set_approximate(place, approximate)
+    if not report.files and not report.removed and not watch:
+        ignored = _describe_ignored(report)
+        raise DeixisError(
+            "no photos found there (.jpg, .png, .webp, .heic, .avif, .jxl, .tif, .gif, .bmp and RAW files)"
+            + (f"; ignored: {ignored}" if ignored else "")
+        )
     if json:
         skipped = [{"path": str(each.path), "reason": each.reason} for each in report.skipped]
         print_json(
             {"added": report.added, "updated": report.updated, "removed": report.removed, "skipped": skipped}
-            | {"moved": report.moved, "unchanged": report.unchanged, "photos": report.photos}
+            | {"moved": report.moved, "unchanged": report.unchanged, "photos": report.photos, "ignored": report.ignored}
         )
         return
-    _print_report(report, into)
+    _print_report(report, place)
+    if report.skipped and len(report.skipped) == report.files and not (report.removed or watch):
+        raise DeixisError(f"{hide_password(place)}: every file was skipped; nothing was indexed")
+    if watch:
+        _watch(photos or [], place, model, scheduler)
 
 
-def _update(photos: list[Path], into: str, rebuild: bool, retry: bool, scheduler: str | None) -> IndexReport:
-    from deixis.search.collection import default_encoder
+def _watch(photos: list[Path], place: str, model: str | None, scheduler: str | None) -> None:
+    from deixis.search.index.photo_files import find_roots
+    from deixis.search.index.update import remembered_exclude
+    from deixis.search.index.watch import wait_for_changes
+
+    note("waiting for changes; Ctrl-C stops")
+    for _ in wait_for_changes(find_roots(photos), remembered_exclude(place)):
+        report = _update(photos, place, model, False, False, None, scheduler)
+        print(f"{hide_password(place)}: {plural(report.photos, 'photo')} ({_describe_changes(report)})", flush=True)
+
+
+def _remove(photos: list[Path], place: str, json: bool) -> None:
+    from deixis.search.index.photo_index import remove_index
+    from deixis.search.index.update import remove_photos
+
+    if photos:
+        removed = remove_photos(place, photos)
+        if not removed:
+            raise DeixisError(f"{hide_password(place)}: has no photos in {', '.join(map(str, photos))}")
+    else:
+        if sys.stdin.isatty() and not typer.confirm(f"remove the index {hide_password(place)}? The photos stay."):
+            raise typer.Abort
+        removed = _count_photos(place)
+        remove_index(place)
+    if json:
+        print_json({"removed": removed, "index": hide_password(place)})
+        return
+    what = f"{plural(removed, 'photo')} from the index" if photos else f"the index of {plural(removed, 'photo')}"
+    print(f"{hide_password(place)}: removed {what}; no photo was deleted")
+
+
+def _count_photos(place: str) -> int:
+    from deixis.search.index.photo_index import PhotoIndex
+
+    with PhotoIndex(place) as opened:
+        return len(opened)
+
+
+def _list_indexes(json: bool) -> None:
+    """Print the named indexes; the default one first, even if there is none yet."""
+    default, places = index_place(), named_places()
+    rows = []
+    for name, place in {"": default, **places}.items():
+        if name and place == default:
+            continue
+        names = [known for known, other in places.items() if other == place]
+        row: dict[str, object] = {"name": names[0] if names else None, "place": hide_password(place)}
+        try:
+            row["photos"] = _count_photos(place)
+        except DeixisError as error:
+            row["photos"], row["problem"] = None, str(error)
+        rows.append(row | {"default": place == default})
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        label = "default" if row["default"] else f"@{row['name']}"
+        count = row["photos"]
+        print(f"{label:12} {plural(count, 'photo') if isinstance(count, int) else 'no photos yet':>14}  {row['place']}")
+
+
+def _update(
+    photos: list[Path],
+    into: str,
+    model: str | None,
+    rebuild: bool,
+    retry: bool,
+    exclude: list[str] | None,
+    scheduler: str | None,
+) -> IndexReport:
+    from deixis.search.collection import encoder_to_fill
     from deixis.search.index import update_index
     from deixis.search.index.photo_files import read_metadata_ahead
 
-    encoder: PhotoEncoder = default_encoder()
+    models = encoder_to_fill(into, model)
+    encoder: PhotoEncoder = models
     read_metadata: MetadataReader = read_metadata_ahead
     with open_scheduler(scheduler) as workers, progress("photos") as on_progress:
         if workers:
             from deixis.cluster import ClusterEncoder, cluster_metadata_reader
 
-            encoder, read_metadata = ClusterEncoder(workers, default_encoder()), cluster_metadata_reader(workers)
+            encoder, read_metadata = ClusterEncoder(workers, models), cluster_metadata_reader(workers)
         return update_index(
             into,
             photos,
             encoder,
             rebuild=rebuild,
             retry=retry,
+            exclude=exclude,
             read_metadata=read_metadata,
             on_progress=on_progress,
         )
@@ -140,6 +265,15 @@ def _print_report(report: IndexReport, into: str) -> None:
         note(f"skipped {error.path}: {error.reason}")
     if len(report.skipped) > _MAX_LISTED:
         note(f"skipped {len(report.skipped) - _MAX_LISTED:,} more; --json lists them all")
+    if ignored := _describe_ignored(report):
+        note(f"ignored: {ignored}")
+    print(f"{hide_password(into)}: {plural(report.photos, 'photo')} ({_describe_changes(report)})")
+    if not report.photos:
+        raise DeixisError("none of these files is a readable photo")
+    _print_next_step(into)
+
+
+def _describe_changes(report: IndexReport) -> str:
     counts = {
         "added": report.added,
         "updated": report.updated,
@@ -147,13 +281,16 @@ def _print_report(report: IndexReport, into: str) -> None:
         "removed": report.removed,
         "skipped": len(report.skipped),
     }
-    details = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing new"
-    print(f"{hide_password(into)}: {plural(report.photos, 'photo')} ({details})")
-    if not report.photos:
-        raise DeixisError("none of these files is a readable photo")
-    _print_next_step(into)
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing new"
+
+
+def _describe_ignored(report: IndexReport) -> str:
+    """Return the numbers of ignored files and folders by kind, and how to index videos."""
+    from deixis.search.index.photo_files import VIDEO
+
+    hints = {VIDEO: " (pip install 'deixis[video]' indexes a frame of each)"}
+    return ", ".join(f"{count:,} {kind}{hints.get(kind, '')}" for kind, count in report.ignored.items())
 
 
 def _print_next_step(into: str) -> None:
-    option = "" if into == DEFAULT_INDEX else f" --index {quote(hide_password(into))}"
-    note(f'next: deixis search "two dogs in the snow"{option}')
+    note(f'next: deixis search "two dogs in the snow"{place_option(into)}')

@@ -4,61 +4,53 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 
 from deixis import __version__
-from deixis.cli import (
-    annotate,
-    caption,
-    data,
-    describe,
-    evaluate,
-    features,
-    ground,
-    index,
-    map,
-    models,
-    search,
-    serve,
-    table,
-    train,
-)
+from deixis.cli.help import clarify_help
 from deixis.cli.output import note
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, missing_package
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
 _UsageError = typer.BadParameter.__bases__[0]
 _ClickError = _UsageError.__bases__[0]
 _CTRL_C = 130
 
-app = typer.Typer(
-    name="deixis",
-    help="Search photos by sentence, ground phrases in photos, write captions, annotate data sets, and train and "
-    "evaluate models.",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help is printed twice as fast
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(serve.demo)
-app.command()(index.index)
-app.command()(search.search)
-app.command()(serve.serve)
-app.command()(ground.ground)
-app.command()(caption.caption)
-app.command()(describe.describe)
-app.command("map")(map.map_)
-app.add_typer(annotate.app, name="annotate")
-app.add_typer(data.app, name="data")
-app.add_typer(evaluate.app, name="evaluate")
-app.command()(features.features)
-app.command()(train.train)
-app.command()(table.table)
-app.command()(models.models)
+VERBS = {
+    "Photos": {
+        "index": "index:index",
+        "search": "search:search",
+        "serve": "serve:serve",
+        "ground": "ground:ground",
+        "caption": "caption:caption",
+        "describe": "describe:describe",
+        "match": "match:match",
+        "demo": "serve:demo",
+    },
+    "Data sets": {
+        "data": "data:app",
+        "annotate": "annotate:app",
+        "verify": "verify:verify",
+    },
+    "Research": {
+        "models": "models:models",
+        "train": "train:train",
+        "evaluate": "evaluate:app",
+        "table": "table:table",
+        "features": "features:features",
+        "calibrate": "calibrate:calibrate",
+        "map": "map:map_",
+    },
+}
+"""The module and the function, or the group of functions, of each verb, by heading, in the order of the help."""
+
+_MODULES = {verb: place for verbs in VERBS.values() for verb, place in verbs.items()}
+_HELP = ("-h", "--help")
 
 
 def _print_version(value: bool) -> None:
@@ -67,7 +59,6 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _about(
     version: Annotated[
         bool,
@@ -75,6 +66,51 @@ def _about(
     ] = False,
 ) -> None:
     """Options of the command itself."""
+
+
+def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
+    """Return the command with all verbs, or with the one that the arguments start with: others are not imported."""
+    verb = arguments[0] if arguments and arguments[0] in _MODULES else None
+    app = typer.Typer(
+        name="deixis",
+        help="Search photos by sentence, ground phrases in photos, write captions, annotate data sets, and train and "
+        "evaluate models.",
+        epilog="deixis COMMAND --help explains a command. First steps: deixis index FOLDER, then deixis search "
+        '"two dogs in the snow".',
+        rich_markup_mode=None,  # plain help is printed twice as fast
+        add_completion=verb is None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": list(_HELP)},
+    )
+    app.callback()(_about)
+    for name in _MODULES if verb is None else (verb,):
+        module, _, function = _MODULES[name].partition(":")
+        found = getattr(import_module(f"deixis.cli.{module}"), function)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
+
+
+def make_command(arguments: Sequence[str]) -> Any:
+    """Return the command that the arguments need, with the help that they ask for."""
+    command = typer.main.get_command(make_app(arguments))
+    if not set(_HELP).isdisjoint(arguments):
+        has_all = set(_MODULES) <= set(command.commands)  # type: ignore[attr-defined]
+        clarify_help(command, {heading: list(verbs) for heading, verbs in VERBS.items()} if has_all else None)
+    return command
+
+
+def _with_help(arguments: list[str]) -> list[str]:
+    """Turn no arguments, and ``help VERB``, into ``--help``."""
+    if not arguments and "_DEIXIS_COMPLETE" not in os.environ:
+        return ["--help"]
+    if arguments and arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    if len(arguments) == 1 and _MODULES.get(arguments[0], "").endswith(":app"):  # a group without a command
+        return [*arguments, "--help"]
+    return arguments
 
 
 def main() -> None:
@@ -87,7 +123,8 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code: int = app(arguments, prog_name="deixis", standalone_mode=False) or 0
+        arguments = _with_help(arguments)
+        code: int = make_command(arguments)(arguments, prog_name="deixis", standalone_mode=False) or 0
         sys.stdout.flush()  # here, so that a closed pipe is handled below
         return _interrupted() if code == _CTRL_C else code  # some versions of typer turn Ctrl-C into this code
     except DeixisError as error:
@@ -104,6 +141,9 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, _ClickError):
             return _report_usage_error(error)
+        if isinstance(error, ModuleNotFoundError) and (missing := missing_package(error)):
+            note(f"deixis: {missing}")
+            return 2
         if os.environ.get("DEIXIS_DEBUG"):
             raise
         note(f"deixis: internal error, {type(error).__name__}: {_one_line(str(error))} (DEIXIS_DEBUG=1 shows more)")
@@ -116,11 +156,10 @@ def _interrupted() -> int:
 
 
 def _report_usage_error(error: Any) -> int:
-    """Report an unknown option or command in one line. Without any command, the help was printed already."""
-    if type(error).__name__ != "NoArgsIsHelpError":
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "deixis"
-        note(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
+    """Report an unknown option or command in one line."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "deixis"
+    note(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
     return 2
 
 

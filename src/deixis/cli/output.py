@@ -31,8 +31,12 @@ To = Annotated[
         show_default=False,
     ),
 ]
-Index = Annotated[str, typer.Option("--index", metavar="DIR", help="Index: a folder or a postgresql:// address.")]
-
+Index = Annotated[
+    str | None,
+    typer.Option(
+        "--index", metavar="INDEX", help="Index: @NAME, a folder or a postgresql:// address (default: your index)."
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(

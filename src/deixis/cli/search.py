@@ -9,7 +9,7 @@ import typer
 
 from deixis.cli.output import Index, Json, note, plural, print_json, working
 from deixis.errors import DeixisError
-from deixis.search import DEFAULT_INDEX
+from deixis.search.places import index_place, place_option
 
 if TYPE_CHECKING:
     from deixis.search.results import Hit, SearchResults
@@ -20,18 +20,23 @@ def search(
         str | None,
         typer.Argument(
             metavar="SENTENCE",
-            help='English sentence in quotes. +WORD requires and -WORD excludes something: "dog +ball -snow". '
-            "Filters: in:FOLDER camera:NAME after:DATE before:DATE.",
+            help='English sentence in quotes. +WORD requires and -WORD excludes something: "dog +ball -snow", '
+            '"a beach without people". Filters: in:FOLDER -in:FOLDER camera:NAME after:DATE before:DATE.',
             show_default=False,
         ),
     ] = None,
-    index: Index = DEFAULT_INDEX,
+    index: Index = None,
     like: Annotated[
-        Path | None, typer.Option(metavar="PHOTO", help="Instead of SENTENCE: find photos similar to this one.")
+        Path | None,
+        typer.Option(metavar="PHOTO", help="Find photos similar to this one, alone or together with SENTENCE."),
     ] = None,
+    weight: Annotated[
+        float,
+        typer.Option(metavar="W", min=0, max=1, help="How much --like counts beside SENTENCE: 0 nothing, 1 all."),
+    ] = 0.5,
     top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Maximum number of results.")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print the box and the probability of each phrase of the sentence.")
+        bool, typer.Option("--explain", help="Print the boxes and the probability of each phrase of the sentence.")
     ] = False,
     after: Annotated[
         str | None, typer.Option(metavar="DATE", help="Only photos taken on this date or later, such as 2024-06.")
@@ -39,6 +44,16 @@ def search(
     before: Annotated[str | None, typer.Option(metavar="DATE", help="Only photos taken before this date.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Include improbable photos.")] = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print only the paths of the photos.")] = False,
+    null: Annotated[
+        bool, typer.Option("--null", "-0", help="Like --paths, with a NUL after each path, for xargs -0.")
+    ] = False,
+    preview: Annotated[
+        bool,
+        typer.Option(
+            "--preview",
+            help="Show the photos in the terminal (kitty, iTerm2, sixel, or coloured blocks; DEIXIS_PREVIEW chooses).",
+        ),
+    ] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results to a CSV file.")] = None,
     links: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Create a folder of symbolic links to the photos.")
@@ -49,15 +64,26 @@ def search(
     from deixis.search.collection import open_index
     from deixis.search.results import all_photos, write_csv, write_links
 
-    if (sentence is None) == (like is None):
-        raise DeixisError("give either a sentence in quotes, or --like PHOTO")
+    if sentence is None and like is None:
+        raise DeixisError("give a sentence in quotes, or --like PHOTO, or both")
+    thumbnails: dict[str, bytes | None] = {}
     with working("searching"), open_index(index) as photos:
-        if like is not None:
+        if sentence is None and like is not None:
             hits = photos.like(like, top, after=after, before=before, everything=everything)
         else:
             hits = photos.search(
-                sentence or "", top, explain=explain, after=after, before=before, everything=everything
+                sentence or "",
+                top,
+                explain=explain,
+                separate=explain,
+                after=after,
+                before=before,
+                everything=everything,
+                like=like,
+                like_weight=weight,
             )
+        if preview:
+            thumbnails = {hit.photo_id: photos.thumbnail(hit.photo_id) for hit in hits}
     if csv is not None:
         write_csv(csv, hits)
     if links is not None:
@@ -67,20 +93,34 @@ def search(
         note(f"{plural(len(missing), 'file')} no longer there; run deixis index again to update the index")
     if json:
         documents = [hit.as_json() for hit in hits]
-        print_json({"query": sentence or str(like), "hits": documents, "gone": [str(path) for path in missing]})
+        print_json(
+            {"query": sentence or str(like), "hits": documents, "gone": [str(path) for path in missing]}
+            | {"unknown_words": list(hits.unknown_words), "suggestions": hits.suggestions}
+            | {"photos": hits.photos, "searched": hits.searched, "filter_reason": hits.filter_reason}
+        )
         return
-    if paths:
+    if paths or null:
         for photo in all_photos(hits):
             if photo.path not in missing:
-                print(photo.path)
+                print(photo.path, end="\0" if null else "\n")
         return
     for hit in hits:
+        if thumbnail := thumbnails.get(hit.photo_id):
+            from deixis.cli.terminal_pictures import choose_protocol, draw_picture
+
+            print(draw_picture(thumbnail, choose_protocol()), end="")
         _print_hit(hit, like, missing)
     for file, kind in ((csv, "table"), (links, "links")):
         if file is not None:
             note(f"{kind}: {file}")
     if hits.unknown_words:
-        note(f"unknown to the models, which read English, and not searched for: {', '.join(hits.unknown_words)}")
+        named = ", ".join(_with_suggestions(word, hits) for word in hits.unknown_words)
+        note(f"unknown to the models, which read English, and not searched for: {named}")
+    if hits and hits[0].probability is None and not hits.is_listing:
+        note(
+            "ranked without percentages, because this index has no calibration; fit one to photos with captions: "
+            f"deixis calibrate DATA{place_option(index_place(index))}"
+        )
     if not hits:
         note(_no_hits_message(hits, everything))
 
@@ -96,13 +136,24 @@ def _print_hit(hit: Hit, like: Path | None, missing: list[Path]) -> None:
         remarks.append(f"and {plural(len(hit.duplicates), 'similar photo')}")
     print(f"{probability} {hit.path}" + (f"  ({'; '.join(remarks)})" if remarks else ""))
     for phrase in hit.phrases:
-        box = ", ".join(f"{side:.0f}" for side in phrase.box)
-        location = "probably not in this photo" if phrase.absent else f"[{box}]"
-        print(f"        {phrase.text}: {location}  (presence {phrase.presence:.0%})")
+        boxes = " ".join(f"[{', '.join(f'{side:.0f}' for side in box)}]" for box in phrase.boxes)
+        location = "probably not in this photo" if phrase.absent else boxes
+        figure = "a guess: it has a word unknown to the models" if phrase.guess else f"{phrase.presence:.0%}"
+        print(f"        {phrase.text}: {location}  ({figure})")
 
 
 def _no_hits_message(hits: SearchResults, everything: bool) -> str:
     if hits.photos and not hits.searched:
-        return f"nothing found: none of {plural(hits.photos, 'photo')} passes the filters"
-    message = f"nothing found in {plural(hits.searched, 'photo')}"
-    return message if everything or not hits.searched else f"{message}; --all shows the nearest photos"
+        return f"nothing found: none of {plural(hits.photos, 'photo')} passes the filters: {hits.filter_reason}"
+    parts = [f"nothing found in {plural(hits.searched, 'photo')}"]
+    if untrained := [word for word in hits.suggestions if word not in hits.unknown_words]:
+        named = ", ".join(_with_suggestions(word, hits) for word in untrained)
+        parts.append(f"the models have not seen photos of {named}")
+    if not everything and hits.searched:
+        parts.append("--all shows the nearest, unlikely photos")
+    return "; ".join(parts)
+
+
+def _with_suggestions(word: str, hits: SearchResults) -> str:
+    near = hits.suggestions.get(word)
+    return f"{word} (try {', '.join(near)})" if near else word

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from os import PathLike
 from pathlib import Path
@@ -12,13 +11,12 @@ import typer
 
 from deixis.cli.output import Index, note, plural, progress, use_one_blas_thread, working
 from deixis.errors import DeixisError
-from deixis.search import DEFAULT_INDEX
+from deixis.search.places import index_place
+from deixis.storage.user_folders import cache_folder
 
 Host = Annotated[
     str,
-    typer.Option(
-        metavar="ADDRESS", help="Address to listen on. Addresses other than this machine's own require a token."
-    ),
+    typer.Option(metavar="ADDRESS", help="Address to listen on."),
 ]
 Port = Annotated[
     int | None,
@@ -27,46 +25,97 @@ Port = Annotated[
     ),
 ]
 Token = Annotated[
-    str | None, typer.Option(metavar="TOKEN", help="Token that clients must send (default: generated if required).")
+    str | None, typer.Option(metavar="TOKEN", help="Token that clients must send (default: a generated one).")
+]
+NoToken = Annotated[
+    bool, typer.Option("--no-token", help="Let every user of this machine in; for addresses of this machine only.")
+]
+Share = Annotated[
+    bool,
+    typer.Option(
+        "--share", help="Let other devices in your network in, such as your phone: prints a password and a QR code."
+    ),
 ]
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")]
 
 
 def serve(
-    index: Index = DEFAULT_INDEX,
+    index: Index = None,
     host: Host = "127.0.0.1",
     port: Port = None,
     token: Token = None,
+    no_token: NoToken = False,
+    share: Share = False,
     no_open: NoOpen = False,
 ) -> None:
-    """Start the web app and the HTTP API; Ctrl-C stops the server."""
+    """Start the web app and the HTTP API; Ctrl-C stops the server.
+
+    The printed link has the token. Programs send it as "Authorization: Bearer TOKEN".
+    """
     use_one_blas_thread()
-    serve_index(index, host=host, port=port, token=token, open_browser=not no_open)
+    if share:
+        from deixis.web.address import easy_password
+
+        host, token = "0.0.0.0", token or easy_password()  # noqa: S104
+        note(f"password: {token}. Anyone in your network who has it sees your photos; the connection is not encrypted.")
+    place = index_place(index)
+    serve_index(place, host=host, port=port, token=token, open_browser=not no_open, needs_token=not no_token)
 
 
 def serve_index(
-    index: str | PathLike[str], *, host: str, port: int | None, token: str | None, open_browser: bool
+    index: str | PathLike[str],
+    *,
+    host: str,
+    port: int | None,
+    token: str | None,
+    open_browser: bool,
+    needs_token: bool = True,
 ) -> None:
     """Serve an index until Ctrl-C."""
-    from deixis.web.security import MIN_TOKEN_LENGTH
+    from deixis.web.security import MIN_TOKEN_LENGTH, is_loopback
 
+    if not needs_token and (token is not None or not is_loopback(host)):
+        raise DeixisError("--no-token: only without --token, and on an address of this machine such as 127.0.0.1")
     if token is not None and len(token) < MIN_TOKEN_LENGTH:
         raise DeixisError(f"--token: needs at least {MIN_TOKEN_LENGTH} characters, so that it cannot be guessed")
-    from deixis.search.index import PhotoIndex
-
-    with PhotoIndex(index):  # a missing index is reported before the models are loaded
-        pass
     from deixis.search.collection import open_index
     from deixis.storage.sql import hide_password
     from deixis.web.address import ServerAddress
     from deixis.web.app import serve
+    from deixis.web.server import leave
 
     with working("opening the index"):
         photos = open_index(index)
     with photos:
         note(f"{plural(len(photos), 'photo')} in {hide_password(index)}; Ctrl-C stops the server")
         address = ServerAddress(host, port, token or "")
-        serve(photos, address, on_ready=lambda url: print(url, flush=True), open_browser=open_browser)
+        serve(
+            photos,
+            address,
+            on_ready=_print_url if is_loopback(host) else _print_url_and_code,
+            open_browser=open_browser,
+            needs_token=needs_token,
+        )
+    leave()
+
+
+def _print_url(url: str) -> None:
+    print(url, flush=True)
+
+
+def _print_url_and_code(url: str) -> None:
+    """Print a URL, and as a QR code if this is a terminal and the package for it is installed."""
+    _print_url(url)
+    if not sys.stderr.isatty():
+        return
+    try:
+        from qrcode import QRCode
+    except ModuleNotFoundError:
+        note("pip install 'deixis[share]' shows a QR code here")
+        return
+    code = QRCode(border=2)
+    code.add_data(url)
+    code.print_ascii(out=sys.stderr, invert=True)
 
 
 def demo(
@@ -96,14 +145,3 @@ def demo(
             index_photos(photos, index, rebuild=True, on_progress=on_progress)
     note("try: two dogs, a bee on a flower, a woman with a camera")
     serve_index(index, host="127.0.0.1", port=port, token=None, open_browser=not no_open)
-
-
-def cache_folder() -> Path:
-    """Return the folder for caches on this system."""
-    if cache := os.environ.get("XDG_CACHE_HOME"):
-        return Path(cache) / "deixis"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "deixis"
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local) / "deixis" / "Cache"
-    return Path.home() / ".cache" / "deixis"

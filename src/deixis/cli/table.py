@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _WIDTH = 120
 _LOST = "?"
+_CROSSED = (
+    "Epochs and settings are chosen on one half of {split}, the other half is scored among all of it, and the reverse."
+)
 _MAX_LISTED = 6
 
 
@@ -70,12 +73,15 @@ def table(
     """
     from deixis.papers.tables import find_table
 
-    wanted = _select_rows(find_table(name), rows or [])
+    published = find_table(name)
+    wanted = _select_rows(published, rows or [])
     if data is None:
         _print_result(wanted, None, json)
         return
     from deixis.data.dataset import Dataset
+    from deixis.papers.training import refuse_defining_changes
 
+    refuse_defining_changes(published, set_ or [])
     dataset = Dataset(data, images=images)
     found = _compute(wanted, dataset, seeds, tuple(set_ or []), split, runs)
     options: dict[str, Sequence[object]] = {
@@ -142,6 +148,8 @@ def _print_result(table: Table, ours: _Ours | None, json: bool) -> None:
         return
     found = ours.result if ours else None
     print(table.title)
+    if found and found.crossed:
+        print(_CROSSED.format(split=found.split))
     print_table(_draw(table, found))
     if found and found.claims:
         print("\nWhat the paper claims")
@@ -230,8 +238,13 @@ def _footer(table: Table, ours: _Ours | None) -> Iterator[str]:
         models = f"mean of {found.seeds} seeds" if found.seeds > 1 else "one model each"
         yield f"scored on {found.split}: {photos}, {found.split_hash[:19]}…; {models}"
         yield "± is half of the 95 % interval over photos"
-        if any(training.repeated for training in required_models(table.rows)):
+        if not found.crossed and any(training.repeated for training in required_models(table.rows)):
             yield "networks use the epoch that scored best on dev or val"
+        kept = {key: result.kept for key, result in found.ours.items() if result.kept}
+        if kept:
+            halves = " (of the first half / of the second)" if found.crossed else ""
+            rows = (f"{key} {', '.join(' / '.join(seed) for seed in seeds)}" for key, seeds in kept.items())
+            yield f"chosen for each seed{halves}: {'; '.join(rows)}"
         yield "; ".join(f"{name}: {' | '.join(words)}" for name, words in found.about.items())
     if found.claims:
         yield "a claim is decided if its 95 % interval excludes 0 and all seeds agree; claims are tested one by one"
@@ -273,6 +286,7 @@ def _document(table: Table, ours: _Ours | None) -> dict[str, Any]:
         "split": found.split or None,
         "split_hash": found.split_hash or None,
         "seeds": found.seeds,
+        "halves": found.crossed,
         "about": {name: list(words) for name, words in found.about.items()},
         "claims": [_claim_document(each) for each in found.claims],
         "command": ours.command,
@@ -298,6 +312,7 @@ def _row_document(table: Table, row: Row, result: RowResult | None) -> dict[str,
         "ours": {name: result.score(name) for name in names},
         "interval": {name: [found.low, found.high] if found else None for name, found in bounds.items()},
         "by_seed": {name: list(result.by_seed(name)) for name in names},
+        "chosen": [list(seed) for seed in result.kept],
     }
 
 

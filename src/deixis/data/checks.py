@@ -36,7 +36,7 @@ class Problem:
 
 REMEDIES = {
     "damaged table": "the data set directory was changed or damaged after the import; import the data again",
-    "missing photo": 'put the file back, or change "images" in manifest.json if the folder has moved',
+    "missing photo": "put the file back; if the folder has moved: deixis data check DATA --images FOLDER",
     "changed photo": "the file is not the one that was imported; import the data again",
     "unreadable photo": "replace the file, or remove it from the folder and import the data again",
     "photo of another shape": "its aspect ratio differs from the annotated copy, so boxes may be wrong; use that copy",

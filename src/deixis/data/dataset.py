@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
@@ -315,6 +316,14 @@ def make_dataset(
         write_manifest(manifest, folder)
         _keep_features(out / FEATURES, folder / FEATURES)
     return manifest
+
+
+def move_images(path: Path, images: str | Path) -> None:
+    """Record where the photos of a data set are now."""
+    folder = photo_path(images)
+    if not folder.is_dir():
+        raise DatasetError(f"{images}: not a folder")
+    write_manifest(replace(read_manifest(path), images=str(folder.absolute())), path)
 
 
 def _keep_features(old: Path, new: Path) -> None:

@@ -8,19 +8,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from PIL import Image, UnidentifiedImageError
 
+from deixis.data.previews import RAW_SUFFIXES, VIDEO_SUFFIXES, open_preview, open_video_frame
 from deixis.errors import PhotoError
-from deixis.storage.files import hash_file
-from deixis.storage.remote import RemotePath, path_or_stream
+from deixis.storage.files import hash_file, open_file
+from deixis.storage.remote import RemotePath
 
 SUFFIXES = frozenset(
-    (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff", ".bmp", ".gif")
+    (
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".heic", ".heif", ".avif", ".jxl"),
+        *(".tif", ".tiff", ".bmp", ".gif"),
+        *RAW_SUFFIXES,
+    )
 )
-FORMATS = ("JPEG", "PNG", "WEBP", "HEIF", "TIFF", "BMP", "GIF")
+FORMATS = ("JPEG", "PNG", "WEBP", "HEIF", "AVIF", "TIFF", "BMP", "GIF")
 MAX_BYTES = 256 * 2**20
 MAX_PIXELS = 150_000_000
+MAX_SCANS = 500
+MAX_SCANNED_PIXELS = 3_000_000_000
+"""Pixels times scans of a JPEG. A scan without content takes a few bytes, and as long as any other: this many
+take about two seconds. Cameras and encoders write at most a dozen."""
+
+_START_OF_SCAN = b"\xff\xda"
 # MAX_PIXELS replaces Pillow's limit, and odd EXIF is harmless. Warning filters are global, so they are set once.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -80,13 +92,16 @@ def photo_size(path: Path) -> tuple[int, int]:
         return width, height
 
 
-def open_photo(path: Path, min_side: int | None = None, max_pixels: int | None = None) -> Image.Image:
+def open_photo(
+    path: Path, min_side: int | None = None, max_pixels: int | None = None, inside: Path | None = None
+) -> Image.Image:
     """Decode a photo to RGB, with EXIF rotation. Takes the first frame and puts transparency on white.
 
     A colour JPEG is decoded at a half, a quarter or an eighth of its size if both sides are still at least `min_side`,
-    which is much faster.
+    which is much faster. With `inside`, a resolved folder, a file that lies elsewhere is refused.
     """
-    with _open_checked(path, max_pixels) as image:
+    with _open_checked(path, max_pixels, inside) as image:
+        _check_scans(path, image)
         if min_side is not None and image.mode == "RGB":
             image.draft("RGB", (min_side, min_side))  # has an effect on JPEG only
         upright = _apply_orientation(image)
@@ -97,6 +112,52 @@ def open_photo(path: Path, min_side: int | None = None, max_pixels: int | None =
             white = Image.new("RGBA", layers.size, "white")
             return Image.alpha_composite(white, layers).convert("RGB")
         return upright.convert("RGB")
+
+
+@contextmanager
+def open_image_file(path: Path, inside: Path | None = None) -> Iterator[Image.Image]:
+    """Open a photo, the preview of a RAW file, or a frame of a video, by its suffix; the pixels are not decoded yet.
+
+    With `inside`, a resolved folder, a file that lies elsewhere is refused.
+    """
+    import pi_heif
+
+    pi_heif.register_heif_opener()
+    suffix = path.suffix.lower()
+    with open_file(path, inside) as file:
+        if suffix not in VIDEO_SUFFIXES and path.stat().st_size > MAX_BYTES:
+            raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
+        if suffix in VIDEO_SUFFIXES:
+            image = open_video_frame(path)
+        elif suffix in RAW_SUFFIXES:
+            image = open_preview(path, file.read())
+        else:
+            image = Image.open(file, formats=(*FORMATS, "JXL") if _has_jpeg_xl(path) else FORMATS)
+        with image:
+            yield image
+
+
+def _has_jpeg_xl(path: Path) -> bool:
+    if path.suffix.lower() != ".jxl":
+        return False
+    try:
+        import pillow_jxl  # noqa: F401 # registers the format
+    except ModuleNotFoundError:
+        raise PhotoError(path, "JPEG XL needs a plugin: pip install 'deixis[jxl]'") from None
+    return True
+
+
+def _check_scans(path: Path, image: Image.Image) -> None:
+    """Refuse a JPEG whose scans would take long to decode."""
+    if image.format not in ("JPEG", "MPO"):
+        return
+    file = cast(Any, image).fp
+    position = file.tell()
+    file.seek(0)
+    scans = file.read(MAX_BYTES).count(_START_OF_SCAN)
+    file.seek(position)
+    if scans > MAX_SCANS or scans * image.width * image.height > MAX_SCANNED_PIXELS:
+        raise PhotoError(path, f"{scans} scans of {image.width} × {image.height} pixels are too many")
 
 
 def _apply_orientation(image: Image.Image) -> Image.Image:
@@ -127,15 +188,10 @@ def _white(mode: str, highest: float) -> float:
 
 
 @contextmanager
-def _open_checked(path: Path, max_pixels: int | None = None) -> Iterator[Image.Image]:
+def _open_checked(path: Path, max_pixels: int | None = None, inside: Path | None = None) -> Iterator[Image.Image]:
     """Open a photo within the limits. Errors, also of the block, become a `PhotoError`."""
-    import pi_heif
-
-    pi_heif.register_heif_opener()
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
-        with Image.open(path_or_stream(path), formats=FORMATS) as image:
+        with open_image_file(path, inside) as image:
             if image.width * image.height > (MAX_PIXELS if max_pixels is None else max_pixels):
                 raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
             yield image

@@ -9,7 +9,6 @@ boxes to their chains. All tables are in the order of the photos, so each photo 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -20,7 +19,8 @@ import pyarrow as pa
 
 from deixis.data.records import Caption, Photo
 from deixis.errors import DatasetError
-from deixis.storage.atomic import explain_os_errors
+from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.checksums import seal, unseal
 from deixis.storage.files import hash_file, is_file_name
 from deixis.tokens import TOKENIZER_VERSION
 
@@ -181,7 +181,8 @@ def open_tables(folder: Path, hashes: Mapping[str, str]) -> dict[str, pa.Table]:
 
 _MANIFEST_FILE = "manifest.json"
 _FORMAT = "deixis-dataset"
-_VERSION = 1
+_VERSION = 2
+"""Version 1 had no checksum of the manifest."""
 
 
 @dataclass(frozen=True)
@@ -240,9 +241,8 @@ def _combine_hashes(files: Mapping[str, str]) -> str:
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
-    (folder / _MANIFEST_FILE).write_text(
-        json.dumps(asdict(manifest), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    with new_file(folder / _MANIFEST_FILE) as unfinished:
+        unfinished.write_bytes(seal(asdict(manifest) | {"version": _VERSION}))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -253,12 +253,12 @@ def read_manifest(folder: Path) -> Manifest:
         hint = "check the path" if not folder.exists() else "create one with: deixis data import … --out DATA"
         raise DatasetError(f"{folder}: not a data set directory; {hint}")
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        document: Any = unseal(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
         raise DatasetError(f"{path}: damaged, import the data again ({error})") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise DatasetError(f"{path}: not the manifest of a deixis data set")
-    if document.get("version") != _VERSION:
+    if document.get("version") not in (1, _VERSION):
         raise DatasetError(
             f"{path}: layout version {document.get('version')} is not supported (expected {_VERSION}); "
             "import the data again"

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from deixis.arrays import BoolArray, FloatArray, IntArray
 from deixis.evaluation.intervals import Counts, Interval, Statistic, in_batches
@@ -132,6 +131,8 @@ def _precision(copies: FloatArray, ranked: FloatArray, positives: FloatArray, ru
 
 def _boxes_before_hits(rankings: Sequence[PhotoRanking], photos: int) -> Any:
     """(hits, photos) number of boxes of each photo after the previous hit, up to and including this one."""
+    from scipy import sparse
+
     found = np.concatenate([ranking.found for ranking in rankings])
     photo = np.concatenate([ranking.photo for ranking in rankings])
     next_hit = np.cumsum(found) - found
@@ -145,5 +146,7 @@ def _boxes_before_hits(rankings: Sequence[PhotoRanking], photos: int) -> Any:
 
 def _count_photos(groups: Sequence[IntArray], photos: int) -> Any:
     """(groups, photos) how often each group contains each photo."""
+    from scipy import sparse
+
     group = np.repeat(np.arange(len(groups)), [len(each) for each in groups])
     return sparse.csr_array((np.ones(len(group)), (group, np.concatenate(groups))), shape=(len(groups), photos))

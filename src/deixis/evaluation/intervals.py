@@ -87,6 +87,12 @@ def ratio_of(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Statisti
     return statistic
 
 
+def perplexity_of(bits: npt.ArrayLike, words: npt.ArrayLike) -> Statistic:
+    """Return a statistic: the perplexity (base 2) of words, given the bits and the number of words of each unit."""
+    mean_bits = ratio_of(bits, words)
+    return lambda counts: np.exp2(mean_bits(counts))
+
+
 def values_of(statistics: Mapping[Key, Statistic], n: int) -> dict[Key, float]:
     """Return the value of each statistic on the data itself."""
     once = np.ones((1, n))

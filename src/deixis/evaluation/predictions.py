@@ -11,6 +11,9 @@ that does not mention it; such lines count only in average precision::
 
     {"photo": "1007129816", "phrase": "a man", "boxes": [[0, 0, 30, 40]], "scores": [0.2]}
 
+A system that finds one box for each thing that a phrase names, such as two boxes for "two dogs", adds them as
+``"set": [[10, 20, 60, 220], [70, 20, 110, 220]]``; without the key, the set is the best box.
+
 Blank lines and other keys are ignored. Errors name the file and the line.
 """
 
@@ -50,6 +53,8 @@ class Prediction:
         it begins. An empty box, or a box outside the photo, is never correct.
     source
         File and line, for error messages.
+    selected
+        (n, 4), one box for each thing that the mention names, for `box_set_scores`; None for the best box.
 
     Examples
     --------
@@ -67,9 +72,14 @@ class Prediction:
     boxes: Boxes
     scores: FloatArray
     source: str = ""
+    selected: Boxes | None = None
 
     def __post_init__(self) -> None:
         _store_checked(self)
+        if self.selected is not None:
+            selected = _box_array(self.selected, self, "set")
+            _check_values(selected, np.zeros(len(selected)), self)
+            object.__setattr__(self, "selected", selected)
 
     @property
     def key(self) -> Key:
@@ -138,6 +148,8 @@ def write_predictions(path: str | os.PathLike[str], predictions: Iterable[Predic
             else:
                 record |= {"phrase": prediction.phrase}
             record |= {"boxes": prediction.boxes.tolist(), "scores": prediction.scores.tolist()}
+            if isinstance(prediction, Prediction) and prediction.selected is not None:
+                record["set"] = prediction.selected.tolist()
             lines.write(json.dumps(record) + "\n")
 
 
@@ -256,7 +268,7 @@ def _parse(line: bytes, source: str) -> Prediction | NegativePrediction:
         raise DeixisError(f"{source}: caption must be a non-negative integer, not {json.dumps(caption)}")
     if not (isinstance(span, list) and len(span) == 2 and all(map(_is_index, span))):
         raise DeixisError(f"{source}: span must be two non-negative integers, not {json.dumps(span)}")
-    return Prediction(photo, caption, (span[0], span[1]), boxes, scores, source)
+    return Prediction(photo, caption, (span[0], span[1]), boxes, scores, source, record.get("set"))
 
 
 def _is_index(value: object) -> TypeGuard[int]:
@@ -265,17 +277,23 @@ def _is_index(value: object) -> TypeGuard[int]:
 
 def _store_checked(prediction: Prediction | NegativePrediction) -> None:
     """Replace boxes and scores by checked arrays."""
-    boxes = _numbers(prediction.boxes, prediction, "boxes must be lists of x1, y1, x2, y2")
-    if boxes.size == 0:
-        boxes = boxes.reshape(0, 4)
-    if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise DeixisError(f"{prediction}: boxes must be lists of x1, y1, x2, y2")
+    boxes = _box_array(prediction.boxes, prediction, "boxes")
     scores = _numbers(prediction.scores, prediction, "scores must be a list of numbers")
     if scores.shape != (len(boxes),):
         raise DeixisError(f"{prediction}: {len(boxes)} boxes but {scores.size} scores")
     _check_values(boxes, scores, prediction)
     object.__setattr__(prediction, "boxes", boxes)
     object.__setattr__(prediction, "scores", scores)
+
+
+def _box_array(values: npt.ArrayLike, prediction: object, name: str) -> Boxes:
+    problem = f"{name} must be lists of x1, y1, x2, y2"
+    boxes = _numbers(values, prediction, problem)
+    if boxes.size == 0:
+        boxes = boxes.reshape(0, 4)
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise DeixisError(f"{prediction}: {problem}")
+    return boxes
 
 
 def _numbers(values: npt.ArrayLike, prediction: object, problem: str) -> FloatArray:

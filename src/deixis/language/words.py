@@ -1,4 +1,4 @@
-"""Facts about single English words, shared by search and METEOR: function words, stems and WordNet senses.
+"""Facts about single English words, shared by search, captions and METEOR: function words, stems, WordNet senses.
 
 Stems are Snowball's English stems, from the package `snowballstemmer`; senses are those of WordNet 3.0; the function
 words are Meteor's list. `data/README.md` gives the origin and the licence of each file.
@@ -7,7 +7,7 @@ words are Meteor's list. `data/README.md` gives the origin and the licence of ea
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,33 @@ _ENDINGS = (
     ("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
     ("er", ""), ("est", ""), ("er", "e"), ("est", "e"),
 )  # fmt: skip
+
+_CONTENT_TAGS = frozenset(["NN", "VB", "JJ", "CD"])
+_NO_CONTENT = frozenset(
+    ["is", "are", "was", "were", "be", "being", "been", "'s", "has", "have", "there", "other", "next"]
+)
+_NO_THINGS = frozenset(
+    ["front", "side", "top", "back", "middle", "edge", "end", "background", "foreground", "area", "group", "couple",
+     "pair", "bunch", "lot", "number", "piece", "view", "picture", "photo", "image", "part", "kind", "type"]
+)  # fmt: skip
+
+
+def content_word_indices(words: Sequence[str], tags: Sequence[str]) -> list[int]:
+    """Return the indices of the words of a caption that say what is in the photo, given Penn Treebank tags.
+
+    These are nouns, verbs, adjectives and numbers, without forms of *be* and *have* and without nouns that name no
+    thing ("the front of", "a group of").
+
+    Examples
+    --------
+    >>> content_word_indices("a dog in front of trees".split(), ["DT", "NN", "IN", "NN", "IN", "NNS"])
+    [1, 5]
+    """
+    return [
+        index
+        for index, (word, tag) in enumerate(zip(words, tags, strict=True))
+        if tag[:2] in _CONTENT_TAGS and word not in _NO_CONTENT and word not in _NO_THINGS
+    ]
 
 
 @cache

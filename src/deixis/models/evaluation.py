@@ -14,6 +14,7 @@ from deixis.arrays import Floats
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
+from deixis.evaluation.box_sets import box_set_scores, compare_box_sets
 from deixis.evaluation.intervals import Comparison
 from deixis.evaluation.items import Protocol, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import compare_localization, localization
@@ -324,7 +325,7 @@ def evaluate_grounding(
     on: EvaluationData,
     systems: Sequence[System],
     *,
-    protocol: Protocol = "union",
+    protocol: Protocol | Literal["sets"] = "union",
     blind_split: str | None = None,
     missing_as_wrong: bool = False,
     all_photos: bool = False,
@@ -332,11 +333,13 @@ def evaluate_grounding(
 ) -> Evaluation:
     """Phrase localization, beside the best fixed box of each entity type, which are fitted on `blind_split`.
 
-    In the protocol union, as in the papers, the gold is the union of the boxes of a chain; in any, each of them.
+    In the protocol union, as in the papers, the gold is the union of the boxes of a chain; in any, each of them; sets
+    is union with the F1 of sets of boxes in addition.
     `missing_as_wrong` counts phrases without a prediction as wrong instead of refusing them; `all_photos` also ranks
     each phrase over the regions of all photos; `out` is a JSON Lines file for the predictions of a model.
     """
     items = localization_items(on.photos)
+    has_sets, protocol = protocol == "sets", "union" if protocol == "sets" else protocol
     splits = on.dataset.manifest.splits
     blind_split = blind_split or ("train" if "train" in splits else None)
     blind = None
@@ -354,7 +357,12 @@ def evaluate_grounding(
         if len(predictions) == 2
         else {}
     )
-    scores: Mapping[str, Any] = result.as_json()
+    scores: dict[str, Any] = result.as_json()
+    if has_sets:
+        sets = box_set_scores(predictions[0], items, missing=missing).as_json()
+        scores |= {**sets, "protocol": "sets", "interval": {**scores["interval"], **sets["interval"]}}
+        if len(predictions) == 2:
+            compared |= compare_box_sets(predictions[0], predictions[1], items, missing=missing)
     if all_photos:
         pipeline = cast("RegionPipeline", systems[0].load("grounding"))
         features = on.features(pipeline, regions=True)
@@ -372,6 +380,23 @@ def _predictions(
     return pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
 
 
+def phrase_scores(
+    pipeline: RegionPipeline, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
+) -> tuple[PhotoRegions, ScoreBlocks]:
+    """The regions of all photos, and the scores of every distinct phrase (rows) for them, block by block."""
+    ids = features.photos.ids
+    regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
+    tracked = track(ids, "reading regions", len(ids), on_progress)
+    visual = np.concatenate([pipeline.proposal_vectors(features, photo_id) for photo_id in tracked])
+    text = pipeline.encode_phrases(typical_wording(items))
+
+    def rows(begin: int, end: int) -> Floats:
+        on_progress("looking for phrases in all photos", end, len(text))
+        return np.ascontiguousarray(pipeline.compare(visual, text[begin:end]).T)
+
+    return regions, ScoreBlocks((len(text), len(visual)), rows, max(1, _PAIRS_AT_ONCE // max(1, len(visual))))
+
+
 def search_phrases(
     pipeline: RegionPipeline,
     features: PhotoFeatures,
@@ -385,22 +410,16 @@ def search_phrases(
     sentences, and proposals are not refined. The vectors of all photos are held in memory, 100 MB for 100,000 of size
     256.
     """
-    ids = features.photos.ids
-    regions = PhotoRegions.from_boxes({photo_id: features.proposals(photo_id) for photo_id in ids})
-    tracked = track(ids, "reading regions", len(ids), on_progress)
-    visual = np.concatenate([pipeline.proposal_vectors(features, photo_id) for photo_id in tracked])
-    text = pipeline.encode_phrases(typical_wording(items))
-    best = np.empty((len(text), len(ids)))
+    regions, scores = phrase_scores(pipeline, features, items, on_progress)
+    best = np.empty((scores.shape[0], len(regions.photos)))
 
     def rows(begin: int, end: int) -> Floats:
-        scores = np.ascontiguousarray(pipeline.compare(visual, text[begin:end]).T)
+        found = scores.rows(begin, end)
         # Kept while the scores are here: computing them again would take as long as everything else.
-        best[begin:end] = best_region_scores(scores, regions)
-        on_progress("looking for phrases in all photos", end, len(text))
-        return scores
+        best[begin:end] = best_region_scores(found, regions)
+        return found
 
-    scores = ScoreBlocks((len(text), len(visual)), rows, max(1, _PAIRS_AT_ONCE // max(1, len(visual))))
-    precision = phrase_precision(scores, items, regions, protocol=protocol)
+    precision = phrase_precision(replace(scores, rows=rows), items, regions, protocol=protocol)
     mentioned = mentioned_in_photos(distinct_phrases(items), features.photos)
     return precision, score_presence(best, mentioned)
 

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
 from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.evaluation.items import Item, Regions
-from deixis.evaluation.predictions import Prediction
-from deixis.evaluation.score_matrix import ScoreBlocks
-from deixis.language.features import transform_in_chunks
-from deixis.language.features.base import Text
+from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence
 from deixis.models.arguments import PhotoLike, check_list, check_text, open_image, type_name
-from deixis.models.photo_features import PhotoFeatures, RegionInputs, append_locations, append_whole_location
+from deixis.models.box_sets import BoxSet
 from deixis.models.pipeline import Pipeline, load
-from deixis.pictures.grounded import PhraseBoxes, draw_grounding
+from deixis.models.region_inputs import RegionInputs, append_locations, append_whole_location
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words
-from deixis.vision.extraction import FULL_SIZE_BATCH
-from deixis.vision.feature_map import FeatureMap
-from deixis.vision.proposals import Proposals, Proposer
 
 if TYPE_CHECKING:
+    from deixis.evaluation.items import Item, Regions
+    from deixis.evaluation.predictions import Prediction
+    from deixis.evaluation.score_matrix import ScoreBlocks
+    from deixis.language.vocabulary import Vocabulary
+    from deixis.language.word_table import WordTable
     from deixis.models.describer.description import Describer, DescriptionSettings, RegionDescription
+    from deixis.models.photo_features import PhotoFeatures
+    from deixis.models.provenance import EncoderInfo
+    from deixis.vision.encoder import PreparedPhoto
+    from deixis.vision.feature_map import FeatureMap
+    from deixis.vision.proposals import Proposals, Proposer
 
 DEFAULT = "grounder"
 """The model that grounds phrases unless another one is named."""
@@ -55,12 +58,20 @@ class GroundedPhrase:
     types
         Entity types, of `deixis.data.records.ENTITY_TYPES`.
     box
-        ``x1, y1, x2, y2`` in pixels of the photo.
+        ``x1, y1, x2, y2`` in pixels of the photo, around everything that the phrase names.
     region_probability
         Probability of this region among all proposed regions, if the photo shows the phrase; ``score`` in JSON.
+    boxes
+        One box for each thing that the phrase names, most probable first; `box` alone if the phrase names one thing or
+        the model was not trained for sets of boxes.
+    probabilities
+        Of each of several `boxes`, the probability that it shows one of these things; ``score`` in JSON. Empty for
+        one box.
     presence
         Probability that the photo shows the phrase at all, if half of all photos did; None if the model was not
-        trained for it.
+        trained for it, or if the box is a guess.
+    guess
+        Whether the phrase has a word that the model does not know, so that the box is a guess without a probability.
     """
 
     text: str
@@ -69,6 +80,13 @@ class GroundedPhrase:
     box: tuple[float, float, float, float]
     region_probability: float
     presence: float | None = None
+    boxes: tuple[tuple[float, float, float, float], ...] = ()
+    probabilities: tuple[float, ...] = ()
+    guess: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.boxes:
+            object.__setattr__(self, "boxes", (self.box,))
 
     @property
     def absent(self) -> bool:
@@ -107,11 +125,13 @@ class Grounding:
                     "text": phrase.text,
                     "span": list(phrase.span),
                     "type": phrase.types[0] if phrase.types else "other",
+                    "guess": phrase.guess,
+                    "box": [round(side, 1) for side in phrase.box],
                     "boxes": [
-                        {
-                            "box": [round(side, 1) for side in phrase.box],
-                            "score": round(phrase.region_probability, 4),
-                        }
+                        {"box": [round(side, 1) for side in box], "score": None if phrase.guess else round(score, 4)}
+                        for box, score in zip(
+                            phrase.boxes, phrase.probabilities or (phrase.region_probability,), strict=True
+                        )
                     ],
                     **(
                         {}
@@ -125,12 +145,14 @@ class Grounding:
 
     def draw(self, photo: Image.Image) -> Image.Image:
         """Draw the boxes on the photo, with the sentence below in their colours; absent phrases are not drawn."""
+        from deixis.pictures.grounded import PhraseBoxes, draw_grounding
+
         shown = [phrase for phrase in self.phrases if not phrase.absent]
         phrases = [
             PhraseBoxes(
                 *phrase.span,
-                (phrase.box,),
-                phrase.region_probability if phrase.presence is None else phrase.presence,
+                phrase.boxes,
+                "guess" if phrase.guess else phrase.region_probability if phrase.presence is None else phrase.presence,
             )
             for phrase in shown
         ]
@@ -152,6 +174,7 @@ class PhraseScores:
     scores: Floats  # (phrases, regions): logits, whose softmax over the regions is the probability of each
     boxes: Floats  # (phrases, regions, 4) in pixels; a model may refine proposals for each phrase
     presence: Floats | None = None  # (phrases,): probability that the photo shows each phrase at all
+    sets: Sequence[BoxSet] | None = None  # a box for each thing that each phrase names, in pixels
 
 
 class RegionPipeline(Pipeline):
@@ -159,6 +182,11 @@ class RegionPipeline(Pipeline):
 
     uncalibrated_description: ClassVar[DescriptionSettings | None] = None
     """Settings of `describe` for a model without its own; None for those of the shipped describer."""
+
+    @property
+    def separates_boxes(self) -> bool:
+        """Whether the model was trained to find one box for each thing that a phrase names."""
+        return False
 
     @property
     def dimension(self) -> int:
@@ -226,23 +254,32 @@ class RegionPipeline(Pipeline):
         phrases, size = parsed.phrases, regions.features.size
         if not phrases:
             return Grounding(parsed.text, size, ())
+        unknown = self.unknown_words(dict.fromkeys(word for phrase in phrases for word in words(phrase.text)))
+        is_guess = [not set(unknown).isdisjoint(words(phrase.text)) for phrase in phrases]
         found = self.score_phrases(regions, parsed, phrases)
         best = found.scores.argmax(axis=1)
-        grounded = tuple(
-            GroundedPhrase(
-                phrase.text,
-                phrase.span,
-                phrase.types,
-                tuple(map(float, found.boxes[row, best[row]])),  # type: ignore[arg-type] # four of them
-                float(_softmax(found.scores[row])[best[row]]),
-                None if found.presence is None else float(found.presence[row]),
+        grounded = []
+        for row, phrase in enumerate(phrases):
+            one = None if found.sets is None else found.sets[row]
+            grounded.append(
+                GroundedPhrase(
+                    phrase.text,
+                    phrase.span,
+                    phrase.types,
+                    _to_box(found.boxes[row, best[row]]),
+                    float(_softmax(found.scores[row])[best[row]]),
+                    None if found.presence is None or is_guess[row] else float(found.presence[row]),
+                    () if one is None else tuple(map(_to_box, one.boxes)),
+                    () if one is None or one.probabilities is None else tuple(one.probabilities.tolist()),
+                    is_guess[row],
+                )
             )
-            for row, phrase in enumerate(phrases)
-        )
-        return Grounding(parsed.text, size, grounded, self._unknown_words(phrases))
+        return Grounding(parsed.text, size, tuple(grounded), unknown)
 
     def _ground(self, photos: Sequence[PhotoLike], sentences: Sequence[str]) -> list[Grounding]:
         _ = self.proposer  # a different version is refused before any photo is opened
+        from deixis.vision.extraction import FULL_SIZE_BATCH
+
         found: list[Grounding] = []
         for begin in range(0, len(photos), FULL_SIZE_BATCH):
             proposed = self._propose_batch(photos[begin : begin + FULL_SIZE_BATCH])
@@ -250,10 +287,17 @@ class RegionPipeline(Pipeline):
             found += [self.ground_regions(regions, text) for regions, text in zip(proposed, texts, strict=True)]
         return found
 
-    def _unknown_words(self, phrases: Sequence[Phrase]) -> tuple[str, ...]:
-        known = self.vocabulary
-        distinct = dict.fromkeys(word for phrase in phrases for word in words(phrase.text))
-        return tuple(word for word in distinct if known is not None and word not in known)
+    @property
+    def words(self) -> WordTable | None:
+        """The word vectors of the model; None if it does not read words itself, or only those of its vocabulary."""
+        found: WordTable | None = getattr(self.model, "words", None)
+        return found
+
+    def unknown_words(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return the words that the model cannot read: neither training texts nor its word vectors have them."""
+        table = self.words
+        known = self.vocabulary if table is None else table
+        return () if known is None else tuple(word for word in words if word not in known)
 
     # Description of regions.
 
@@ -279,6 +323,8 @@ class RegionPipeline(Pipeline):
         return self._score_blocks(visual, self.encode_phrases(gold.phrases))
 
     def _score_blocks(self, visual: Floats, text: Floats) -> ScoreBlocks:
+        from deixis.evaluation.score_matrix import ScoreBlocks
+
         return ScoreBlocks((len(visual), len(text)), lambda begin, end: self.compare(visual[begin:end], text))
 
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
@@ -310,6 +356,15 @@ class EmbeddingPipeline(RegionPipeline):
             vectors.append(self.encode_photos(self._image_features(images)))
         return np.concatenate(vectors)
 
+    def prepare_photo(self, photo: Image.Image) -> PreparedPhoto:
+        """Resize a photo for `encode_prepared`."""
+        return self.image_encoder.prepare(photo)
+
+    def encode_prepared(self, photos: Sequence[Any]) -> Floats:
+        """Encode photos that `prepare_photo` gave, one row each."""
+        features = self.image_encoder.encode_prepared(photos)
+        return self.encode_photos(np.stack([each.whole for each in features]))
+
     def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
         return self.encode_phrases(sentences)
 
@@ -335,6 +390,8 @@ class EmbeddingPipeline(RegionPipeline):
     def predict_boxes(
         self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
     ) -> list[Prediction]:
+        from deixis.evaluation.predictions import Prediction
+
         phrases = sorted({item.phrase for item in items})
         row_of = {phrase: row for row, phrase in enumerate(phrases)}
         text = self.encode_phrases(phrases)
@@ -377,11 +434,51 @@ def load_grounding_model(model: str | PathLike[str] = DEFAULT) -> RegionPipeline
     return cast(RegionPipeline, pipeline)
 
 
+class PhotoModel(Protocol):
+    """A model whose vectors of whole photos and of sentences are compared by their dot products."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def encoder(self) -> EncoderInfo: ...
+
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+
+    def encode_images(self, photos: Sequence[PhotoLike]) -> Floats: ...
+
+    def encode_sentences(self, sentences: Sequence[Text]) -> Floats: ...
+
+    def prepare_photo(self, photo: Image.Image) -> Any:
+        """Return what `encode_prepared` needs of a photo."""
+        ...
+
+    def encode_prepared(self, photos: Sequence[Any]) -> Floats: ...
+
+    def unknown_words(self, words: Iterable[str]) -> tuple[str, ...]: ...
+
+
+def load_photo_model(model: str | PathLike[str]) -> PhotoModel:
+    """Open a model and refuse it unless dot products of its vectors compare photos with sentences."""
+    pipeline = load(model)
+    pipeline.require("similarity")
+    if not getattr(pipeline, "has_common_space", False) or pipeline.encoder.crops:
+        reason = "needs ten crops of each photo" if pipeline.encoder.crops else "does not compare vectors"
+        raise DeixisError(f"{pipeline.name}: cannot be the model of an index, because it {reason}")
+    return cast(PhotoModel, pipeline)
+
+
 def load_embedding_model(model: str | PathLike[str]) -> EmbeddingPipeline:
     """Open a model and refuse it unless it embeds photos and sentences."""
     pipeline = load(model)
     pipeline.require("similarity")
     return cast(EmbeddingPipeline, pipeline)
+
+
+def _to_box(sides: Floats) -> tuple[float, float, float, float]:
+    x1, y1, x2, y2 = map(float, sides)
+    return x1, y1, x2, y2
 
 
 def _softmax(scores: Floats) -> Floats:

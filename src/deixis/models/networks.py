@@ -1,30 +1,28 @@
-"""Parts that networks share: input checks, inference in blocks, and text encoders.
+"""Parts that torch networks share: batches of tensors, and text encoders.
 
 The text encoders come before a text branch: the LSTM of the two-branch paper (section 5.3), a GRU and a transformer.
-Each takes word ids (n, length) and lengths (n,), and returns one row per text.
+Each takes words, as ids (n, length) to train word embeddings or as vectors (n, length, word_dim), and lengths (n,), and
+returns one row per text.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from deixis.arrays import Floats
-from deixis.errors import DeixisError
-from deixis.language.features.base import Text, words_of
-from deixis.language.vectors import WordVectors
+from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
-
-BLOCK_ROWS = 4096
+from deixis.language.word_table import WordTable
+from deixis.models.inputs import word_ids
+from deixis.models.word_embedding import WordEmbedding
 
 B = TypeVar("B")
 
@@ -47,45 +45,6 @@ def move_tensors(batch: B, device: str | torch.device) -> B:
     return replace(batch, **moved)  # type: ignore[type-var]
 
 
-def check_rows(features: Any, size: int, name: str) -> Tensor:
-    """Return features as a tensor with one row each; refuse those of another size."""
-    rows = np.asarray(features)
-    if rows.ndim != 2 or rows.shape[1] != size:
-        raise DeixisError(f"features of shape {rows.shape}: a {name} has {size:,} features here, one row each")
-    return torch.from_numpy(np.ascontiguousarray(rows))
-
-
-@contextmanager
-def eval_mode(network: nn.Module) -> Iterator[None]:
-    """Switch a network to eval mode, and back at the end."""
-    was_training = network.training
-    if was_training:  # switching all layers takes as long as generating a word
-        network.eval()
-    try:
-        yield
-    finally:
-        if was_training:
-            network.train()
-
-
-@torch.inference_mode()
-def apply_in_blocks(network: nn.Module, embed: Any, *inputs: Tensor) -> Floats:
-    """Apply a part of a network to many rows, a block at a time, in `eval` mode."""
-    weight = next(network.parameters())
-    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, max(len(inputs[0]), 1), BLOCK_ROWS)]
-    with eval_mode(network):
-        outputs = [embed(*(_move(rows[block], weight) for rows in inputs)).float().cpu() for block in blocks]
-    array: Floats = torch.cat(outputs).numpy()
-    return array
-
-
-def _move(rows: Tensor, like: Tensor) -> Tensor:
-    return rows.to(like.device, like.dtype if rows.is_floating_point() else None)
-
-
-MAX_WORDS = 100
-"""Longer texts are cut; the longest caption of Flickr30k is shorter."""
-
 Kind = Literal["lstm", "gru", "transformer"]
 
 
@@ -102,27 +61,17 @@ class TextEncoderShape:
 
 
 class TextEncoder(nn.Module, ABC):
-    """Base of text encoders: learned word embeddings, one for unknown words, and zeros as padding."""
+    """Base of text encoders, with the embeddings of words."""
 
     def __init__(self, shape: TextEncoderShape, size: int) -> None:
         super().__init__()
         self.size = size
-        count = shape.vocabulary_size
-        self.words = nn.Embedding(count + 2, shape.word_dim, padding_idx=count + 1)
+        self.words = WordEmbedding(shape.vocabulary_size, shape.word_dim)
         self.dropout = nn.Dropout(shape.dropout)
-        # If all training words are known, the embedding of unknown words is never trained: it must be neutral.
-        nn.init.zeros_(self.words.weight[count])
-
-    @torch.no_grad()
-    def init_words(self, vocabulary: Vocabulary, vectors: WordVectors) -> None:
-        """Initialize the embeddings of words that have a word vector."""
-        rows = vectors.rows_of(vocabulary.words)
-        known = np.flatnonzero(rows >= 0)
-        self.words.weight[torch.from_numpy(known)] = torch.from_numpy(np.array(vectors.matrix[rows[known]]))
 
     @abstractmethod
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Encode texts: (n, size)."""
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """Encode texts, (n, size), from word ids (n, length) or word vectors (n, length, word_dim)."""
 
 
 class LSTMEncoder(TextEncoder):
@@ -132,11 +81,11 @@ class LSTMEncoder(TextEncoder):
         super().__init__(shape, shape.hidden_size)
         self.recurrent = nn.LSTM(shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True)
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        words = self.dropout(self.words(ids))
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        _, (state, _) = self.recurrent(packed)
-        last: Tensor = state[-1]
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        vectors = self.dropout(self.words(words))
+        packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
+        last: Tensor = states[torch.arange(words.shape[0], device=words.device), lengths.to(words.device) - 1]
         return last
 
 
@@ -149,40 +98,59 @@ class GRUEncoder(TextEncoder):
             shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True, bidirectional=True
         )
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        words = self.dropout(self.words(ids))
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, padding_value=-torch.inf)
-        return states.amax(dim=1)
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        vectors = self.dropout(self.words(words))
+        packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
+        padding = torch.arange(states.shape[1], device=words.device) >= lengths.to(words.device)[:, None]
+        return states.masked_fill(padding[:, :, None], -torch.inf).amax(dim=1)
 
 
 class TransformerEncoder(TextEncoder):
     """A small transformer; the mean of its outputs over the words."""
 
-    HEAD_DIM = 64
-
     def __init__(self, shape: TextEncoderShape) -> None:
         super().__init__(shape, shape.hidden_size)
         self.widen = nn.Linear(shape.word_dim, shape.hidden_size)
-        layer = nn.TransformerEncoderLayer(
-            shape.hidden_size,
-            max(1, shape.hidden_size // self.HEAD_DIM),
-            4 * shape.hidden_size,
-            shape.dropout,
-            activation="gelu",
-            batch_first=True,
-            norm_first=True,
-        )
-        norm = nn.LayerNorm(shape.hidden_size)
-        self.blocks = nn.TransformerEncoder(layer, shape.num_layers, norm, enable_nested_tensor=False)
+        self.blocks = nn.ModuleList(TransformerBlock(shape.hidden_size, shape.dropout) for _ in range(shape.num_layers))
+        self.norm = nn.LayerNorm(shape.hidden_size)
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        padding = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]
-        words = self.widen(self.dropout(self.words(ids)))
-        words = words + _positions(ids.shape[1], words.shape[2]).to(words)
-        outputs = self.blocks(words, src_key_padding_mask=padding).masked_fill(padding[:, :, None], 0)
-        mean: Tensor = outputs.sum(dim=1) / lengths[:, None]
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        is_word = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
+        vectors = self.widen(self.dropout(self.words(words)))
+        vectors = vectors + _positions(words.shape[1], vectors.shape[2]).to(vectors)
+        for block in self.blocks:
+            vectors = block(vectors, is_word)
+        outputs = self.norm(vectors).masked_fill(~is_word[:, :, None], 0)
+        mean: Tensor = outputs.sum(dim=1) / lengths.to(words.device)[:, None]
         return mean
+
+
+class TransformerBlock(nn.TransformerEncoderLayer):
+    """Pre-norm attention and MLP, computed so that the export takes any number of rows, which torch's own does not."""
+
+    HEAD_DIM = 64
+
+    def __init__(self, size: int, dropout: float) -> None:
+        heads = next(count for count in range(max(1, size // self.HEAD_DIM), 0, -1) if size % count == 0)
+        super().__init__(size, heads, 4 * size, dropout, activation="gelu", batch_first=True, norm_first=True)
+
+    def forward(self, rows: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override] # fewer arguments
+        """Transform rows (b, n, size), of which those in `mask` (b, n) are attended to."""
+        rows = rows + self.dropout1(self._attend(self.norm1(rows), mask))
+        inner = self.dropout(functional.gelu(self.linear1(self.norm2(rows))))
+        outer: Tensor = rows + self.dropout2(self.linear2(inner))
+        return outer
+
+    def _attend(self, rows: Tensor, mask: Tensor) -> Tensor:
+        layer = self.self_attn
+        projected = functional.linear(rows, layer.in_proj_weight, layer.in_proj_bias)
+        heads = projected.view(*rows.shape[:2], 3, layer.num_heads, layer.head_dim)
+        query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
+        dropout = layer.dropout if self.training else 0.0
+        joined = functional.scaled_dot_product_attention(query, key, value, mask[:, None, None, :], dropout)
+        attended: Tensor = layer.out_proj(joined.transpose(1, 2).flatten(2))
+        return attended
 
 
 def _positions(count: int, size: int) -> Tensor:
@@ -201,21 +169,7 @@ def make_text_encoder(shape: TextEncoderShape) -> TextEncoder:
     return kinds[shape.kind](shape)
 
 
-def word_ids(texts: Sequence[Text], vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """Return the padded word ids of texts (n, length), and their lengths (n,).
-
-    A text without words becomes one unknown word.
-
-    Examples
-    --------
-    >>> word_ids(["A red dog", ""], Vocabulary(("a", "dog"), (2, 1)))
-    (tensor([[0, 2, 1],
-            [2, 3, 3]]), tensor([3, 1]))
-    """
-    unknown, padding = len(vocabulary), len(vocabulary) + 1
-    numbers = [vocabulary.encode(words_of(text), unknown)[:MAX_WORDS] or [unknown] for text in texts]
-    lengths = torch.tensor([len(ids) for ids in numbers], dtype=torch.int64)
-    ids = torch.full((len(numbers), int(lengths.max()) if len(numbers) else 1), padding)
-    for row, known in zip(ids, numbers, strict=True):
-        row[: len(known)] = torch.tensor(known)
-    return ids, lengths
+def word_tensors(texts: Sequence[Text], vocabulary: Vocabulary | WordTable) -> tuple[Tensor, Tensor]:
+    """Return word ids and lengths as `word_ids` does, as tensors."""
+    ids, lengths = word_ids(texts, vocabulary)
+    return torch.from_numpy(ids), torch.from_numpy(lengths)

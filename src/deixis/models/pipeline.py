@@ -12,6 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 
+import numpy as np
+
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.models.arguments import (
@@ -23,10 +25,10 @@ from deixis.models.arguments import (
     check_text,
     is_one_photo,
 )
-from deixis.models.installed import model_folder, shipped_models
-from deixis.models.photo_features import PhotoFeatures, find_or_compute_features
+from deixis.models.installed import is_fast_name, model_folder, shipped_models
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.models.registry import get_spec, model_names
+from deixis.models.registry import get_spec, has_model, model_names
+from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import CONFIG, Artifact, damaged, read_artifact, write_into
 from deixis.storage.atomic import new_directory
 from deixis.storage.progress import OnProgress, no_progress
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from deixis.models.describer.description import Describer, RegionDescription
     from deixis.models.grounding import Grounding
     from deixis.models.m_rnn.captioning import CaptionResult
+    from deixis.models.photo_features import PhotoFeatures
     from deixis.vision.encoder import ImageEncoder
 
 Rerank = Literal["none", "bleu", "cider"]
@@ -135,7 +138,7 @@ class Pipeline(ABC):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The words that the model knows; None if it does not read words itself."""
+        """The words of the training texts; None if the model does not read words itself."""
         found: Vocabulary | None = getattr(self.model, "vocabulary", None)
         return found
 
@@ -152,6 +155,36 @@ class Pipeline(ABC):
     def similarity(self, images: Floats, sentences: Floats) -> Floats:
         """Score every image (rows) against every sentence (columns), both encoded; higher is better."""
         self.refuse("similarity")
+
+    def match(self, photo: PhotoLike, sentences: Sequence[str], *, top: int = 10) -> list[tuple[str, float]]:
+        """Find the sentences that fit a photo best.
+
+        Parameters
+        ----------
+        photo
+            A photo.
+        sentences
+            English sentences, such as the captions of other photos.
+        top
+            Maximum number of sentences.
+
+        Returns
+        -------
+        list of (str, float)
+            Sentences with their scores, the best first; of equal scores, in the given order.
+        """
+        if top < 1:
+            raise DeixisError(f"top={top}: must be 1 or more")
+        texts = [check_text(text, "sentences") for text in check_list(sentences, "sentences")]
+        scores = np.asarray(self._match_scores(photo, texts), dtype=np.float64)
+        best = np.argsort(-scores, kind="stable")[:top]
+        return [(texts[index], float(scores[index])) for index in best]
+
+    def _match_scores(self, photo: PhotoLike, sentences: Sequence[str]) -> Floats:
+        """Score sentences for a photo."""
+        self.require("similarity")
+        scores: Floats = self.similarity(self.encode_images([photo]), self.encode_sentences(sentences))[0]
+        return scores
 
     @overload
     def ground(  # type: ignore[overload-overlap] # a path is no list of photos
@@ -311,6 +344,8 @@ class Pipeline(ABC):
         on_progress
             Progress callback.
         """
+        from deixis.models.photo_features import find_or_compute_features
+
         proposals = self.provenance.proposal_source if regions else None
         found = find_or_compute_features(
             self.encoder, dataset, photos, proposals=proposals, also=also, on_progress=on_progress
@@ -359,14 +394,11 @@ class Pipeline(ABC):
 
     def to(self, device: str) -> Self:
         """Move the model and its encoder to a device: cpu, cuda, or auto for the GPU if there is one."""
-        from deixis.vision.encoders.base import choose_device
-
-        chosen = choose_device(None if device == "auto" else device)
-        self.device = str(chosen)
+        self.device = choose_device(device)
         self.__dict__.pop("image_encoder", None)
-        network = getattr(self.model, "network", None)
-        if network is not None:
-            network.to(chosen)
+        movable = getattr(self.model, "functions", None) or getattr(self.model, "network", None)
+        if movable is not None:
+            movable.to(self.device)
         return self
 
     def to_artifact(self, *, half: bool = False) -> Artifact:
@@ -426,7 +458,9 @@ def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
     Parameters
     ----------
     model
-        A name that ``deixis models`` lists, the directory of a model, or the directory of the run that trained it.
+        A name that ``deixis models`` lists, the directory of a model, or the directory of the run that trained it; or
+        ``open-clip:ARCHITECTURE[:FILE]``, a model of OpenCLIP. A listed name followed by ``-fast``, such as
+        ``two-branch-fast``, opens the model with the fast encoder.
     device
         cpu, cuda or auto. By default, the image encoder uses the GPU if there is one, and the model the CPU.
 
@@ -441,6 +475,10 @@ def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
     >>> deixis.load("two-branch").encode_sentences(["Two dogs in the snow."]).shape
     (1, 512)
     """
+    if (name := check_path(model, "model")).startswith("open-clip:"):
+        from deixis.models.open_clip import load_open_clip
+
+        return load_open_clip(name, device)
     folder = model_folder(model)
     if not folder.is_dir():
         known = [each.name for each in shipped_models()]
@@ -450,12 +488,14 @@ def load(model: str | PathLike[str], *, device: str | None = None) -> Pipeline:
             + (f"did you mean {near[0]!r}?" if near else "make one with: deixis train MODEL --data DATA")
         )
     artifact = read_artifact(folder, mapped=True)
-    if artifact.kind not in model_names():
+    if not has_model(artifact.kind):
         raise DeixisError(f"{folder / CONFIG}: no model is called {artifact.kind!r}; the models are {model_names()}")
     spec = get_spec(artifact.kind)
     with damaged(folder / CONFIG):
         pipeline: Pipeline = spec.load(artifact)
     pipeline.name = str(model)
+    if is_fast_name(model):
+        pipeline.provenance = replace(pipeline.provenance, encoder=pipeline.encoder.faster())
     return pipeline if device is None else pipeline.to(device)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
@@ -13,6 +13,8 @@ from deixis.errors import DeixisError
 if TYPE_CHECKING:
     from deixis.vision.encoder import ImageEncoder
     from deixis.vision.proposals import Proposer
+
+FULL_ENCODER, FAST_ENCODER = "deixis", "deixis-fast"
 
 TrainOn = Literal["sentences", "phrases", "both"]
 
@@ -46,6 +48,19 @@ class EncoderInfo:
     def is_imported(self) -> bool:
         """Whether the features were imported, so that deixis cannot compute them for other photos."""
         return self.name.startswith("imported:")
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether it is the fast encoder of the package."""
+        return self.name == FAST_ENCODER
+
+    def faster(self) -> EncoderInfo:
+        """The fast encoder, which imitates the feature maps of the encoder ``deixis``."""
+        from deixis.vision.encoders import open_encoder
+
+        if self.name != FULL_ENCODER:
+            raise DeixisError(f"the fast encoder replaces the encoder {FULL_ENCODER}, not {self.name}")
+        return replace(self, name=FAST_ENCODER, fingerprint=open_encoder(FAST_ENCODER).fingerprint)
 
     def open(self, device: str | None = None) -> ImageEncoder:
         """Open the encoder; all models of a process share one. A different version of it is refused."""

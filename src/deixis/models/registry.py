@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, missing_package
 from deixis.models.training.settings import Settings, read_presets
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ class ModelSpec:
         Opens the artifact of a saved model, whose kind is `name`, as a `Pipeline`.
     presets
         A TOML file of named settings.
+    check
+        Raises `DeixisError` for settings that do not fit together, before anything is read.
     finish
         Writes additional files into the run directory at the end of a run.
     internal_scores
@@ -92,6 +93,7 @@ class ModelSpec:
     evaluate: Callable[[Run, Any, Any], DevScores | None]
     load: Callable[[Artifact], Pipeline]
     presets: Path | None = None
+    check: Callable[[Settings], None] | None = None
     finish: Callable[[Run, Any, Any], None] | None = None
     internal_scores: tuple[str, ...] = ()
     evaluation_task: str = ""
@@ -169,6 +171,11 @@ def model_names() -> list[str]:
     return [*_BUILT_IN, *(name for name in sorted(_registered()) if name not in _BUILT_IN)]
 
 
+def has_model(name: str) -> bool:
+    """Return whether a model of this name can be trained; entry points are read only if it is not a built-in one."""
+    return name in _BUILT_IN or name in _registered()
+
+
 def get_spec(name: str) -> ModelSpec:
     """Return the specification of a model.
 
@@ -200,9 +207,14 @@ def _load(name: str) -> Any:
 
 
 def _registered() -> dict[str, Any]:
+    from importlib.metadata import entry_points  # slow import
+
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _imported(target: str) -> Any:
     module, _, name = target.partition(":")
-    return attrgetter(name)(import_module(module))
+    try:
+        return attrgetter(name)(import_module(module))
+    except ModuleNotFoundError as error:
+        raise missing_package(error) or error from None

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deixis.arrays import BoolArray
 from deixis.errors import DeixisError
-from deixis.evaluation.intervals import Interval, Statistic, bootstrap, bootstrap_groups
+from deixis.evaluation.intervals import (
+    Interval,
+    Statistic,
+    bootstrap,
+    bootstrap_groups,
+    perplexity_of,
+    values_of,
+)
 from deixis.evaluation.retrieval import Ranking, RetrievalResult, percentage
 
 if TYPE_CHECKING:
@@ -25,6 +33,9 @@ _ARRAYS = ("ranks", "candidates", "units")
 
 Captions = Mapping[str, tuple[str, tuple[str, ...]]]
 """For each photo id, the generated caption and the reference captions."""
+
+Likelihoods = Mapping[str, tuple[float, int]]
+"""For each photo id, the bits that encode its reference captions, and their number of words and end tokens."""
 
 
 def score_caption_texts(captions: Captions, training: Iterable[str] | None = None) -> CaptionScores:
@@ -44,12 +55,18 @@ class ModelScores:
     rankings: Mapping[str, Ranking] = field(default_factory=dict)  # by direction, type or phrase
     about: Mapping[str, str] = field(default_factory=dict)  # encoder, text features and proposals
     captions: Captions = field(default_factory=dict)  # generated and reference captions by photo
+    likelihoods: Likelihoods = field(default_factory=dict)  # of the reference captions, in the same order
+    second_half: BoolArray | None = None  # (photos,) whether each photo is in the second half of the split
+    kept: tuple[str, ...] = ()  # what was chosen, such as "epoch 7"; on each half, if the scores are crossed
 
     @cached_property
     def statistics(self) -> dict[str, Statistic]:
         """Every score that follows from ranks or captions, as a statistic over photos."""
         if self.captions:
-            return dict(score_caption_texts(self.captions).statistics)
+            found = dict(score_caption_texts(self.captions).statistics)
+            if self.likelihoods:
+                found["perplexity"] = perplexity_of(*map(np.array, zip(*self.likelihoods.values(), strict=True)))
+            return found
         found = dict(RetrievalResult(self.photos, KS, self.rankings, "").finite_statistics)
         for name, ranking in self.rankings.items():
             found[f"{name}_upper_bound" if name else "upper_bound"] = percentage(ranking, np.isfinite(ranking.ranks))
@@ -68,13 +85,17 @@ class ModelScores:
             "scores": dict(self.scores),
             "about": dict(self.about),
             "captions": dict(self.captions),
+            "likelihoods": dict(self.likelihoods),
             "rankings": rankings,
+            "kept": list(self.kept),
         }
         arrays: dict[str, Any] = {
             f"{name}{number}": getattr(ranking, name)
             for number, ranking in enumerate(self.rankings.values())
             for name in _ARRAYS
         }
+        if self.second_half is not None:
+            arrays["second_half"] = self.second_half
         (folder / SCORES).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         with (folder / RANKS).open("wb") as file:
             np.savez_compressed(file, **arrays)
@@ -90,10 +111,65 @@ class ModelScores:
                     )
                     for name, entry in document["rankings"].items()
                 }
+                second_half = arrays.get("second_half", None)
+            likelihoods = {photo: (bits, words) for photo, (bits, words) in document["likelihoods"].items()}
             captions = {photo: (text, tuple(references)) for photo, (text, references) in document["captions"].items()}
-            return cls(document["scores"], rankings, document["about"], captions)
+            kept = tuple(document["kept"])
+            return cls(document["scores"], rankings, document["about"], captions, likelihoods, second_half, kept)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DeixisError(f"{folder}: damaged; remove it to compute it again ({error})") from None
+
+    def mean_recall(self, second_half: bool | None = None) -> float:
+        """Mean R@K over rankings and K, of the queries in one half of the photos or in both."""
+        recalls = []
+        for ranking in self.rankings.values():
+            asked = np.ones(len(ranking.ranks), dtype=bool)
+            if second_half is not None:
+                asked = self._halves[ranking.units] == second_half
+            recalls += [float(np.mean(ranking.ranks[asked] <= k)) for k in KS if asked.any()]
+        return float(np.mean(recalls)) if recalls else 0.0
+
+    @property
+    def _halves(self) -> BoolArray:
+        if self.second_half is None:
+            raise DeixisError("these scores do not say which half of the split a photo is in; compute them again")
+        return self.second_half
+
+
+def cross_halves(first: ModelScores, second: ModelScores) -> ModelScores:
+    """Combine the scores of two models: one chosen on the first half of the photos, and one on the second.
+
+    Each half is scored by the model that was chosen on the other. Scores that do not follow from rankings, captions or
+    likelihoods are left out, but for the numbers of queries.
+    """
+    in_second = first._halves
+    rankings = {}
+    for name, one in first.rankings.items():
+        other, from_first = second.rankings[name], in_second[one.units]
+        if not np.array_equal(one.units, other.units):
+            raise DeixisError("the two models were scored on different queries; compute them again")
+        ranks = np.where(from_first, one.ranks, other.ranks)
+        rankings[name] = replace(one, ranks=ranks, candidates=np.where(from_first, one.candidates, other.candidates))
+    sources = [first if late else second for late in in_second]
+    photos = list(first.captions)
+    crossed = replace(
+        first,
+        scores={},
+        rankings=rankings,
+        captions={photo: source.captions[photo] for photo, source in zip(photos, sources, strict=False)},
+        likelihoods={
+            photo: source.likelihoods[photo]
+            for photo, source in zip(photos, sources, strict=False)
+            if photo in first.likelihoods
+        },
+        about={
+            name: " / ".join(dict.fromkeys(each.about[name] for each in (first, second) if name in each.about))
+            for name in {**first.about, **second.about}
+        },
+        kept=(*first.kept, *second.kept),
+    )
+    counts = {name: score for name, score in first.scores.items() if name.endswith("_n")}
+    return replace(crossed, scores=values_of(crossed.statistics, crossed.photos) | counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +206,11 @@ class RowResult:
             return bootstrap(statistic, first.photos)
         group = first.rankings[self.group].units, {column: statistic}
         return bootstrap_groups({self.group: group}, first.photos)[self.group].interval[column]
+
+    @property
+    def kept(self) -> tuple[tuple[str, ...], ...]:
+        """For each seed, what was chosen; empty if there was no choice."""
+        return tuple(model.kept for model in self.models if model.kept)
 
     def _name(self, column: str) -> str:
         return f"{self.group}_{column}" if self.group else column

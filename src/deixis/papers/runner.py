@@ -11,28 +11,30 @@ import numpy as np
 
 from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
+from deixis.evaluation.captions import perplexity_scores
 from deixis.evaluation.intervals import Comparison, compare, values_of
-from deixis.evaluation.items import localization_items, regions_of, sentences_of
+from deixis.evaluation.items import distinct_phrase, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import MentionGroup, RankedPredictions
+from deixis.evaluation.phrase_precision import average_precisions
 from deixis.evaluation.ranked_boxes import NEVER
 from deixis.evaluation.retrieval import Ranking, RetrievalResult, recall_at_k, region_retrieval, sentence_retrieval
 from deixis.models.base import Scorer
 from deixis.models.cca.combined import ENTITIES, TWO_BRANCH, Combined, WithParts, mentioned_phrases
 from deixis.models.consensus.consensus import Candidates, Similarity, best_first, cross_validated_order, oracle_scores
 from deixis.models.consensus.reranking import Neighbours, RerankConfig, neighbour_vectors
-from deixis.models.evaluation import EvaluationData
+from deixis.models.evaluation import EvaluationData, phrase_scores
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence
-from deixis.models.m_rnn.evaluation import caption_perplexity
 from deixis.models.training.run_record import describe_data
+from deixis.models.training.runner import DEV_SPLITS
 from deixis.papers.datasets import count_chains, count_pairs, identify_dataset
-from deixis.papers.results import Captions, ModelScores, RowResult, score_caption_texts
+from deixis.papers.results import Captions, Likelihoods, ModelScores, RowResult, cross_halves, score_caption_texts
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training, Weights, find_table
 from deixis.papers.training import TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
-    from deixis.arrays import Floats
-    from deixis.models.grounding import EmbeddingPipeline
+    from deixis.arrays import FloatArray, Floats, IntArray
+    from deixis.models.grounding import EmbeddingPipeline, RegionPipeline
     from deixis.models.m_rnn.captioning import CaptionPipeline
     from deixis.models.pipeline import Pipeline
 
@@ -94,6 +96,7 @@ class TableResult:
     split: str = ""  # empty for tables without models
     split_hash: str = ""  # of its photos
     seeds: int = 0  # number of models per recipe
+    crossed: bool = False  # whether choices were made on one half of the split and scored on the other
     about: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # several values where rows differ
 
 
@@ -130,18 +133,57 @@ class TableRunner:
             self.split if scored else "",
             describe_data(self.dataset, self.split).splits[self.split] if scored else "",
             max(len(models) for models in done.values()) if scored else 0,
+            scored and self.split == self.dev_split,
             _distinct_values(scores.about for scores in all_scores),
         )
+
+    @property
+    def dev_split(self) -> str | None:
+        """The split that chooses epochs and settings."""
+        return next((name for name in DEV_SPLITS if name in self.dataset.manifest.splits), None)
 
     def _score_seeds(self, recipe: Recipe, label: str) -> Iterator[ModelScores]:
         seeds = self.seeds if _repeated(recipe) else 1
         for seed in range(seeds):
+            yield self._choose_and_score(recipe, seed, f"{label}, seed {seed + 1} of {seeds}" if seeds > 1 else label)
 
-            def compute(seed: int = seed) -> ModelScores:
-                with self.show_progress(f"{label}, seed {seed + 1} of {seeds}" if seeds > 1 else label) as on_progress:
-                    return self._compute(recipe, seed, on_progress)
+    def _choose_and_score(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
+        """Score a row with the epoch and the settings that the validation split chooses.
 
-            yield self.models.runs.scores(recipe.task, self._about(recipe, seed), compute)
+        If the validation split is scored itself, each half of it is scored with the choice of the other half.
+        """
+        alternatives = (
+            [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
+            if recipe.model
+            else [recipe]
+        )
+        choosing = _repeated(recipe) or len(alternatives) > 1
+        if not choosing or self.dev_split is None:
+            return self._scores(alternatives[0], seed, label)
+        if self.split != self.dev_split:
+            on_dev = replace(self, split=self.dev_split)
+            best = alternatives[0]
+            if len(alternatives) > 1:
+                best = max(alternatives, key=lambda each: on_dev._scores(each, seed, label).mean_recall())
+            return _with_choice(self._scores(best, seed, label), best, alternatives)
+        chosen = []
+        for second, select_on in ((False, "first-half"), (True, "second-half")):
+            models = replace(self.models, select_on=select_on) if _repeated(recipe) else self.models
+            half = f"{label}, chosen on the {'second' if second else 'first'} half" if _repeated(recipe) else label
+            runner = replace(self, models=models)
+            found = [(each, runner._scores(each, seed, half)) for each in alternatives]
+            best, scores = max(found, key=lambda each: each[1].mean_recall(second)) if len(found) > 1 else found[0]
+            chosen.append(_with_choice(scores, best, alternatives))
+        return cross_halves(*chosen)
+
+    def _scores(self, recipe: Recipe, seed: int, label: str) -> ModelScores:
+        """The scores of one model, computed now if they were not computed before."""
+
+        def compute() -> ModelScores:
+            with self.show_progress(label) as on_progress:
+                return self._compute(recipe, seed, on_progress)
+
+        return self.models.runs.scores(recipe.task, self._about(recipe, seed), compute)
 
     def _about(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Return everything that determines the scores."""
@@ -171,6 +213,8 @@ class TableRunner:
             found = score_captions(cast("CaptionPipeline", pipeline), on, recipe.caption_options, training)
         elif recipe.task == "grounding":
             found = score_grounding(pipeline, on)
+        elif recipe.task == "detection":
+            found = score_detection(cast("RegionPipeline", pipeline), on)
         elif recipe.task == "sentences":
             found = score_sentences(pipeline, on)
         elif recipe.task == "regions":
@@ -182,7 +226,19 @@ class TableRunner:
             found = score_combined(*both, recipe.weights, on)
         else:
             found = score_retrieval(pipeline, on)
-        return replace(found, about={**about, **found.about})
+        if found.second_half is None:  # the photos of the scores are those of the split
+            found = replace(found, second_half=np.arange(found.photos) % 2 == 1)
+        kept = models.kept_epoch(recipe.model, seed)
+        if recipe.parts:
+            kept = tuple(map(" + ".join, zip(kept, models.kept_epoch(recipe.parts, seed), strict=False)))
+        return replace(found, about={**about, **found.about}, kept=kept)
+
+
+def _with_choice(scores: ModelScores, recipe: Recipe, alternatives: Sequence[Recipe]) -> ModelScores:
+    """Add the setting that was chosen, if there was a choice."""
+    if len(alternatives) < 2 or recipe.model is None:
+        return scores
+    return replace(scores, kept=tuple(f"{recipe.model.changes[-1]} {each}".strip() for each in scores.kept or ("",)))
 
 
 def row_applies(row: Row, table: Table, dataset: Dataset) -> bool:
@@ -341,10 +397,13 @@ def score_regions(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
     )
 
 
-def scores_from_captions(captions: Captions, training: Iterable[str], perplexity: float) -> ModelScores:
-    """Score generated captions, one per photo. `perplexity` is that of the reference captions."""
+def scores_from_captions(
+    captions: Captions, training: Iterable[str], perplexity: float, likelihoods: Likelihoods | None = None
+) -> ModelScores:
+    """Score generated captions, one per photo. Perplexity and likelihoods are those of the reference captions."""
     found = score_caption_texts(captions, training)
-    return ModelScores(values_of(found.statistics, found.n) | {"perplexity": perplexity}, captions=captions)
+    scores = values_of(found.statistics, found.n) | {"perplexity": perplexity}
+    return ModelScores(scores, captions=captions, likelihoods=likelihoods or {})
 
 
 def _scores_from_retrieval(result: RetrievalResult) -> ModelScores:
@@ -357,7 +416,38 @@ def score_grounding(pipeline: Pipeline, on: EvaluationData) -> ModelScores:
     if not items:
         raise DatasetError(f"{on.dataset.path}: no phrase of the split to score on has a box")
     predictions = pipeline.predict_boxes(on.features(pipeline, regions=True), items, on.on_progress)
-    return scores_from_predictions(RankedPredictions.from_predictions(predictions, items))
+    found = scores_from_predictions(RankedPredictions.from_predictions(predictions, items))
+    position = {photo: number for number, photo in enumerate(on.photos.ids)}
+    scored = [position[photo] for photo in dict.fromkeys(item.photo for item in items)]
+    return replace(found, second_half=np.array(scored) % 2 == 1)
+
+
+def score_detection(pipeline: RegionPipeline, on: EvaluationData) -> ModelScores:
+    """Phrase localization, with the average precision of Flickr30k Entities, section 3.2.
+
+    Each distinct phrase ranks the regions of all photos. The precision of a type, and the overall one, is the mean over
+    the distinct phrases that it mentions. The precision over the photos that mention a phrase has the ending `_within`.
+    """
+    found, items = score_grounding(pipeline, on), localization_items(on.photos)
+    regions, scores = phrase_scores(pipeline, on.features(pipeline, regions=True), items, on.on_progress)
+    precisions = average_precisions(scores, items, regions)
+    names = ("ap", "ap_nms")
+    within = {
+        f"{name}_within" if name.rpartition("_")[2] == "ap" or name.endswith("_ap_nms") else name: score
+        for name, score in found.scores.items()
+    }
+    groups: dict[str, set[str]] = {"overall": set(precisions)}
+    for item in items:
+        phrase = distinct_phrase(item.phrase)
+        for group in (*item.types, f"“{phrase}”"):
+            groups.setdefault(group, set()).add(phrase)
+    over_all = {
+        f"{group}_{name}": float(np.mean([precisions[phrase][name] for phrase in phrases]))
+        for group, phrases in groups.items()
+        if f"{group}_n" in found.scores
+        for name in names
+    }
+    return replace(found, scores={**within, **over_all})
 
 
 def scores_from_predictions(boxes: RankedPredictions) -> ModelScores:
@@ -407,10 +497,21 @@ def score_captions(
     references = {photo.id: tuple(caption.text for caption in photo.sentences) for photo in on.photos}
     chosen, notes = _choose_captions(pipeline, on, options, generated, list(references.values()), training)
     captions = {photo: (text, references[photo]) for photo, text in zip(features.photos.ids, chosen, strict=True)}
-    found = caption_perplexity(model, photos, gold.texts, np.array(gold.photo_of_sentence))
-    scores = scores_from_captions(captions, sentences_of(training).texts, found.perplexity)
+    owner = np.array(gold.photo_of_sentence)
+    log_probabilities = model.log_probabilities(photos, gold.texts, owner)
+    found = perplexity_scores(log_probabilities, unknown=model.unknown_words(gold.texts), photos=owner.tolist())
+    likelihoods = _likelihoods(features.photos.ids, log_probabilities, owner)
+    scores = scores_from_captions(captions, sentences_of(training).texts, found.perplexity, likelihoods)
     vocabulary = {"words": f"{len(model.vocabulary):,} known, {found.oov or 0:.1f} % of those scored unknown"}
     return replace(scores, about=vocabulary | notes)
+
+
+def _likelihoods(photos: Sequence[str], log_probabilities: Sequence[FloatArray], owner: IntArray) -> Likelihoods:
+    """Return the bits and the number of words of the captions of each photo."""
+    bits, words = np.zeros(len(photos)), np.zeros(len(photos), dtype=np.int64)
+    np.add.at(bits, owner, [-float(np.sum(each)) / np.log(2) for each in log_probabilities])
+    np.add.at(words, owner, [len(each) for each in log_probabilities])
+    return {photo: (float(b), int(w)) for photo, b, w in zip(photos, bits, words, strict=True)}
 
 
 def _decoding(options: CaptionOptions, max_length: int) -> Decoding:

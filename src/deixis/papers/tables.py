@@ -16,7 +16,7 @@ from typing import Any, Literal
 from deixis.errors import DeixisError
 
 Requirement = Literal["boxes", "train", "dev", "photos"]
-Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "regions", "captions"]
+Task = Literal["statistics", "set-sizes", "retrieval", "sentences", "grounding", "detection", "regions", "captions"]
 Weights = Literal["entities", "two-branch"]
 """How the distances of two models are added: eq. 2 of Flickr30k Entities or eq. 8 of two-branch networks."""
 
@@ -44,6 +44,7 @@ class Training:
     settings: str = ""  # a preset; empty for the defaults
     changes: tuple[str, ...] = ()  # on top of it, each as ``key=value``
     repeated: bool = True  # whether seeds differ; CCA has a closed form
+    choose: tuple[str, ...] = ()  # alternatives for one setting, each as ``key=value``; the validation split chooses
     auxiliary: Training | None = None  # a region–phrase model on whose output this one is trained
 
 
@@ -155,9 +156,9 @@ def read_tables(path: Path) -> dict[str, Table]:
 def _read_models(entries: Mapping[str, Any]) -> dict[str, Training]:
     models: dict[str, Training] = {}
     for name, entry in entries.items():  # an auxiliary model comes before the model that uses it
-        changes = tuple(entry.get("changes", ()))
+        lists = {key: tuple(entry.get(key, ())) for key in ("changes", "choose")}
         auxiliary = models[entry["auxiliary"]] if "auxiliary" in entry else None
-        models[name] = Training(**{**entry, "changes": changes, "auxiliary": auxiliary})
+        models[name] = Training(**{**entry, **lists, "auxiliary": auxiliary})
     return models
 
 

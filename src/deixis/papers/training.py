@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deixis import __version__
 from deixis.errors import DeixisError
+from deixis.models.training.settings import TrainSettings
 from deixis.papers.results import ModelScores
-from deixis.papers.tables import Training
+from deixis.papers.tables import Table, Training
 from deixis.storage.atomic import new_directory, new_file
 from deixis.storage.progress import OnProgress, no_progress
 
@@ -75,6 +76,7 @@ class TableModels:
     dataset: Dataset
     runs: ExperimentFolder
     changes: tuple[str, ...] = ()
+    select_on: str = "all"  # photos of the validation split that choose the best epoch of a network
     on_progress: OnProgress = no_progress
 
     @property
@@ -85,10 +87,19 @@ class TableModels:
         return tuple(Path(folder) for folder in values if folder)
 
     def settings(self, training: Training, seed: int) -> Settings:
-        before, after = (
-            _changes_for(training, changes) for changes in (DEFAULT_CHANGES, [*self.changes, f"seed={seed}"])
-        )
+        last = [*self.changes, f"seed={seed}"]
+        if training.repeated:
+            last.append(f"select_on={self.select_on}")
+        before, after = (_changes_for(training, changes) for changes in (DEFAULT_CHANGES, last))
         return _settings(training, [*before, *training.changes, *after])
+
+    def alternatives(self, training: Training) -> list[Training]:
+        """The models that the validation split chooses from; only one if a change names their setting."""
+        changed = {_setting_name(change) for change in self.changes}
+        choices = [choice for choice in training.choose if _setting_name(choice) not in changed]
+        if not choices:
+            return [replace(training, choose=())]
+        return [replace(training, choose=(), changes=(*training.changes, choice)) for choice in choices]
 
     def about(self, training: Training, seed: int) -> dict[str, Any]:
         """Return everything that affects the trained model."""
@@ -132,10 +143,54 @@ class TableModels:
         if training.auxiliary:
             settings = settings.with_values({"auxiliary_model": str(self.model_path(training.auxiliary, seed))})
         resume = (path / RUN).is_file()
-        train(training.model, self.dataset, out=path, settings=settings, resume=resume, on_progress=self.on_progress)
+        result = train(
+            training.model, self.dataset, out=path, settings=settings, resume=resume, on_progress=self.on_progress
+        )
+        epoch = result.outcome.best.epoch if result and result.outcome else None
         with new_file(path / DONE) as unfinished:
-            unfinished.write_text("trained to the end\n", encoding="utf-8")
+            unfinished.write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
         return path
+
+    def kept_epoch(self, training: Training, seed: int) -> tuple[str, ...]:
+        """The epoch whose weights a trained network has, in words; empty for a model with a closed form."""
+        try:
+            epoch = json.loads((self.model_path(training, seed) / DONE).read_text(encoding="utf-8"))["epoch"]
+        except (ValueError, TypeError):  # a model of an earlier version
+            return ()
+        return (f"epoch {epoch}",) if epoch else ()
+
+
+_SCHEDULE_AND_SIZES = frozenset(
+    [
+        *("train_split", "features_dir", "encoder", "crops", "proposals", "max_proposals", "text_features"),
+        *("word_vectors", "hidden_size", "embedding_dim", "dropout", "neighbour_start_epoch"),
+        *("rounds", "round_epochs", "round_lr_factor"),
+        *(field.name for field in fields(TrainSettings)),
+    ]
+)
+"""Settings of a row that can be changed without changing what the row compares."""
+
+
+def refuse_defining_changes(table: Table, changes: Sequence[str]) -> None:
+    """Raise an error for a change of a setting that distinguishes the rows of a table."""
+    for row in table.rows:
+        for training in (row.recipe.model, row.recipe.parts) if row.recipe else ():
+            for change in changes:
+                name = _setting_name(change)
+                if training and name in _defining(training) - _SCHEDULE_AND_SIZES:
+                    raise DeixisError(
+                        f"--set {change}: {name} defines the row {row.key} of table {table.name}, so it cannot be "
+                        f"changed; use deixis train {training.model} --set {change}, or a table of your own"
+                    )
+
+
+def _defining(training: Training) -> set[str]:
+    """Names of the settings that a model of a table sets itself."""
+    from deixis.models.registry import get_spec
+
+    preset = get_spec(training.model).preset_values.get(training.settings, {})
+    auxiliary = _defining(training.auxiliary) if training.auxiliary else set()
+    return {*preset, *map(_setting_name, training.changes)} | auxiliary
 
 
 def check_changes(changes: Sequence[str], trainings: Sequence[Training]) -> None:
@@ -153,7 +208,11 @@ def check_changes(changes: Sequence[str], trainings: Sequence[Training]) -> None
 def _settings(training: Training, changes: Sequence[str]) -> Settings:
     from deixis.models.registry import get_spec
 
-    return get_spec(training.model).choose_settings(training.settings or None, changes)
+    spec = get_spec(training.model)
+    settings = spec.choose_settings(training.settings or None, changes)
+    if spec.check:
+        spec.check(settings)
+    return settings
 
 
 def _changes_for(training: Training, changes: Sequence[str]) -> list[str]:

@@ -59,7 +59,7 @@ MIN_WIDTH = 0.6
 
 @dataclass(frozen=True)
 class PhraseBoxes:
-    """A phrase of a caption, its boxes in pixels of the photo, and a score that is shown in parentheses.
+    """A phrase of a caption, its boxes in pixels of the photo, and a score or a remark that is shown in parentheses.
 
     Phrases with the same key, in any caption, share colour, number and boxes.
     """
@@ -67,7 +67,7 @@ class PhraseBoxes:
     start: int
     end: int
     boxes: tuple[Rectangle, ...]
-    score: float | None = None
+    score: float | str | None = None
     key: str | None = None
 
 
@@ -245,7 +245,7 @@ class MarkedPhrase:
     start: int
     end: int
     mark: Mark | None
-    score: float | None = None
+    score: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def _pieces(text: str, phrases: Sequence[MarkedPhrase], sizes: Sizes) -> Iterato
         for i, phrase in sorted(enumerate(phrases), key=lambda item: -item[1].start):
             if phrase.end == end:
                 if phrase.score is not None:
-                    score = f"({phrase.score:.2f})"
+                    score = f"({phrase.score if isinstance(phrase.score, str) else format(phrase.score, '.2f')})"
                     score_width = font(sizes.tag).getlength(score)
                     yield _Piece(score_width + sizes.gap, frozenset(inside), score, is_score=True)
                 if phrase.mark is not None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from PIL import ImageDraw, ImageFont
 
+_FONTS = Path(__file__).parent / "fonts"
+
 Colour = tuple[int, int, int]
 Rectangle = tuple[float, float, float, float]
 
@@ -98,11 +100,8 @@ def tint(colour: Colour, strength: float = 0.2) -> Colour:
 
 @lru_cache(maxsize=16)
 def font(size: int, *, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans from matplotlib, so that no system fonts are needed."""
-    import matplotlib
-
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, size)
+    """DejaVu Sans, which comes with deixis, so that no system fonts are needed."""
+    return ImageFont.truetype(_FONTS / ("DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"), size)
 
 
 def draw_line(pen: ImageDraw.ImageDraw, area: Rectangle, colour: Colour, dash: tuple[float, ...] = ()) -> None:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from deixis.search.results import PhotoRecord as PhotoRecord
     from deixis.search.results import SearchResults as SearchResults
 
-DEFAULT_INDEX = "photos.deixis"
-"""The folder of the index, in the current directory, unless another one is named."""
-
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
@@ -31,5 +28,4 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "index": "IndexReport PhotoFilter copy_index",
         "results": "Hit HitPhrase PhotoRecord SearchResults",
     },
-    "DEFAULT_INDEX",
 )

@@ -1,13 +1,14 @@
 """Calibration: the probability that a photo matches a query, from the scores of both models.
 
-A logistic regression that `scripts/fit_search.py` fits on photos with captions.
+A logistic regression that `deixis.search.fitting` fits on photos with captions, of several sources. Where the sources
+disagree, the logit is lowered towards that of the source with the fewest correct results.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,16 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.models.installed import SHIPPED
 from deixis.search.encoder import EncodedSentence, WordStatistics
+from deixis.search.index.base import RegionVectors
 
 SHIPPED_FILE = SHIPPED / "search" / "calibration.json"
-FEATURES = 13
+FAST_FILE = SHIPPED / "search" / "calibration-fast.json"
+"""The calibrations of the default models, and of the same with the fast encoder."""
+FEATURES = 10
 """Number of features of a photo; see `features`."""
+
+MONOTONE = slice(1, 5)
+"""The features that are scores of the photo. Their weights are not negative."""
 
 _MIN_SHARE_OF_BEST = 1 / 3
 """Photos with less than this share of the best probability are not shown."""
@@ -39,18 +46,20 @@ class Evidence:
     phrases: Floats  # (n, k): each phrase and the whole photos
     regions: Floats  # (n, k): each phrase and the best region of each photo
     words: WordStatistics
+    query: Floats  # (dimension,): the vector of the query
 
     @classmethod
-    def collect(cls, query: EncodedSentence, photos: Floats, regions: Sequence[Floats | None]) -> Evidence:
-        """Score a query against photos (n, dimension), and against the regions (m, region_dimension) of each."""
-        phrases = np.stack([phrase.vector for phrase in query.phrases])
-        best = np.full((len(photos), len(phrases)), np.nan, dtype=np.float32)
-        for row, vectors in enumerate(regions):
-            if vectors is not None:
-                best[row] = (vectors @ phrases.T).max(axis=0)
+    def collect(cls, query: EncodedSentence, photos: Floats, regions: RegionVectors) -> Evidence:
+        """Score a query against photos (n, dimension), and against the regions of each."""
+        best = regions.best_scores(np.stack([phrase.vector for phrase in query.phrases]))
         lowest = np.nanmin(best) if np.isfinite(best).any() else 0.0
+        best = np.nan_to_num(best, nan=float(lowest))
         whole_phrases = photos @ np.stack([phrase.whole_vector for phrase in query.phrases]).T
-        return cls(photos @ query.vector, whole_phrases, np.nan_to_num(best, nan=float(lowest)), query.statistics)
+        return cls(photos @ query.vector, whole_phrases, best, query.statistics, query.vector)
+
+    def take(self, photos: NDArray[np.int64]) -> Evidence:
+        """Return the evidence for some of the photos."""
+        return replace(self, whole=self.whole[photos], phrases=self.phrases[photos], regions=self.regions[photos])
 
 
 @dataclass(frozen=True)
@@ -70,25 +79,24 @@ class WordPrior:
         return float(np.log(share / -np.expm1(-share * max(photos, 1))))
 
 
-def features(evidence: Evidence, photos: int, prior: WordPrior) -> Floats:
-    """Return the features of the regression: (n, FEATURES)."""
+def features(evidence: Evidence, photos: int, prior: WordPrior, background: Floats) -> Floats:
+    """Return the features of the regression: (n, FEATURES).
+
+    The score of a query and the mean vector of many photos (`background`) says how high its scores are in general.
+    """
     words, ones = evidence.words, np.ones(len(evidence.whole))
-    whole, phrases = 10 * evidence.whole, 10 * evidence.phrases.min(axis=1)
-    length = float(np.log(max(words.count, 1)))
+    whole, length = 10 * evidence.whole, float(np.log(max(words.count, 1)))
     columns = [
         ones,
         whole,
+        whole * length,
         evidence.regions.mean(axis=1),
-        evidence.regions.min(axis=1),
-        phrases,
+        10 * evidence.phrases.min(axis=1),
+        ones * 10 * float(evidence.query @ background),
         ones * prior.log_prior(words, photos),
         ones * words.rarest,
         ones * length,
-        whole * length,
-        whole * words.rarest,
-        phrases * words.rarest,
         ones * words.unknown_share,
-        whole * words.unknown_share,
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -121,45 +129,61 @@ class Calibration:
 
     fingerprint: str
     weights: tuple[float, ...]  # of the `features`; the weighted sum is a logit
+    lines: tuple[tuple[float, float], ...]  # offset and slope; the lowest value of a line replaces the logit
+    background: tuple[float, ...]  # the mean vector of many photos
     prior: WordPrior
     threshold: Threshold
     similarity_weights: tuple[float, float, float]  # of 1, the cosine, and the logarithm of the number of photos
     similarity_threshold: Threshold
 
     @classmethod
-    def for_models(cls, fingerprint: str, file: Path = SHIPPED_FILE) -> Calibration | None:
-        """Return the shipped calibration if it was fitted to these models."""
-        if not file.is_file():
-            return None
-        calibration = cls.load(file)
-        return calibration if calibration.fingerprint == fingerprint else None
+    def for_models(cls, fingerprint: str, files: Sequence[Path] = (SHIPPED_FILE, FAST_FILE)) -> Calibration | None:
+        """Return the shipped calibration that was fitted to these models, if there is one."""
+        for file in files:
+            if file.is_file() and (calibration := cls.load(file)).fingerprint == fingerprint:
+                return calibration
+        return None
 
     @classmethod
     def load(cls, file: str | PathLike[str]) -> Calibration:
         """Read a file written by `save`."""
+        return cls.from_json(Path(file).read_text(encoding="utf-8"), str(file))
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> Calibration:
+        """Read what `to_json` gave; `name` is what an error calls invalid."""
         try:
-            document = json.loads(Path(file).read_text(encoding="utf-8"))
+            document = json.loads(text)
             calibration = cls(
                 str(document["fingerprint"]),
                 tuple(map(float, document["weights"])),
+                tuple((float(offset), float(slope)) for offset, slope in document["lines"]),
+                tuple(map(float, document["background"])),
                 WordPrior(**document["prior"]),
                 Threshold.from_json(document["threshold"]),
                 tuple(map(float, document["similarity_weights"])),  # type: ignore[arg-type] # counted below
                 Threshold.from_json(document["similarity_threshold"]),
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise DeixisError(f"{file}: not a valid search calibration ({error!r})") from None
-        if (len(calibration.weights), len(calibration.similarity_weights)) != (FEATURES, 3):
-            raise DeixisError(f"{file}: has a wrong number of weights; fit it again with scripts/fit_search.py")
+            raise DeixisError(f"{name}: not a valid search calibration ({error!r})") from None
+        numbers = len(calibration.weights), len(calibration.similarity_weights)
+        if numbers != (FEATURES, 3) or not calibration.lines:
+            raise DeixisError(f"{name}: a calibration with a wrong number of weights; fit it again: deixis calibrate")
         return calibration
 
     def save(self, file: str | PathLike[str]) -> None:
-        """Write the calibration as JSON."""
-        Path(file).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        """Write the calibration to a file."""
+        Path(file).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def to_json(self) -> str:
+        """Return the calibration as JSON."""
+        return json.dumps(asdict(self), indent=1)
 
     def logits(self, evidence: Evidence, photos: int) -> Floats:
         """Return the logit of the probability that each photo matches, among a number of searched photos."""
-        return features(evidence, photos, self.prior) @ np.array(self.weights, dtype=np.float32)
+        background = np.array(self.background, dtype=np.float32)
+        logits = features(evidence, photos, self.prior, background) @ np.array(self.weights, dtype=np.float32)
+        return np.asarray(np.min([offset + slope * logits for offset, slope in self.lines], axis=0), dtype=np.float32)
 
     def is_hit(self, logits: Floats, photos: int) -> NDArray[np.bool_]:
         """Return which photos are probable enough to be shown, absolutely and relative to the best."""

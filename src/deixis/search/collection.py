@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from deixis.arrays import Floats
-from deixis.errors import DeixisError
+from deixis.errors import DeixisError, PhotoError
+from deixis.language.sentence import Sentence
 from deixis.models.arguments import PhotoLike, check_count, check_path
-from deixis.search import DEFAULT_INDEX
+from deixis.models.grounding import ABSENT
 from deixis.search.calibration import Calibration, Evidence
-from deixis.search.encoder import EncodedSentence, SearchEncoder
+from deixis.search.encoder import PHOTO_MODEL, EncodedSentence, SearchEncoder
+from deixis.search.index.base import CALIBRATION
 from deixis.search.index.photo_files import absolute_path
-from deixis.search.index.photo_index import PhotoIndex
+from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
-from deixis.search.index.update import IndexReport, update_index
-from deixis.search.query import QueryPart, check_contradiction, parse_query
+from deixis.search.places import index_place
+from deixis.search.query import QueryPart, check_contradiction, content_words, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
 from deixis.storage.progress import OnProgress, no_progress
+from deixis.storage.sql import hide_password
+from deixis.tokens import words
+
+if TYPE_CHECKING:
+    from deixis.search.index.update import IndexReport
 
 MAX_TOP = 1000
 """Maximum number of results of a search."""
@@ -42,8 +50,17 @@ _CANDIDATES = 400
 _SAME_PHOTO = 0.99
 """Photos with this cosine are the same photo, saved again."""
 
+_LIKELY = 0.5
+"""A phrase with this probability is never called absent."""
+
+_MAX_LISTED = 5000
+"""Maximum number of photos that are looked at if a query does not say what they show."""
+
 _CERTAIN = 12.0
 """A logit whose probability is displayed as 100 %."""
+
+_CACHED_SENTENCES = 256
+"""Sentences whose vectors are kept: at most 3 MB."""
 
 _SIGNATURE_BYTES = 8
 
@@ -59,12 +76,19 @@ class PhotoCollection:
         The folder of the index, or the address of its database.
     encoder
         The models. An index filled by other models is an error.
+
+    Attributes
+    ----------
+    calibration
+        Fitted by ``deixis calibrate`` and stored in the index, or else the shipped one if it belongs to the models;
+        None if there is neither: results then have no probabilities.
     """
 
     def __init__(self, index: str | PathLike[str], encoder: SearchEncoder) -> None:
         self.index = PhotoIndex(index, fingerprint=encoder.fingerprint)
         self.encoder = encoder
-        self.calibration = Calibration.for_models(encoder.fingerprint)
+        self.calibration = _stored_calibration(index, encoder) or Calibration.for_models(encoder.fingerprint)
+        self._encode_sentence = lru_cache(_CACHED_SENTENCES)(encoder.encode_sentence)
 
     def close(self) -> None:
         """Close files and connections."""
@@ -80,16 +104,24 @@ class PhotoCollection:
         """Return the number of photos."""
         return len(self.index)
 
+    @property
+    def version(self) -> int | None:
+        """Equal as long as searches find the same; None if that is not known."""
+        return self.index.version
+
     def search(
         self,
         sentence: str,
         top: int = 10,
         *,
         explain: bool = False,
+        separate: bool = False,
         after: DateLike | None = None,
         before: DateLike | None = None,
         folder: str | None = None,
         camera: str | None = None,
+        like: PhotoLike | PhotoRecord | None = None,
+        like_weight: float = 0.5,
         everything: bool = False,
         grouped: bool = True,
     ) -> SearchResults:
@@ -103,8 +135,13 @@ class PhotoCollection:
             Maximum number of results.
         explain
             Locate the phrases of the sentence in each photo.
+        separate
+            With `explain`: find one box for each thing that a plural phrase names, such as "two dogs". Opens the
+            photos of the results, and takes about as long as indexing them.
         after, before, folder, camera
             Filters; see `PhotoFilter`.
+        like, like_weight
+            A photo that results should resemble too, and its weight from 0 (only the sentence counts) to 1.
         everything
             Include improbable photos.
         grouped
@@ -122,9 +159,11 @@ class PhotoCollection:
         ...     print(hit.path, hit.probability, hit.phrases)
         """
         top = check_count(top, "top", MAX_TOP)
+        if not 0 <= like_weight <= 1:
+            raise DeixisError(f"like_weight: must be between 0 and 1, not {like_weight}")
         query = parse_query(sentence, PhotoFilter(after, before, folder, camera))
-        required = [self.encoder.encode_sentence(part.text) for part in query.required]
-        excluded = [self.encoder.encode_sentence(part.text) for part in query.excluded]
+        required = [self._encode_sentence(part.text) for part in query.required]
+        excluded = [self._encode_sentence(part.text) for part in query.excluded]
         check_contradiction(
             [text for part in required for text in (part.text, *(phrase.text for phrase in part.phrases))],
             [part.text for part in excluded],
@@ -132,18 +171,42 @@ class PhotoCollection:
         with self.index.snapshot() as snapshot:
             photos, searched = snapshot.count(), snapshot.count(query.photo_filter)
             hits: list[Hit] = []
-            if not self.calibration or everything or not any(part.is_unknown for part in required):
-                numbers = _candidates(snapshot, photos, required, query.photo_filter)
+            vector = None if like is None else self._photo_vector(snapshot, like)
+            if not (required or excluded) and vector is None:
+                hits = _by_date(snapshot, query.photo_filter, top)
+            elif not self.calibration or everything or not any(part.is_unknown for part in required):
+                numbers = _candidates(snapshot, photos, required, query.photo_filter, vector)
                 logits = self._logits(snapshot, required, excluded, numbers, searched)
-                if self.calibration and not everything:
-                    is_hit = self.calibration.is_hit(logits, searched)
+                is_hit = self._is_hit(logits, searched)
+                if not required:
+                    is_hit = self._shows_none(snapshot, excluded, numbers, searched)
+                if vector is not None:
+                    logits, is_hit = self._mix(snapshot, numbers, logits, vector, like_weight, searched)
+                if not everything:
                     numbers, logits = numbers[is_hit], logits[is_hit]
                 hits = self._hits(snapshot, numbers, logits, top, grouped)
             if explain:
                 parts = list(zip(query.required, required, strict=True))
-                hits = [replace(hit, phrases=self._locate(snapshot, hit.photo_id, parts)) for hit in hits]
+                hits = [
+                    replace(hit, phrases=self._locate(snapshot, hit.photo_id, parts, hit.probability, searched))
+                    for hit in hits
+                ]
+                if separate:
+                    hits = [self._separate(hit, query.required) for hit in hits]
+            reason = _explain_filter(snapshot, query.photo_filter, photos) if photos and not searched else None
+        every = dict.fromkeys(word for part in (*required, *excluded) for word in part.words)
         unknown = dict.fromkeys(word for part in (*required, *excluded) for word in part.unknown_words)
-        return SearchResults(hits, photos=photos, searched=searched, unknown_words=tuple(unknown))
+        untrained = [] if hits else self.encoder.untrained_words(every)
+        suggestions = {word: self.encoder.suggest(word) for word in dict.fromkeys([*unknown, *untrained])}
+        return SearchResults(
+            hits,
+            photos=photos,
+            searched=searched,
+            unknown_words=tuple(unknown),
+            suggestions={word: found for word, found in suggestions.items() if found},
+            filter_reason=reason,
+            is_listing=not (required or excluded) and like is None,
+        )
 
     def like(
         self,
@@ -186,6 +249,15 @@ class PhotoCollection:
         with self.index.snapshot() as snapshot:
             return [_record(photo, snapshot) for photo in snapshot.newest(count, begin)]
 
+    def folders_and_months(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the numbers of photos by the name of their folder, largest first, and by month."""
+        with self.index.snapshot() as snapshot:
+            folders, months = snapshot.folders_and_months()
+        named: Counter[str] = Counter()
+        for folder, count in folders.items():
+            named[folder.name or str(folder)] += count
+        return dict(named.most_common()), months
+
     def photo(self, photo_id: str) -> PhotoRecord:
         """Return the photo with an opaque id."""
         with self.index.snapshot() as snapshot:
@@ -204,9 +276,14 @@ class PhotoCollection:
 
     def explain(self, photo_id: str, sentence: str) -> tuple[HitPhrase, ...]:
         """Locate the noun phrases of a query in a photo, among the regions in the index."""
-        parts = [(part, self.encoder.encode_sentence(part.text)) for part in parse_query(sentence).required]
+        query = parse_query(sentence)
+        parts = [(part, self._encode_sentence(part.text)) for part in query.required]
+        excluded = [self._encode_sentence(part.text) for part in query.excluded]
         with self.index.snapshot() as snapshot:
-            return self._locate(snapshot, photo_id, parts)
+            numbers, searched = np.array([_number(photo_id, snapshot)]), snapshot.count(query.photo_filter)
+            logits = self._logits(snapshot, [encoded for _, encoded in parts], excluded, numbers, searched)
+            probability = _probability(float(logits[0])) if self.calibration else None
+            return self._locate(snapshot, photo_id, parts, probability, searched)
 
     def _logits(
         self,
@@ -218,8 +295,7 @@ class PhotoCollection:
     ) -> Floats:
         """Return the logit of the probability that each photo shows all that is required and nothing excluded."""
         whole = snapshot.vectors_of(numbers)
-        stored = snapshot.regions_of_all(numbers.tolist())
-        regions = [stored[number][1].astype(np.float32) if number in stored else None for number in numbers.tolist()]
+        regions = snapshot.region_vectors(numbers)
 
         def logits(part: EncodedSentence) -> Floats:
             evidence = Evidence.collect(part, whole, regions)
@@ -227,10 +303,47 @@ class PhotoCollection:
 
         # The parts of a query are correlated: that a photo shows all of them is taken to be as probable as the least
         # probable one.
-        total = np.min([logits(part) for part in required], axis=0)
+        certain = np.full(len(numbers), _CERTAIN if self.calibration else 0.0, dtype=np.float32)
+        total = np.min([logits(part) for part in required], axis=0) if required else certain
         for part in excluded:
             total = _and_not(total, logits(part)) if self.calibration else total - logits(part)
         return np.asarray(total, dtype=np.float32)
+
+    def _is_hit(self, logits: Floats, searched: int) -> NDArray[np.bool_]:
+        """Return which photos are probable enough to be shown."""
+        return self.calibration.is_hit(logits, searched) if self.calibration else np.ones(len(logits), dtype=bool)
+
+    def _shows_none(
+        self,
+        snapshot: IndexSnapshot,
+        excluded: Sequence[EncodedSentence],
+        numbers: NDArray[np.int64],
+        searched: int,
+    ) -> NDArray[np.bool_]:
+        """Return which photos no search for an excluded thing would show."""
+        found = np.zeros(len(numbers), dtype=bool)
+        for part in excluded:
+            if self.calibration and not part.is_unknown:
+                found |= self._is_hit(self._logits(snapshot, [part], [], numbers, searched), searched)
+        return ~found
+
+    def _mix(
+        self,
+        snapshot: IndexSnapshot,
+        numbers: NDArray[np.int64],
+        logits: Floats,
+        vector: Floats,
+        weight: float,
+        searched: int,
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the weighted mean of the logits of a query and of those of a similar photo, and which are shown."""
+        similar = snapshot.vectors_of(numbers) @ vector
+        if not self.calibration:
+            mixed = (1 - weight) * logits + weight * similar
+            return mixed, np.ones(len(mixed), dtype=bool)
+        mixed = (1 - weight) * logits + weight * self.calibration.similarity_logits(similar, searched)
+        limits = self.calibration.threshold.at(searched), self.calibration.similarity_threshold.at(searched)
+        return mixed, np.asarray(mixed >= (1 - weight) * limits[0] + weight * limits[1])
 
     def _hits(
         self, snapshot: IndexSnapshot, numbers: NDArray[np.int64], logits: Floats, top: int, grouped: bool
@@ -239,14 +352,24 @@ class PhotoCollection:
         return [self._hit(match, snapshot) for match in matches]
 
     def _hit(self, match: Match, snapshot: IndexSnapshot) -> Hit:
-        probability = float(1 / (1 + np.exp(-match.score))) if self.calibration else None
+        probability = _probability(match.score) if self.calibration else None
         duplicates = tuple(self._hit(other, snapshot) for other in match.others)
         return Hit(_record(match, snapshot), match.score, probability, duplicates=duplicates)
 
     def _locate(
-        self, snapshot: IndexSnapshot, photo_id: str, parts: Sequence[tuple[QueryPart, EncodedSentence]]
+        self,
+        snapshot: IndexSnapshot,
+        photo_id: str,
+        parts: Sequence[tuple[QueryPart, EncodedSentence]],
+        probability: float | None,
+        searched: int,
     ) -> tuple[HitPhrase, ...]:
-        boxes, vectors = snapshot.regions_of(_number(photo_id, snapshot))
+        """Locate phrases in a photo that matches the query with a probability.
+
+        The probability of a phrase is that of a search for it alone, and at least that of the whole query.
+        """
+        number = _number(photo_id, snapshot)
+        boxes, vectors = snapshot.regions_of(number)
         if not len(boxes):
             return ()
         phrases = []
@@ -255,8 +378,36 @@ class PhotoCollection:
                 scores = vectors @ phrase.vector
                 span = phrase.span[0] + part.start, phrase.span[1] + part.start
                 presence = float(self.encoder.region_model.presence(scores.max()))
-                phrases.append(HitPhrase(phrase.text, span, to_box(boxes[scores.argmax()]), presence))
+                is_absent = presence < ABSENT
+                if probability is not None:
+                    alone = self._encode_sentence(phrase.text)
+                    [logit] = self._logits(snapshot, [alone], [], np.array([number]), searched)
+                    presence = max(_probability(float(logit)), probability)
+                    is_absent = is_absent and presence < _LIKELY
+                is_guess = bool(self.encoder.region_model.unknown_words(content_words(words(phrase.text))))
+                box = to_box(boxes[scores.argmax()])
+                phrases.append(HitPhrase(phrase.text, span, box, presence, is_absent, is_guess))
         return tuple(phrases)
+
+    def _separate(self, hit: Hit, parts: Sequence[QueryPart]) -> Hit:
+        """Find one box for each thing that plural phrases name, if the model can and the file is still there."""
+        model = self.encoder.region_model
+        shown = {phrase.span for phrase in hit.phrases if not phrase.absent}
+        boxes: dict[tuple[int, int], tuple[Box, ...]] = {}
+        regions = None
+        for part in parts if model.separates_boxes else ():
+            sentence = Sentence(part.text)
+            spans = {(phrase.span[0] + part.start, phrase.span[1] + part.start): phrase for phrase in sentence.phrases}
+            wanted = {span: phrase for span, phrase in spans.items() if span in shown and phrase.is_plural}
+            if wanted:
+                try:
+                    regions = regions or model.propose(hit.path)
+                except PhotoError:
+                    return hit
+                found = model.score_phrases(regions, sentence, list(wanted.values())).sets or ()
+                boxes |= {span: tuple(map(to_box, own.boxes)) for span, own in zip(wanted, found, strict=False)}
+        phrases = tuple(replace(phrase, boxes=boxes.get(phrase.span, phrase.boxes)) for phrase in hit.phrases)
+        return replace(hit, phrases=phrases)
 
     def _photo_vector(self, snapshot: IndexSnapshot, photo: PhotoLike | PhotoRecord) -> Floats:
         """Return the vector of a photo, from the index if its file has not changed since."""
@@ -278,7 +429,8 @@ def index_photos(
     *,
     rebuild: bool = False,
     retry: bool = False,
-    encoder: SearchEncoder | None = None,
+    exclude: Sequence[str] | None = None,
+    model: SearchModel | None = None,
     on_progress: OnProgress = no_progress,
 ) -> IndexReport:
     """Index photos, so that they can be searched.
@@ -291,14 +443,18 @@ def index_photos(
         A folder, which is searched recursively, a photo, or several of these; addresses such as ``s3://...`` are
         allowed.
     into
-        The folder of the index, or ``postgresql://user@host/database``; ``photos.deixis`` in the current directory
-        by default.
+        The folder of the index, ``@NAME`` for a named one, or ``postgresql://user@host/database``; by default the
+        index of the user (`deixis.search.places`).
     rebuild
         Empty the index first.
     retry
         Try files again that could not be read before.
-    encoder
-        The models; those that come with deixis by default.
+    exclude
+        Patterns of files and folders to leave out, such as ``Screenshots`` or ``*.gif``; the index remembers them.
+    model
+        The model of whole photos and sentences: a name that ``deixis models`` lists, the directory of a model, or
+        ``open-clip:ARCHITECTURE[:FILE]``. By default that of the index, or for a new index the one that comes with
+        deixis.
     on_progress
         Progress callback.
 
@@ -313,27 +469,31 @@ def index_photos(
     >>> deixis.index_photos("~/Pictures").added  # doctest: +SKIP
     1203
     """
+    from deixis.search.index.update import update_index
+
     photos = [folder] if isinstance(folder, str | PathLike) else list(folder)
+    index = _index_path(into)
     return update_index(
-        _index_path(into),
+        index,
         [_expand_user(check_path(photo, "folder")) for photo in photos],
-        encoder or default_encoder(),
+        encoder_to_fill(index, model),
         rebuild=rebuild,
         retry=retry,
+        exclude=exclude,
         on_progress=on_progress,
     )
 
 
-def open_index(path: str | PathLike[str] | None = None, model: SearchEncoder | None = None) -> PhotoCollection:
+def open_index(path: str | PathLike[str] | None = None, model: SearchModel | None = None) -> PhotoCollection:
     """Open an index for searching.
 
     Parameters
     ----------
     path
-        The folder of the index, or ``postgresql://user@host/database``; ``photos.deixis`` in the current directory
-        by default.
+        The folder of the index, ``@NAME`` for a named one, or ``postgresql://user@host/database``; by default the
+        index of the user (`deixis.search.places`).
     model
-        The models that filled it; those that come with deixis by default.
+        The model that filled it, as for `index_photos`; by default it is opened by the name that the index stores.
 
     Examples
     --------
@@ -342,17 +502,56 @@ def open_index(path: str | PathLike[str] | None = None, model: SearchEncoder | N
     >>> for hit in photos.search("two dogs in the snow", top=5, explain=True):  # doctest: +SKIP
     ...     print(hit.path, hit.probability, hit.phrases)
     """
-    return PhotoCollection(_index_path(path), model or default_encoder())
+    index = _index_path(path)
+    # A missing index is reported before a model is loaded.
+    stored = read_about(index).get("model", "")
+    return PhotoCollection(index, _as_encoder(stored if model is None else model))
 
 
-@lru_cache(maxsize=1)
+SearchModel = SearchEncoder | str | PathLike[str]
+"""Open models, or the name or path of the photo model."""
+
+
+def encoder_to_fill(index: str, model: SearchModel | None = None) -> SearchEncoder:
+    """Return the given model, or else that of an existing index, or else the default."""
+    if model is None:
+        try:
+            model = read_about(index).get("model", "")
+        except DeixisError:  # there is no index yet, or a damaged one, which the update reports
+            model = ""
+    return _as_encoder(model)
+
+
 def default_encoder() -> SearchEncoder:
     """Return the models that come with deixis, loaded once."""
-    return SearchEncoder()
+    return search_encoder(PHOTO_MODEL)
+
+
+@lru_cache(maxsize=3)
+def search_encoder(photo_model: str) -> SearchEncoder:
+    """Return the encoder with a photo model, loaded once."""
+    return SearchEncoder(photo_model)
+
+
+def _as_encoder(model: SearchModel) -> SearchEncoder:
+    return model if isinstance(model, SearchEncoder) else search_encoder(check_path(model, "model") or PHOTO_MODEL)
+
+
+def store_calibration(index: str | PathLike[str], encoder: SearchEncoder, calibration: Calibration) -> None:
+    """Store a calibration of the models of an index; collections that are opened later use it."""
+    write_about(_index_path(index), encoder, CALIBRATION, calibration.to_json())
+
+
+def _stored_calibration(index: str | PathLike[str], encoder: SearchEncoder) -> Calibration | None:
+    text = read_about(index).get(CALIBRATION)
+    if text is None:
+        return None
+    calibration = Calibration.from_json(text, hide_password(index))
+    return calibration if calibration.fingerprint == encoder.fingerprint else None
 
 
 def _index_path(path: str | PathLike[str] | None) -> str:
-    return DEFAULT_INDEX if path is None else _expand_user(check_path(path, "index"))
+    return index_place(None if path is None else check_path(path, "index"))
 
 
 def _expand_user(path: str | PathLike[str]) -> str:
@@ -361,7 +560,11 @@ def _expand_user(path: str | PathLike[str]) -> str:
 
 
 def _candidates(
-    snapshot: IndexSnapshot, photos: int, required: Sequence[EncodedSentence], photo_filter: PhotoFilter
+    snapshot: IndexSnapshot,
+    photos: int,
+    required: Sequence[EncodedSentence],
+    photo_filter: PhotoFilter,
+    vector: Floats | None = None,
 ) -> NDArray[np.int64]:
     """Return the photos to score: all of a small index, otherwise the best of each model for each part."""
     if photos <= _SMALL_INDEX:
@@ -369,12 +572,43 @@ def _candidates(
     found = [snapshot.nearest(part.vector, _CANDIDATES, photo_filter) for part in required]
     for part in required:
         found += [snapshot.nearest_by_regions(phrase.vector, photo_filter)[:_CANDIDATES] for phrase in part.phrases]
-    return np.unique(np.concatenate(found))
+    if vector is not None:
+        found.append(snapshot.nearest(vector, _CANDIDATES, photo_filter))
+    return np.unique(np.concatenate(found)) if found else snapshot.numbers(photo_filter)[-_MAX_LISTED:]
+
+
+def _by_date(snapshot: IndexSnapshot, photo_filter: PhotoFilter, top: int) -> list[Hit]:
+    """Return the photos that pass a filter, the last taken first."""
+    numbers = snapshot.numbers(photo_filter)[-_MAX_LISTED:]
+    photos = sorted(snapshot.photos(numbers.tolist()).values(), key=lambda photo: (-(photo.exif.taken or 0), photo.id))
+    return [Hit(_record(photo, snapshot), 0.0) for photo in photos[:top]]
+
+
+def _explain_filter(snapshot: IndexSnapshot, photo_filter: PhotoFilter, photos: int) -> str:
+    """Say why no photo passes a filter."""
+    reasons = []
+    if photo_filter.after or photo_filter.before:
+        undated = photos - snapshot.count(PhotoFilter(after="0001"))
+        if not snapshot.count(PhotoFilter(photo_filter.after, photo_filter.before)):
+            reasons.append("no photo is from that time")
+        if undated:
+            reasons.append(f"{undated:,} {'photo has' if undated == 1 else 'photos have'} no date")
+    if photo_filter.folder and not snapshot.count(PhotoFilter(folder=photo_filter.folder)):
+        reasons.append(f"no folder is named {photo_filter.folder}")
+    if photo_filter.camera and not snapshot.count(PhotoFilter(camera=photo_filter.camera)):
+        reasons.append(f"no camera is named {photo_filter.camera}")
+    return "; ".join(reasons) or "no photo passes all filters together"
+
+
+def _probability(logit: float) -> float:
+    return float(1 / (1 + np.exp(-logit)))
 
 
 def _record(photo: IndexedPhoto | Match, snapshot: IndexSnapshot) -> PhotoRecord:
-    size, taken = (photo.width, photo.height), format_time(photo.exif.taken)
-    return PhotoRecord(_opaque_id(photo.id, snapshot), photo.path, size, taken, photo.exif.camera)
+    size, exif = (photo.width, photo.height), photo.exif
+    photo_id, taken = _opaque_id(photo.id, snapshot), format_time(exif.taken)
+    root = snapshot.info.root_of(photo.path)
+    return PhotoRecord(photo_id, photo.path, size, taken, exif.camera, exif.date_source, root)
 
 
 def _opaque_id(number: int, snapshot: IndexSnapshot) -> str:

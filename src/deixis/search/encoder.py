@@ -8,27 +8,34 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, PhotoError
 from deixis.language.sentence import Phrase, Sentence
+from deixis.language.vectors import shipped_vectors
 from deixis.language.vocabulary import Vocabulary
+from deixis.language.word_table import WordTable
 from deixis.models.arguments import PhotoLike, open_image
-from deixis.models.grounding import load_embedding_model, load_grounding_model
-from deixis.models.installed import model_folder
-from deixis.models.photo_features import RegionInputs
+from deixis.models.grounding import EmbeddingPipeline, load_grounding_model, load_photo_model
+from deixis.models.installed import FAST, SHIPPED, model_folder
+from deixis.models.region_inputs import RegionInputs
 from deixis.search.index.base import PhotoVectors
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.query import content_words
 from deixis.storage.artifacts import fingerprint_artifact
+from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.extraction import encode_and_keep
 from deixis.vision.feature_map import FeatureMap
+
+if TYPE_CHECKING:
+    from deixis.models.photo_features import PhotoFeatures
 
 PHOTO_MODEL, REGION_MODEL = "two-branch", "grounder"
 """The default models."""
@@ -38,6 +45,9 @@ MAX_REGIONS = 20
 
 _PHOTOS_AHEAD = 16
 """Photos whose regions may wait to be encoded."""
+
+_MIN_COUNT = 3
+"""How often a word must be in training sentences to be suggested."""
 
 _PROPOSALS = "head"
 _NO_PIXELS = Image.new("RGB", (1, 1))
@@ -64,7 +74,7 @@ class WordStatistics:
     count: int
     log_frequency: float  # the sum, in the sentences of the photo model
     rarest: float  # the lowest, in the sentences of the region model
-    unknown_share: float  # the share of the words that the region model does not know
+    unknown_share: float  # the share of the words that the training sentences of the region model do not have
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class EncodedSentence:
 
     text: str
     words: tuple[str, ...]  # in lower case
-    unknown_words: tuple[str, ...]  # those that the photo model does not know
+    unknown_words: tuple[str, ...]  # those that the photo model cannot read
     statistics: WordStatistics
     vector: Floats  # (dimension,); its dot product with the vector of a photo is the score
     phrases: tuple[EncodedPhrase, ...]  # noun phrases that name something visible, or the whole sentence
@@ -88,12 +98,15 @@ class EncodedSentence:
 class SearchEncoder:
     """Encodes photos with their regions, and sentences with their phrases, into comparable vectors.
 
-    A photo is encoded once; both models use its feature map.
+    A photo is decoded once. If both models have the same image encoder, both use the feature map of the photo.
 
     Parameters
     ----------
-    photo_model, region_model
-        Names that ``deixis models`` lists, or model directories. The second must give vectors of regions.
+    photo_model
+        A name that ``deixis models`` lists, a model directory, or ``open-clip:ARCHITECTURE[:FILE]``.
+    region_model
+        A name that ``deixis models`` lists, or a model directory. It must give vectors of regions. By default it is the
+        grounder, with the fast encoder if the photo model uses it.
 
     Examples
     --------
@@ -105,21 +118,39 @@ class SearchEncoder:
     """
 
     def __init__(
-        self, photo_model: str | PathLike[str] = PHOTO_MODEL, region_model: str | PathLike[str] = REGION_MODEL
+        self, photo_model: str | PathLike[str] = PHOTO_MODEL, region_model: str | PathLike[str] | None = None
     ) -> None:
-        self.photo_model = load_embedding_model(photo_model)
+        self.photo_model = load_photo_model(photo_model)
+        if region_model is None:
+            region_model = REGION_MODEL + (FAST if self.photo_model.encoder.is_fast else "")
         self.region_model = load_grounding_model(region_model)
-        if self.photo_model.encoder != self.region_model.encoder:
-            raise DeixisError(
-                f"{fspath(photo_model)} and {fspath(region_model)} use different image encoders "
-                f"({self.photo_model.encoder.name} and {self.region_model.encoder.name}); an index needs models of one"
-            )
         if self.region_model.provenance.proposals != _PROPOSALS:
             raise DeixisError(f"{fspath(region_model)} does not use the region proposals of {_PROPOSALS}")
-        hashes = [fingerprint_artifact(model_folder(model)) for model in (photo_model, region_model)]
-        self._photo_words = _WordFrequencies(self.photo_model.vocabulary)
+        # The photo model, if it takes the feature maps of the region model.
+        self._sharing: EmbeddingPipeline | None = None
+        if self.photo_model.encoder == self.region_model.encoder and isinstance(self.photo_model, EmbeddingPipeline):
+            self._sharing = self.photo_model
+        folder = model_folder(photo_model)
+        has_folder = folder.is_dir()
+        encoders = [model.encoder.fingerprint for model in (self.photo_model, self.region_model)]
+        folders = [each for each in (folder, model_folder(region_model)) if each.is_dir()]
+        hashes = [*encoders, *map(fingerprint_artifact, folders), str(MAX_REGIONS)]
+        self._fingerprint = hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
+        self._model_name = self.photo_model.encoder.name
+        if has_folder:
+            self._model_name = fspath(photo_model) if folder.parent == SHIPPED else str(folder.absolute())
+        self._photo_words = _WordFrequencies(self.vocabulary)
         self._region_words = _WordFrequencies(self.region_model.vocabulary)
-        self._fingerprint = hashlib.sha256(" ".join([*hashes, str(MAX_REGIONS)]).encode()).hexdigest()[:16]
+
+    @property
+    def model_name(self) -> str:
+        """The photo model, as a name or an absolute path that opens it again."""
+        return self._model_name
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The words of the training sentences of the photo model, or else of the region model."""
+        return self.photo_model.vocabulary or self.region_model.vocabulary
 
     @property
     def fingerprint(self) -> str:
@@ -138,12 +169,13 @@ class SearchEncoder:
         """Yield one result per path, in order; photos are decoded ahead while the encoder computes."""
         waiting: deque[tuple[Path, PhotoError | Future[PhotoVectors]]] = deque()
         # Regions are encoded by one thread while the image encoder processes the next photos on all cores.
-        pool = ThreadPoolExecutor(1, "regions", initializer=torch.set_num_threads, initargs=(1,))
+        pool = ThreadPoolExecutor(1, "regions")
         try:
-            for path, found in encode_and_keep(self.photo_model.image_encoder, paths, make_thumbnail):
+            for path, found in encode_and_keep(self.region_model.image_encoder, paths, self._prepare):
                 encoded = found if isinstance(found, PhotoError) else pool.submit(self._encode_features, *found)
                 waiting.append((path, encoded))
-                if len(waiting) > _PHOTOS_AHEAD:
+                # Finished photos are passed on at once, so that they can be stored.
+                while waiting and (len(waiting) > _PHOTOS_AHEAD or _is_done(waiting[0][1])):
                     yield _wait(*waiting.popleft())
             while waiting:
                 yield _wait(*waiting.popleft())
@@ -154,6 +186,18 @@ class SearchEncoder:
         """Return the vector of one whole photo."""
         vector: Floats = self.photo_model.encode_images([open_image(photo)])[0]
         return vector
+
+    def encode_split_photos(
+        self, features: PhotoFeatures, paths: Sequence[Path], on_progress: OnProgress = no_progress
+    ) -> Floats:
+        """Return the vectors of whole photos of a data set, given the features of the region model."""
+        if self._sharing is not None:
+            return self._sharing.encode_photos(features.vectors())
+        vectors = [np.empty((0, self.dimension), dtype=np.float32)]
+        for begin in range(0, len(paths), _PHOTOS_AHEAD):
+            vectors.append(self.photo_model.encode_images(paths[begin : begin + _PHOTOS_AHEAD]))
+            on_progress("encoding photos", min(begin + _PHOTOS_AHEAD, len(paths)), len(paths))
+        return np.concatenate(vectors)
 
     def encode_sentence(self, text: str) -> EncodedSentence:
         """Encode an English sentence, or a few words."""
@@ -166,8 +210,8 @@ class SearchEncoder:
         distinct = {phrase.text: phrase for some in phrases for phrase in some}
         rows = {text: row for row, text in enumerate(distinct)}
         region_vectors = self.region_model.encode_phrases(list(distinct.values()))
-        whole_vectors = self.photo_model.encode_sentences(list(distinct.values()))
-        vectors = self.photo_model.encode_sentences(sentences)
+        whole_vectors = self.photo_model.encode_sentences([*distinct.values(), *sentences])
+        vectors = whole_vectors[len(distinct) :]
 
         def encoded(phrase: Phrase | Sentence) -> EncodedPhrase:
             span = phrase.span if isinstance(phrase, Phrase) else (0, len(phrase.text))
@@ -178,7 +222,7 @@ class SearchEncoder:
             EncodedSentence(
                 sentence.text,
                 sentence.words,
-                tuple(word for word in sentence.words if word not in self._photo_words),
+                self.photo_model.unknown_words(sentence.words),
                 self._statistics(sentence.words),
                 vector,
                 tuple(encoded(phrase) for phrase in some),
@@ -186,12 +230,36 @@ class SearchEncoder:
             for sentence, vector, some in zip(sentences, vectors, phrases, strict=True)
         ]
 
-    def _encode_features(self, thumbnail: bytes, features: FeatureMap) -> PhotoVectors:
+    def untrained_words(self, words: Iterable[str]) -> list[str]:
+        """Return the content words that no training sentence has; at most word vectors tell their meaning."""
+        known = self.vocabulary
+        content = content_words(list(words))
+        return [] if known is None else [word for word in content if word not in known]
+
+    def suggest(self, word: str) -> list[str]:
+        """Return words of the training sentences that mean something similar, or are spelled similarly."""
+        known = self.vocabulary
+        if known is None:
+            return []
+        common = [each for each, count in zip(known.words, known.counts, strict=True) if count >= _MIN_COUNT]
+        near = WordTable(known, frozen=shipped_vectors()).nearest_known(word, common)
+        return near or get_close_matches(word, common, n=2, cutoff=0.8)
+
+    def _prepare(self, photo: Image.Image) -> tuple[bytes, Any]:
+        """Return the thumbnail of a decoded photo, and what a photo model with its own encoder needs of it."""
+        return make_thumbnail(photo), None if self._sharing is not None else self.photo_model.prepare_photo(photo)
+
+    def _encode_features(self, prepared: tuple[bytes, Any], features: FeatureMap) -> PhotoVectors:
+        thumbnail, pixels = prepared
+        if self._sharing is not None:
+            whole = self._sharing.encode_photos(features.whole[None])[0]
+        else:
+            whole = self.photo_model.encode_prepared([pixels])[0]
         proposals = self.region_model.proposer.propose(_NO_PIXELS, features, MAX_REGIONS)
         vectors, locations = features.regions(proposals.boxes), proposals.boxes / np.tile(features.size, 2)
         regions = RegionInputs(vectors, locations, proposals.scores, features.whole)
         return PhotoVectors(
-            self.photo_model.encode_photos(features.whole[None])[0],
+            whole,
             *features.size,
             proposals.boxes.astype(np.float32),
             self.region_model.encode_regions(regions),
@@ -209,9 +277,9 @@ class SearchEncoder:
 
 
 class _WordFrequencies:
-    """The words that a model knows, with the logarithms of their counts relative to the most common word.
+    """The words of training texts, with the logarithms of their counts relative to the most common word.
 
-    A model without a vocabulary knows every word. An unknown word counts as seen once.
+    A model without a vocabulary has every word. A word that it does not have counts as seen once.
     """
 
     def __init__(self, vocabulary: Vocabulary | None) -> None:
@@ -226,6 +294,10 @@ class _WordFrequencies:
 
     def log_frequency(self, word: str) -> float:
         return self._logarithms.get(word, self._of_unknown)
+
+
+def _is_done(encoded: PhotoError | Future[PhotoVectors]) -> bool:
+    return isinstance(encoded, PhotoError) or encoded.done()
 
 
 def _wait(path: Path, encoded: PhotoError | Future[PhotoVectors]) -> tuple[Path, PhotoVectors | PhotoError]:

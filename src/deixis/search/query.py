@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from deixis.errors import DeixisError
 from deixis.language.words import function_words, stem
 from deixis.models.arguments import check_text
 from deixis.search.index.records import PhotoFilter
+from deixis.search.negation import find_negations
 from deixis.tokens import words
 
 MAX_LENGTH = 2000
 """Maximum number of characters of a query."""
 
-_FILTER = re.compile(r'(?<!\S)(?P<key>in|camera|after|before):(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+))', re.IGNORECASE)
+_FILTER = re.compile(
+    r'(?<!\S)(?P<key>-in|in|camera|after|before):(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+))', re.IGNORECASE
+)
+_UNKNOWN_FILTER = re.compile(r'(?<!\S)(?P<key>[+-]?[A-Za-z]+):(?=[^\s/:"]|"[^"]*")')
 _SIGNED = re.compile(r'(?<!\S)(?P<sign>[+-])(?:"(?P<quoted>[^"]*)"|(?P<word>[^\s"+-][^\s"]*))')
 _FIELDS = {"in": "folder", "camera": "camera", "after": "after", "before": "before"}
+_NEGATION = re.compile(r"\b(?:no|not|without|except|nobody|noone)\b", re.IGNORECASE)
+_GENERIC = frozenset(("find", "image", "images", "photo", "photos", "picture", "pictures", "pics", "show", "shots"))
+"""Words that say nothing about what a photo shows."""
 
 
 @dataclass(frozen=True)
@@ -37,31 +45,50 @@ class Query:
 
 
 def parse_query(text: str, photo_filter: PhotoFilter | None = None) -> Query:
-    """Parse ``dog in the snow +ball -"red collar" in:holiday camera:canon after:2024-06 before:2025``.
+    """Parse ``dog in the snow +ball -"red collar" in:holiday -in:trash camera:canon after:2024-06 before:2025``.
 
     A query has a sentence in English, words or quoted phrases with a plus or a minus, and filters, which override those
-    of `photo_filter`.
+    of `photo_filter`. ``no dogs``, ``without people`` and ``not a dog`` are like words with a minus. A query may have
+    only words to exclude, or only filters.
     """
     if len(check_text(text, "sentence")) > MAX_LENGTH:
         raise DeixisError(f"the query has {len(text):,} characters; the maximum is {MAX_LENGTH:,}")
-    base = photo_filter or PhotoFilter()
-    filters = {name: getattr(base, name) for name in _FIELDS.values()}
-    for found in _FILTER.finditer(text):
-        filters[_FIELDS[found["key"].lower()]] = found["quoted"] or found["word"] or None
-    rest = _FILTER.sub(_blank_out, text)
+    rest, found_filter = _take_filters(text, photo_filter or PhotoFilter())
     signed: dict[str, list[QueryPart]] = {"+": [], "-": []}
     for found in _SIGNED.finditer(rest):
         kind = "word" if found["quoted"] is None else "quoted"
         if found[kind].strip():
             signed[found["sign"]].append(QueryPart(found[kind], found.start(kind)))
     rest = _SIGNED.sub(_blank_out, rest)
+    negations = find_negations(rest) if _NEGATION.search(rest) else []  # most queries need no tagger
+    for negation in negations:
+        rest = rest[: negation.start] + " " * (negation.end - negation.start) + rest[negation.end :]
+        signed["-"] += [QueryPart(phrase, start) for phrase, start in negation.phrases]
+    if (negations or signed["-"] or found_filter) and not set(content_words(words(rest))) - _GENERIC:
+        rest = ""  # such as "photos" of "photos without people"
     sentence = [QueryPart(rest.strip(), len(rest) - len(rest.lstrip()))] if rest.strip() else []
     required = tuple(sentence + signed["+"])
-    if not any(character.isalnum() for part in required for character in part.text):
-        raise DeixisError(
-            f"{text!r}: has nothing to search for; add a sentence such as 'two dogs in the snow' to filters and -words"
-        )
-    return Query(required, tuple(signed["-"]), PhotoFilter(**filters))
+    has_words = any(character.isalnum() for part in required for character in part.text)
+    if not has_words and (required or not signed["-"]) and (required or not found_filter):
+        raise DeixisError(f"{text!r}: has nothing to search for; write a sentence such as 'two dogs in the snow'")
+    return Query(required, tuple(signed["-"]), found_filter)
+
+
+def _take_filters(text: str, base: PhotoFilter) -> tuple[str, PhotoFilter]:
+    """Return the query without its filters, and the filters."""
+    filters: dict[str, Any] = {name: getattr(base, name) for name in _FIELDS.values()}
+    excluded = list(base.excluded_folders)
+    for found in _FILTER.finditer(text):
+        key, value = found["key"].lower(), found["quoted"] or found["word"]
+        if key == "-in":
+            excluded += [value] if value else []
+        else:
+            filters[_FIELDS[key]] = value or None
+    rest = _FILTER.sub(_blank_out, text)
+    if (unknown := _UNKNOWN_FILTER.search(rest)) is not None:
+        known = ", ".join(f"{name}:" for name in ("in", "-in", "camera", "after", "before"))
+        raise DeixisError(f"{unknown['key']}: is not a filter; the filters are {known}")
+    return rest, PhotoFilter(**filters, excluded_folders=tuple(excluded))
 
 
 def _blank_out(found: re.Match[str]) -> str:

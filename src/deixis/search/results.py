@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from deixis.errors import DeixisError
-from deixis.models.grounding import ABSENT
 from deixis.search.index.snapshot import Box
 from deixis.storage.atomic import explain_os_errors, new_file
+from deixis.storage.files import escape_formula
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,28 @@ class HitPhrase:
     box
         ``x1, y1, x2, y2`` in pixels of the photo.
     presence
-        Probability that the photo shows it, assuming that half of all photos do; ``score`` in JSON. The grounding of
-        a phrase has the same attribute.
+        Probability that the photo shows it, at least that of the result; ``score`` in JSON. If the models have no
+        calibration, it assumes that half of all photos show it.
+    absent
+        Whether the photo probably does not show it; the box is then only the most similar region.
+    guess
+        Whether the phrase has a word that the model of regions does not know; the box is then a guess, without a
+        probability in JSON.
+    boxes
+        One box for each thing that the phrase names, if requested; otherwise `box` alone.
     """
 
     text: str
     span: tuple[int, int]
     box: Box
     presence: float
+    absent: bool = False
+    guess: bool = False
+    boxes: tuple[Box, ...] = ()
 
-    @property
-    def absent(self) -> bool:
-        """Whether the photo probably does not show it; the box is then only the most similar region."""
-        return self.presence < ABSENT
+    def __post_init__(self) -> None:
+        if not self.boxes:
+            object.__setattr__(self, "boxes", (self.box,))
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -47,8 +56,10 @@ class HitPhrase:
             "text": self.text,
             "span": list(self.span),
             "box": [round(side, 1) for side in self.box],
-            "score": round(self.presence, 4),
+            "boxes": [[round(side, 1) for side in box] for box in self.boxes],
+            "score": None if self.guess else round(self.presence, 4),
             "absent": self.absent,
+            "guess": self.guess,
         }
 
 
@@ -68,6 +79,10 @@ class PhotoRecord:
         Time by the camera's clock, such as ``2024-06-01T12:30:00``, or None.
     camera
         Make and model, or None.
+    date_source
+        Where `taken` comes from: ``exif``, ``xmp``, ``name`` (of the file) or ``file`` (its time).
+    root
+        The indexed folder that has the file, without links; None if the index does not know it.
     """
 
     photo_id: str
@@ -75,6 +90,8 @@ class PhotoRecord:
     size: tuple[int, int]
     taken: str | None = None
     camera: str | None = None
+    date_source: str | None = None
+    root: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +142,8 @@ class Hit:
             "probability": None if self.probability is None else round(self.probability, 4),
             "phrases": [phrase.as_json() for phrase in self.phrases],
             "duplicates": [str(other.path) for other in self.duplicates],
+            "taken": self.photo.taken,
+            "date_source": self.photo.date_source,
         }
 
 
@@ -139,6 +158,13 @@ class SearchResults(list[Hit]):
         Number of photos that passed the filters.
     unknown_words
         Words of the query that the models do not know.
+    suggestions
+        Known words that are near to unknown ones, and, if nothing was found, to words that the models have never seen
+        with a photo.
+    filter_reason
+        Why no photo passed the filters; None if some did.
+    is_listing
+        Whether the query had only filters, so that the photos are in the order of their dates, without probabilities.
 
     Examples
     --------
@@ -146,8 +172,21 @@ class SearchResults(list[Hit]):
     3
     """
 
-    def __init__(self, hits: Iterable[Hit], *, photos: int, searched: int, unknown_words: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        hits: Iterable[Hit],
+        *,
+        photos: int,
+        searched: int,
+        unknown_words: Sequence[str] = (),
+        suggestions: Mapping[str, Sequence[str]] | None = None,
+        filter_reason: str | None = None,
+        is_listing: bool = False,
+    ) -> None:
         super().__init__(hits)
+        self.suggestions = {word: tuple(near) for word, near in (suggestions or {}).items()}
+        self.filter_reason = filter_reason
+        self.is_listing = is_listing
         self.photos, self.searched, self.unknown_words = photos, searched, tuple(unknown_words)
 
 
@@ -156,7 +195,7 @@ def format_time(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-COLUMNS = ("rank", "path", "probability", "score", "taken", "camera", "duplicate_of", "gone")
+COLUMNS = ("rank", "path", "probability", "score", "taken", "date_source", "camera", "duplicate_of", "gone")
 
 
 def write_csv(file: str | PathLike[str], hits: Sequence[Hit]) -> None:
@@ -202,5 +241,6 @@ def all_photos(hits: Sequence[Hit]) -> list[Hit]:
 def _row(rank: int, hit: Hit, duplicate_of: str) -> list[object]:
     probability = "" if hit.probability is None else f"{hit.probability:.4f}"
     photo, gone = hit.photo, "" if hit.path.exists() else "yes"
-    taken, camera = photo.taken or "", photo.camera or ""
-    return [rank, photo.path, probability, f"{hit.score:.4f}", taken, camera, duplicate_of, gone]
+    taken, source, camera = photo.taken or "", photo.date_source or "", photo.camera or ""
+    path, camera, duplicate_of = map(escape_formula, (str(photo.path), camera, duplicate_of))
+    return [rank, path, probability, f"{hit.score:.4f}", taken, source, camera, duplicate_of, gone]

@@ -1,7 +1,9 @@
 """The format of everything that deixis saves: a directory with ``config.json`` and ``weights.safetensors``.
 
-``config.json`` holds the kind, the settings and the provenance; parts, such as the text features of a model, are
-directories of the same form inside it. Nothing is pickled, so a directory from an unknown source can only be refused.
+``config.json`` holds the kind, the settings, the provenance and the checksums of weights and graphs; parts, such as the
+text features of a model, are directories of the same form inside it. A network also has its inference functions as
+ONNX graphs, whose weights are those of ``weights.safetensors`` (`storage.graphs`). Nothing is pickled, so a directory
+from an unknown source can only be refused.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -19,18 +21,27 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from deixis.errors import DeixisError
-from deixis.storage.atomic import new_directory
-from deixis.storage.files import hash_file, is_file_name
+from deixis.storage.atomic import new_directory, new_file
+from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
+from deixis.storage.files import is_file_name
+from deixis.storage.graphs import MAX_GRAPH_BYTES, SUFFIX, link_graph
+from deixis.storage.tensors import TensorFile
 
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
 CARD = "README.md"
 FORMAT = "deixis"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no checksums."""
+
+FILES = "files"
+SCALE, ZERO_POINT = ".scale", ".zero_point"
+"""Ends of the names of arrays with which a quantised array is read."""
+
 MAX_DEPTH = 5
 """Maximum nesting of parts: a link to its own directory must not be followed for ever."""
 
@@ -40,14 +51,6 @@ DESCRIPTION = ("summary", "trained_on", "licence", "scores", "capabilities", "ta
 """Entries of the provenance that describe a model, or a part that models share, and do not change what it computes."""
 
 _PACKAGE = Path(__file__).parents[1]
-
-_DTYPES = {
-    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
-    **{f"I{8 * size}": f"<i{size}" for size in (1, 2, 4, 8)},
-    **{f"U{8 * size}": f"<u{size}" for size in (1, 2, 4, 8)},
-    "BOOL": "?",
-}
-"""From the names of safetensors to those of numpy."""
 
 _DAMAGE = (
     AttributeError,
@@ -79,7 +82,10 @@ class Artifact:
     settings
         What is needed to build it again, as JSON.
     arrays
-        Weights by name.
+        Weights by name. Quantised ones are int8 or uint8, with scales under the name and ``.scale`` and, unless they
+        are symmetric, ``.zero_point``, all for the first axis; `read_artifact` returns them as float32.
+    graphs
+        Inference functions of a network by name, as ONNX graphs whose initializers are `arrays`.
     parts
         Artifacts that it is made of.
     provenance
@@ -88,15 +94,27 @@ class Artifact:
         Description for people, in Markdown.
     half
         Store float32 arrays as float16. They are read as float32 again.
+    folder
+        The directory that it was read from, where sessions find graphs and weights; None for a new one.
+    files
+        Weights and graphs in `folder` by file name; they are checked when they are read.
     """
 
     kind: str
     settings: dict[str, Any]
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     parts: dict[str, Artifact] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     card: str = ""
     half: bool = False
+    graphs: Mapping[str, bytes] = field(default_factory=dict)
+    folder: Path | None = field(default=None, compare=False)
+    files: Mapping[str, CheckedFile] = field(default_factory=dict, compare=False)
+
+    @property
+    def weights_hash(self) -> str:
+        """SHA-256 of the weights of an artifact that was read."""
+        return self.files[WEIGHTS].sha256
 
 
 def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: bool = False) -> None:
@@ -128,24 +146,65 @@ def write_into(folder: Path, artifact: Artifact, *, half: bool = False) -> None:
     stored_as_half = half or artifact.half
     document: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION,
         "kind": artifact.kind,
         "settings": artifact.settings,
         "parts": sorted(artifact.parts),
     }
     if stored_as_half:
         document["half"] = True
+    if artifact.graphs:
+        document["graphs"] = sorted(artifact.graphs)
     if artifact.provenance:
         document["provenance"] = artifact.provenance
-    (folder / CONFIG).write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    if artifact.arrays:
-        save_file({name: _stored(array, stored_as_half) for name, array in artifact.arrays.items()}, folder / WEIGHTS)
+    arrays = artifact.arrays.quantized() if isinstance(artifact.arrays, _StoredArrays) else artifact.arrays
+    if arrays:
+        save_file(
+            {name: _stored(array, stored_as_half and not name.endswith(SCALE)) for name, array in arrays.items()},
+            folder / WEIGHTS,
+        )
+    layout = TensorFile(CheckedFile(folder / WEIGHTS, None)).layout if artifact.graphs else {}
+    for name, graph in artifact.graphs.items():
+        (folder / f"{name}{SUFFIX}").write_bytes(link_graph(graph, layout, WEIGHTS))
+    _write_config(folder, document)
+    if arrays:
         (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors lets only the owner read
     if artifact.card:
         (folder / CARD).write_text(artifact.card, encoding="utf-8")
     for name, part in artifact.parts.items():
         (folder / name).mkdir()
         write_into(folder / name, part, half=half)
+
+
+def add_part(folder: Path, name: str, part: Artifact) -> None:
+    """Add a part to a directory that `write_artifact` wrote, or replace it; everything else stays as it is."""
+    config = read_config(folder)
+    write_artifact(folder / name, part)
+    config["parts"] = sorted({*config["parts"], name})
+    _write_config(folder, config)
+
+
+def _write_config(folder: Path, document: Mapping[str, Any]) -> None:
+    """Write ``config.json`` with the checksums of the weights and graphs in the directory."""
+    names = [WEIGHTS, *(f"{name}{SUFFIX}" for name in document.get("graphs", ()))]
+    files = {name: FileChecks.of(folder / name).to_json() for name in names if (folder / name).is_file()}
+    about = {"format": FORMAT, "version": VERSION}
+    with new_file(folder / CONFIG) as unfinished:
+        unfinished.write_bytes(seal(about | {**document, **about, FILES: files}))
+
+
+def add_checksums(folder: str | PathLike[str]) -> None:
+    """Compute the checksums of a directory and its parts again: after an older deixis or a person has changed it.
+
+    Raises `DeixisError` if it cannot be read.
+    """
+    folder = Path(folder)
+    with damaged(folder / CONFIG):
+        document = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        for part in document["parts"]:
+            add_checksums(folder / part)
+        document.pop("checksum", None)
+        _write_config(folder, document)
+    read_artifact(folder)
 
 
 def _stored(array: NDArray[Any], half: bool) -> NDArray[Any]:
@@ -182,17 +241,80 @@ def _read(folder: Path, mapped: bool, keep_half: bool, depth: int) -> Artifact:
     config = read_config(folder)
     path = folder / CONFIG
     with damaged(path):
-        names = list(config["parts"])
+        names, graphs = list(config["parts"]), list(config.get("graphs", ()))
         settings, half = dict(config["settings"]), bool(config.get("half", False))
         provenance = dict(config.get("provenance", {}))
-        for name in names:
+        files = _checked_files(folder, config)
+        for name in [*names, *graphs]:
             if not isinstance(name, str) or not is_file_name(name):
-                raise DeixisError(f"{path}: names a part that cannot be a directory: {name!r}")
+                raise DeixisError(f"{path}: names a part that cannot be a file or directory: {name!r}")
     weights = folder / WEIGHTS
     with damaged(weights):
-        arrays = _read_arrays(weights, mapped, half and not keep_half) if weights.is_file() else {}
+        arrays: Mapping[str, NDArray[Any]] = {}
+        if WEIGHTS in files:
+            arrays = _StoredArrays(files[WEIGHTS], mapped, half and not keep_half)
     parts = {name: _read(folder / name, mapped, keep_half, depth + 1) for name in names}
-    return Artifact(str(config["kind"]), settings, arrays, parts, provenance, _read_card(folder / CARD), half)
+    return Artifact(
+        str(config["kind"]),
+        settings,
+        arrays,
+        parts,
+        provenance,
+        _read_card(folder / CARD),
+        half,
+        {name: _read_graph(files[f"{name}{SUFFIX}"]) for name in graphs},
+        folder,
+        files,
+    )
+
+
+def _checked_files(folder: Path, config: Mapping[str, Any]) -> dict[str, CheckedFile]:
+    """Weights and graphs of a directory; weights need not exist."""
+    names = [f"{name}{SUFFIX}" for name in config.get("graphs", ())]
+    if config["version"] < VERSION:
+        names += [WEIGHTS] if (folder / WEIGHTS).is_file() else []
+        return {name: CheckedFile(folder / name, None) for name in names}
+    checks = {name: FileChecks.from_json(entry) for name, entry in config[FILES].items()}
+    if missing := sorted(name for name in {*names, *checks} if not (folder / name).is_file()):
+        raise DeixisError(f"{folder / missing[0]}: missing")
+    if (folder / WEIGHTS).is_file():
+        names.append(WEIGHTS)
+    if unlisted := sorted({*names} - checks.keys()):
+        raise DeixisError(f"{folder / unlisted[0]}: {CONFIG} has no checksum of it")
+    return {name: CheckedFile(folder / name, checks[name]) for name in names}
+
+
+def _read_graph(file: CheckedFile) -> bytes:
+    if not file.path.is_file():
+        raise DeixisError(f"{file.path}: missing")
+    with damaged(file.path):
+        if file.path.stat().st_size > MAX_GRAPH_BYTES:
+            raise DeixisError(f"{file.path}: larger than {MAX_GRAPH_BYTES // 2**20} MB")
+        return file.read()
+
+
+def find_damage(folder: Path, depth: int = 1) -> Iterator[str]:
+    """Read all files of a directory and its parts, and yield one line for each that is damaged or has no checksum."""
+    try:
+        artifact = _read(folder, mapped=True, keep_half=True, depth=depth)
+    except DeixisError as error:
+        yield str(error)
+        return
+    for part in [artifact, *_all_parts(artifact)]:
+        for file in part.files.values():
+            try:
+                with damaged(file.path):
+                    file.check()
+            except DeixisError as error:
+                yield str(error)
+            if file.checks is None:
+                yield f"{file.path}: saved without a checksum by an older deixis, so it cannot be checked"
+
+
+def _all_parts(artifact: Artifact) -> Iterator[Artifact]:
+    for part in artifact.parts.values():
+        yield part
+        yield from _all_parts(part)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -204,10 +326,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     with damaged(path):
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise DeixisError(f"{path}: larger than {MAX_CONFIG_BYTES // 2**20} MB")
-        config: Any = json.loads(path.read_text(encoding="utf-8"))
+        config: Any = unseal(path.read_bytes())
         if not isinstance(config, dict) or config.get("format") != FORMAT:
             raise DeixisError(f"{path}: not made by deixis")
-        if config.get("version") != VERSION:
+        if config.get("version") not in (1, VERSION):
             raise DeixisError(f"{path}: has version {config.get('version')}, this deixis reads {VERSION}")
         if not isinstance(config["kind"], str):
             raise DeixisError(f"{path}: has no kind")
@@ -219,28 +341,56 @@ def _read_card(path: Path) -> str:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _read_arrays(path: Path, mapped: bool, to_single: bool) -> dict[str, NDArray[Any]]:
-    if not to_single:
-        return _map_arrays(path) if mapped else dict(load_file(path))
-    # Mapped first, so that half precision is converted without another copy.
-    return {
-        name: array.astype(np.float32) if array.dtype == np.float16 else array if mapped else array.copy()
-        for name, array in _map_arrays(path).items()
-    }
+class _StoredArrays(Mapping[str, NDArray[Any]]):
+    """The arrays of a weights file, each of them read when it is used: sessions read the file themselves."""
 
+    def __init__(self, file: CheckedFile, mapped: bool, to_single: bool) -> None:
+        self._tensors = TensorFile(file)
+        self._mapped = mapped
+        self._to_single = to_single
+        self._layout = self._tensors.layout
+        self._names = dict.fromkeys(name for name in self._layout if not self._is_quantization(name))
+        self._arrays: dict[str, NDArray[Any]] = {}
 
-def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with safe_open(path, framework="numpy"):  # checks the header against the size of the file
-        pass
-    with path.open("rb") as file:
-        begin = 8 + int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(begin - 8))
-    header.pop("__metadata__", None)
-    content = np.memmap(path, dtype=np.uint8, mode="r")
-    return {
-        name: np.ndarray(about["shape"], _DTYPES[about["dtype"]], content, begin + about["data_offsets"][0])
-        for name, about in header.items()
-    }
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._arrays:
+            with damaged(self._tensors.file.path):
+                array = self._read(name)
+                self._arrays[name] = self._dequantized(name, array) if self._is_quantized(name) else array
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def quantized(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays, quantised ones as they are stored."""
+        return {name: self._read(name) for name in self._layout}
+
+    def _read(self, name: str) -> NDArray[Any]:
+        array = self._tensors.array(name)
+        if self._to_single and array.dtype == np.float16:
+            return array.astype(np.float32)
+        return array if self._mapped else array.copy()
+
+    def _dequantized(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        values = array.astype(np.float32)
+        along_first = (-1, *(1,) * (array.ndim - 1))
+        if name + ZERO_POINT in self._layout:
+            values -= self._read(name + ZERO_POINT).astype(np.float32).reshape(along_first)
+        values *= self._read(name + SCALE).astype(np.float32).reshape(along_first)
+        return values
+
+    def _is_quantization(self, name: str) -> bool:
+        bases = (name.removesuffix(suffix) for suffix in (SCALE, ZERO_POINT) if name.endswith(suffix))
+        return any(self._is_quantized(base) for base in bases)
+
+    def _is_quantized(self, name: str) -> bool:
+        return name + SCALE in self._layout and name in self._layout and self._layout[name].dtype in ("I8", "U8")
 
 
 @contextmanager
@@ -260,16 +410,19 @@ def damaged(path: Path) -> Iterator[None]:
 def fingerprint_artifact(folder: Path) -> str:
     """Hash of what determines the numbers that a saved model computes: its weights and their provenance.
 
-    Settings and descriptions are left out, so that renaming a setting does not invalidate the indexes of users.
+    Settings and descriptions are left out, so that renaming a setting does not invalidate the indexes of users. So are
+    graphs: they compute what the torch module does with the weights, and another exporter may write them differently.
     """
     together = hashlib.sha256()
+    configs: dict[Path, dict[str, Any]] = {}
     for path in sorted(folder.rglob("*")):
-        if path.name == CONFIG:
-            config = read_config(path.parent)
+        if path.name == CONFIG:  # comes before the weights of its directory
+            config = configs[path.parent] = read_config(path.parent)
             about = {name: value for name, value in config.get("provenance", {}).items() if name not in DESCRIPTION}
             content = json.dumps([config["kind"], about], sort_keys=True)
         elif path.name == WEIGHTS:
-            content = hash_file(path)
+            with damaged(path):
+                content = _checked_files(path.parent, configs[path.parent])[WEIGHTS].sha256
         else:
             continue
         together.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from deixis.errors import DeixisError
 
 _MANY_FILES = 100
@@ -55,6 +53,8 @@ def make_parents(path: Path) -> Iterator[None]:
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
     """Lock `path` for this process. Raise `DeixisError` at once if another process holds the lock."""
+    from filelock import FileLock, Timeout  # slow import, for writers only
+
     lock = FileLock(path.parent / f".{path.name}.lock")
     try:
         lock.acquire(timeout=0)
@@ -70,12 +70,17 @@ def exclusive_lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_directory(
-    path: str | os.PathLike[str], *, replace: bool = False, inputs: Iterable[Path | None] = ()
+    path: str | os.PathLike[str],
+    *,
+    replace: bool | None = False,
+    inputs: Iterable[Path | None] = (),
+    private: bool = False,
 ) -> Iterator[Path]:
     """Yield an empty directory that becomes `path` if the block succeeds and is removed if it fails.
 
     With `replace`, a directory that this function wrote earlier is replaced once the new one is complete, unless it
-    contains one of the `inputs` of the block.
+    contains one of the `inputs` of the block. None: the command has no option to replace it. Only its owner may read a
+    `private` directory.
     """
     # `absolute`, not `resolve`: a symbolic link is itself replaced, not its target.
     target = Path(path).absolute()
@@ -90,7 +95,10 @@ def new_directory(
         try:
             yield partial
             (partial / MARK).touch()
-            partial.chmod(0o777 & ~_umask())
+            if private:
+                make_private(partial)
+            else:
+                partial.chmod(0o777 & ~_umask())
             _sync_tree(partial)
             _move_into_place(partial, target)
         finally:
@@ -98,8 +106,11 @@ def new_directory(
 
 
 @contextmanager
-def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path that becomes `path` if the block succeeds and is removed if it fails."""
+def new_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
+    """Yield a temporary path that becomes `path` if the block succeeds and is removed if it fails.
+
+    Only its owner may read a `private` file.
+    """
     target = Path(path).absolute()
     if not target.parent.is_dir():
         raise DeixisError(f"{path}: the folder {target.parent} does not exist")
@@ -111,12 +122,20 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial = Path(name)
         try:
             yield partial
-            partial.chmod(0o666 & ~_umask())
+            partial.chmod(0o600 if private else 0o666 & ~_umask())
             _sync(partial)
             partial.replace(target)
             _sync(target.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def make_private(path: Path) -> None:
+    """Let only the owner read a file, or a directory and all in it; what belongs to others stays as it is."""
+    for each in [path, *(path.rglob("*") if path.is_dir() else [])]:
+        with suppress(OSError):  # of another user, or on a file system without permissions
+            if not each.is_symlink() and each.stat().st_mode & 0o077:
+                each.chmod(0o700 if each.is_dir() else 0o600)
 
 
 def remove_partial_files(*paths: Path) -> None:
@@ -145,11 +164,12 @@ def _umask() -> int:
     return mask
 
 
-def _check_replaceable(target: Path, replace: bool, inputs: Iterable[Path | None]) -> None:
+def _check_replaceable(target: Path, replace: bool | None, inputs: Iterable[Path | None]) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not replace:
-        raise DeixisError(f"{target}: exists already; choose another name, or use --force to replace it")
+        hint = "remove it" if replace is None else "use --force to replace it"
+        raise DeixisError(f"{target}: exists already; choose another name, or {hint}")
     if not (target / MARK).is_file():
         raise DeixisError(f"{target}: not replaced, it was not made by deixis; remove it or choose another name")
     for source in inputs:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
+import stat
 from pathlib import Path, PureWindowsPath
+from typing import IO, Any
 
 _MAX_NAME_BYTES = 200
 """File systems allow 255; this leaves room for suffixes."""
@@ -25,6 +29,44 @@ def is_relative_path(path: str) -> bool:
     return bool(parsed.parts) and "\0" not in path and not parsed.anchor and ".." not in parsed.parts
 
 
+def escape_formula(text: str) -> str:
+    """Keep spreadsheets from evaluating a cell of a CSV file as a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def open_regular(path: Path, inside: Path | None = None) -> IO[bytes]:
+    """Open a regular file for reading; raises `OSError` for anything else, and never waits, as for a pipe.
+
+    With `inside`, a resolved folder, a file that lies elsewhere is refused: a part of the path may have become a link.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if inside is not None and not _lies_inside(path, status, inside):
+            raise OSError(errno.EPERM, "a link to a file outside its folder", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _lies_inside(path: Path, opened: os.stat_result, folder: Path) -> bool:
+    real = Path(os.path.realpath(path))
+    # The same file: otherwise the path was changed after it was opened.
+    return real.is_relative_to(folder) and os.path.samestat(real.stat(), opened)
+
+
+def open_file(path: Path, inside: Path | None = None) -> IO[bytes]:
+    """Open a local file as `open_regular` does, or a remote one, whose `open` is its own."""
+    return open_regular(path, inside) if type(path).open is Path.open else path.open("rb")
+
+
 def hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Return the SHA-256 of a file."""
+    with open_file(path) as file:
+        content: Any = file  # as `file_digest` expects
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -36,6 +36,8 @@ def photo_path(location: str | os.PathLike[str]) -> Path:
     """Return a `Path` for a local file or folder, or a `RemotePath` for a URL."""
     if isinstance(location, Path):
         return location
+    if not os.fspath(location).strip():
+        raise DeixisError("an empty path; name a file or folder, such as . for this one")
     found = _URL.fullmatch(os.fspath(location))
     if found is None:
         return Path(location)
@@ -52,11 +54,6 @@ def photo_path(location: str | os.PathLike[str]) -> Path:
 
 def is_remote(path: Path) -> bool:
     return isinstance(path, RemotePath)
-
-
-def path_or_stream(path: Path) -> Path | IO[bytes]:
-    """Return what Pillow and others can open: a local path, or a stream of a remote file."""
-    return path.open("rb") if is_remote(path) else path
 
 
 class RemotePath(type(Path())):  # type: ignore[misc]

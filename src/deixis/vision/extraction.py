@@ -15,10 +15,11 @@ from PIL import Image
 
 from deixis.data.images import open_photo, photo_size
 from deixis.errors import PhotoError
+from deixis.runtime.devices import cpu_threads
 from deixis.vision.encoder import ImageEncoder, PreparedPhoto
 from deixis.vision.feature_map import FeatureMap
 
-BATCH = 16
+BATCH = max(4, 2 * cpu_threads())  # more photos per thread take more memory and no less time (docs/decisions.md)
 READERS = 2
 # Photos at full size need much memory: 36 MB each from a telephone.
 FULL_SIZE_BATCH = 4

@@ -10,15 +10,14 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from deixis import __version__
+from deixis.runtime.memory import return_large_blocks
 from deixis.search.collection import PhotoCollection
 from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
-from deixis.web.inference import InferenceService
+from deixis.web.inference import InferenceService, ResultCache
 from deixis.web.pages import add_error_handlers, add_page
 from deixis.web.routes import PhotoNotFoundError, RouteContext, api_routes
-from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response
-
-_SHUTDOWN_S = 2
+from deixis.web.security import AccessPolicy, SecurityMiddleware, ServerLimits, error_response, is_loopback
 
 
 def make_app(
@@ -32,14 +31,20 @@ def make_app(
     limits = limits or ServerLimits()
     search_executor = BoundedExecutor("search", limits.search_threads, limits.search_queue, limits.search_wait_s)
     model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
+    picture_executor = BoundedExecutor("pictures", limits.picture_threads, limits.search_queue, limits.picture_wait_s)
     inference = inference or InferenceService(limits.cached_photos)
-    context = RouteContext(photos, inference, search_executor, model_executor, limits)
+    searches = ResultCache[bytes](limits.cached_searches)
+    policy = policy or AccessPolicy(upload_bytes=limits.upload_bytes)
+    is_local = is_loopback(policy.host)
+    context = RouteContext(
+        photos, inference, search_executor, picture_executor, model_executor, limits, searches, is_local
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        search_executor.close()
-        model_executor.close()
+        for executor in (search_executor, picture_executor, model_executor):
+            executor.close()
 
     app = FastAPI(
         title="deixis",
@@ -58,7 +63,7 @@ def make_app(
     async def photo_not_found(_: Request, error: PhotoNotFoundError) -> Response:
         return error_response(404, "photo not found")
 
-    app.add_middleware(SecurityMiddleware, policy=policy or AccessPolicy(upload_bytes=limits.upload_bytes))
+    app.add_middleware(SecurityMiddleware, policy=policy)
     return app
 
 
@@ -69,33 +74,28 @@ def serve(
     inference: InferenceService | None = None,
     on_ready: Callable[[str], None] = print,
     open_browser: bool = False,
+    needs_token: bool = True,
 ) -> None:
-    """Serve the web app until Ctrl-C; `on_ready` is called with the URL once it works."""
-    import uvicorn
+    """Serve the web app until Ctrl-C; `on_ready` is called with the URL once it works.
 
-    limits, address = ServerLimits(), address.with_token()
+    Without `needs_token`, all users of this machine have access; other machines always need the token.
+    """
+    from deixis.web.server import run_server
+
+    return_large_blocks()
+    limits, address = ServerLimits(), address.with_token(on_loopback=needs_token)
     inference = inference or InferenceService(limits.cached_photos)
     policy = AccessPolicy(address.host, address.token, limits.upload_bytes)
     app = make_app(photos, inference=inference, limits=limits, policy=policy)
     listening = listen(address)
     url = address.url(listening.getsockname()[1])
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_S,
-        h11_max_incomplete_event_size=32 * 2**10,
-    )
     try:
         on_ready(url)
         # Not a daemon thread: one that is stopped while it loads a model crashes the process.
         threading.Thread(target=inference.warm_up).start()
         if open_browser:
             open_in_browser(url)
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:  # the normal way to stop a server
-        pass
+        run_server(app, listening)
     finally:
         inference.close()
         listening.close()

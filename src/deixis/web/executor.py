@@ -22,8 +22,8 @@ class BusyError(Exception):
 class BoundedExecutor:
     """A thread pool in which `queue` calls may wait; a further one raises `BusyError`.
 
-    While a call has waited longer than `max_wait_s`, no further one may queue. Under overload, waiting times stay about
-    this long, and rejected calls fail at once.
+    A call that has waited longer than `max_wait_s` is not started but raises `BusyError`, and while there is such a
+    call, no further one may queue. So no call that is answered has waited longer.
     """
 
     def __init__(self, name: str, threads: int, queue: int, max_wait_s: float = math.inf) -> None:
@@ -51,7 +51,9 @@ class BoundedExecutor:
 
         def start() -> Result:
             with self._lock:
-                self._waiting_since.pop(ticket, None)
+                since = self._waiting_since.pop(ticket, None)
+            if since is not None and time.monotonic() - since > self._max_wait_s:
+                raise BusyError
             return work(*args, **kwargs)
 
         future = asyncio.get_running_loop().run_in_executor(self._threads, start)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,31 +27,46 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PhotoInput:
-    """The photo of a request, with its id if it is one of the index."""
+    """The photo of a request, or what opens it, with its id if it is one of the index."""
 
-    photo: PhotoLike
+    source: PhotoLike | Callable[[], PhotoLike]
     id: str | None = None
+
+    @property
+    def photo(self) -> PhotoLike:
+        """The photo, opened for each use."""
+        return self.source() if callable(self.source) else self.source
 
 
 class ResultCache(Generic[T]):
-    """A least-recently-used cache; concurrent requests for the same key compute it once."""
+    """A least-recently-used cache; concurrent requests for the same key compute it once, those for others at once."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._results: OrderedDict[str, T] = OrderedDict()
+        self._results: OrderedDict[Hashable, Future[T]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str | None, compute: Callable[[], T]) -> T:
-        """Return the cached result, computing it if necessary; without a key nothing is cached."""
+    def get(self, key: Hashable | None, compute: Callable[[], T]) -> T:
+        """Return the cached result, computing it if necessary; without a key nothing is cached, and no error ever."""
         if key is None:
             return compute()
         with self._lock:
-            if key not in self._results:
-                self._results[key] = compute()
+            known = self._results.get(key)
+            if known is None:
+                future = self._results[key] = Future[T]()
             self._results.move_to_end(key)
             while len(self._results) > self._size:
                 self._results.popitem(last=False)
-            return self._results[key]
+        if known is not None:
+            return known.result()
+        try:
+            future.set_result(compute())
+        except BaseException as error:
+            with self._lock:
+                if self._results.get(key) is future:
+                    del self._results[key]
+            future.set_exception(error)
+        return future.result()
 
 
 class InferenceService:

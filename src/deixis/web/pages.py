@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from PIL.Image import Image
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, PlainTextResponse, Response
@@ -19,6 +20,7 @@ from starlette.types import Scope
 from deixis.data.images import open_photo
 from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.index.photo_files import make_thumbnail
+from deixis.storage.remote import is_remote
 from deixis.web.executor import BusyError
 from deixis.web.security import error_response
 
@@ -68,20 +70,19 @@ def add_page(app: FastAPI, page_file: str, *also_at: str) -> None:
     app.mount("/assets", _Assets(directory=STATIC / "assets", check_dir=False))
 
 
-def check_link(path: Path) -> None:
-    """Raise an error if a photo is a link to a file outside its folder."""
-    folder = os.path.realpath(path.parent)
-    if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(folder):
-        raise PhotoError(path, "a link to a file outside its folder")
+def open_inside(path: Path, root: Path | None, min_side: int | None = None) -> Image:
+    """Decode a photo that must lie below a folder, by default below that of its path.
 
-
-def encode_jpeg(path: Path, side: int = MAX_SIDE) -> bytes:
-    """Return a photo as a new JPEG without metadata, at most `side` pixels long.
-
-    A file that is missing, broken or a link to a file outside its folder raises `PhotoError`.
+    A file that is missing, broken or a link to a file elsewhere raises `PhotoError`.
     """
-    check_link(path)
-    return make_thumbnail(open_photo(path, min_side=side), side)
+    if root is None and not is_remote(path):
+        root = Path(os.path.realpath(path.parent))
+    return open_photo(path, min_side=min_side, inside=root)
+
+
+def encode_jpeg(path: Path, side: int = MAX_SIDE, root: Path | None = None) -> bytes:
+    """Return a photo as a new JPEG without metadata, at most `side` pixels long; `root` as of `open_inside`."""
+    return make_thumbnail(open_inside(path, root, min_side=side), side)
 
 
 def add_error_handlers(app: FastAPI) -> None:

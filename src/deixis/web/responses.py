@@ -22,6 +22,7 @@ class PhotoEntry(BaseModel):
     width: int
     height: int
     taken: str | None = Field(description="Time by the camera's clock.")
+    date_source: str | None = Field(None, description="Source of the time: exif, xmp, name (of the file) or file.")
 
 
 class FoundPhrase(BaseModel):
@@ -30,8 +31,9 @@ class FoundPhrase(BaseModel):
     text: str
     span: tuple[int, int] = Field(description="Offsets in Unicode code points, end exclusive.")
     box: Box
-    score: float = Field(description="Probability that the photo shows it, if half of all photos do.")
+    score: float | None = Field(description="Probability that the photo shows it; null for a guess.")
     absent: bool = Field(description="Whether the photo probably does not show it.")
+    guess: bool = Field(False, description="Whether it has a word that the model does not know.")
 
 
 class HitEntry(PhotoEntry):
@@ -50,6 +52,8 @@ class SearchResponse(BaseModel):
     unknown_words: list[str] = Field(description="Words that the models do not know.")
     photos: int = Field(description="Number of photos in the index.")
     searched: int = Field(description="Number of photos that pass the filters.")
+    suggestions: dict[str, list[str]] = Field(default_factory=dict, description="Known words near to unknown ones.")
+    filter_reason: str | None = Field(None, description="Why no photo passes the filters.")
     hits: list[HitEntry]
 
 
@@ -58,6 +62,26 @@ class PhotoPage(BaseModel):
 
     total: int
     photos: list[PhotoEntry]
+
+
+class Counted(BaseModel):
+    """A folder or a month with its number of photos."""
+
+    name: str
+    photos: int
+
+
+class Overview(BaseModel):
+    """The folders, largest first, and the months of an index."""
+
+    folders: list[Counted]
+    months: list[Counted]
+
+
+class Paths(BaseModel):
+    """The paths of photos."""
+
+    paths: list[str]
 
 
 class Region(BaseModel):
@@ -70,6 +94,7 @@ class PhotoDetails(PhotoEntry):
     """A photo of the index with its regions."""
 
     camera: str | None
+    folder: str = Field(description="Name of the folder, without its path.")
     regions: list[Region]
 
 
@@ -77,7 +102,7 @@ class ScoredBox(BaseModel):
     """A box with its score."""
 
     box: Box
-    score: float
+    score: float | None = Field(description="Null for a guess.")
 
 
 class GroundedPhrase(BaseModel):
@@ -86,9 +111,11 @@ class GroundedPhrase(BaseModel):
     text: str
     span: tuple[int, int]
     type: str
-    boxes: list[ScoredBox]
+    box: Box = Field(description="Around everything that the phrase names.")
+    boxes: list[ScoredBox] = Field(description="One for each thing that the phrase names.")
     presence: float | None = Field(None, description="Probability that the photo shows it, if half of all photos do.")
     absent: bool = Field(False, description="Whether the photo probably does not show it.")
+    guess: bool = Field(False, description="Whether it has a word that the model does not know.")
 
 
 class Grounding(BaseModel):
@@ -106,6 +133,8 @@ class Caption(BaseModel):
     text: str
     logprob: float
     perplexity: float
+    confidence: float | None = Field(None, description="Probability that it is right; null without a calibration.")
+    sure: bool | None = Field(None, description="Whether it is grammatical and probably right; null if unknown.")
 
 
 class Captions(BaseModel):
@@ -150,19 +179,24 @@ class Status(BaseModel):
     version: str
     photos: int
     upload: UploadLimits
+    is_local: bool = Field(description="Whether only this machine has access, so that paths may be asked for.")
 
 
 def photo_entry(photo: PhotoRecord) -> PhotoEntry:
     """Return a photo without its path."""
     # A file name need not be valid text; what is not cannot be displayed.
     name = photo.path.name.encode("utf-8", "replace").decode()
-    return PhotoEntry(id=photo.photo_id, name=name, width=photo.size[0], height=photo.size[1], taken=photo.taken)
+    width, height = photo.size
+    return PhotoEntry(
+        id=photo.photo_id, name=name, width=width, height=height, taken=photo.taken, date_source=photo.date_source
+    )
 
 
 def photo_details(photo: PhotoRecord, regions: list[Box]) -> PhotoDetails:
     """Return a photo with its camera and regions."""
     boxes = [Region.model_validate({"box": [round(side, 1) for side in box]}) for box in regions]
-    return PhotoDetails(**photo_entry(photo).model_dump(), camera=photo.camera, regions=boxes)
+    folder = photo.path.parent.name.encode("utf-8", "replace").decode()
+    return PhotoDetails(**photo_entry(photo).model_dump(), camera=photo.camera, folder=folder, regions=boxes)
 
 
 def search_response(query: str | None, results: SearchResults) -> SearchResponse:
@@ -172,6 +206,8 @@ def search_response(query: str | None, results: SearchResults) -> SearchResponse
         unknown_words=list(results.unknown_words),
         photos=results.photos,
         searched=results.searched,
+        suggestions={word: list(near) for word, near in results.suggestions.items()},
+        filter_reason=results.filter_reason,
         hits=[_hit_entry(hit) for hit in results],
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 import fastapi
-from fastapi import APIRouter, File, Query, Request, Response
+from fastapi import APIRouter, Body, File, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from PIL.Image import Image
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -22,14 +24,19 @@ from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import THUMBNAIL_SIDE
 from deixis.search.results import PhotoRecord
+from deixis.storage.files import open_regular
+from deixis.storage.remote import is_remote
 from deixis.web.executor import BoundedExecutor
-from deixis.web.inference import InferenceService, PhotoInput
-from deixis.web.pages import MAX_SIDE, check_link, encode_jpeg
+from deixis.web.inference import InferenceService, PhotoInput, ResultCache
+from deixis.web.pages import MAX_SIDE, encode_jpeg, open_inside
 from deixis.web.responses import (
     Captions,
+    Counted,
     Description,
     Error,
     Grounding,
+    Overview,
+    Paths,
     PhotoDetails,
     PhotoPage,
     SearchResponse,
@@ -39,10 +46,21 @@ from deixis.web.responses import (
     photo_entry,
     search_response,
 )
-from deixis.web.security import ServerLimits
+from deixis.web.security import ServerLimits, error_response
 
 MAX_RESULTS = 500
 MAX_PAGE = 1000
+_SHOWN = {
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".avif": "image/avif",
+    ".bmp": "image/bmp",
+}
+"""The files that browsers show, by suffix; others are saved."""
+
 _CACHE_A_DAY = "private, max-age=86400"
 _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -118,8 +136,11 @@ class RouteContext:
     photos: PhotoCollection
     inference: InferenceService
     search_executor: BoundedExecutor  # for requests that take milliseconds
+    picture_executor: BoundedExecutor  # for photo files: a disk that does not answer must not stop searches
     model_executor: BoundedExecutor  # for requests that take seconds, so that no search waits for a caption
     limits: ServerLimits
+    searches: ResultCache[bytes]  # responses to searches, as JSON
+    is_local: bool = True  # whether only this machine has access
 
     def photo(self, photo_id: str) -> PhotoRecord:
         """Return the photo with an id."""
@@ -135,8 +156,7 @@ class RouteContext:
         if upload is not None:
             return PhotoInput(open_upload(upload, self.limits))
         record = self.photo(request.photo or "")
-        check_link(record.path)
-        return PhotoInput(record.path, record.photo_id)
+        return PhotoInput(lambda: open_inside(record.path, record.root), record.photo_id)
 
 
 def api_routes(context: RouteContext) -> APIRouter:
@@ -150,35 +170,52 @@ def api_routes(context: RouteContext) -> APIRouter:
     async def status() -> Status:
         upload = UploadLimits(bytes=context.limits.upload_bytes, pixels=context.limits.upload_pixels)
         count = await context.search_executor.run(len, context.photos)
-        return Status(version=__version__, photos=count, upload=upload)
+        return Status(version=__version__, photos=count, upload=upload, is_local=context.is_local)
 
     return routes
 
 
 def _add_searches(routes: APIRouter, context: RouteContext) -> None:
-    @routes.get("/search", summary="Photos for a sentence, or similar to a photo", responses=_errors(404))
+    @routes.get(
+        "/search",
+        summary="Photos for a sentence, or similar to a photo",
+        responses=_errors(404),
+        response_model=SearchResponse,
+    )
     async def search(
         q: Annotated[SentenceText | None, Query(description="In English.")] = None,
-        like: Annotated[PhotoId | None, Query(description="The id of a photo, instead of a sentence.")] = None,
+        like: Annotated[PhotoId | None, Query(description="The id of a photo, alone or with a sentence.")] = None,
+        weight: Annotated[float, Query(ge=0, le=1, description="How much the photo counts beside the sentence.")] = 0.5,
         top: Top = 60,
         everything: Everything = False,
         explain: Annotated[bool, Query(description="Locate the phrases of the sentence.")] = False,
         after: Date = None,
         before: Date = None,
         folder: Folder = None,
-    ) -> SearchResponse:
-        if (q is None) == (like is None):
-            raise DeixisError("give either q, a sentence, or like, the id of a photo")
+    ) -> Response:
+        if q is None and like is None:
+            raise DeixisError("give q, a sentence, or like, the id of a photo, or both")
         filters: dict[str, Any] = {"after": after or None, "before": before or None, "folder": folder or None}
 
-        def respond() -> SearchResponse:
-            if q is None:
-                results = context.photos.like(context.photo(like or ""), top, everything=everything, **filters)
+        def compute() -> bytes:
+            photo = None if like is None else context.photo(like)
+            count = top if photo is None else top + 1  # the photo itself is no result
+            if q is None and photo is not None:
+                results = context.photos.like(photo, count, everything=everything, **filters)
             else:
-                results = context.photos.search(q, top, explain=explain, everything=everything, **filters)
-            return search_response(q, results)
+                results = context.photos.search(
+                    q or "", count, explain=explain, everything=everything, like=photo, like_weight=weight, **filters
+                )
+            response = search_response(q, results)
+            response.hits = [hit for hit in response.hits if hit.id != like][:top]
+            return response.model_dump_json().encode()
 
-        return await context.search_executor.run(respond)
+        def respond() -> bytes:
+            version = context.photos.version
+            key = None if version is None else (version, q, like, weight, top, everything, explain, *filters.values())
+            return context.searches.get(key, compute)
+
+        return Response(await context.search_executor.run(respond), media_type=_JSON)
 
     @routes.post("/search/like", summary="Photos similar to an uploaded one")
     async def search_like(
@@ -205,6 +242,54 @@ def _add_photos(routes: APIRouter, context: RouteContext) -> None:
 
         return await context.search_executor.run(page)
 
+    @routes.get("/overview", summary="The folders and months of the index")
+    async def overview() -> Overview:
+        def count() -> Overview:
+            folders, months = context.photos.folders_and_months()
+            counted = [[Counted(name=name, photos=number) for name, number in of.items()] for of in (folders, months)]
+            return Overview(folders=counted[0], months=counted[1])
+
+        return await context.search_executor.run(count)
+
+    @routes.post("/paths", summary="The paths of photos; only for users of this machine", responses=_errors(403, 404))
+    async def paths(photos: Annotated[list[PhotoId], Body(min_length=1, max_length=MAX_PAGE)]) -> Response:
+        if not context.is_local:
+            return error_response(403, "paths are given only on the machine that has the photos")
+
+        def find() -> Paths:
+            names = [str(context.photo(photo_id).path) for photo_id in photos]
+            return Paths(paths=[name.encode("utf-8", "replace").decode() for name in names])
+
+        found = await context.search_executor.run(find)
+        return Response(found.model_dump_json(), media_type=_JSON)
+
+    @routes.get(
+        "/photos/{photo_id}/original",
+        summary="The file of a photo, unchanged",
+        responses=_errors(404)
+        | {200: {"content": {kind: {} for kind in (*_SHOWN.values(), "application/octet-stream")}}},
+        response_class=Response,
+    )
+    async def original(
+        photo_id: Id, download: Annotated[bool, Query(description="Save it instead of showing it.")] = False
+    ) -> Response:
+        def read() -> tuple[str, bytes]:
+            record = context.photo(photo_id)
+            if is_remote(record.path):
+                raise PhotoError(record.path, "its file is not on this machine")
+            root = record.root or Path(os.path.realpath(record.path.parent))
+            try:
+                with open_regular(record.path, root) as file:
+                    return record.path.name, file.read()
+            except OSError as error:
+                raise PhotoError(record.path, error.strerror or "cannot be read") from None
+
+        name, content = await context.picture_executor.run(read)
+        kind = _SHOWN.get(Path(name).suffix.lower())
+        way = "attachment" if kind is None or download else "inline"
+        headers = {"content-disposition": f"{way}; filename*=UTF-8''{quote(name, errors='replace')}"}
+        return Response(content, media_type=kind or "application/octet-stream", headers=headers)
+
     @routes.get("/photos/{photo_id}", summary="A photo of the index with its regions", responses=_errors(404))
     async def photo(photo_id: Id) -> PhotoDetails:
         def details() -> PhotoDetails:
@@ -221,9 +306,9 @@ def _add_photos(routes: APIRouter, context: RouteContext) -> None:
     async def thumbnail(photo_id: Id) -> Response:
         def small() -> bytes:
             record = context.photo(photo_id)
-            return context.photos.thumbnail(photo_id) or encode_jpeg(record.path, THUMBNAIL_SIDE)
+            return context.photos.thumbnail(photo_id) or encode_jpeg(record.path, THUMBNAIL_SIDE, record.root)
 
-        return _jpeg(await context.search_executor.run(small))
+        return _jpeg(await context.picture_executor.run(small))
 
     @routes.get(
         "/photos/{photo_id}/image",
@@ -233,9 +318,10 @@ def _add_photos(routes: APIRouter, context: RouteContext) -> None:
     )
     async def image(photo_id: Id, side: Annotated[int, Query(ge=64, le=MAX_SIDE)] = MAX_SIDE) -> Response:
         def large() -> bytes:
-            return encode_jpeg(context.photo(photo_id).path, side)
+            record = context.photo(photo_id)
+            return encode_jpeg(record.path, side, record.root)
 
-        return _jpeg(await context.search_executor.run(large))
+        return _jpeg(await context.picture_executor.run(large))
 
 
 def _add_models(routes: APIRouter, context: RouteContext) -> None:

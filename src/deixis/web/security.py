@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -14,11 +15,14 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 JSON_BYTES = 64 * 2**10
 """Maximum size of a request without a photo."""
+
+BODY_S = 15.0
+"""Maximum time between two parts of a request body."""
 
 MIN_TOKEN_LENGTH = 12
 
@@ -27,7 +31,7 @@ MIN_TOKEN_LENGTH = 12
 class ServerLimits:
     """Limits of uploads, and of requests that run at once, queue and wait (`BoundedExecutor`).
 
-    Searches and image requests have other threads than requests that run a model on a photo.
+    Searches, requests for pictures and requests that run a model on a photo have threads of their own.
     """
 
     upload_bytes: int = 32 * 2**20
@@ -35,13 +39,18 @@ class ServerLimits:
     search_threads: int = 4
     search_queue: int = 400
     search_wait_s: float = 0.5
+    picture_threads: int = 4
+    picture_wait_s: float = 2.0
     model_threads: int = 2
     model_queue: int = 16
     model_wait_s: float = 2.0
+    cached_searches: int = 128  # responses, of about 20 kB; 170 kB with the maximum number of results
     cached_photos: int = 16  # photos whose features are cached, so that further sentences about them are fast
 
 
-COOKIE = "deixis-token"
+COOKIE = "deixis-token-{port}"
+"""Browsers send the cookies of one server to those on other ports of the machine, so their names differ."""
+
 _LOG = logging.getLogger("uvicorn.error")
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _POLICY = "; ".join(
@@ -52,11 +61,25 @@ _POLICY = "; ".join(
         "img-src 'self' blob:",
         "font-src 'self'",
         "connect-src 'self'",
+        "manifest-src 'self'",
         "base-uri 'none'",
-        "form-action 'none'",
+        "form-action 'self'",
         "frame-ancestors 'none'",
     )
 )
+_SIGN_IN_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>deixis</title>
+<h1>deixis</h1>
+<form action="/" method="get">
+<p><label for="token">Password, as deixis serve printed it</label></p>
+<p><input id="token" name="token" type="password" autocomplete="current-password" required> <button>Open</button></p>
+</form>
+</html>
+"""
 _HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
@@ -145,7 +168,7 @@ class SecurityMiddleware:
             return error_response(421, "this server has another host name")
         if _is_cross_site(scope["method"], headers):
             return error_response(403, "requests from pages of other sites are not allowed")
-        if self.policy.token and not self.policy.accepts_token(_request_token(headers)):
+        if self.policy.token and not self.policy.accepts_token(_request_token(headers, _cookie_name(scope))):
             return self._sign_in(scope)
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._max_bytes(scope):
@@ -158,8 +181,12 @@ class SecurityMiddleware:
         if scope["method"] == "GET" and scope["path"] == "/" and self.policy.accepts_token(query.pop("token", [""])[0]):
             rest = urlencode(query, doseq=True)
             redirect = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
-            redirect.set_cookie(COOKIE, self.policy.token, httponly=True, samesite="lax", max_age=30 * 86400)
+            redirect.set_cookie(
+                _cookie_name(scope), self.policy.token, httponly=True, samesite="lax", max_age=30 * 86400
+            )
             return redirect
+        if scope["method"] == "GET" and scope["path"] == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
+            return HTMLResponse(_SIGN_IN_PAGE, 401)
         return error_response(
             401, "token required: open the URL that deixis serve printed", {"www-authenticate": "Bearer"}
         )
@@ -183,14 +210,19 @@ class TooLargeError(HTTPException):
 
 
 class _LimitedBody:
-    """Stops reading a request body at the maximum size, whatever its header says."""
+    """Stops reading a request body at the maximum size, whatever its header says, and when it stops coming."""
 
     def __init__(self, receive: Receive, max_bytes: int) -> None:
         self._receive = receive
         self._left = self._max_bytes = max_bytes
+        self._is_complete = False
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), None if self._is_complete else BODY_S)
+        except TimeoutError:
+            raise HTTPException(408, "the rest of the request did not come", {"connection": "close"}) from None
+        self._is_complete = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise TooLargeError(self._max_bytes)
@@ -216,14 +248,18 @@ def _network_location(origin: str) -> str | None:
         return None
 
 
-def _request_token(headers: Headers) -> str:
+def _cookie_name(scope: Scope) -> str:
+    return COOKIE.format(port=(scope.get("server") or ("", 0))[1])
+
+
+def _request_token(headers: Headers, cookie: str) -> str:
     """Return the token of a request, from its header or its cookie."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.casefold() == "bearer":
         return token.strip()
     for line in headers.getlist("cookie"):
         with suppress(CookieError):
-            if found := SimpleCookie(line).get(COOKIE):
+            if found := SimpleCookie(line).get(cookie):
                 return found.value
     return ""
 

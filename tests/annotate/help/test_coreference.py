@@ -25,6 +25,7 @@ from deixis.annotate.help.coreference import (
 from deixis.annotate.material import prepare_photo
 from deixis.errors import DeixisError
 from tests.annotate.fakes import gold, photo
+from tests.unchecked import without_checksums
 
 
 def test_synonyms_are_linked_and_different_things_are_not() -> None:
@@ -60,6 +61,7 @@ def test_a_saved_model_loads_unchanged(tmp_path: Path) -> None:
 
 def test_a_damaged_model_is_an_error(tmp_path: Path) -> None:
     Coreference.shipped().save(tmp_path / "copy")
+    without_checksums(tmp_path)
     file = tmp_path / "copy" / "config.json"
     file.write_text(file.read_text().replace(" the ", " "))
     with pytest.raises(DeixisError, match="copy"):

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection
 
 from deixis.annotate.database import Database
-from deixis.annotate.web.context import TransactionQueue
+from deixis.annotate.web.context import TransactionQueue, WorkTime
 from deixis.errors import DeixisError
 from tests.annotate.fakes import add_property, property_keys
 
@@ -78,3 +78,17 @@ def test_work_of_a_disconnected_client_is_committed(database: Database) -> None:
 
     asyncio.run(disconnect())
     assert property_keys(database) == {"left"}
+
+
+def test_seconds_are_bounded_by_the_clock_of_the_server() -> None:
+    now = 1000.0
+    work_time = WorkTime(clock=lambda: now)
+    first, second = now, now  # both were fetched ahead
+    now += 100
+    assert work_time.bound("ann")(first, 40.0) == 40.0
+    work_time.add("ann", 40.0)
+    assert work_time.bound("ann")(second, 50.0) == 50.0
+    assert work_time.bound("ann")(second, 1e9) == 62.0  # what is left, and two seconds for the network
+    work_time.add("ann", 62.0)
+    assert work_time.bound("ann")(second, 30.0) == 0.0
+    assert work_time.bound("bob")(second, 30.0) == 30.0

@@ -59,7 +59,8 @@ def test_guidelines_have_defaults_that_the_owner_can_edit(bench: MakeBench) -> N
     text = "Look <b>twice</b>.\n\n- 🐕 شكرا"
     example = {"shown": "two dogs", "answer": "no", "why": "they are two"}
     eve.put("guidelines/link", text=text, examples=[example])
-    assert ann.get("guidelines")["tasks"]["link"] == {"text": text, "examples": [example]}
+    assert ann.get("guidelines")["tasks"]["link"] == {"text": text, "examples": [example], "version": 1}
+    assert ann.next()["guideline"] == 1
     eve.put("guidelines/link", 422, text="", examples=[{**example, "answer": "box"}])
     assert eve.put("guidelines/link", 422, text="x" * 10_001)
     assert eve.put("guidelines/nothing", 422, text="x")

@@ -65,11 +65,22 @@ def test_wrong_passwords_and_unknown_names_are_refused_alike(bench: MakeBench) -
 
 
 def test_login_attempts_are_rate_limited(bench: MakeBench) -> None:
-    opened = bench(limits=Limits(logins_per_minute=1, logins_at_once=2))
+    opened = bench(limits=Limits(attempts_per_minute=1, attempts_at_once=2))
     client = opened.new_client()
     tries = [client.post("/api/login", json={"name": "Ann", "password": "guess number one"}) for _ in range(3)]
     assert [each.status_code for each in tries] == [401, 401, 429]
     assert int(tries[2].headers["retry-after"]) > 10
+
+
+def test_wrong_passwords_of_others_do_not_lock_a_worker_out(bench: MakeBench) -> None:
+    opened = bench()
+    joined(opened)
+    others = TestClient(opened.new_client().app, base_url="http://localhost", client=("192.0.2.7", 5000))
+    tries = [others.post("/api/login", json={"name": "Ann", "password": f"guess number {n}"}) for n in range(7)]
+    assert tries[-1].status_code == 429
+    assert int(tries[-1].headers["retry-after"]) <= 61
+    right = opened.new_client().post("/api/login", json={"name": "Ann", "password": PASSWORD})
+    assert right.status_code == 200
 
 
 def test_answers_are_rate_limited(bench: MakeBench) -> None:

@@ -160,3 +160,11 @@ def test_workers_without_history_learn_why_there_are_no_questions(bench: MakeBen
     response = ann.post("next")
     assert response["question"] is None
     assert "500" in response["why"]
+
+
+def test_hours_of_an_answer_that_came_at_once_are_not_paid(bench: MakeBench) -> None:
+    opened = bench()
+    ann = opened.person("Ann")
+    ann.post("answer", token=ann.next()["token"], answer="no", seconds=3600.0)
+    with opened.project.database.reading() as connection:
+        assert connection.scalar(select(func.sum(events.c.seconds))) < 60

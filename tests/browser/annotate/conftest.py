@@ -31,7 +31,7 @@ from tests.browser.annotate.crowd import Member, Truths
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, logins_per_minute=1e6, logins_at_once=1e6)
+NO_LIMITS = Limits(answers_per_second=1e6, answers_at_once=1e6, attempts_per_minute=1e6, attempts_at_once=1e6)
 
 
 @dataclass

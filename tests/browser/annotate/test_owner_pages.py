@@ -32,7 +32,7 @@ def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page,
     join(laptop, site.invite("Rob", Role.REVIEWER))
     laptop.get_by_role("link", name="Review").click()
     expect(laptop.get_by_role("heading", name="“A man”")).to_be_visible()
-    expect(laptop.locator(".story li")).to_contain_text(["Ann drawing: drawn", "Bob quality: bad"])
+    expect(laptop.locator(".story li")).to_contain_text(["Ann Draw: Drawn", "Bob Good or bad: Bad"])
     laptop.get_by_role("button", name="It is the scene or the place").click()
     expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
     laptop.keyboard.press("u")
@@ -43,6 +43,7 @@ def test_a_reviewer_sees_the_history_of_a_chain_decides_and_undoes(laptop: Page,
 def test_a_comment_is_marked_as_read(laptop: Page, bench: MakeBench) -> None:
     site = bench([captioned("A man smiles.")])
     member = site.member("Ann")
+    site.member("Bob")  # so that the question is not blocked
     question = member.next()
     assert question is not None
     member.send(question, "no more", remark="I see <b>no</b> man.\nReally.")
@@ -91,6 +92,34 @@ def test_an_owner_corrects_phrases_before_work_begins(laptop: Page, bench: MakeB
         "tall man",
         ("people",),
     )
+
+
+def test_the_next_photo_saves_the_phrases(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A dog watches a tall man."), captioned("A dog.", name="second")])
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.goto(f"{site.address}#/phrases")
+    laptop.get_by_role("link", name="cat").click()
+    laptop.get_by_role("button", name="a tall man", exact=True).click()
+    laptop.get_by_role("button", name="Remove this phrase").click()
+    laptop.get_by_role("button", name="Save, next photo").click()
+    expect(laptop.get_by_text("watches")).to_have_count(0)
+    assert [each.text for each in read_phrases(site.project, "cat").phrases] == ["A dog"]
+
+
+def test_a_tie_of_two_workers_is_shown_as_blocked_and_decided_with_one_click(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A park.")])
+    for name, said in (("Ann", "scene"), ("Bob", "no box")):
+        member = site.member(name)
+        question = member.next()
+        assert question is not None
+        member.send(question, said)
+    join(laptop, site.invite("Olga", Role.OWNER))
+    laptop.get_by_role("link", name="Dashboard").click()
+    expect(laptop.get_by_role("region", name="Blocked")).to_contain_text("1 question waits for another person")
+    laptop.get_by_role("link", name="Decide").click()
+    expect(laptop.get_by_text("Ann and Bob worked on it already").first).to_be_visible()
+    laptop.get_by_role("button", name="It is the scene or the place").click()
+    expect(laptop.get_by_role("heading", name="Nothing waits for you.")).to_be_visible()
 
 
 def test_an_owner_downloads_pay_and_forgets_a_worker(laptop: Page, bench: MakeBench, tmp_path: Path) -> None:

@@ -82,6 +82,30 @@ def test_a_drag_is_clipped_a_second_box_replaces_the_first_and_handles_resize(la
     assert (x2, y2) == SIZE
 
 
+def test_a_drawn_box_and_a_comment_are_not_lost(laptop: Page, bench: MakeBench) -> None:
+    site = bench([captioned("A man smiles.")])
+    join(laptop, site.invite("Ann"))
+    ready(laptop)
+    draw(laptop, (20, 20, 100, 90), SIZE)
+    expect(laptop.get_by_role("button", name="Send this box")).to_be_enabled()
+    laptop.keyboard.press("n")  # "no box", although there is one
+    expect(laptop.get_by_text("There is a box.")).to_be_visible()
+    laptop.keyboard.press("c")
+    expect(laptop.get_by_label("What should a reviewer know?")).to_be_focused()
+    laptop.keyboard.type("half of a man")
+    laptop.keyboard.press("Escape")
+    laptop.reload()
+    expect(laptop.get_by_role("button", name="Send this box")).to_be_enabled()
+    laptop.get_by_role("button", name="Your comment is not finished").click()
+    expect(laptop.get_by_label("What should a reviewer know?")).to_have_value("half of a man")
+    laptop.keyboard.press("Escape")
+    laptop.get_by_role("button", name="Send this box").click()
+    expect(laptop.get_by_role("heading", name="No question for you right now.")).to_be_visible()
+    all_sent(laptop)
+    [sent] = judged(site)
+    assert (sent["answer"], sent["box"]) == ("drawn", pytest.approx([20, 20, 100, 90], abs=2))
+
+
 def test_undo_brings_the_question_back(laptop: Page, bench: MakeBench) -> None:
     site = bench([two_people_with_a_dog()])
     join(laptop, site.invite("Ann"))

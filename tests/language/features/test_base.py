@@ -9,19 +9,19 @@ import pytest
 
 from deixis.errors import DeixisError
 from deixis.language.features import MeanVector, TfIdf
-from deixis.language.features.base import token_counts, word_shares, words_of
+from deixis.language.features.base import WordMeans, token_counts, words_of
 from deixis.language.sentence import Sentence
 from deixis.language.vectors import WordVectors
 
 VECTORS = WordVectors(np.eye(3, dtype=np.float32), ["dog", "cat", "a"])
 
 
-def test_shares_of_a_sentence_sum_to_one_or_zero() -> None:
-    used, shares = word_shares(["A dog, a zebra", "zebra", "cat"], VECTORS)
-    assert used.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(shares.toarray(), [[1 / 3, 0, 2 / 3], [0, 0, 0], [0, 1, 0]], rtol=1e-6)
-    used, shares = word_shares([], VECTORS)
-    assert (len(used), shares.shape) == (0, (0, 0))
+def test_values_are_averaged_over_the_known_words() -> None:
+    means = WordMeans.of(["A dog, a zebra", "zebra", "cat"], VECTORS)
+    assert means.rows.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(means(np.eye(3)), [[1 / 3, 0, 2 / 3], [0, 0, 0], [0, 1, 0]], rtol=1e-6)
+    means = WordMeans.of([], VECTORS)
+    assert (len(means.rows), means(np.eye(0)).shape) == (0, (0, 0))
 
 
 def test_only_known_tokens_are_counted() -> None:

@@ -16,6 +16,7 @@ from deixis.data.records import Caption, Photo
 from deixis.errors import DeixisError
 from deixis.language.features import TfIdf, captions
 from deixis.language.features.captions import KINDS, Recipe, build_caption_features, caption_vectors, recipe_of
+from tests.unchecked import without_checksums
 
 
 class Recorded(TfIdf):
@@ -170,6 +171,7 @@ def test_a_manifest_with_other_file_names_is_an_error(
 ) -> None:
     build_caption_features(tmp_path / "text", dataset, RECIPE)
     (tmp_path / "precious.npy").write_bytes(b"years of work")
+    without_checksums(tmp_path / "text")
     path = tmp_path / "text" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
     with pytest.raises(DeixisError, match="^[^\n]*manifest.json: damaged[^\n]*$"):
@@ -189,7 +191,7 @@ def test_missing_permissions_are_reported_as_such(
         patched.setattr(np, "load", refuse)
         with pytest.raises(DeixisError, match="npy: .*Permission denied"):
             caption_vectors(tmp_path / "text", dataset)
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(DeixisError, match="manifest.json: .*Permission denied"):
         caption_vectors(tmp_path / "text", dataset)
 

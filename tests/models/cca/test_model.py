@@ -16,7 +16,7 @@ from scipy import linalg
 import deixis.models.cca.model
 from deixis.errors import DeixisError
 from deixis.models import CCA, CCASettings, Embedder, Stacked
-from deixis.storage.artifacts import WEIGHTS
+from deixis.storage.artifacts import WEIGHTS, add_checksums
 
 Array = np.ndarray
 
@@ -252,6 +252,7 @@ def test_a_saved_model_transforms_to_the_same_bits_and_may_have_half_precision(t
         np.testing.assert_array_equal(ours, theirs)
     halves = {name: array.astype(np.float16) for name, array in learned(cca).items()}
     save_file(halves, tmp_path / "made" / WEIGHTS)
+    add_checksums(tmp_path / "made")
     opened = CCA.load(tmp_path / "made")
     assert opened.transform(x).dtype == learned(opened)["correlations"].dtype == np.float32
     np.testing.assert_allclose(opened.transform(x), cca.transform(x), atol=0.02)

@@ -27,6 +27,7 @@ from deixis.models.photo_features import PhotoFeatures, compute_features
 from deixis.models.provenance import EncoderInfo
 from deixis.storage.artifacts import CONFIG
 from tests.models.captioner import SMALL, train_small_captioner
+from tests.unchecked import without_checksums
 from tests.vision.feature_store.small import colour_encoder
 
 pytestmark = pytest.mark.usefixtures("small_encoder")
@@ -138,6 +139,7 @@ def test_saved_neighbours_are_read_back_and_damaged_ones_refused(
     assert [list(map(tuple, texts)) for texts in read.captions] == [list(map(tuple, t)) for t in original.captions]
     np.testing.assert_array_equal(read.vectors, original.vectors)
     assert captioner.reranker("bleu", tmp_path / "kept").settings.neighbours == 3
+    without_checksums(tmp_path / "kept")
     document = json.loads((tmp_path / "kept" / CONFIG).read_text())
     for changed, words in (
         ({"version": 9}, "version 9"),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
+from deixis.language.word_table import WordTable
 from deixis.models.grounder.data import GroundingExamples, build_vocabulary, collect_examples
 from deixis.models.grounder.model import Grounder
 from deixis.models.grounder.objective import GroundingObjective, GroundingSampler, score_examples
@@ -94,7 +95,7 @@ def made_examples(
 ) -> GroundingExamples:
     photos = made_photos(count, seed)
     vocabulary = build_vocabulary(made_photos(), settings.min_count)
-    return collect_examples(photos, MadeUpStore(photos, counts), vocabulary, settings, max_proposals=7)  # type: ignore[arg-type]
+    return collect_examples(photos, MadeUpStore(photos, counts), WordTable(vocabulary), settings, max_proposals=7)  # type: ignore[arg-type]
 
 
 def made_model(settings: GrounderSettings = SMALL, seed: int = 0) -> Grounder:

@@ -10,7 +10,9 @@ import torch
 
 from deixis.data.records import ENTITY_TYPES, Box, Caption, Chain, Mention, Photo
 from deixis.errors import DatasetError
-from deixis.models.grounder.data import build_vocabulary, collect_examples, read_regions, stem
+from deixis.language.word_table import WordTable
+from deixis.models.grounder.data import build_vocabulary, collect_examples, stem
+from deixis.models.region_inputs import read_regions
 from tests.models.grounder.made_up import COLOURS, SMALL, MadeUpStore, made_examples, made_photos
 
 
@@ -62,12 +64,20 @@ def photo_with(*boxes: tuple[float, float, float, float], **others: object) -> P
 
 
 def made_from(*photos: Photo):
-    return collect_examples(photos, MadeUpStore(list(photos)), build_vocabulary(photos, 1), SMALL)  # type: ignore[arg-type]
+    return collect_examples(photos, MadeUpStore(list(photos)), WordTable(build_vocabulary(photos, 1)), SMALL)  # type: ignore[arg-type]
 
 
 def test_the_gold_box_is_the_union_of_the_boxes_of_a_chain() -> None:
     examples = made_from(photo_with((0, 0, 10, 10), (50, 20, 60, 40)))
     np.testing.assert_allclose(examples.gold[0, 0], [0, 0, 0.6, 0.8])
+
+
+def test_the_boxes_of_a_chain_are_kept_apart() -> None:
+    other = replace(photo_with((0, 0, 50, 50)), id="2")
+    examples = made_from(photo_with((0, 0, 10, 10), (50, 20, 60, 40)), other)
+    boxes = examples.chain_boxes[examples.chain[:, 0]]
+    np.testing.assert_allclose(boxes[0], [[0, 0, 0.1, 0.2], [0.5, 0.4, 0.6, 0.8]])
+    np.testing.assert_allclose(boxes[1], [[0, 0, 0.5, 1], [0, 0, 0, 0]])
 
 
 def test_captions_of_other_photos_or_regions_and_phrases_without_boxes_are_left_out() -> None:
@@ -95,7 +105,7 @@ def test_photo_stems_are_those_of_all_sentences_of_the_photo() -> None:
 
 def test_every_photo_has_the_stem_of_unknown_words() -> None:
     photos = made_photos(4)
-    examples = collect_examples(photos, MadeUpStore(photos), build_vocabulary(photos, 10**6), SMALL)  # type: ignore[arg-type]
+    examples = collect_examples(photos, MadeUpStore(photos), WordTable(build_vocabulary(photos, 10**6)), SMALL)  # type: ignore[arg-type]
     assert not examples.heads.any()
     assert examples.photo_stems.all()
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.grounder.inputs import RegionBatch, TextBatch, make_text_inputs, to_word_spans
-from deixis.models.networks import MAX_WORDS
-from deixis.models.photo_features import RegionInputs
+from deixis.models.grounder.batches import RegionBatch, TextBatch
+from deixis.models.grounder.inputs import cell_arrays, make_text_inputs, to_word_spans
+from deixis.models.inputs import MAX_WORDS
+from deixis.models.region_inputs import RegionInputs
 from deixis.tokens import tokenize, words
 
 WORDS = Vocabulary(("a", "dog", "cat"), (3, 2, 1))
@@ -145,3 +146,13 @@ def test_word_spans_cover_the_words_that_a_character_span_touches(text: str, sta
         touched = [token for token in tokens if token.start < start + length and token.end > start]
         assert found[slice(*span)] == words(touched)
     assert 0 <= span[0] <= span[1] <= len(found)
+
+
+def test_a_feature_map_is_pooled_to_the_grid() -> None:
+    cells = np.arange(32, dtype=np.float32).reshape(2, 4, 4)
+    photo = RegionInputs(np.ones((1, 2)), np.array([[0, 0, 1, 1]]), np.ones(1), np.ones(2), cells)
+    vectors, centres = cell_arrays(photo, 2)
+    assert vectors.shape == (4, 2)
+    np.testing.assert_allclose(vectors.mean(axis=0), cells.mean(axis=(1, 2)))
+    assert np.all(np.diff(vectors[:, 0]) > 0)  # row by row, as in the map
+    np.testing.assert_allclose(centres, [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75]])

@@ -12,9 +12,10 @@ import torch
 from deixis.errors import DeixisError
 from deixis.models.base import Embedder
 from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.network import BoxRefiner
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.networks import MAX_WORDS
-from deixis.models.photo_features import RegionInputs
+from deixis.models.inputs import MAX_WORDS
+from deixis.models.region_inputs import RegionInputs
 from tests.models.grounder.test_inputs import WORDS, regions
 from tests.models.grounder.test_network import DEEP, SENTENCE, SMALL
 
@@ -24,16 +25,18 @@ KINDS = {
     "layers": DEEP,
     "alone": replace(SMALL, sentence_context=False),
     "presence": replace(SMALL, presence_weight=1.0),
-    "bare": replace(SMALL, use_location=False, global_context=False, refine_boxes=False),
+    "sets": replace(SMALL, sets_weight=1.0),
+    "everything": replace(DEEP, presence_weight=0.3, sets_weight=0.5),
+    "bare": replace(SMALL, use_location=False, global_context=False, refine_boxes=False, sets_weight=0.5),
 }
 
 
 def model_of(settings: GrounderSettings, seed: int = 0) -> Grounder:
-    """A model whose refiner has random weights."""
+    """A model whose refiners have random weights."""
     torch.manual_seed(seed)
     model = Grounder(4, 3, WORDS, settings)
-    if model.network.box_refiner is not None:
-        torch.nn.init.normal_(model.network.box_refiner.offsets.weight, std=0.2)
+    for refiner in (module for module in model.network.modules() if isinstance(module, BoxRefiner)):
+        torch.nn.init.normal_(refiner.offsets.weight, std=0.2)
     return model
 
 
@@ -45,6 +48,12 @@ def test_each_phrase_has_a_score_and_a_box_for_each_region(settings: GrounderSet
     assert found.scores.dtype == found.boxes.dtype == np.float32
     assert np.isfinite(found.scores).all()
     assert (found.presence is not None) == bool(settings.presence_weight)
+    assert (found.members is not None) == (found.member_boxes is not None) == bool(settings.sets_weight)
+    if found.members is not None and found.member_boxes is not None:
+        assert found.members.shape == (2, 5)
+        assert ((found.members > 0) & (found.members < 1)).all()
+        assert found.member_boxes.shape == (2, 5, 4)
+        assert np.allclose(found.member_boxes, found.boxes) != settings.refine_boxes  # another refiner
 
 
 @pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
@@ -159,6 +168,28 @@ def test_a_model_survives_saving_and_loading(settings: GrounderSettings, tmp_pat
     opened = Grounder.load(tmp_path / "made")
     assert opened.settings == settings
     assert opened.vocabulary == WORDS
-    ours, theirs = (one.ground(regions(5), SENTENCE, SPANS) for one in (opened, model))
-    assert np.array_equal(ours.scores, theirs.scores)
-    assert np.array_equal(ours.boxes, theirs.boxes)
+    assert_equal_outputs(opened, model)
+    assert opened.functions._module is None  # computed by ONNX Runtime
+    opened.network.train()
+    assert_equal_outputs(opened, model)  # computed by torch
+
+
+def assert_equal_outputs(one: Grounder, other: Grounder) -> None:
+    """Compare two models on photos and sentences of all sizes."""
+    long = ["a"] * MAX_WORDS + ["dog"]  # the second phrase is encoded alone
+    inputs = [(5, SENTENCE, SPANS), (1, ["cat"], [(0, 1)]), (9, long, [(0, 2), (MAX_WORDS, MAX_WORDS + 1)])]
+    for count, words, spans in inputs:
+        photo = regions(count)
+        ours, theirs = (model.ground(photo, words, spans) for model in (one, other))
+        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ours.boxes, theirs.boxes, rtol=1e-4, atol=1e-5)
+        if theirs.members is not None:
+            np.testing.assert_allclose(ours.members, theirs.members, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(ours.member_boxes, theirs.member_boxes, rtol=1e-4, atol=1e-5)
+        if theirs.presence is not None:
+            np.testing.assert_allclose(ours.presence, theirs.presence, rtol=1e-4, atol=1e-5)
+        if one.settings.presence_weight or not one.settings.num_layers:
+            np.testing.assert_allclose(one.prepare_visual(photo), other.prepare_visual(photo), rtol=1e-4, atol=1e-5)
+    if one.settings.presence_weight or not one.settings.num_layers:
+        for texts in (["a dog", "cat", "a red cat and a dog"], ["dog"], ["a cat"] * 2000):
+            np.testing.assert_allclose(one.prepare_text(texts), other.prepare_text(texts), rtol=1e-4, atol=1e-5)

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from deixis.errors import DeixisError
-from deixis.models.grounder.inputs import RegionBatch, TextBatch, make_text_inputs
+from deixis.models.grounder.batches import RegionBatch, TextBatch
+from deixis.models.grounder.inputs import make_text_inputs
 from deixis.models.grounder.network import BoxRefiner, GrounderNetwork, NetworkOutput, apply_offsets, mean_over_spans
 from deixis.models.grounder.spec import GrounderSettings
 from tests.models.grounder.test_inputs import WORDS, regions
@@ -114,8 +115,9 @@ def test_offsets_shift_and_scale_boxes_within_limits() -> None:
 
 def test_an_untrained_refiner_keeps_boxes() -> None:
     refiner, boxes = BoxRefiner(8), torch.tensor([[[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.4, 0.9]]])
-    found = refiner(torch.randn(1, 3, 8), torch.randn(1, 2, 8), boxes, torch.tensor([[[0, 1], [1, 0], [1, 1]]]))
-    torch.testing.assert_close(found[0, 1], boxes[0].flip(0))
+    found = refiner(torch.randn(1, 3, 8), torch.randn(1, 1, 2, 8), boxes)
+    for phrase in range(3):
+        torch.testing.assert_close(found[0, phrase], boxes[0])
 
 
 def test_a_refined_box_depends_only_on_its_phrase_and_region() -> None:
@@ -123,8 +125,7 @@ def test_a_refined_box_depends_only_on_its_phrase_and_region() -> None:
     refiner = BoxRefiner(8)
     torch.nn.init.normal_(refiner.offsets.weight)
     phrases, regions_, boxes = torch.randn(2, 3, 8), torch.randn(2, 4, 8), torch.rand(2, 4, 4).sort(dim=2).values
-    every = torch.arange(4).expand(2, 3, 4)
-    found = refiner(phrases, regions_, boxes, every)
+    found = refiner(phrases, regions_[:, None], boxes[:, None])
     hidden = torch.nn.functional.gelu(refiner.phrase(phrases[1, 2]) + refiner.region(regions_[1, 3]))
     torch.testing.assert_close(found[1, 2, 3], apply_offsets(boxes[1, 3], refiner.offsets(hidden)))
 

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from deixis import geometry
+from deixis.data.records import Box, Photo
 from deixis.errors import DatasetError
 from deixis.evaluation import localization
 from deixis.evaluation.items import localization_items
 from deixis.evaluation.predictions import Prediction
-from deixis.models.grounder.data import read_regions
+from deixis.language.word_table import WordTable
+from deixis.models.grounder.data import build_vocabulary, collect_examples
 from deixis.models.grounder.inputs import to_word_spans
 from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.network import BoxRefiner
 from deixis.models.grounder.objective import (
     FALSE_ABSENCE,
     MIN_TRAINING_IOU,
@@ -28,15 +31,17 @@ from deixis.models.grounder.objective import (
     cross_entropy_across_photos,
     generalized_iou,
     iou,
+    member_loss,
     presence_loss,
     score_examples,
     target_probabilities,
 )
 from deixis.models.grounder.spec import GrounderSettings
+from deixis.models.region_inputs import read_regions
 from tests.models.grounder import made_up
 from tests.models.grounder.made_up import SETTINGS, SMALL, MadeUpStore, made_examples, made_model, made_photos, trainer
 
-EVERYTHING = replace(SMALL, num_layers=1, use_feature_map=True, presence_weight=0.5)
+EVERYTHING = replace(SMALL, num_layers=1, use_feature_map=True, presence_weight=0.5, sets_weight=0.5)
 
 
 def random_boxes(count: int, seed: int) -> np.ndarray:
@@ -164,9 +169,9 @@ def plain_choice_and_box(model: Grounder, photos: list, store: MadeUpStore, max_
 
 
 def with_random_refiner(model: Grounder) -> Grounder:
-    """Give the refiner random weights; initially it does nothing."""
-    assert model.network.box_refiner is not None
-    torch.nn.init.normal_(model.network.box_refiner.offsets.weight, std=0.1)
+    """Give the refiners random weights; initially they do nothing."""
+    for refiner in (module for module in model.network.modules() if isinstance(module, BoxRefiner)):
+        torch.nn.init.normal_(refiner.offsets.weight, std=0.1)
     return model
 
 
@@ -191,6 +196,79 @@ def test_the_loss_equals_a_plain_loop_over_phrases(settings: GrounderSettings) -
     assert float(value.terms["choice"]) == pytest.approx(choice, rel=1e-3)  # vectors are in half precision
     assert float(value.terms["box"]) == pytest.approx(box, rel=1e-3)
     assert value.total.item() == pytest.approx(choice + box, rel=1e-3)
+
+
+def test_the_member_loss_equals_a_plain_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(6, 8, generator=generator, dtype=torch.float64)
+    overlaps = torch.rand(6, 8, generator=generator, dtype=torch.float64)
+    overlaps[1] *= 0.3  # no positive
+    mask = torch.arange(8) < torch.tensor([8, 8, 3, 0, 5, 8])[:, None]
+    expected = []
+    for phrase in range(6):
+        total, positives = 0.0, 0
+        for logit, overlap in zip(logits[phrase][mask[phrase]].tolist(), overlaps[phrase].tolist(), strict=False):
+            chance = 1 / (1 + math.exp(-logit))
+            if overlap >= 0.5:
+                positives += 1
+                total -= math.log(chance)
+            elif overlap < 0.4:
+                total -= math.log(1 - chance)
+        expected.append(total / max(1, positives))
+    assert member_loss(logits, overlaps, mask).item() == pytest.approx(sum(expected) / 6)
+
+
+@pytest.mark.parametrize("settings", [replace(SMALL, sets_weight=0.5), EVERYTHING], ids=["dot", "everything"])
+def test_the_member_box_loss_compares_each_region_with_its_nearest_box(settings: GrounderSettings) -> None:
+    photos, model = made_pairs(6), with_random_refiner(made_model(settings))
+    store = _same_grid(MadeUpStore(photos), photos)
+    table = WordTable(build_vocabulary(made_photos(), 1))
+    examples = collect_examples(photos, store, table, settings, max_proposals=7)  # type: ignore[arg-type]
+    value = GroundingObjective(settings, examples)(model.network.eval(), torch.arange(len(examples.text)))
+    expected = []
+    for photo in photos:
+        regions = read_regions(store, photo.id, 7, cells=True)  # type: ignore[arg-type]
+        for caption in photo.sentences:
+            words, spans = to_word_spans(caption.tokens, [(m.start, m.end) for m in caption.mentions])
+            found = model.ground(regions, words, spans)
+            assert found.member_boxes is not None
+            for phrase, mention in enumerate(caption.mentions):
+                gold = np.array([box.xyxy for box in photo.boxes_of(mention.chain)]) / (100, 80, 100, 80)  # type: ignore[arg-type]
+                losses = []
+                for region, refined in zip(regions.boxes, found.member_boxes[phrase], strict=True):
+                    near = geometry.iou([region], gold)[0]
+                    if near.max() > MIN_TRAINING_IOU:
+                        pair = torch.from_numpy(refined), torch.from_numpy(gold[near.argmax()])
+                        losses.append(1 - float(generalized_iou(*pair)))
+                expected.append(np.mean(losses))
+    assert float(value.terms["member_box"]) == pytest.approx(0.5 * np.mean(expected), rel=1e-3)
+
+
+def made_pairs(count: int) -> list[Photo]:
+    """Photos in which the first colour has a second box, apart from the first."""
+    return [
+        replace(photo, boxes=(*photo.boxes, Box((70.0, 2.0, 95.0, 15.0), photo.boxes[0].chains)))
+        for photo in made_photos(count)
+    ]
+
+
+def test_training_learns_which_boxes_belong_to_a_phrase() -> None:
+    settings = replace(SMALL, sets_weight=1.0)
+    photos, table = made_pairs(12), WordTable(build_vocabulary(made_photos(), 1))
+    examples = collect_examples(photos, MadeUpStore(photos), table, settings, max_proposals=7)  # type: ignore[arg-type]
+    model, objective = made_model(settings), GroundingObjective(settings, examples)
+    before = score_examples(model.network.eval(), examples)
+    assert before["set_f1_2"] < 70  # one box of two
+    optimizer = torch.optim.Adam(model.network.parameters(), 0.01)
+    for _ in range(60):
+        value = objective(model.network, torch.arange(len(examples.text)))
+        optimizer.zero_grad()
+        value.total.backward()
+        optimizer.step()
+    scores = score_examples(model.network.eval(), examples)
+    assert scores["set_f1_1"] > 90
+    assert scores["set_f1_2"] > 90
+    assert "set_f1_3" not in scores
 
 
 def _same_grid(store: MadeUpStore, photos: list) -> MadeUpStore:

@@ -11,16 +11,18 @@ import torch
 
 from deixis.data.dataset import Dataset, make_dataset
 from deixis.errors import DatasetError, DeixisError
-from deixis.language import vectors
+from deixis.evaluation.items import localization_items
 from deixis.language.vectors import WordVectors
+from deixis.models.box_sets import BoxSetSettings
 from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.pipeline import GrounderPipeline
 from deixis.models.grounder.spec import GrounderSettings
 from deixis.models.grounder.training import GrounderDataSettings
 from deixis.models.pipeline import load
 from deixis.models.training.checkpoints import read_checkpoint
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
-from tests.models.quarters import make_quarters, make_store
+from tests.models.quarters import SYNONYMS, check_synonyms, make_quarters, make_store
 
 SMALL = GrounderSettings(embedding_dim=16, word_dim=12, hidden_size=8, dropout=0.0, word_dropout=0.0, min_count=1)
 BRIEF = TrainSettings(epochs=2, batch_size=4, learning_rate=0.01, device="cpu", threads=1)
@@ -75,6 +77,29 @@ def test_a_run_writes_a_trained_model_with_a_card(dataset: Dataset, made: Path, 
         assert words in card
 
 
+def test_the_selection_of_boxes_is_fitted_to_the_training_photos(dataset: Dataset, made: Path, tmp_path: Path) -> None:
+    found = fitted(dataset, made, tmp_path / "run", settings=replace(SMALL, sets_weight=1.0))
+    assert {"set_f1", "set_f1_1"} < set(found.outcome.best.scores)
+    assert "deixis train grounder" in (found.outcome.model / "README.md").read_text()
+    pipeline = load(found.outcome.model)
+    assert isinstance(pipeline, GrounderPipeline)
+    saved = pipeline.model.box_sets
+    pipeline.model.box_sets = BoxSetSettings(0.77, 0.77, 0.77)
+    train_photos = dataset.split("train")
+    features = pipeline.features(dataset, train_photos, regions=True, also=(made / "features",))
+    pipeline.fit_selection(features)
+    assert pipeline.model.box_sets == saved
+    pipeline.save_pretrained(tmp_path / "again")
+    again = load(tmp_path / "again").model
+    assert isinstance(again, Grounder)
+    assert again.box_sets == saved
+    items = localization_items(train_photos)
+    for prediction in pipeline.predict_boxes(features, items):
+        assert prediction.selected is not None
+        best = prediction.boxes[np.argmax(prediction.scores)]
+        assert len(prediction.selected) > 1 or np.allclose(prediction.selected, best)
+
+
 def test_the_same_seed_gives_the_same_model(dataset: Dataset, made: Path, tmp_path: Path) -> None:
     torch.manual_seed(5)  # earlier random numbers have no effect
     first = fitted(dataset, made, tmp_path / "first")
@@ -106,9 +131,7 @@ def test_a_stopped_run_continues_bit_for_bit(dataset: Dataset, made: Path, tmp_p
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
-def test_word_vectors_initialize_word_embeddings(
-    dataset: Dataset, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_word_vectors_initialize_word_embeddings(dataset: Dataset, made: Path, tmp_path: Path) -> None:
     WordVectors(np.full((1, 12), 0.25, np.float32), ["square"], source="by hand").save(tmp_path / "vectors")
     data = replace(stored(made), word_vectors=str(tmp_path / "vectors"))
     slow = replace(BRIEF, epochs=1, learning_rate=1e-9)
@@ -116,9 +139,16 @@ def test_word_vectors_initialize_word_embeddings(
     (row,) = model.vocabulary.encode(["square"])
     torch.testing.assert_close(model.network.text_encoder.words.weight[row], torch.full((12,), 0.25))
     assert "by hand" in (tmp_path / "run" / "model" / "README.md").read_text()
-    monkeypatch.setattr(vectors, "find_spec", lambda name: None)
-    nothing = fitted(dataset, made, tmp_path / "bare", data=replace(data, word_vectors=""), training=slow)
-    assert nothing.phrases == 32
+
+
+def test_a_word_of_no_caption_is_near_its_synonym_with_shipped_word_vectors(tmp_path: Path) -> None:
+    dataset = make_quarters(tmp_path, 24, words=tuple(SYNONYMS))
+    make_store(dataset, tmp_path / "features")
+    data, settings = replace(stored(tmp_path), word_vectors="shipped"), replace(SMALL, word_dim=200)
+    model = model_of(fitted(dataset, tmp_path, tmp_path / "run", data=data, settings=settings))
+    for synonym in SYNONYMS.values():
+        assert (synonym in model.vocabulary, synonym in model.words) == (False, True)
+    check_synonyms(lambda phrases: model.prepare_text(phrases)[:, :-1])  # the last number is 1
 
 
 def test_photos_without_features_are_reported(dataset: Dataset, made: Path, tmp_path: Path) -> None:

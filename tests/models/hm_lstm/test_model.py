@@ -1,4 +1,4 @@
-"""The encoders compared with the paper's equations, written as a plain loop over nodes; the network and the model."""
+"""The model on arrays: texts as nodes of trees, and the same vectors from torch and from sessions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from deixis.errors import DeixisError
 from deixis.language.sentence import Phrase, Sentence
-from deixis.language.trees import Tree, phrase, read_tree
-from deixis.language.vectors import WordVectors
-from deixis.models.hm_lstm.model import HMLSTM, ChainLSTM, EmbeddingLayer, TreeLSTM
+from deixis.language.trees import Tree, phrase
+from deixis.language.vectors import WordVectors, shipped_vectors
+from deixis.language.vocabulary import Vocabulary
+from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import Forest
 from tests.models.hm_lstm.made_trees import CHAIN, WIDE, WORD, trees
@@ -83,12 +83,42 @@ def test_unusual_texts_have_finite_embeddings() -> None:
     assert np.isfinite(model.embed_nodes(forest, [0, 1, 0], [0, 0, 400])).all()
 
 
+def test_only_words_of_the_chosen_trees_get_vectors() -> None:
+    forest = Forest.from_trees(Sentence(text).tree for text in ("A dog runs", "two men in the snow", ""))
+    model = made()
+    some, every = model.word_matrix(forest, np.array([1, 2])), model.word_matrix(forest)
+    for word, row in zip([*forest.words, ""], range(len(every)), strict=True):
+        np.testing.assert_array_equal(some[row], every[row] if word in {"two", "men", "in", "the", "snow"} else 0)
+
+
 def test_words_without_a_vector_are_zeros() -> None:
     rows = made().word_matrix(Forest.from_trees([Sentence("A xyzzy dog").tree]))
     assert rows.shape == (4, 6)
     np.testing.assert_array_equal(rows[0], VECTORS.vectors_of(["a"])[0])
     assert not rows[1].any()
     assert not rows[3].any()
+
+
+@torch.no_grad()
+def test_a_vocabulary_adds_learned_differences_to_word_vectors(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(("a", "dog", "selfie"), (3, 2, 1))
+    model = HMLSTM(5, shipped_vectors(), SMALL, vocabulary)
+    forest = Forest.from_trees([Sentence("A selfie of the Dog xyzzyx").tree])
+    words = model.network.words
+    assert words is not None
+    words.weight[:3] = torch.randn(3, 200)
+    learned, rows = words.weight.numpy(), model.word_matrix(forest)
+    np.testing.assert_allclose(words.eval()(torch.from_numpy(model.training_words(forest))), rows, atol=1e-6)
+    shipped = shipped_vectors().vectors_of(["the", "dog"])
+    np.testing.assert_allclose(rows[forest.words.index("the")], shipped[0], atol=1e-6)
+    np.testing.assert_allclose(rows[forest.words.index("Dog")], shipped[1] + learned[1], atol=1e-6)
+    assert not rows[forest.words.index("xyzzyx")].any()
+    assert not rows[-1].any()
+    model.save(tmp_path / "model")
+    opened = HMLSTM.load(tmp_path / "model")
+    assert opened.vocabulary == vocabulary
+    np.testing.assert_allclose(opened.prepare_text(SENTENCES), model.prepare_text(SENTENCES), atol=1e-5)
+    assert opened.functions.has_sessions
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -100,17 +130,42 @@ def test_a_model_survives_saving_and_loading(encoder: str, tmp_path: Path) -> No
     again = HMLSTM.load(tmp_path / "model")
     assert again.settings == model.settings
     np.testing.assert_array_equal(again.phrase_mean_, model.phrase_mean_)
-    np.testing.assert_array_equal(again.prepare_text(SENTENCES), model.prepare_text(SENTENCES))
+    np.testing.assert_allclose(again.prepare_text(SENTENCES), model.prepare_text(SENTENCES), atol=1e-5)
     photos = np.ones((2, 5))
-    np.testing.assert_array_equal(again.prepare_visual(photos), model.prepare_visual(photos))
+    np.testing.assert_allclose(again.prepare_visual(photos), model.prepare_visual(photos), atol=1e-5)
+    assert again.functions.has_sessions
+    _ = again.network
+    np.testing.assert_array_equal(again.prepare_text(SENTENCES), model.prepare_text(SENTENCES))
 
 
-def test_an_embedding_layer_is_linear_batch_norm_and_unit_length() -> None:
-    torch.manual_seed(0)
-    layer, rows = EmbeddingLayer(6, 4), torch.randn(9, 6)
-    plain = rows @ layer.connected.weight.T
-    plain = (plain - plain.mean(0)) / (plain.var(0, unbiased=False) + 1e-5).sqrt()
-    torch.testing.assert_close(layer(rows), plain / plain.norm(dim=1, keepdim=True))
+@pytest.fixture(scope="module", params=ENCODERS)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[HMLSTM, HMLSTM]:
+    """A model whose torch module computes, and the same one loaded."""
+    model, folder = made(request.param), tmp_path_factory.mktemp("both")
+    with torch.no_grad():
+        for weight in model.network.parameters():
+            weight += 0.2 * torch.randn(weight.shape)
+    model.save(folder / "model")
+    return model, HMLSTM.load(folder / "model")
+
+
+def check_engines(both: tuple[HMLSTM, HMLSTM], some: list[Tree]) -> None:
+    """Compare the vectors of all nodes."""
+    forest = Forest.from_trees(some)
+    where = [(tree, node) for tree, each in enumerate(some) for node, _ in enumerate(each.nodes())]
+    module, sessions = (model.embed_nodes(forest, *zip(*where, strict=True)) for model in both)
+    np.testing.assert_allclose(sessions, module, atol=1e-4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(some=st.lists(trees(), min_size=1, max_size=5))
+def test_sessions_compute_what_the_network_does_for_all_nodes(both: tuple[HMLSTM, HMLSTM], some: list[Tree]) -> None:
+    check_engines(both, some)
+
+
+def test_sessions_compute_what_the_network_does_for_degenerate_trees(both: tuple[HMLSTM, HMLSTM]) -> None:
+    check_engines(both, [WORD])
+    check_engines(both, [WORD, CHAIN, phrase("", []), WIDE])
 
 
 def test_features_of_another_size_raise_an_error() -> None:
@@ -146,106 +201,3 @@ def test_without_centering_scores_in_a_photo_are_plain_scores() -> None:
     assert not model.phrase_mean_.any()
     visual, text = np.eye(2, 4, dtype=np.float32), np.eye(3, 4, dtype=np.float32)
     np.testing.assert_array_equal(model.scores_in_photo(visual, text), visual @ text.T)
-
-
-SIZE, HIDDEN = 3, 5
-
-
-def made_cell(syntax: bool = True) -> TreeLSTM:
-    torch.manual_seed(0)
-    cell = TreeLSTM(SIZE, HIDDEN, syntax=syntax).double()
-    with torch.no_grad():
-        cell.forget_bias.normal_()
-    return cell
-
-
-def made_vectors(forest: Forest) -> Tensor:
-    vectors = torch.randn(len(forest.words) + 1, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    vectors[-1] = 0
-    return vectors
-
-
-def plain_states(cell: TreeLSTM, vectors: Tensor, forest: Forest, tree: Tree) -> list[Tensor]:
-    """h of every node, parents before children: eq. 2–8, node by node."""
-    number = {word: index for index, word in enumerate(forest.words)}
-    w_i, w_o, w_u = cell.word.weight.chunk(3)
-    b_i, b_o, b_u = cell.word.bias.chunk(3)
-    kinds = cell.from_children.weight.chunk(len(cell.forget), dim=1)
-    u_np, u_other = kinds[0].chunk(3), kinds[-1].chunk(3)
-    f_np, f_other = cell.forget[0], cell.forget[-1]
-    h: dict[int, Tensor] = {}
-    c: dict[int, Tensor] = {}
-    every = list(tree.nodes())
-    for node in reversed(every):
-        x = vectors[number[node.word]] if node.word is not None else torch.zeros(SIZE, dtype=torch.float64)
-        noun_phrases = [id(child) for child in node.children if child.label == "NP" and child.children]
-        others = [id(child) for child in node.children if id(child) not in noun_phrases]
-        zero = torch.zeros(HIDDEN, dtype=torch.float64)
-        h_np, h_other = sum((h[k] for k in noun_phrases), zero), sum((h[k] for k in others), zero)
-        i = torch.sigmoid(w_i @ x + u_np[0] @ h_np + u_other[0] @ h_other + b_i)
-        o = torch.sigmoid(w_o @ x + u_np[1] @ h_np + u_other[1] @ h_other + b_o)
-        u = torch.tanh(w_u @ x + u_np[2] @ h_np + u_other[2] @ h_other + b_u)
-        cell_state = i * u
-        for k in noun_phrases:
-            cell_state = cell_state + torch.sigmoid(f_np @ h[k] + cell.forget_bias) * c[k]
-        for k in others:
-            cell_state = cell_state + torch.sigmoid(f_other @ h[k] + cell.forget_bias) * c[k]
-        c[id(node)] = cell_state
-        h[id(node)] = o * torch.tanh(cell_state)
-    return [h[id(node)] for node in every]
-
-
-def check_against_loop(some: list[Tree], syntax: bool) -> None:
-    forest, cell = Forest.from_trees(some), made_cell(syntax)
-    vectors = made_vectors(forest)
-    found = cell(vectors, forest.batch(range(len(some))))
-    plain = torch.stack([state for tree in some for state in plain_states(cell, vectors, forest, tree)])
-    torch.testing.assert_close(found, plain, atol=1e-12, rtol=0)
-
-    weights = list(cell.parameters())
-    toward = torch.randn(found.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    ours, theirs = (
-        torch.autograd.grad((states * toward).sum(), weights, allow_unused=True, materialize_grads=True)
-        for states in (found, plain)
-    )
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-9)
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(trees(), min_size=1, max_size=5), st.booleans())
-def test_states_and_gradients_equal_those_of_a_loop_over_nodes(some: list[Tree], syntax: bool) -> None:
-    check_against_loop(some, syntax)
-
-
-@pytest.mark.parametrize("syntax", [True, False])
-def test_states_and_gradients_of_degenerate_trees_equal_those_of_a_loop(syntax: bool) -> None:
-    caption = read_tree("(S (NP (DT a) (NN dog)) (VP (VBZ runs) (PP (IN in) (NP (NN snow)))))")
-    check_against_loop([WORD, caption, CHAIN, phrase("", []), WIDE, caption], syntax)
-
-
-def test_gradients_pass_gradcheck() -> None:
-    forest = Forest.from_trees(
-        [read_tree("(S (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN snow)))) (VP (VBZ runs)))"), WORD]
-    )
-    cell, batch = made_cell(), forest.batch([0, 1])
-    names = [name for name, _ in cell.named_parameters()]
-
-    def states(vectors: Tensor, *weights: Tensor) -> Tensor:
-        h: Tensor = torch.func.functional_call(cell, dict(zip(names, weights, strict=True)), (vectors, batch))
-        return h
-
-    weights = [weight.detach().clone().requires_grad_() for weight in cell.parameters()]
-    assert torch.autograd.gradcheck(states, (made_vectors(forest).requires_grad_(), *weights))
-
-
-def test_the_chain_encodes_the_words_of_each_node_like_an_lstm() -> None:
-    some = [read_tree("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))"), WORD, phrase("", [])]
-    forest = Forest.from_trees(some)
-    torch.manual_seed(0)
-    chain, vectors, batch = ChainLSTM(SIZE, HIDDEN).double(), made_vectors(forest), forest.batch([0, 1, 2])
-    found = chain(vectors, batch, torch.tensor([4, 0, 1, 6, 7]))
-    number = {word: index for index, word in enumerate(forest.words)}
-    for state, words in zip(found, (["runs"], ["a", "dog", "runs"], ["a", "dog"], ["snow"], []), strict=True):
-        rows = vectors[[number[word] for word in words] or [-1]]
-        torch.testing.assert_close(state, chain.recurrent(rows[None])[1][0][-1, 0])

@@ -126,7 +126,9 @@ def test_a_last_batch_of_one_is_dropped_and_one_sentence_raises_an_error() -> No
 
 def make_objective(data: ParsedPhotos, settings: HMLSTMSettings) -> tuple[Any, PairObjective]:
     model = made_model(settings)
-    return model, PairObjective(settings, torch.from_numpy(data.regions.vectors), model.word_matrix(data.forest))
+    return model, PairObjective(
+        settings, torch.from_numpy(data.regions.vectors), torch.from_numpy(model.word_matrix(data.forest))
+    )
 
 
 @pytest.mark.parametrize("encoder", ["h-lstm", "tree-lstm", "chain"])
@@ -142,7 +144,7 @@ def test_the_total_is_eq_10_divided_by_the_sentences_of_the_batch(
     found = objective(model.network, batch)
 
     visual = torch.from_numpy(model.prepare_visual(data.regions.vectors[batch.visual.numpy()]))
-    text = model.network.embed_nodes(model.word_matrix(data.forest), batch.trees, batch.nodes)
+    text = model.network.embed_nodes(objective.words, batch.trees, batch.nodes)
     losses = pair_losses(visual, text, batch.region, contrastive_pairs(batch, settings), settings)
     total = sum((w * loss).item() for w, loss in zip(batch.weight, losses, strict=True)) / 5
     assert found.total.item() == pytest.approx(total, rel=1e-5)

@@ -19,10 +19,13 @@ from deixis.data.dataset import Dataset, make_dataset
 from deixis.errors import DatasetError, DeixisError
 from deixis.evaluation.items import localization_items
 from deixis.evaluation.phrase_localization import localization
+from deixis.language.sentence import Sentence
 from deixis.language.vectors import WordVectors
 from deixis.models.hm_lstm import training
 from deixis.models.hm_lstm.correspondence import Correspondences
+from deixis.models.hm_lstm.data import ParsedPhotos
 from deixis.models.hm_lstm.model import HMLSTM
+from deixis.models.hm_lstm.objective import PairSampler
 from deixis.models.hm_lstm.spec import HMLSTMDataSettings, HMLSTMSettings
 from deixis.models.pipeline import load
 from deixis.models.registry import get_spec
@@ -30,7 +33,7 @@ from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 from tests.models.coloured import COLOURS, make_coloured
 from tests.models.hm_lstm.made_up import MODEL, TRAINING, parsed_photos, right_share, train_made_up
-from tests.models.quarters import QUARTERS, make_quarters, make_store
+from tests.models.quarters import QUARTERS, SYNONYMS, check_synonyms, make_quarters, make_store
 
 WORDS = [*COLOURS, "a", "the", "one", "square", "beside", "corner"]
 SMALL = HMLSTMSettings(
@@ -103,6 +106,23 @@ def test_a_run_writes_a_model_per_stage_correspondences_and_a_card(
     assert set(json.loads(first)["phrases"][0]) == {"sentence", "node", "text", "region", "box", "confidence"}
 
 
+def test_a_word_of_no_caption_is_near_its_synonym_with_shipped_word_vectors(tmp_path: Path) -> None:
+    dataset = make_quarters(tmp_path, 24, words=tuple(SYNONYMS))
+    make_store(dataset, tmp_path / "features")
+    data = replace(from_store(tmp_path), word_vectors="shipped")
+    settings = replace(SMALL, hidden_size=24, loss="softmax", correspondence="gold", rounds=1, round_epochs=10)
+    training = replace(BRIEF, epochs=1, learning_rate=0.005)
+    found = fitted(dataset, tmp_path, tmp_path / "run", data=data, settings=settings, training=training)
+    model = model_of(found.outcome.model)
+    assert model.vocabulary
+    assert {"a", "dog", "sofa", "corner"} <= set(model.vocabulary.words)
+    assert np.abs(model.words.learned[: len(model.vocabulary)]).max() > 0.01  # what training added
+    assert not (found.outcome.model / "vectors").exists()  # only the differences are saved
+    for synonym in SYNONYMS.values():
+        assert (synonym in model.vocabulary, synonym in model.words) == (False, True)
+    check_synonyms(lambda phrases: model.prepare_text([Sentence(phrase).phrases[0] for phrase in phrases]))
+
+
 def test_training_on_gold_boxes_learns_to_ground_phrases(dataset: Dataset, made: Path, tmp_path: Path) -> None:
     settings = replace(
         SMALL, hidden_size=24, loss="softmax", temperature=0.1, correspondence="gold", rounds=1, round_epochs=25
@@ -116,6 +136,32 @@ def test_training_on_gold_boxes_learns_to_ground_phrases(dataset: Dataset, made:
     predictions = pipeline.predict_boxes(features, items)
     assert predictions[0].boxes.tolist() == [[0, 0, 16, 16], *map(list, QUARTERS)]
     assert localization(predictions, items, rounds=1).r1 > 60  # at random it would be 20
+
+
+def test_mixed_correspondences_are_gold_for_photos_with_boxes_and_learned_for_others(
+    dataset: Dataset, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = [replace(photo, boxes=()) if int(photo.id) % 2 else photo for photo in dataset.photos]
+    make_dataset(tmp_path / "half", photos, images=made / "images")
+    used: list[tuple[ParsedPhotos, Correspondences]] = []
+    make = training.PairSampler
+
+    def keep(data: ParsedPhotos, size: int, found: Correspondences | None, weight: float) -> PairSampler:
+        if found is not None:
+            used.append((data, found))
+        return make(data, size, found, weight)
+
+    monkeypatch.setattr(training, "PairSampler", keep)
+    settings = replace(SMALL, correspondence="mixed", rounds=1)
+    fitted(Dataset(tmp_path / "half"), made, tmp_path / "run", settings=settings, training=replace(BRIEF, epochs=1))
+    ((data, found),) = used
+    owners = data.photo[found.rows.owners]
+    is_gold = found.region - data.regions.starts[owners] >= data.regions.candidates[owners]
+    ids = np.array([int(data.regions.photos[photo]) for photo in owners])
+    assert np.array_equal(is_gold, ids % 2 == 0)
+    assert np.all(found.confidence[is_gold] == 1)
+    assert is_gold.sum() == 2 * len(set(ids[is_gold]))  # both mentions of each photo
+    assert (ids % 2 == 1).sum() > 0
 
 
 def test_phrases_without_weight_need_no_correspondences(dataset: Dataset, made: Path, tmp_path: Path) -> None:

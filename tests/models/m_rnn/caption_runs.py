@@ -15,7 +15,7 @@ from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.objective import CaptionSampler, LikelihoodObjective
 from deixis.models.m_rnn.self_critical import CiderReward, PhotoSampler, RewardObjective
 from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.models.networks import word_ids
+from deixis.models.networks import word_tensors
 from deixis.models.training.objective import DevScores
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import TrainSettings
@@ -60,7 +60,7 @@ class LikelihoodRun:
         if kind.attention:
             self.photos = VectorsAndCells(self.photos, cells)
         self.model.fit_statistics(self.photos)
-        ids, self.lengths = word_ids(TEXTS, self.model.vocabulary)
+        ids, self.lengths = word_tensors(TEXTS, self.model.vocabulary)
         self.loss = LikelihoodObjective(
             torch.from_numpy(photos()),
             torch.from_numpy(OWNERS),

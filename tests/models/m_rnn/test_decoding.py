@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from deixis.errors import DeixisError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.m_rnn.decoding import _ROWS_PER_BLOCK, BeamRows, Decoding, GeneratedSentence, decode, encode_start
-from deixis.models.m_rnn.fast_network import FastMRNN
+from deixis.models.m_rnn import decoding as module
+from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, best_of, decode, encode_start
+from deixis.models.m_rnn.model import WordSteps
 from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
 from deixis.models.m_rnn.spec import MRNNSettings
+from deixis.runtime import Functions
 
 SIZES = {"first_embedding_dim": 4, "second_embedding_dim": 6, "hidden_size": 6, "multimodal_dim": 8}
 VOCABULARY = Vocabulary(tuple("abcdef"), (6, 5, 4, 3, 2, 1))
@@ -41,19 +43,23 @@ def make_network(kind: str = "relu", seed: int = 0) -> MRNNNetwork:
     return network
 
 
-def context_of(network: MRNNNetwork | FastMRNN, count: int = PHOTOS) -> VisualContext:
-    rng = np.random.default_rng(3)
-    vectors, cells = rng.normal(size=(PHOTOS, 5)), rng.normal(size=(PHOTOS, 4, 3))
+RNG = np.random.default_rng(3)
+VECTORS, CELLS = RNG.normal(size=(PHOTOS, 5)), RNG.normal(size=(PHOTOS, 4, 3))
+
+
+def context_of(network: MRNNNetwork, count: int = PHOTOS) -> VisualContext:
     with torch.inference_mode():
-        return network.visual_context(torch.from_numpy(vectors), torch.from_numpy(cells)).take(slice(0, count))
+        return network.visual_context(torch.from_numpy(VECTORS), torch.from_numpy(CELLS)).take(slice(0, count))
 
 
 def generate(
     network: MRNNNetwork, decoding: Decoding, start: str = "", count: int = PHOTOS
 ) -> list[list[GeneratedSentence]]:
-    fast = FastMRNN(network)
+    functions = Functions(network)
+    photos = (VECTORS[:count], CELLS[:count]) if network.settings.attention else (VECTORS[:count],)
     first = encode_start(start, VOCABULARY, decoding.max_length)
-    return decode(fast, context_of(fast, count), count, VOCABULARY, decoding, first)
+    steps = WordSteps(functions, network.settings, len(VOCABULARY))
+    return decode(steps, functions("photo_terms", *photos), count, VOCABULARY, decoding, first)
 
 
 def log_probability(network: MRNNNetwork, context: VisualContext, sentence: GeneratedSentence) -> float:
@@ -81,14 +87,16 @@ def test_the_log_probability_of_a_sentence_is_that_of_the_network(kind: str, met
     for photo, sentences in enumerate(generate(network, METHODS[method])):
         for sentence in sentences:
             expected = log_probability(network, context.take(slice(photo, photo + 1)), sentence)
-            assert sentence.log_probability == pytest.approx(expected)
+            assert sentence.log_probability == pytest.approx(expected, rel=1e-5)
+            assert len(sentence.word_log_probabilities) == len(sentence.words) + sentence.finished
+            assert sum(sentence.word_log_probabilities) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_block_size_does_not_change_the_sentences(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = make_network()
     whole = generate(network, METHODS[method])
-    monkeypatch.setitem(_ROWS_PER_BLOCK, "cpu", 8)
+    monkeypatch.setattr(module, "ROWS_PER_BLOCK", 8)
     parts = generate(network, METHODS[method])
     assert [[s.words for s in sentences] for sentences in whole] == [[s.words for s in each] for each in parts]
 
@@ -99,7 +107,7 @@ def test_a_beam_of_one_is_greedy_search(kind: str, seed: int) -> None:
     network = make_network(kind, seed)
     for one, other in zip(generate(network, Decoding(beam=1)), generate(network, Decoding("greedy")), strict=True):
         assert [(s.words, s.finished) for s in one] == [(s.words, s.finished) for s in other]
-        assert [s.log_probability for s in one] == pytest.approx([s.log_probability for s in other])
+        assert [s.log_probability for s in one] == pytest.approx([s.log_probability for s in other], rel=1e-5)
 
 
 @pytest.mark.parametrize("start", ["", "C d"])
@@ -127,8 +135,7 @@ def test_unknown_or_too_many_first_words_are_an_error() -> None:
 
 
 def test_no_photos_give_no_sentences() -> None:
-    fast = FastMRNN(make_network())
-    assert decode(fast, context_of(fast).take(slice(0, 0)), 0, VOCABULARY, Decoding()) == []
+    assert generate(make_network(), Decoding(), count=0) == []
 
 
 def test_sentences_cut_at_the_maximum_length_are_not_finished() -> None:
@@ -163,10 +170,10 @@ def shares() -> dict[str, float]:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_words_are_sampled_with_their_probabilities_which_a_low_temperature_sharpens(temperature: float) -> None:
-    sampled = first_words(Decoding("sample", top=4000, max_length=1, temperature=temperature))
+    sampled = first_words(Decoding("sample", top=1000, max_length=1, temperature=temperature))
     powers = {word: share ** (1 / temperature) for word, share in shares().items()}
     for word, power in powers.items():
-        assert sampled[word] / 4000 == pytest.approx(power / sum(powers.values()), abs=0.03)
+        assert sampled[word] / 1000 == pytest.approx(power / sum(powers.values()), abs=0.06)
 
 
 def test_top_k_and_nucleus_keep_the_most_probable_words() -> None:
@@ -224,7 +231,7 @@ def plain_beam_search(
                     longer.append(GeneratedSentence(sentence.words, sentence.log_probability + log_p[network.end]))
         ordered = sorted(longer, key=rank, reverse=True)
         # A state that has died forgets the order of words: which of two equally log_p sentences is kept is chance.
-        assume(all(rank(one) - rank(other) > 1e-9 for one, other in pairwise(ordered[: decoding.beam + 1])))
+        assume(all(rank(one) - rank(other) > 1e-4 for one, other in pairwise(ordered[: decoding.beam + 1])))
         kept = ordered[: decoding.beam]
     return kept[: decoding.top]
 
@@ -251,18 +258,12 @@ def test_beam_search_finds_what_a_plain_loop_finds(
     for photo, sentences in enumerate(generate(network, decoding, start, photos)):
         expected = plain_beam_search(network, context.take(slice(photo, photo + 1)), decoding, start)
         assert [(s.words, s.finished) for s in sentences] == [(s.words, s.finished) for s in expected]
-        assert [s.log_probability for s in sentences] == pytest.approx([s.log_probability for s in expected])
+        assert [s.log_probability for s in sentences] == pytest.approx([s.log_probability for s in expected], rel=1e-5)
 
 
-@pytest.mark.parametrize("slots", [None, [0, 1, 2, 3, 4, 5], [1, 2, 5], [4], []])
-@pytest.mark.parametrize("width", [1, 2])
-def test_rows_of_a_beam_are_expanded_and_grouped_by_photo(slots: list[int] | None, width: int) -> None:
-    used = list(range(PHOTOS * width)) if slots is None else slots
-    beam = BeamRows(PHOTOS, width, None if slots is None else torch.tensor(slots, dtype=torch.int64))
-    per_photo = torch.arange(PHOTOS * 4.0).view(PHOTOS, 4)
-    assert beam.expand(per_photo).tolist() == [per_photo[slot // width].tolist() for slot in used]
-    rows = torch.arange(1.0, 1 + 4 * len(used)).view(len(used), 4)
-    grouped = beam.group(rows)
-    assert grouped.shape == (PHOTOS, width, 4)
-    assert grouped.sum() == rows.sum()
-    torch.testing.assert_close(beam.ungroup(grouped), rows)
+def test_the_best_words_are_the_most_probable_ones() -> None:
+    log_p = np.random.default_rng(0).normal(size=(3, 2, 9)).astype(np.float32)
+    values, words = best_of(log_p, 4)
+    expected = np.sort(log_p, axis=2)[:, :, -4:]
+    np.testing.assert_array_equal(np.sort(values, axis=2), expected)
+    np.testing.assert_array_equal(np.take_along_axis(log_p, words, 2), values)

@@ -36,7 +36,7 @@ def test_an_ensemble_uses_the_mean_probability_of_each_word(decoding: Decoding) 
         for sentence in sentences:
             log_p = np.array([model.log_probabilities(photo_input, [sentence.words])[0] for model in models])
             expected = np.log(np.exp(log_p).mean(0))[: len(sentence.words) + sentence.finished].sum()
-            assert sentence.log_probability == pytest.approx(expected)
+            assert sentence.log_probability == pytest.approx(expected, rel=1e-5)
 
 
 def test_an_ensemble_needs_models_with_one_vocabulary() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from deixis.models.m_rnn.network import scaled_tanh
 from deixis.models.m_rnn.spec import MRNNSettings
 from deixis.storage.artifacts import CONFIG
 from tests.models.presets import paper_presets
+from tests.unchecked import without_checksums
 
 PAPER_NETWORKS = paper_presets("m-rnn", MRNNSettings)
 
@@ -60,11 +62,19 @@ def test_a_loaded_model_generates_and_scores_the_same(kind: str, tmp_path: Path)
     assert opened.settings == model.settings
     assert opened.vocabulary == WORDS
     decoding = Decoding(beam=3, top=3, max_length=6)
-    assert opened.generate(inputs_of(kind), decoding) == model.generate(inputs_of(kind), decoding)
+    generated = [list(chain(*each.generate(inputs_of(kind), decoding))) for each in (model, opened)]
+    assert [(s.words, s.finished) for s in generated[0]] == [(s.words, s.finished) for s in generated[1]]
+    for ours, theirs in zip(*generated, strict=True):
+        assert ours.log_probability == pytest.approx(theirs.log_probability, rel=1e-4)
     one, other = (
         each.scores(each.prepare_visual(inputs_of(kind)), each.prepare_text(SENTENCES)) for each in (model, opened)
     )
-    np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    for ours, theirs in zip(
+        *(each.log_probabilities(inputs_of(kind), SENTENCES) for each in (model, opened)), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    assert opened.functions.has_sessions
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -160,11 +170,13 @@ def test_inputs_of_wrong_shape_are_an_error() -> None:
         model_of("attention").generate(VectorsAndCells(photos(2), np.zeros((2, 4, 9))))
 
 
-def test_a_model_with_an_absurd_size_is_refused(tmp_path: Path) -> None:
-    model_of("m-rnn").save(tmp_path / "model")
+@pytest.mark.parametrize("setting", ["multimodal_dim", "hidden_size"])
+def test_a_model_with_an_absurd_size_is_refused(setting: str, tmp_path: Path) -> None:
+    model_of("attention").save(tmp_path / "model")
+    without_checksums(tmp_path)
     path = tmp_path / "model" / CONFIG
     document = json.loads(path.read_text())
-    document["settings"]["settings"]["multimodal_dim"] = 10**9
+    document["settings"]["settings"][setting] = 10**9
     path.write_text(json.dumps(document))
     with pytest.raises(DeixisError, match=str(tmp_path)):
         MRNN.load(tmp_path / "model")

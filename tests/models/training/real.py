@@ -47,7 +47,7 @@ def words(batch_size: int) -> tuple[Any, Any, Any, Callable[[], float]]:
     )
     model = TwoBranch(SIZE, settings=chosen, vocabulary=Vocabulary.fit([text.split() for text in texts], min_count=1))
     visual = features(20, 1)
-    loss = MatchingObjective(chosen, visual, model.text_inputs(texts))
+    loss = MatchingObjective(chosen, visual, model.training_inputs(texts))
     sampler = SentenceSampler(np.arange(len(texts)) % 20, chosen, batch_size)
     return model, sampler, loss, lambda: agreement(model, visual, texts[:20])
 

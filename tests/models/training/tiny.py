@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,6 +25,7 @@ from deixis.models.training.objective import DevScores, LossValue
 from deixis.models.training.run_record import DataDescription, RunDescription
 from deixis.models.training.settings import Settings, TrainSettings
 from deixis.models.training.trainer import Trainer
+from deixis.storage.artifacts import Artifact, write_into
 
 ROWS, WIDTH = 203, 12
 SETTINGS = TrainSettings(epochs=3, batch_size=32, learning_rate=0.01, log_every=3, device="cpu", threads=1)
@@ -103,7 +103,8 @@ class Tiny:
         return DevScores("r1", {"r1": 100 * right.double().mean().item(), "mean": visual.mean().item()})
 
     def keep(self, folder: Path) -> None:
-        save_file(self.network.state_dict(), folder / "weights.safetensors")
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.network.state_dict().items()}
+        write_into(folder, Artifact("tiny", {}, arrays))
 
     def trainer(self, out: Path, **others: object) -> Trainer[Tensor]:
         chosen = {"about": ABOUT, "keep": self.keep, "evaluate": self.evaluate} | others

@@ -36,6 +36,7 @@ class ColourEncoder:
     fingerprint: str = "colours-1"
     dimension: int = DIMENSION
     region_dimension: int = DIMENSION
+    model_name: str = ""
     delay_s: float = 0.0
     looked_at: list[Path] = field(default_factory=list)
 

@@ -27,6 +27,7 @@ from deixis.search.index.matrix import (
 )
 from deixis.search.index.sqlite import connect_writer, open_for_reading, read_info
 from deixis.storage.atomic import exclusive_lock
+from deixis.storage.checksums import seal
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos
 
 INFO = IndexInfo("one", "colours-1", DIMENSION, DIMENSION)
@@ -41,7 +42,7 @@ def index(tmp_path: Path) -> Path:
 
 def cached(index: Path) -> CachedMatrix | None:
     with closing(connect_writer(index)) as connection:
-        return open_cache(index, read_info(connection, index / "index.sqlite"))
+        return open_cache(index, connection, read_info(connection, index / "index.sqlite"))
 
 
 def valid_cache(index: Path) -> CachedMatrix:
@@ -96,12 +97,44 @@ def test_an_invalid_manifest_is_detected_and_the_cache_rebuilt(index: Path) -> N
     expected = results(index)
     path = index / "cache" / "manifest.json"
     document = json.loads(path.read_text())
-    changes = ({"width": 9999}, {"dimension": "many"}, {"blocks": [{"rows": -1, "regions": 0, "sums": [0] * 4}]})
-    for text in ("", "{}", "[]", '{"version": 2}', *(json.dumps({**document, **change}) for change in changes)):
-        path.write_text(text)
+    del document["checksum"]
+    changes = (
+        {"width": 9999},
+        {"dimension": "many"},
+        {"blocks": [{"rows": -1, "regions": 0, "sums": [0] * 4}]},
+        {"blocks": []},
+    )
+    for content in (b"", b"{}", b"[]", b'{"version": 3}', *(seal({**document, **change}) for change in changes)):
+        path.write_bytes(content)
         assert cached(index) is None
         assert results(index) == expected
         assert cached(index) is not None
+
+
+def test_a_cache_that_would_hide_photos_of_the_database_is_rebuilt(index: Path, tmp_path: Path) -> None:
+    (ids,) = (index / "cache").glob("*-ids.bin")
+    numbers = np.fromfile(ids, dtype="<i8")
+    numbers[-1] = 99
+    numbers.tofile(ids)
+    path = index / "cache" / "manifest.json"
+    document = json.loads(path.read_text())
+    del document["checksum"]
+    document["blocks"][0]["sums"][0] += 99 - 20
+    path.write_bytes(seal(document))
+    photo(tmp_path / "photos" / "new.png", 99)
+    update_index(index, [tmp_path / "photos"], ColourEncoder())
+    assert valid_cache(index).rows.ids.tolist() == list(range(1, 22))
+
+
+def test_removals_that_the_manifest_claims_to_have_read_do_not_come_back(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "photos" / "003.png").unlink()
+    update_index(index, [tmp_path / "photos"], ColourEncoder())
+    path = index / "cache" / "manifest.json"
+    document = json.loads(path.read_text())
+    del document["checksum"]
+    path.write_bytes(seal({**document, "removed": 99}))
+    assert cached(index) is None
+    assert all(number != 4 for found in results(index) for number, _ in found)
 
 
 def test_the_cache_of_another_index_is_not_used(index: Path, tmp_path: Path) -> None:

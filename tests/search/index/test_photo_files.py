@@ -11,7 +11,15 @@ import pytest
 from PIL import Image
 
 from deixis.errors import DeixisError, PhotoError
-from deixis.search.index.photo_files import ExifInfo, FileState, find_photos, find_roots, make_thumbnail, read_exif
+from deixis.search.index.photo_files import (
+    ExifInfo,
+    FileSelection,
+    FileState,
+    find_photos,
+    find_roots,
+    make_thumbnail,
+    read_exif,
+)
 from tests.search.index.fakes import photo
 
 
@@ -114,16 +122,33 @@ def test_links_to_files_outside_the_folder_are_not_followed(tmp_path: Path) -> N
     assert refused.path == str(inside / "away.jpg")
 
 
+def test_what_is_ignored_is_counted_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deixis.search.index.photo_files.can_read_videos", lambda: False)
+    fill(tmp_path, "one.jpg", "Trash/two.jpg", "@eaDir/one.jpg", "node_modules/a/three.jpg", ".cache/four.jpg")
+    fill(tmp_path, "film.MP4", "notes.txt", "Screenshots/five.jpg", "2019/raw/six.jpg", "2019/raw.jpg", "anim.GIF")
+    selection = FileSelection(["screenshots", "*.gif", "2019/raw"])
+    found = [each.path.name for each in find_photos([tmp_path], selection) if isinstance(each, FileState)]
+    assert found == ["one.jpg", "raw.jpg"]
+    assert selection.ignored == {"system folders": 3, "hidden": 1, "videos": 1, "other files": 1, "excluded": 3}
+    assert selection.is_left_out(tmp_path / "2019" / "raw" / "six.jpg", tmp_path)
+    assert not selection.is_left_out(tmp_path / "2019" / "raw.jpg", tmp_path)
+
+
+def test_a_folder_that_is_named_is_searched_whatever_its_name(tmp_path: Path) -> None:
+    fill(tmp_path, "trash/one.jpg")
+    assert found(tmp_path / "trash") == ["one.jpg"]
+
+
 def test_date_and_camera_are_read(tmp_path: Path) -> None:
     photo(tmp_path / "a.jpg", 1, taken="2024:06:01 12:30:00", camera="Canon EOS 5D")
-    assert read_exif(tmp_path / "a.jpg") == ExifInfo(1717245000, "Canon EOS 5D", None)
+    assert read_exif(tmp_path / "a.jpg") == ExifInfo(1717245000, "Canon EOS 5D", None, "exif")
 
 
 @pytest.mark.parametrize("ending", ["png", "webp", "heic"])
 def test_exif_is_read_from_other_formats(ending: str, tmp_path: Path) -> None:
     pillow_heif.register_heif_opener()
     photo(tmp_path / f"a.{ending}", 1, taken="2024:06:01 12:30:00", camera="Canon EOS 5D")
-    assert read_exif(tmp_path / f"a.{ending}") == ExifInfo(1717245000, "Canon EOS 5D", None)
+    assert read_exif(tmp_path / f"a.{ending}") == ExifInfo(1717245000, "Canon EOS 5D", None, "exif")
 
 
 def test_exif_is_read_from_tiff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from deixis.search.index import (
     PhotoIndex,
     PhotoVectors,
     combine_vectors,
+    photo_index,
     records,
     update_index,
 )
@@ -100,9 +101,9 @@ def dated(tmp_path: Path, index_path: IndexPath) -> PhotoIndex:
 @pytest.mark.parametrize(
     ("photo_filter", "names"),
     [
-        (PhotoFilter(after="2024"), "bc"),
-        (PhotoFilter(after="2024-06"), "bc"),
-        (PhotoFilter(after="2024-06-02"), "c"),
+        (PhotoFilter(after="2024"), "bcd"),
+        (PhotoFilter(after="2024-06"), "bcd"),
+        (PhotoFilter(after="2024-06-02"), "cd"),  # d has the date of its file
         (PhotoFilter(before="2024-06"), "a"),
         (PhotoFilter(after="2023", before="2024-07"), "ab"),
         (PhotoFilter(folder="holiday"), "ab"),
@@ -210,7 +211,7 @@ def test_a_query_of_a_wrong_shape_or_not_finite_is_an_error(index: PhotoIndex) -
 
 
 def test_a_path_without_index_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DeixisError, match="nowhere: not a photo index"):
+    with pytest.raises(DeixisError, match="nowhere: no photo index yet"):
         PhotoIndex(tmp_path / "nowhere")
     with pytest.raises(DeixisError, match="not a photo index.*deixis index"):
         PhotoIndex(tmp_path)
@@ -281,6 +282,20 @@ def test_a_snapshot_does_not_see_later_photos(index: PhotoIndex, tmp_path: Path,
     assert len(index) == 31
 
 
+def test_region_vectors_follow_the_changes_of_an_index(
+    index: PhotoIndex, tmp_path: Path, index_path: IndexPath
+) -> None:
+    for number, change in enumerate((photo, lambda path, _: path.unlink(), photo)):
+        with index.snapshot() as snapshot:
+            numbers = snapshot.numbers()
+            found = snapshot.region_vectors(numbers)
+            stored = [snapshot.regions_of(number)[1] for number in numbers.tolist()]
+            assert found.counts.tolist() == [len(vectors) for vectors in stored]
+            np.testing.assert_array_equal(found.vectors, np.concatenate(stored))
+        change(tmp_path / "photos" / f"{number:03}.png", 600 + number)
+        update_index(index_path, [tmp_path / "photos"], ColourEncoder())
+
+
 REGION_DIMENSION, PHOTOS, EACH = 96, 400, 6
 
 
@@ -319,6 +334,24 @@ def plain_ranking(
         scores = [float(region.astype(np.float32) @ query) for region in regions]
         found.append((number, max(scores), float(boxes[int(np.argmax(scores))][1])))
     return sorted(found, key=lambda each: -each[1])
+
+
+@pytest.mark.parametrize("in_memory", [PHOTOS, 0])
+@pytest.mark.parametrize("photo_filter", [None, PhotoFilter(folder="odd")])
+def test_best_scores_are_those_of_the_best_region_of_each_photo(
+    snapshot: FolderSnapshot, in_memory: int, photo_filter: PhotoFilter | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(photo_index, "_REGIONS_IN_MEMORY", in_memory)
+    queries, numbers = region_vectors(3, 100), snapshot.numbers(photo_filter)
+    stored = snapshot.regions_of_all(numbers.tolist())
+    best = snapshot.region_vectors(numbers).best_scores(queries)
+    assert 0 < len(stored) < len(numbers), "some photos have regions, some have none"
+    for number, found in zip(numbers.tolist(), best, strict=True):
+        if number in stored:
+            plain = (stored[number][1].astype(np.float32) @ queries.T).max(axis=0)
+            np.testing.assert_allclose(found, plain, atol=1e-5)
+        else:
+            assert np.isnan(found).all()
 
 
 @pytest.mark.parametrize("seed", range(5))

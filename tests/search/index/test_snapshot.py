@@ -16,7 +16,7 @@ from deixis.search.index.snapshot import Grouping, group_photos, top_indices
 
 def indexed(number: int, sha256: bytes = b"", seconds: int | None = None, camera: str | None = None) -> IndexedPhoto:
     own = sha256 or bytes([number])
-    return IndexedPhoto(number, Path(f"{number}.jpg"), 1, 1, own, 9, 9, ExifInfo(seconds, camera), 0)
+    return IndexedPhoto(number, Path(f"{number}.jpg"), 1, 1, own, 9, 9, ExifInfo(seconds, camera, None, "exif"), 0)
 
 
 def at_angles(*degrees: float) -> np.ndarray:

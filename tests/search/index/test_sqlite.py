@@ -15,6 +15,7 @@ import pytest
 from deixis.errors import DeixisError
 from deixis.search.index import IndexInfo, PhotoIndex, update_index
 from deixis.search.index import sqlite as database
+from deixis.search.index.base import DamagedIndexError
 from deixis.search.index.sqlite import connect_writer, create_database, open_for_reading
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photos
 
@@ -147,3 +148,20 @@ def test_numbers_of_removed_photos_are_not_reused(index: Path, tmp_path: Path) -
         numbers = [number for (number,) in connection.execute("SELECT id FROM photos")]
     assert 20 not in numbers
     assert max(numbers) > 20
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("vectors", "whole"), ("regions", "boxes"), ("regions", "vectors"), ("thumbnails", "jpeg")],
+)
+def test_a_flipped_bit_of_a_photo_is_noticed(table: str, column: str, tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 3)
+    update_index(tmp_path / "index", [tmp_path / "photos"], ColourEncoder())
+    shutil.rmtree(tmp_path / "index" / "cache")
+    with closing(sqlite3.connect(tmp_path / "index" / "index.sqlite")) as connection:
+        ((content,),) = connection.execute(f"SELECT {column} FROM {table} WHERE photo = 2")
+        flipped = bytes([content[0] ^ 1]) + content[1:]
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE photo = 2", (flipped,))
+        connection.commit()
+    with pytest.raises(DamagedIndexError, match="photo 2"), PhotoIndex(tmp_path / "index") as opened:
+        opened.thumbnail(2)

@@ -26,6 +26,7 @@ from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import PhotoIndex, PhotoVectors, update, update_index
 from deixis.search.index.base import IndexPath
 from deixis.search.index.records import IndexedPhoto
+from deixis.search.index.update import remembered_exclude, remove_photos
 from tests.search.index.fakes import DIMENSION, ColourEncoder, photo, photos, rows_of
 
 
@@ -336,7 +337,7 @@ def paths_in_what_there_is(index_path: IndexPath) -> list[str]:
     try:
         return paths_in(index_path)
     except DeixisError as error:
-        assert "not a photo index" in str(error)
+        assert "photo index" in str(error)
         return []
 
 
@@ -534,3 +535,29 @@ def test_photos_of_a_removed_archive_are_removed(folder: Path, tmp_path: Path, i
         emptied.write(folder / "000.png", "photos/000.png")
     ZipFileSystem.clear_instance_cache()  # as in another process
     assert update_index(index_path, [address], ColourEncoder()).removed == 4
+
+
+def test_excluded_photos_are_removed_and_the_patterns_are_remembered(folder: Path, index_path: IndexPath) -> None:
+    photo(folder / "Screenshots" / "a.png", 99)
+    assert update_index(index_path, [folder], ColourEncoder()).photos == 6
+    report = update_index(index_path, [folder], ColourEncoder(), exclude=["screenshots"])
+    assert (report.photos, report.removed, report.ignored["excluded"]) == (5, 1, 1)
+    assert update_index(index_path, [folder], ColourEncoder()).photos == 5
+    assert remembered_exclude(index_path) == ("screenshots",)
+    assert update_index(index_path, [folder], ColourEncoder(), exclude=[""]).photos == 6
+
+
+def test_progress_has_a_total(folder: Path, index_path: IndexPath) -> None:
+    calls: list[tuple[str, int, int | None]] = []
+    update_index(index_path, [folder], ColourEncoder(), on_progress=lambda *call: calls.append(call))
+    assert calls[0] == ("finding photos", 1, None)
+    assert calls[-1] == ("indexing photos", 5, 5)
+
+
+def test_photos_are_removed_from_the_index_and_stay_on_disk(folder: Path, index_path: IndexPath) -> None:
+    update_index(index_path, [folder], ColourEncoder())
+    files = sorted(folder.rglob("*.png"))
+    assert remove_photos(index_path, [files[0]]) == 1
+    assert paths_in(index_path) == [str(path) for path in files[1:]]
+    assert remove_photos(index_path, [folder]) == 4
+    assert all(path.exists() for path in files)

@@ -1,4 +1,4 @@
-"""Weights of packages, torch networks and devices of encoders."""
+"""Weights of packages, and torch networks as encoders."""
 
 from __future__ import annotations
 
@@ -13,16 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from deixis.errors import DeixisError
-from deixis.vision.encoders.base import (
-    IMAGENET,
-    PixelScale,
-    TorchNetwork,
-    check_side,
-    choose_device,
-    hash_weights,
-    require_package,
-    weights_in_package,
-)
+from deixis.vision.encoders.base import IMAGENET, PixelScale, check_side, require_package, weights_in_package
+from deixis.vision.encoders.torch_network import TorchNetwork, hash_weights
 
 CONTENT = b"weights"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -125,28 +117,3 @@ def test_a_network_runs_in_evaluation_mode_without_gradients() -> None:
     assert np.array_equal(network(PIXELS)[0], network(PIXELS)[0])
     assert not module.training
     assert not any(weights.requires_grad for weights in module.parameters())
-
-
-def test_the_gpu_is_the_default_if_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[torch.device] = []
-
-    def zeros(count: int, device: torch.device) -> Tensor:
-        asked.append(device)
-        return torch.ones(count)
-
-    monkeypatch.setattr(torch, "zeros", zeros)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert choose_device(None).type == "cuda"
-    assert choose_device("cpu").type == "cpu"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device(None).type == "cpu"
-    assert [device.type for device in asked] == ["cuda", "cpu", "cpu"]
-
-
-NO_MPS = pytest.param("mps", marks=pytest.mark.skipif(torch.backends.mps.is_available(), reason="has the device"))
-
-
-@pytest.mark.parametrize("device", ["meta", "cuda:99", "vulkan", "privateuseone", "abacus", NO_MPS])
-def test_a_missing_device_is_named(device: str) -> None:
-    with pytest.raises(DeixisError, match=device):
-        choose_device(device)

@@ -19,8 +19,9 @@ from deixis.vision import encoders
 from deixis.vision.encoder import InputSize, Pixels
 from deixis.vision.encoders import ARCHITECTURES, Architecture, open_encoder
 from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale
-from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape, save_network
+from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.names import Options
+from deixis.vision.encoders.saved import save_network
 
 SHAPE = ViTShape(width=32, heads=2, blocks=2, grid=4)
 
@@ -40,7 +41,7 @@ def tiny(tmp_path: Path) -> str:
     ("name", "line"),
     [
         ("resnet", "resnet; .*onnx:FILE, open_clip:NAME/PRETRAINED, timm:NAME, torchvision:NAME"),
-        ("", r"deixis\[:FOLDER\], efficientnet-lite0, efficientnet-lite2, focus-vit"),
+        ("", r"deixis\[:FOLDER\], deixis-fast, efficientnet-lite0, efficientnet-lite2, focus-vit"),
         ("focus-vit:9", "focus-vit:9; .*focus-vit$"),
         ("timm", "timm; .*timm:NAME"),
         ("onnx:", "onnx:; .*onnx:FILE"),

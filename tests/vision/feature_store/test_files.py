@@ -19,6 +19,7 @@ from deixis.vision.feature_store.files import (
     read_manifest,
     write_manifest,
 )
+from tests.unchecked import without_checksums
 
 CONTENTS = Contents("colours", "colours-1", 3, 3, 10, "corners", 7, "corners-1")
 MANIFEST = StoreManifest(CONTENTS, (Shard("000000-ab.safetensors", 4, 100, "ab" * 32, (1, 3)),))
@@ -74,6 +75,7 @@ def test_a_damaged_manifest_is_named(folder: Path, text: str, words: str) -> Non
     ],
 )
 def test_an_invalid_manifest_entry_is_refused(folder: Path, part: str, name: str, value: object) -> None:
+    without_checksums(folder)
     path = folder / "manifest.json"
     document = json.loads(path.read_text())
     parts = {"document": document, "contents": document["contents"], "shards": document["shards"][0]}
@@ -87,7 +89,7 @@ def test_a_manifest_that_may_not_be_read_is_not_called_damaged(folder: Path, mon
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(DeixisError, match=r"manifest.json: cannot be read \(Permission denied\)$"):
         read_manifest(folder)
 

@@ -171,16 +171,16 @@ def test_an_unchanged_photo_that_cannot_be_decoded_keeps_its_features(
 def test_a_temporarily_unreadable_shard_raises_and_nothing_is_computed(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, tuple]
 ) -> None:
-    manifest, opens = tmp_path / "unbroken" / "manifest.json", Path.open
+    manifest, opens = tmp_path / "unbroken" / "manifest.json", os.open
     before = manifest.read_bytes()
 
-    def refuse(self: Path, *args: object, **settings: object) -> object:
-        if self.suffix == ".safetensors":
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
-        return opens(self, *args, **settings)
+    def refuse(path: Path, *args: int, **settings: int) -> int:
+        if str(path).endswith(".safetensors"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opens(path, *args, **settings)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", refuse)
+        patched.setattr(os, "open", refuse)
         with pytest.raises(DeixisError, match=r"safetensors: cannot be read \(Permission denied\)"):
             update_store(tmp_path / "unbroken", dataset, colour_encoder())
     assert manifest.read_bytes() == before
@@ -316,7 +316,7 @@ def test_a_full_disk_raises_and_loses_nothing(
 
     def full(self: Path, data: bytes) -> int:
         nonlocal calls
-        calls += 1
+        calls += self.suffix == ".safetensors"
         if calls >= fails_at:
             write(self, data[: len(data) // 2])
             raise OSError(errno.ENOSPC, "No space left on device", str(self))
@@ -355,4 +355,4 @@ def test_memory_does_not_grow_with_the_photos(tmp_path: Path) -> None:
         update_store(tmp_path / str(count) / "store", dataset, encoder, limits=ShardLimits(photos=16))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] < 1.5 * peaks[0]  # with all maps it would be four times

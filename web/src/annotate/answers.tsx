@@ -13,7 +13,7 @@ export function Answers({ question, canAnswer, hasBox, onAnswer }: Props) {
   return (
     <div class="answers" role="group" aria-label="Answers">
       {TASK_TEXTS[question.task].choices(question).map(({ answer, key, label }) => {
-        const isOff = !canAnswer || (answer === "drawn" && !hasBox);
+        const isOff = !canAnswer || (answer === "drawn" ? !hasBox : answer === "no more" && hasBox);
         return (
           <button
             key={answer}

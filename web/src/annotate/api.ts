@@ -52,6 +52,7 @@ export interface Mention {
 }
 
 export interface Proposal {
+  model?: string;
   box?: Box;
   boxes?: Box[];
   answer?: string;
@@ -70,6 +71,7 @@ export interface Question {
   new_box: Box | null;
   answers: string[];
   proposal?: Proposal | null;
+  guideline: number; // version
 }
 
 export interface Answer {
@@ -78,6 +80,7 @@ export interface Answer {
   box: Box | null;
   seconds: number;
   remark: string;
+  guideline: number | null; // the version that was shown
 }
 
 export interface Skip {
@@ -114,6 +117,7 @@ export interface Me {
   hours: number;
   pay: number;
   currency: string;
+  guidelines: Record<Task, number>; // versions
 }
 
 export interface Example {
@@ -125,6 +129,7 @@ export interface Example {
 export interface Guideline {
   text: string;
   examples: Example[];
+  version: number;
 }
 
 export type Guidelines = Record<Task, Guideline>;
@@ -171,7 +176,11 @@ export interface TaskProgress {
   judged: number;
   seconds: number;
   known: number;
-  agreement: number | null;
+  agreement: number | null; // alpha
+  agreeing: number | null; // share of equal pairs of votes
+  compared: number;
+  votes: number;
+  rare_votes: number;
 }
 
 export interface WorkerProgress {
@@ -182,6 +191,7 @@ export interface WorkerProgress {
   pay: number;
   checked: number;
   accuracy: number | null;
+  skipped: number;
   levels: Partial<Record<Task, string>>;
 }
 
@@ -198,6 +208,7 @@ export interface Dashboard {
   pace: { at: number; judged: number }[]; // by the hour
   tasks: TaskProgress[];
   workers: WorkerProgress[];
+  blocked: Record<string, number>; // by what they wait for
 }
 
 export interface Member {
@@ -276,7 +287,7 @@ export const undo = (event: number) =>
 export const me = () => ask<Me>("GET", "/api/me");
 
 export const guidelines = async () => (await ask<{ tasks: Guidelines }>("GET", "/api/guidelines")).tasks;
-export const putGuideline = (task: Task, said: Guideline) => change<Guideline>("PUT", `/api/guidelines/${task}`, said);
+export const putGuideline = (task: Task, said: Omit<Guideline, "version">) => change<Guideline>("PUT", `/api/guidelines/${task}`, said);
 
 export const review = () => ask<{ total: number; items: ReviewItem[] }>("GET", "/api/review?offset=0&limit=100");
 export const story = (photo: string) => ask<PhotoHistory>("GET", `/api/review/photos/${encodeURIComponent(photo)}`);

@@ -122,7 +122,13 @@ function Inside() {
           <GuidelinesPage guidelines={guidelines} isOwner={user.role === "owner"} onChange={setGuidelines} />
         )
       ) : (
-        <WorkPage session={session} worker={user.id} guidelines={guidelines} onSignedOut={look} />
+        <WorkPage
+          session={session}
+          worker={user.id}
+          guidelines={guidelines}
+          onGuidelines={setGuidelines}
+          onSignedOut={look}
+        />
       )}
     </>
   );

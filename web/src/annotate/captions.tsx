@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { markOf } from "../colours";
 import type { CutCaption } from "./api";
 
@@ -9,8 +10,10 @@ interface Props {
 
 /** Captions with what is asked about marked. Whatever they hold is text, in the direction of its own script. */
 export function Captions({ captions, mentions, isOneColour = false }: Props) {
+  const shown = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => shown.current?.querySelector("mark")?.scrollIntoView({ block: "nearest" }), []);
   return (
-    <div class={captions.length > 3 ? "captions is-many" : "captions"}>
+    <div class={captions.length > 3 ? "captions is-many" : "captions"} ref={shown}>
       {captions.map(({ number, parts }) => (
         <p key={number} class="sentence" dir="auto">
           {parts.map(({ text, mention }, place) => {

@@ -34,6 +34,7 @@ export function DashboardPage({ user }: { user: api.Person }) {
       {said && (
         <>
           <Figures said={said} />
+          <Blocked said={said} />
           <Pace pace={said.pace} />
           <Tasks tasks={said.tasks} />
           <Workers said={said} user={user} onChange={look} />
@@ -78,6 +79,28 @@ function Figures({ said }: { said: api.Dashboard }) {
   );
 }
 
+/** What cannot go on, and who can help. */
+function Blocked({ said }: { said: api.Dashboard }) {
+  const lines = Object.entries(said.blocked).map(([waitsFor, count]) => `${questions(count)} ${waitsFor}`);
+  if (said.waiting) lines.push(`${said.waiting === 1 ? "1 thing waits" : `${said.waiting} things wait`} for a reviewer`);
+  if (!lines.length) return null;
+  return (
+    <section class="card blocked" aria-label="Blocked">
+      <h2>Blocked</h2>
+      <ul>
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+      <a class="button" href="#/review">
+        Decide
+      </a>
+    </section>
+  );
+}
+
+const questions = (count: number) => (count === 1 ? "1 question waits for" : `${count} questions wait for`);
+
 /** Judgements by the hour, for the hours in which there were any. */
 function Pace({ pace }: { pace: api.Dashboard["pace"] }) {
   if (pace.length < 2) return null;
@@ -117,8 +140,9 @@ function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
               <th scope="col">Waiting</th>
               <th scope="col">Judged</th>
               <th scope="col">Seconds each</th>
+              <th scope="col">Equal answers</th>
               <th scope="col" title="Krippendorff’s alpha: 1 is perfect, 0 is chance">
-                Agreement (α)
+                α
               </th>
               <th scope="col">Known answers</th>
             </tr>
@@ -130,6 +154,15 @@ function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
                 <td>{task.open.toLocaleString("en")}</td>
                 <td>{task.judged.toLocaleString("en")}</td>
                 <td>{task.judged ? task.seconds.toFixed(1) : "–"}</td>
+                <td>
+                  {task.agreeing === null ? (
+                    "–"
+                  ) : (
+                    <>
+                      {Math.round(100 * task.agreeing)} % <span class="soft">of {task.votes} on {task.compared}</span>
+                    </>
+                  )}
+                </td>
                 <td>{task.agreement === null ? "–" : task.agreement.toFixed(2)}</td>
                 <td>{task.known.toLocaleString("en")}</td>
               </tr>
@@ -137,7 +170,11 @@ function Tasks({ tasks }: { tasks: readonly api.TaskProgress[] }) {
           </tbody>
         </table>
       </div>
-      <p class="hint">Agreement is beyond chance, where several people were asked the same.</p>
+      <p class="hint">
+        Equal answers: pairs of answers to one question, where several people were asked the same. α is agreement beyond
+        chance; it is shown from ten votes for other answers than the most frequent one, because a single vote would change
+        it too much.
+      </p>
     </section>
   );
 }
@@ -161,6 +198,7 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
             <tr>
               <th scope="col">Name</th>
               <th scope="col">Judged</th>
+              <th scope="col">Skipped</th>
               <th scope="col">Hours</th>
               <th scope="col">Pay ({said.currency})</th>
               <th scope="col">Accuracy</th>
@@ -176,6 +214,7 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
                   {worker.name ?? <span class="soft">forgotten</span>}
                 </th>
                 <td>{worker.judged.toLocaleString("en")}</td>
+                <td>{worker.skipped.toLocaleString("en")}</td>
                 <td>{worker.hours.toFixed(2)}</td>
                 <td>{worker.pay.toFixed(2)}</td>
                 <td>

@@ -8,7 +8,7 @@ const LONGEST = 1000;
 
 interface CommentProps {
   remark: string;
-  onClose: () => void;
+  onClose: (text: string) => void; // not sent, and not lost
   onKeep: (remark: string) => void;
   onSkip: (remark: string) => void;
 }
@@ -16,7 +16,7 @@ interface CommentProps {
 export function Comment({ remark, onClose, onKeep, onSkip }: CommentProps) {
   const [text, setText] = useState(remark);
   return (
-    <Dialog title="A comment on this question" onClose={onClose}>
+    <Dialog title="A comment on this question" onClose={() => onClose(text.trim())}>
       <form
         class="edit"
         onSubmit={(event) => {

@@ -26,12 +26,13 @@ export interface DrawingControl {
 
 interface Props {
   photo: PhotoRef;
+  initial?: Box | null;
   control: Ref<DrawingControl>;
   onBox: (box: Box | null) => void;
   onUndo: () => void; // there is nothing here to take back
 }
 
-export function Drawing({ photo, control, onBox, onUndo }: Props) {
+export function Drawing({ photo, initial = null, control, onBox, onUndo }: Props) {
   const holder = useRef<HTMLDivElement>(null);
   const made = useRef<ImageAnnotator | null>(null);
   const past = useRef<(Box | null)[]>([null]);
@@ -102,6 +103,7 @@ export function Drawing({ photo, control, onBox, onUndo }: Props) {
         for (const old of annotator.getAnnotations()) if (old.id !== id) annotator.removeAnnotation(old.id);
       tell.current(boxNow());
     });
+    if (initial) put(initial);
     const stop = [quietHandles(layer), dragAnywhere(layer, annotator, boxNow), afterDrag(settle), ownUndo(keyed)];
     return () => {
       stop.forEach((each) => each());

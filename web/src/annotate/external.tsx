@@ -53,6 +53,7 @@ export function ExternalPage() {
         session={session}
         worker={session.user?.id ?? "external"}
         guidelines={guidelines}
+        onGuidelines={setGuidelines}
         onSignedOut={() => setFailure("The session is over. Load the page again.")}
         onExternal={setExternal}
       />

@@ -93,11 +93,16 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
     change([...phrases, { id: made, types: [] }]);
     setChosen(made);
   };
-  const save = () =>
+  const save = async () => {
+    take(await api.putPhrases(id, phrases));
+    setSaved(true);
+    setChosen("");
+  };
+  const isEdited = !isSaved && !isSame(phrases, shown.phrases);
+  const goOn = () =>
     void run(async () => {
-      take(await api.putPhrases(id, phrases));
-      setSaved(true);
-      setChosen("");
+      if (isEdited) await save();
+      if (next) onOpen(next);
     });
 
   const edited = phrases.find((phrase) => phrase.id === chosen);
@@ -106,7 +111,14 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
       <Frame photo={shown.photo} hasPicture={session.photos} label="Photo" />
       <section class="asking">
         <p class="task-line">
-          <a href="#/phrases">← All photos</a>
+          <a
+            href="#/phrases"
+            onClick={(event) => {
+              if (isEdited && !confirm("Leave without saving the phrases?")) event.preventDefault();
+            }}
+          >
+            ← All photos
+          </a>
           {shown.begun && <span class="chip">people have begun here</span>}
         </p>
         <h1>Phrases</h1>
@@ -166,15 +178,28 @@ function OnePhoto({ id, session, next, onOpen }: OneProps) {
         )}
         <Failure line={failure} />
         <p class="row">
-          <button class="main" disabled={isBusy} onClick={save}>
+          <button class="main" disabled={isBusy} onClick={() => void run(save)}>
             Save
           </button>
-          {next && <button onClick={() => onOpen(next)}>Next photo →</button>}
-          <span role="status">{isSaved && "Saved."}</span>
+          {next && (
+            <button disabled={isBusy} onClick={goOn}>
+              {isEdited ? "Save, next photo →" : "Next photo →"}
+            </button>
+          )}
+          <span role="status">{isSaved ? "Saved." : isEdited && "Not saved yet."}</span>
         </p>
       </section>
     </main>
   );
+}
+
+function isSame(one: readonly api.Phrase[], other: readonly api.Phrase[]): boolean {
+  const text = (phrases: readonly api.Phrase[]) =>
+    phrases
+      .map(({ id, types }) => `${id} ${[...types].sort()}`)
+      .sort()
+      .join();
+  return text(one) === text(other);
 }
 
 function withType(phrase: api.Phrase, type: string): api.Phrase {

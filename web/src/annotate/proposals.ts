@@ -10,6 +10,8 @@ export function proposedBoxes({ task, proposal }: Question): Box[] {
 /** Where a model has had a hand in what is shown. */
 export function proposalLine({ task, proposal }: Question): string {
   if (!proposal) return "";
+  if (proposal.model === "imported")
+    return task === "verify" ? "Put together in the imported data" : "This box came with the imported data";
   const sure = proposal.probability ? ` (${Math.round(100 * proposal.probability)} % sure)` : "";
   if (task === "quality") return `A model drew this box${sure}`;
   if (task === "drawing") return "A model suggests a box";

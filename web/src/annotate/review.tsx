@@ -4,6 +4,7 @@ import { Captions } from "./captions";
 import { Frame } from "./frame";
 import { isKey, useKeys } from "./keys";
 import { Overlay } from "./overlay";
+import { describeJudgement, describeStage } from "./tasks";
 
 const DECISIONS: Record<string, string> = {
   box: "A box can be drawn",
@@ -14,6 +15,11 @@ const DECISIONS: Record<string, string> = {
   keep: "Keep the phrase",
   drop: "Drop the phrase",
   seen: "Read, nothing to do",
+  yes: "Yes, the same",
+  no: "No, not the same",
+  good: "The box is good",
+  bad: "The box is bad",
+  "ask again": "Ask those who skipped it again",
 };
 
 /** What waits for a reviewer: one thing at a time, with all that was said about it. */
@@ -127,7 +133,10 @@ export function ReviewPage({ session }: { session: api.Session }) {
       ) : (
         <div class="notice">
           <h1>Nothing waits for you.</h1>
-          <p>Chains on which people disagree, phrases that they call bad, and their comments come here.</p>
+          <p>
+            Phrases on which people disagree, questions that nobody is left to answer, phrases that they call bad, and
+            their comments come here.
+          </p>
         </div>
       )}
     </main>
@@ -191,11 +200,11 @@ function Item({ item, session, onDecide, onUndo }: ItemProps) {
             <ol>
               {chain.told.map((told) => (
                 <li key={told.event}>
-                  <b dir="auto">{told.who}</b> {told.said}
-                  <span class="soft"> → {told.led_to.split("; ").at(-1)!.replace(/^to /, "")}</span>
+                  <b dir="auto">{told.who}</b> {describeJudgement(told.said)}
+                  <span class="soft"> → {describeStage(told.led_to)}</span>
                   <button
                     class="link"
-                    aria-label={`Take back: ${told.said} of ${told.who}`}
+                    aria-label={`Take back: ${describeJudgement(told.said)} of ${told.who}`}
                     onClick={() => onUndo(told.event)}
                   >
                     take back

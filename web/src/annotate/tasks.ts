@@ -14,13 +14,16 @@ interface TaskText {
   choices: (question: Question) => Choice[];
 }
 
-// Isolated from the text around it, whatever its script.
-const phraseOf = ({ mentions }: Question) => `“\u2068${mentions[0]?.text ?? ""}\u2069”`;
+// Isolated from the text around it, whatever its script; the page colours what is isolated.
+const quoted = (text: string) => `“\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069”`;
+const phraseOf = ({ mentions }: Question) => quoted(mentions[0]?.text ?? "");
+const phrasesOf = ({ mentions }: Question) =>
+  new Intl.ListFormat("en").format(mentions.map(({ text }) => quoted(text)));
 
 export const TASK_TEXTS: Record<Task, TaskText> = {
   link: {
     name: "Same or not",
-    question: () => "Do both phrases mean the same?",
+    question: (question) => `Do ${phrasesOf(question)} mean the same?`,
     hint: () => "The same person or thing in this photo, or exactly the same group.",
     choices: () => [
       { answer: "yes", key: "Y", label: "Yes, the same" },
@@ -29,8 +32,7 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
   },
   verify: {
     name: "All the same",
-    question: ({ mentions }) =>
-      mentions.length === 2 ? "Do both phrases mean the same?" : `Do all ${mentions.length} phrases mean the same?`,
+    question: (question) => `Do ${phrasesOf(question)}${question.mentions.length > 2 ? " all" : ""} mean the same?`,
     hint: () => "A single one that does not fit makes it a no.",
     choices: () => [
       { answer: "yes", key: "Y", label: "Yes, all the same" },
@@ -100,6 +102,25 @@ export const LABELS: Record<string, string> = {
   all: "All there",
   more: "One is missing",
 };
+
+const STAGES: Record<string, string> = {
+  "ready for boxes": "boxes next",
+  "in a chain": "linked",
+  "not visual": "no box",
+};
+
+/** A judgement of the history, in the words of the pages. */
+export function describeJudgement(said: string): string {
+  const [task = "", answer] = said.split(": ");
+  const name = task in TASK_TEXTS ? TASK_TEXTS[task as Task].name : task === "review" ? "Decision" : said;
+  return answer === undefined ? name : `${name}: ${LABELS[answer] ?? answer}`;
+}
+
+/** Where a judgement led, in the words of the pages. */
+export function describeStage(ledTo: string): string {
+  const stage = ledTo.split("; ").at(-1)!.replace(/^to /, "");
+  return stage in TASK_TEXTS ? TASK_TEXTS[stage as Task].name : (STAGES[stage] ?? stage);
+}
 
 /** Where a level is told to the one who has it. */
 export function describeLevelChange(task: Task, before: string | undefined, now: string | undefined): string {

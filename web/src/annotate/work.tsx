@@ -5,12 +5,14 @@ import { Answers } from "./answers";
 import { Captions } from "./captions";
 import type { WorkQueue } from "./work_queue";
 import { BadPhrase, Comment, Help } from "./dialogs";
+import { keepDraft, readDraft } from "./drafts";
 import { Drawing, type DrawingControl } from "./drawing";
 import { Frame, type FrameControl } from "./frame";
 import { Guide } from "./guidelines";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { proposalLine, proposedBoxes } from "./proposals";
+import { QuestionText } from "./question_text";
 import { TASK_TEXTS } from "./tasks";
 
 // A key pressed twice by mistake must not answer the next question too.
@@ -37,18 +39,34 @@ interface Props {
 export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOpen, onGuide }: Props) {
   const [open, setOpen] = useState<"comment" | "bad phrase" | "help" | null>(null);
   const [remark, setRemark] = useState("");
+  const [draft] = useState(() => readDraft(question.token));
+  const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
+  const [isAllShown, setAllShown] = useState(false);
   const [accepted, setAccepted] = useState(-1);
   const [isReady, setReady] = useState(false);
   const [isSettled, setSettled] = useState(false);
   const frame = useRef<FrameControl>(null);
   const drawing = useRef<DrawingControl>(null);
   const heading = useRef<HTMLHeadingElement>(null);
+  const asked = useRef<HTMLDivElement>(null);
 
   const asking = TASK_TEXTS[question.task];
   const isDrawing = question.task === "drawing";
   const proposed = proposedBoxes(question);
-  const canAnswer = isReady && isSettled;
+  const canAnswer = isReady && isSettled && isAllShown;
+
+  // All phrases must have been on the screen: a very long list of them has to be scrolled.
+  const lookAtEnd = () => {
+    const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = asked.current ?? {};
+    if (scrollTop + clientHeight >= scrollHeight - 2) setAllShown(true);
+  };
+  useEffect(() => {
+    const watched = new ResizeObserver(lookAtEnd);
+    watched.observe(asked.current!);
+    return () => watched.disconnect();
+  }, []);
+  const keep = (drawn: Box | null, comment: string) => keepDraft(question.token, { box: drawn, comment });
 
   useEffect(() => {
     if (document.activeElement === document.body) heading.current?.focus();
@@ -61,7 +79,9 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const answer = (said: string) => {
     const drawn = said === "drawn" ? boxNow() : null;
     if (!canAnswer || (said === "drawn" && !drawn)) return;
-    queue.answer(question, { answer: said, box: drawn, remark });
+    if (said === "no more" && boxNow())
+      return queue.tell({ line: "There is a box. Send it with Enter, or remove it with Esc first.", kind: "plain" });
+    queue.answer(question, { answer: said, box: drawn, remark, guideline: guideline?.version ?? null });
   };
   const skip = (badPhrase: string | null, said = remark) =>
     isSettled && queue.skip(question, { bad_phrase: badPhrase, remark: said });
@@ -122,10 +142,21 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
         onReady={setReady}
       >
         <Overlay photo={question.photo} boxes={laidOut(question, accepted >= 0 ? [] : proposed)} />
-        {isDrawing && <Drawing photo={question.photo} control={drawing} onBox={setBox} onUndo={() => queue.undo()} />}
+        {isDrawing && (
+          <Drawing
+            photo={question.photo}
+            initial={draft.box}
+            control={drawing}
+            onBox={(drawn) => {
+              setBox(drawn);
+              keep(drawn, unsent);
+            }}
+            onUndo={() => queue.undo()}
+          />
+        )}
       </Frame>
       <section class="asking" aria-label="Question">
-        <div class="asking-top">
+        <div class="asked-about" ref={asked} onScroll={lookAtEnd}>
           <p class="task-line">
             <span class="task-name">{asking.name}</span>
             {question.test && (
@@ -135,8 +166,10 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             )}
           </p>
           <h1 ref={heading} tabIndex={-1}>
-            {asking.question(question)}
+            <QuestionText question={question} />
           </h1>
+        </div>
+        <div class="asking-top">
           <p class="hint">{asking.hint(question)}</p>
           <Captions
             captions={question.captions}
@@ -168,6 +201,14 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
               )}
             </p>
           )}
+          {unsent && (
+            <p class="kept-remark">
+              <button class="link" onClick={() => setOpen("comment")}>
+                Your comment is not finished
+              </button>{" "}
+              <kbd>C</kbd>
+            </p>
+          )}
           {remark && (
             <p class="kept-remark">
               <span class="soft">Your comment goes with the answer:</span> <span dir="auto">{remark}</span>
@@ -194,10 +235,17 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
       )}
       {open === "comment" && (
         <Comment
-          remark={remark}
-          onClose={() => setOpen(null)}
+          remark={unsent || remark}
+          onClose={(text) => {
+            const isChanged = text !== remark;
+            setUnsent(isChanged ? text : "");
+            keep(boxNow(), isChanged ? text : "");
+            setOpen(null);
+          }}
           onKeep={(said) => {
             setRemark(said);
+            setUnsent("");
+            keep(boxNow(), "");
             setOpen(null);
           }}
           onSkip={(said) => skip(null, said)}

@@ -14,13 +14,15 @@ interface Props {
   worker: string;
   guidelines: api.Guidelines | null;
   onSignedOut: () => void;
+  onGuidelines: (guidelines: api.Guidelines) => void;
   onExternal?: (external: api.ExternalProgress) => void;
 }
 
-export function WorkPage({ session, worker, guidelines, onSignedOut, onExternal }: Props) {
+export function WorkPage({ session, worker, guidelines, onSignedOut, onGuidelines, onExternal }: Props) {
   const [, redraw] = useState(0);
   const [me, setMe] = useState<api.Me | null>(null);
   const [isGuideOpen, setGuideOpen] = useState(isGuideWanted);
+  const [versions, setVersions] = useState<Partial<Record<api.Task, number>>>({});
   const queue = useRef<WorkQueue | null>(null);
   const standings = useRef<readonly api.Qualification[]>([]);
 
@@ -37,6 +39,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onExternal 
     const found = await api.me().catch(() => null);
     if (!found) return;
     stand(found.tasks);
+    setVersions(found.guidelines);
     setMe({ ...found, judged: found.judged - (queue.current?.answered ?? 0) });
   };
 
@@ -61,6 +64,19 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onExternal 
   useEffect(() => {
     if (now?.external) onExternal?.(now.external);
   }, [now?.external]);
+
+  // Guidelines that were edited since: a question names its version, and the page asks every minute.
+  const task = now?.current?.task;
+  const newest = task ? Math.max(now?.current?.guideline ?? 0, versions[task] ?? 0) : 0;
+  const isOld = Boolean(task && guidelines && guidelines[task].version < newest);
+  useEffect(() => {
+    if (!isOld || !task) return;
+    api.guidelines().then((found) => {
+      onGuidelines(found);
+      now?.tell({ line: `The guidelines of “${TASK_TEXTS[task].name}” have changed.`, kind: "plain" });
+      setGuideOpen(true);
+    }, () => undefined);
+  }, [isOld, task]);
 
   const guide = (isOpen: boolean) => {
     setGuideOpen(isOpen);
@@ -145,9 +161,8 @@ const sentence = (line: string) =>
 
 /** A question as it is read aloud. */
 function spoken(question: api.Question): string {
-  const phrases = question.mentions.map(({ text }) => `“${text}”`).join(", ");
   const seen = question.boxes.length ? ` Boxes drawn so far: ${question.boxes.length}.` : "";
-  return `${TASK_TEXTS[question.task].question(question)} ${phrases}.${seen}`;
+  return `${TASK_TEXTS[question.task].question(question)}${seen}`;
 }
 
 /** Open at first where there is room for it; then as somebody left it. */

@@ -65,7 +65,7 @@ export class WorkQueue {
   }
 
   // A key may come between an answer and the moment when the next question is painted: it was meant for the first.
-  answer(question: api.Question, said: { answer: string; box: api.Answer["box"]; remark: string }) {
+  answer(question: api.Question, said: Pick<api.Answer, "answer" | "box" | "remark" | "guideline">) {
     if (question !== this.current) return;
     this.#send(question, { kind: "answer", token: question.token, seconds: this.#seconds(), ...said });
   }

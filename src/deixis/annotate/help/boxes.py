@@ -50,6 +50,7 @@ class GroundedBox:
     xyxy: XYXY
     support: float
     amount: int = 1
+    probability: float | None = None  # that workers accept it, if the grounder estimates it
 
     @property
     def log_odds(self) -> float:
@@ -77,6 +78,8 @@ class BoxCalibration:
             raise DeixisError(f"{SHIPPED}: cannot be read ({error}); reinstall deixis") from None
 
     def probability(self, box: GroundedBox) -> float:
+        if box.probability is not None:
+            return box.probability
         if box.amount > 1:
             return self.several
         known = [self.by_type[name] for name in box.types if name in self.by_type]
@@ -85,16 +88,20 @@ class BoxCalibration:
 
 
 def ground_mentions(grounder: RegionPipeline, proposals: PhotoProposals, material: Material) -> list[GroundedBox]:
-    """Find the best box of each mention that names one thing, and two or three for phrases such as "two dogs".
+    """Find the best box of each mention that names one thing, and one box for each thing of other mentions.
 
-    The grounder puts one box around several things of one phrase, but workers draw one box around each. So for
-    "two dogs" the query is "a dog", and boxes around several others are removed. Phrases that name more things, or an
-    unknown number, get no proposals.
+    Workers draw one box around each thing. A grounder that was trained without sets of boxes puts one box around all
+    things of a phrase. With such a grounder the query for "two dogs" is "a dog", and boxes around several others are
+    removed; phrases that name more than three things, or an unknown number, get no proposals.
     """
     scale = np.tile([material.width, material.height], 2) / np.tile(proposals.features.size, 2)
     features = dict(zip(material.mentions, mention_features(material), strict=True))
-    single = [mention for mention, each in features.items() if not each.plural and each.amount < 2]
-    found = [*_ground_single(grounder, proposals, material, single), *_ground_several(grounder, proposals, features)]
+    if grounder.separates_boxes:
+        found = list(_ground_sets(grounder, proposals, material, features))
+    else:
+        single = [mention for mention, each in features.items() if not each.plural and each.amount < 2]
+        several = _ground_several(grounder, proposals, features)
+        found = [*_ground_single(grounder, proposals, material, single), *several]
     kept = []
     for each in found:
         x1, y1, x2, y2 = geometry.clip(np.array(each.xyxy) * scale, material.width, material.height).tolist()
@@ -113,6 +120,27 @@ def _ground_single(
         for mention, row, candidates in zip(here, found.scores, found.boxes, strict=True):
             if len(row):
                 yield _make_box(mention, row, candidates, int(np.argmax(row)), 1)
+
+
+def _ground_sets(
+    grounder: RegionPipeline,
+    proposals: PhotoProposals,
+    material: Material,
+    features: Mapping[CaptionMention, MentionFeatures],
+) -> Iterator[GroundedBox]:
+    """The sets of boxes of mentions; none for a mention of several things of which only one box was found."""
+    for caption, group in groupby(features, key=lambda mention: mention.caption):
+        sentence, here = Sentence(material.captions[caption]), list(group)
+        phrases = [sentence.phrase(mention.start, mention.end, mention.types) for mention in here]
+        found = grounder.score_phrases(proposals, sentence, phrases)
+        for row, (mention, own) in enumerate(zip(here, found.sets or (), strict=False)):  # no sets without regions
+            if own.probabilities is not None:
+                for (x1, y1, x2, y2), probability in zip(own.boxes.tolist(), own.probabilities.tolist(), strict=True):
+                    box = (x1, y1, x2, y2)
+                    yield GroundedBox(mention.id, mention.types, box, probability, len(own.boxes), probability)
+            elif features[mention].amount < 2:
+                scores = found.scores[row]
+                yield _make_box(mention, scores, found.boxes[row], int(np.argmax(scores)), 1)
 
 
 def _ground_several(

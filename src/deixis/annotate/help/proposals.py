@@ -112,8 +112,7 @@ def propose_by_settings(project: Project, on_progress: OnProgress = no_progress)
 
 def load_box_model(project: Project) -> BoxModel:
     """Load the shipped grounder for the photos of a project."""
-    images = project.images
-    if images is None:
+    if project.images is None:
         path = project.folder / SETTINGS_FILE
         raise DeixisError(f"{path}: the project has no photos, so no boxes can be proposed; set propose_boxes to false")
     from deixis.models.grounding import load_grounding_model
@@ -122,7 +121,8 @@ def load_box_model(project: Project) -> BoxModel:
     grounder, calibration = load_grounding_model(GROUNDER), BoxCalibration.shipped()
 
     def find(material: Material) -> dict[str, list[list[float]]]:
-        if material.file is None or not (images / material.file).is_file():
+        images = project.image_folder(material.folder)
+        if images is None or material.file is None or not (images / material.file).is_file():
             return {}
         return proposed_boxes(
             ground_mentions(grounder, grounder.propose(images / material.file), material), calibration
@@ -158,12 +158,12 @@ def propose(
         if row.known:
             known += _mark_known_questions(project, row.id, snapshot.material, bodies)
         elif bodies:
-            added = _add_proposals(project, row.id, bodies)
+            added = add_proposals(project, row.id, bodies)
             proposed, begun = proposed + added, begun + (not added)
     return ProposalCounts(proposed, begun, known)
 
 
-def _add_proposals(project: Project, photo: str, bodies: dict[str, dict[str, Any]]) -> bool:
+def add_proposals(project: Project, photo: str, bodies: dict[str, dict[str, Any]]) -> bool:
     """Add the events of models; False if the photo has got a judgement meanwhile."""
     with change_photo(project, photo) as transaction:
         existing = {event.kind for event in transaction.snapshot.events}

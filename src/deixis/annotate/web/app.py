@@ -18,13 +18,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from deixis import __version__
+from deixis.annotate.guidelines import read_guidelines
 from deixis.annotate.judgements import ExpiredQuestionError, UnknownQuestionError
 from deixis.annotate.people import InvitationError, NameTakenError, Role, invite, renew_invitation
 from deixis.annotate.project import Project, read_secret, reload_settings, requeue_suspended, write_link
 from deixis.annotate.schema import workers
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.web.authentication import Authentication, RateLimiter
-from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, errors
+from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors
 from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
 from deixis.annotate.web.owner_routes import add_owner_routes
 from deixis.annotate.web.photos import NoPictureError, PhotoLibrary, UnknownPhotoError
@@ -43,7 +44,6 @@ PORT = 7861
 
 _LOG = logging.getLogger("uvicorn.error")
 _MAINTENANCE_S = 2.0
-_SHUTDOWN_S = 5
 _KEEP_ALIVE_S = 75
 """Workers need time between two answers; their connection stays open."""
 
@@ -129,6 +129,7 @@ def _make_context(
     project: Project, policy: WorkbenchPolicy, link: str, limits: Limits, workforce_hosts: tuple[str, ...]
 ) -> AppContext:
     secret = read_secret(project)
+    read_guidelines(project)  # so that questions name their versions
     readers = BoundedExecutor("reading", 4, 400)
     limiter = RateLimiter(limits.answers_per_second, limits.answers_at_once)
     return AppContext(
@@ -142,6 +143,7 @@ def _make_context(
         link=link,
         limits=limits,
         readers=readers,
+        work_time=WorkTime(project.clock),
     )
 
 
@@ -191,7 +193,7 @@ def serve_project(
     `url` is the public address, if an HTTPS reverse proxy forwards requests. `on_start` is called with the link of the
     page, or with the invitation of the owner, if the project has none yet.
     """
-    import uvicorn
+    from deixis.web.server import run_server
 
     url = check_url(url)
     # Behind HTTPS, users log in; at an open address they also need the token of the link.
@@ -200,26 +202,19 @@ def serve_project(
     link = f"{url}/" if url else address.url(listening.getsockname()[1])
     app = make_app(project, policy=WorkbenchPolicy(address.host, address.token, url=url), link=link)
     write_link(project, link)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(url),
-        forwarded_allow_ips="127.0.0.1",
-        timeout_graceful_shutdown=_SHUTDOWN_S,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        h11_max_incomplete_event_size=32 * 2**10,
-    )
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         start_link = invite_owner(project, link) or link
         on_start(start_link)
         if open_browser:
             open_in_browser(start_link)
-        uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:  # the normal end of a server
-        pass
+        run_server(
+            app,
+            listening,
+            proxy_headers=bool(url),
+            forwarded_allow_ips="127.0.0.1",
+            timeout_keep_alive=_KEEP_ALIVE_S,
+        )
     finally:
         listening.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +25,9 @@ T = TypeVar("T")
 _MAX_WAITING = 2000
 _MAX_BATCH = 100
 _THREADS = 8
+_TOLERANCE_S = 2.0
+_RECENT_ANSWERS = 100
+_MAX_WORKERS = 10_000
 
 
 @dataclass
@@ -135,18 +138,45 @@ class TransactionQueue:
 
 @dataclass(frozen=True)
 class Limits:
-    """Rate limits: questions and answers of a user, and login attempts for a name (tenfold from one address)."""
+    """Rate limits: questions and answers of a user, and attempts with a password or an invitation from one address."""
 
     answers_per_second: float = 5.0
     answers_at_once: float = 40.0
-    logins_per_minute: float = 6.0
-    logins_at_once: float = 8.0
-
-    def by_name(self) -> RateLimiter:
-        return RateLimiter(self.logins_per_minute / 60, self.logins_at_once)
+    attempts_per_minute: float = 60.0
+    attempts_at_once: float = 80.0
 
     def by_address(self) -> RateLimiter:
-        return RateLimiter(10 * self.logins_per_minute / 60, 10 * self.logins_at_once)
+        return RateLimiter(self.attempts_per_minute / 60, self.attempts_at_once)
+
+
+class WorkTime:
+    """Bounds the seconds that pages claim by the clock of the server.
+
+    In the time from the lease of a question to its answer, the seconds of all answers of a worker count at most once:
+    pages fetch questions ahead, and send answers late after the connection was lost.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._recent: OrderedDict[str, deque[tuple[float, float]]] = OrderedDict()
+
+    def bound(self, worker: str) -> Callable[[float, float], float]:
+        """Return a function of the time of a lease and the claimed seconds."""
+
+        def bounded(leased_at: float, seconds: float) -> float:
+            counted = sum(each for at, each in self._recent.get(worker, ()) if at >= leased_at)
+            left = self._clock() - leased_at - counted + _TOLERANCE_S
+            return min(seconds, max(left, 0.0))
+
+        return bounded
+
+    def add(self, worker: str, seconds: float) -> None:
+        """Remember the seconds of an answer that was recorded."""
+        answers = self._recent.pop(worker, deque(maxlen=_RECENT_ANSWERS))
+        answers.append((self._clock(), seconds))
+        self._recent[worker] = answers
+        while len(self._recent) > _MAX_WORKERS:
+            self._recent.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -163,6 +193,9 @@ class AppContext:
     link: str  # the address of the page, with which invitations start
     limits: Limits
     readers: BoundedExecutor
+    work_time: WorkTime
+    # A disk that does not answer must not stop the questions.
+    pictures: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("pictures", 4, 400, 2.0))
     # Password hashes are slow by design.
     password_workers: BoundedExecutor = field(default_factory=lambda: BoundedExecutor("passwords", 1, 300))
 
@@ -175,7 +208,8 @@ class AppContext:
         view = self.library.cached_view(question.photo)
         if view is None:
             view = await self.readers.run(self.library.read_view, question.photo)
-        return describe_question(question, view, None if user.by_cookie else self.library.make_key(view.id))
+        key = None if user.by_cookie else self.library.make_key(view.id)
+        return describe_question(question, view, key, self.project.guideline_versions.get(question.task, 0))
 
     def describe_photo(self, photo: str) -> PhotoInfo:
         return PhotoInfo(**describe_photo(self.library.read_view(photo)))
@@ -187,6 +221,7 @@ class AppContext:
     async def close(self) -> None:
         await self.transactions.close()
         self.readers.close()
+        self.pictures.close()
         self.password_workers.close()
 
 

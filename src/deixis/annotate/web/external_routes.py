@@ -102,7 +102,7 @@ class FrameMiddleware:
                 headers = MutableHeaders(scope=message)
                 policy = headers.get(_POLICY, "")
                 policy = policy.replace("frame-ancestors 'none'", f"frame-ancestors {self._hosts}")
-                headers[_POLICY] = policy.replace("form-action 'none'", f"form-action {self._hosts}")
+                headers[_POLICY] = policy.replace("form-action 'self'", f"form-action {self._hosts}")
                 del headers["x-frame-options"]
                 headers["cross-origin-resource-policy"] = "cross-origin"
             await send(message)

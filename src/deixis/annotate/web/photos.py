@@ -52,6 +52,7 @@ class PhotoView:
     height: int
     captions: tuple[str, ...]
     file: str | None
+    folder: int = 0
 
 
 class PhotoLibrary:
@@ -90,7 +91,9 @@ class PhotoLibrary:
         if material is None:
             raise UnknownPhotoError
         size = material["width"], material["height"]
-        view = PhotoView(self.public_id(photo), *size, tuple(material["captions"]), material["file"])
+        view = PhotoView(
+            self.public_id(photo), *size, tuple(material["captions"]), material["file"], material.get("folder", 0)
+        )
         with self._lock:
             self._views[photo] = view
             self._names.setdefault(view.id, photo)
@@ -105,7 +108,8 @@ class PhotoLibrary:
             if key in self._pictures:
                 self._pictures.move_to_end(key)
                 return self._pictures[key]
-        encoded = encode_jpeg(self._path(self.find_photo(public_id)), side)
+        path, folder = self._path(self.find_photo(public_id))
+        encoded = encode_jpeg(path, side, folder)
         with self._lock:
             if key not in self._pictures:
                 self._pictures[key] = encoded
@@ -126,14 +130,16 @@ class PhotoLibrary:
         expected = self._sign(f"see {public_id} until {until}")[:32]
         return hmac.compare_digest(signature.encode(), expected.encode())
 
-    def _path(self, photo: str) -> Path:
-        file, folder = self.read_view(photo).file, self._project.images
+    def _path(self, photo: str) -> tuple[Path, Path]:
+        """Return the file of a photo, and the folder, without links, in which it must be."""
+        view = self.read_view(photo)
+        file, folder = view.file, self._project.image_folder(view.folder)
         if file is None or folder is None:
             raise NoPictureError
         path = Path(os.path.normpath(folder / file))
         if not path.is_relative_to(folder):
             raise NoPictureError
-        return path
+        return path, folder.resolve()
 
     def _read_names(self) -> None:
         """Read the ids of all photos, at most every two seconds, so that guessed ids cause no load."""
@@ -180,7 +186,9 @@ def split_captions(captions: Iterable[tuple[int, str]], mentions: Iterable[str])
     return [{"number": number, "parts": split_caption(text, spans.get(number, []))} for number, text in captions]
 
 
-def describe_question(question: LeasedQuestion, view: PhotoView, key: str | None = None) -> dict[str, Any]:
+def describe_question(
+    question: LeasedQuestion, view: PhotoView, key: str | None = None, guideline: int = 0
+) -> dict[str, Any]:
     """Describe a question with all that a page shows."""
     content = question.content
     mentions = []
@@ -200,4 +208,5 @@ def describe_question(question: LeasedQuestion, view: PhotoView, key: str | None
         "new_box": content["new_box"],
         "answers": [answer.value for answer in allowed_answers(question.task)],
         "proposal": content.get("proposal"),
+        "guideline": guideline,
     }

@@ -75,6 +75,7 @@ class AnswerRequest(EmptyRequest):
     box: XYXY | None = None
     seconds: float = 0.0
     remark: Remark = ""
+    guideline: int | None = Field(None, ge=0, le=2**31, description="Version of the guideline that was shown.")
     next: NextRequest | None = None
 
 

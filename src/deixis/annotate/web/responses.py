@@ -97,6 +97,7 @@ class QuestionInfo(BaseModel):
     new_box: XYXY | None
     answers: list[str]
     proposal: dict[str, Any] | None
+    guideline: int = Field(description="Version of the task's guideline.")
 
 
 class TestProgress(BaseModel):
@@ -153,6 +154,7 @@ class OwnWorkResponse(BaseModel):
     hours: float
     pay: float
     currency: str
+    guidelines: dict[Task, int] = Field(description="Versions of the guidelines.")
 
 
 class GuidelinesResponse(BaseModel):
@@ -210,6 +212,7 @@ class Dashboard(BaseModel):
     hours_left: float | None
     tasks: list[TaskProgress]
     workers: list[WorkerProgress]
+    blocked: dict[str, int] = Field(description="Questions that nobody can answer, by what they wait for.")
     pace: list[Hour]
 
 

@@ -8,20 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from sqlalchemy import select
 
-from deixis.annotate.events import PHRASE_DECISIONS
 from deixis.annotate.people import find_worker
 from deixis.annotate.quality import Level, reinstate
 from deixis.annotate.review import (
     ReviewCase,
-    decide_chain,
-    decide_phrase,
+    decide,
     explain_photo,
     mark_remarks_seen,
     read_phrases,
     review_queue,
 )
 from deixis.annotate.schema import events, remarks, workers
-from deixis.annotate.state import Reason
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.photos import split_captions
 from deixis.annotate.web.requests import MAX_NUMBER, DecisionRequest, PhotoId, ReinstateRequest, SeenRequest
@@ -35,7 +32,6 @@ from deixis.annotate.web.responses import (
     ReviewInfo,
     ReviewResponse,
 )
-from deixis.annotate.workflow import Status, allowed_answers
 
 _ERRORS = errors(401, 403, 404)
 
@@ -68,14 +64,12 @@ def add_review_routes(routes: APIRouter, context: AppContext) -> None:
         return await readers.run(_describe_history, context, photo_id, until)
 
     @routes.post("/review/decide", summary="Decide on a chain or a phrase", responses=_ERRORS)
-    async def decide(request: Request, body: DecisionRequest) -> EventResponse:
+    async def decide_(request: Request, body: DecisionRequest) -> EventResponse:
         reviewer = await authentication.require_reviewer(request)
 
         def record() -> EventResponse:
             about = (project, reviewer.id, context.library.find_photo(body.photo), body.mention, body.decision)
-            if body.decision in PHRASE_DECISIONS:
-                return EventResponse(event=decide_phrase(*about, types=tuple(body.types)))
-            return EventResponse(event=decide_chain(*about, remark=body.remark))
+            return EventResponse(event=decide(*about, types=tuple(body.types), remark=body.remark))
 
         return await readers.run(record)
 
@@ -98,14 +92,8 @@ def add_review_routes(routes: APIRouter, context: AppContext) -> None:
 
 
 def _describe_case(context: AppContext, case: ReviewCase) -> ReviewInfo:
-    if case.remark is not None:
-        reason, decisions = "remark", ["seen"]
-    elif case.reason == Reason.UNDECIDED:
-        reason, decisions = case.reason, [answer.value for answer in allowed_answers(Status.REVIEW)]
-    else:
-        reason, decisions = case.reason, ["keep", "drop"]
-    photo = context.describe_photo(case.photo)
-    return ReviewInfo(**asdict(case) | {"photo": photo, "reason": reason, "decisions": decisions})
+    reason = case.reason if case.remark is None else "remark"
+    return ReviewInfo(**asdict(case) | {"photo": context.describe_photo(case.photo), "reason": reason})
 
 
 def _describe_history(context: AppContext, photo_id: str, until: int | None) -> HistoryResponse:

@@ -15,7 +15,7 @@ from deixis.annotate.people import (
     set_password,
     start_session,
 )
-from deixis.annotate.web.authentication import hash_password, verify_password
+from deixis.annotate.web.authentication import LoginDelays, hash_password, verify_password
 from deixis.annotate.web.context import AppContext, errors
 from deixis.annotate.web.external_routes import read_assignment
 from deixis.annotate.web.requests import EmptyRequest, InvitationRequest, JoinRequest, LoginRequest, PasswordRequest
@@ -26,15 +26,17 @@ from deixis.data.records import ENTITY_TYPES
 
 def add_session_routes(routes: APIRouter, context: AppContext) -> None:
     project, authentication, readers = context.project, context.authentication, context.readers
-    by_name, by_address = context.limits.by_name(), context.limits.by_address()
+    delays, by_address = LoginDelays(), context.limits.by_address()
 
     async def log_in(response: Response, worker: Worker) -> SessionResponse:
         token = await readers.run(start_session, project, worker.id)
         authentication.set_cookie(response, token)
         return _describe_session(context, worker, token)
 
-    def limit_address(request: Request) -> None:
-        by_address.check(request.client.host if request.client else "")
+    def limit_address(request: Request) -> str:
+        address = request.client.host if request.client else ""
+        by_address.check(address)
+        return address
 
     @routes.get("/session", summary="The user, and what the page needs to know about the project")
     async def session(request: Request) -> SessionResponse:
@@ -48,13 +50,14 @@ def add_session_routes(routes: APIRouter, context: AppContext) -> None:
 
     @routes.post("/login", summary="Log in", responses=errors(401, 429))
     async def login(request: Request, response: Response, body: LoginRequest) -> SessionResponse:
-        by_name.check(body.name.strip().casefold())
-        limit_address(request)
+        address = limit_address(request)
+        delays.check(address, body.name)
         found = await readers.run(find_password, project, body.name)
         password_hash = found[1] if found else None
         if not await context.password_workers.run(verify_password, password_hash, body.password) or found is None:
+            delays.failed(address, body.name)
             raise HTTPException(401, "wrong name or password")
-        by_name.reset(body.name.strip().casefold())
+        delays.succeeded(address, body.name)
         return await log_in(response, found[0])
 
     @routes.post("/invitation", summary="The person that an invitation is for", responses=errors(404, 429))
@@ -78,10 +81,11 @@ def add_session_routes(routes: APIRouter, context: AppContext) -> None:
     @routes.post("/password", summary="Change the password and end other sessions", responses=errors(401, 403, 429))
     async def password(request: Request, response: Response, body: PasswordRequest) -> SessionResponse:
         user = await authentication.require_user(request)
-        name = user.worker.name or ""
-        by_name.check(name.casefold())
+        address, name = limit_address(request), user.worker.name or ""
+        delays.check(address, name)
         found = await readers.run(find_password, project, name)
         if found is None or not await context.password_workers.run(verify_password, found[1], body.old):
+            delays.failed(address, name)
             raise HTTPException(403, "the old password is wrong")
         password_hash = await context.password_workers.run(hash_password, body.new)
         await readers.run(set_password, project, user.id, password_hash)

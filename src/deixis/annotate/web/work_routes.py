@@ -59,9 +59,7 @@ def add_work_routes(routes: APIRouter, context: AppContext) -> None:
     async def edit_guideline(request: Request, task: Task, body: GuidelineText) -> Guideline:
         await context.authentication.require_owner(request)
         examples = tuple(Example(each.shown, each.answer, each.why) for each in body.examples)
-        guideline = Guideline(body.text, examples)
-        await context.readers.run(write_guideline, project, task, guideline)
-        return guideline
+        return await context.readers.run(write_guideline, project, task, Guideline(body.text, examples))
 
 
 def _add_question_routes(routes: APIRouter, context: AppContext) -> None:
@@ -81,7 +79,16 @@ def _add_question_routes(routes: APIRouter, context: AppContext) -> None:
 
         def record(connection: Connection) -> JudgementResult:
             about = (project, connection, user.id, body.token)
-            return record_answer(*about, body.answer, box=body.box, seconds=body.seconds, remark=body.remark)
+            bound = context.work_time.bound(user.id)
+            return record_answer(
+                *about,
+                body.answer,
+                box=body.box,
+                seconds=body.seconds,
+                remark=body.remark,
+                bound=bound,
+                guideline=body.guideline,
+            )
 
         return await _respond(context, user, record, body.next)
 
@@ -91,7 +98,10 @@ def _add_question_routes(routes: APIRouter, context: AppContext) -> None:
 
         def record(connection: Connection) -> JudgementResult:
             about = (project, connection, user.id, body.token)
-            return skip_question(*about, bad_phrase=body.bad_phrase, seconds=body.seconds, remark=body.remark)
+            bound = context.work_time.bound(user.id)
+            return skip_question(
+                *about, bad_phrase=body.bad_phrase, seconds=body.seconds, remark=body.remark, bound=bound
+            )
 
         return await _respond(context, user, record, body.next)
 
@@ -137,6 +147,8 @@ async def _run(
 
 async def _respond(context: AppContext, user: AuthenticatedUser, record: Record, next_: NextRequest | None) -> Response:
     outcome, assignment = await _run(context, user, record, next_)
+    if outcome.is_new:
+        context.work_time.add(user.id, outcome.seconds)
     external = None
     if assignment is not None:
         external = describe_assignment(assignment, no_questions=outcome.reason is not None).model_dump()
@@ -180,6 +192,7 @@ def _describe_work(context: AppContext, summary: WorkerSummary) -> OwnWorkRespon
         hours=summary.hours,
         pay=summary.pay,
         currency=context.project.settings.currency,
+        guidelines={task: context.project.guideline_versions.get(task, 0) for task in Task},
     )
 
 
@@ -198,5 +211,5 @@ def _add_image_route(routes: APIRouter, context: AppContext) -> None:
     ) -> Response:
         if not context.library.is_valid_key(photo_id, key):
             await context.authentication.require_user(request)
-        encoded = await context.readers.run(context.library.read_picture, photo_id, side)
+        encoded = await context.pictures.run(context.library.read_picture, photo_id, side)
         return Response(encoded, media_type="image/jpeg", headers={"cache-control": _ONE_DAY})

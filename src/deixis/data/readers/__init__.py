@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from deixis.data.readers import coco, flickr, iapr, jsonl, karpathy, regions, results, table
+from deixis.data.readers import coco, flickr, iapr, jsonl, karpathy, label_studio, odvg, regions, results, table
 from deixis.data.readers.content import Content
 from deixis.data.readers.names import Source, quote_text
 from deixis.errors import DatasetError
@@ -35,7 +35,18 @@ class Format(Protocol):
         ...
 
 
-FORMATS: tuple[Format, ...] = (iapr, flickr, karpathy, coco, regions, jsonl, results, table)
+FORMATS: tuple[Format, ...] = (
+    iapr,
+    flickr,
+    karpathy,
+    coco,
+    regions,
+    label_studio,
+    odvg,
+    jsonl,
+    results,
+    table,
+)
 """All readers, in the order in which they are tried. The first that recognizes the content reads it."""
 
 

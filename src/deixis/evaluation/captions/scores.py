@@ -32,6 +32,7 @@ from deixis.evaluation.intervals import (
     bootstrap_all,
     compare_all,
     mean_of,
+    perplexity_of,
     ratio_of,
     to_json,
     values_of,
@@ -306,8 +307,9 @@ def perplexity_scores(
     bits = -np.array([values.sum() for values in arrays]) * np.log2(base)
     units = _units(photos, len(arrays))
     n_units = int(units.max()) + 1
-    mean_bits = ratio_of(sum_by_group(units, bits, n_units), sum_by_group(units, lengths, n_units))
-    statistics: dict[str, Statistic] = {"perplexity": lambda counts: np.exp2(mean_bits(counts))}
+    statistics: dict[str, Statistic] = {
+        "perplexity": perplexity_of(sum_by_group(units, bits, n_units), sum_by_group(units, lengths, n_units))
+    }
     if unknown is not None:
         missing = _check_unknown(unknown, lengths)
         statistics["oov"] = ratio_of(

@@ -5,31 +5,43 @@ Each kind is a `TextFeatures`. `gmm_fisher_vectors` and `hglmm_features` are tho
 
 from __future__ import annotations
 
-from deixis.language.features.base import MeanVector, Text, TextFeatures, TfIdf, transform_in_chunks
-from deixis.language.features.fisher import FisherVectors
-from deixis.language.features.reduction import Reduced, features_from_artifact, load_features
-from deixis.language.vectors import WordVectors
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "FisherVectors",
-    "MeanVector",
-    "Reduced",
-    "Text",
-    "TextFeatures",
-    "TfIdf",
-    "features_from_artifact",
-    "gmm_fisher_vectors",
-    "hglmm_features",
-    "load_features",
-    "transform_in_chunks",
-]
+from deixis.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from deixis.language.features.base import MeanVector as MeanVector
+    from deixis.language.features.base import Text as Text
+    from deixis.language.features.base import TextFeatures as TextFeatures
+    from deixis.language.features.base import TfIdf as TfIdf
+    from deixis.language.features.base import transform_in_chunks as transform_in_chunks
+    from deixis.language.features.fisher import FisherVectors as FisherVectors
+    from deixis.language.features.reduction import Reduced as Reduced
+    from deixis.language.features.reduction import features_from_artifact as features_from_artifact
+    from deixis.language.features.reduction import load_features as load_features
+    from deixis.language.vectors import WordVectors
+
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "base": "MeanVector Text TextFeatures TfIdf transform_in_chunks",
+        "fisher": "FisherVectors",
+        "reduction": "Reduced features_from_artifact load_features",
+    },
+    defined="gmm_fisher_vectors hglmm_features",
+)
 
 
 def gmm_fisher_vectors(vectors: WordVectors, components: int = 30, seed: int = 0) -> FisherVectors:
     """Text features of Flickr30k Entities (E9): gradients of the means of 30 Gaussians, 300 × 30 = 9,000."""
+    from deixis.language.features.fisher import FisherVectors
+
     return FisherVectors(vectors, components=components, family="gaussian", ica=False, scales=False, seed=seed)
 
 
 def hglmm_features(vectors: WordVectors, dimension: int = 6000, components: int = 30, seed: int = 0) -> Reduced:
     """Text features of the two-branch networks (T6): ICA, HGLMM, Fisher vectors of 18,000, PCA to 6,000."""
+    from deixis.language.features.fisher import FisherVectors
+    from deixis.language.features.reduction import Reduced
+
     return Reduced(FisherVectors(vectors, components=components, seed=seed), dimension, seed=seed)

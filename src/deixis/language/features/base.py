@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
@@ -104,7 +104,7 @@ def fitted(attribute: T | None, estimator: object) -> T:
 
 def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, Rows]:
     """Return the distinct rows of the known words in the sentences, and the count of each."""
-    counts = np.zeros(len(vectors.matrix), dtype=np.int64)
+    counts = np.zeros(vectors.row_count, dtype=np.int64)
     for sentence in sentences:
         rows = vectors.rows_of(words_of(sentence))
         np.add.at(counts, rows[rows >= 0], 1)
@@ -112,18 +112,35 @@ def token_counts(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows,
     return seen, counts[seen]
 
 
-def word_shares(sentences: Sequence[Text], vectors: WordVectors) -> tuple[Rows, sparse.csr_array]:
-    """Return the distinct rows of the known words, and a sparse matrix that averages over the words of each sentence.
+@dataclass(frozen=True)
+class WordMeans:
+    """Averages values over the known words of each sentence.
 
-    The matrix has a row per sentence and a column per known word; its rows sum to 1, or to 0 if no word is known.
+    Attributes
+    ----------
+    rows
+        The distinct rows of the known words in all sentences.
+    words
+        The known words of each sentence, as indices in `rows`.
     """
-    known = [rows[rows >= 0] for rows in (vectors.rows_of(words_of(sentence)) for sentence in sentences)]
-    lengths = np.fromiter((len(rows) for rows in known), dtype=np.int64, count=len(known))
-    flat = np.concatenate(known) if known else np.zeros(0, dtype=np.int64)
-    used, columns = np.unique(flat, return_inverse=True)
-    shares = np.repeat(1 / np.maximum(lengths, 1), lengths).astype(np.float32)
-    sentence = np.repeat(np.arange(len(known)), lengths)
-    return used, sparse.coo_array((shares, (sentence, columns)), shape=(len(known), len(used))).tocsr()
+
+    rows: Rows
+    words: list[Rows]
+
+    @classmethod
+    def of(cls, sentences: Sequence[Text], vectors: WordVectors) -> WordMeans:
+        known = [rows[rows >= 0] for rows in (vectors.rows_of(words_of(sentence)) for sentence in sentences)]
+        rows, indices = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *known]), return_inverse=True)
+        return cls(rows, np.split(indices, np.cumsum([len(each) for each in known])[:-1]) if known else [])
+
+    def __call__(self, values: Floats) -> Floats:
+        """Return the mean of the values (len(rows), d) of the words of each sentence; zeros if no word is known."""
+        means = np.zeros((len(self.words), values.shape[1]), dtype=np.float32)
+        for mean, known in zip(means, self.words, strict=True):
+            if len(known):
+                values[known].sum(axis=0, out=mean)
+                mean /= len(known)
+        return means
 
 
 class MeanVector(Storable):
@@ -142,8 +159,8 @@ class MeanVector(Storable):
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:
-        chunks = (word_shares(chunk, self.vectors) for chunk in chunks_of(sentences))
-        means = (shares @ self.vectors.matrix[used] for used, shares in chunks)
+        chunks = (WordMeans.of(chunk, self.vectors) for chunk in chunks_of(sentences))
+        means = (means(self.vectors.take(means.rows)) for means in chunks)
         return stack_chunks(means, (len(sentences), self.dimension))
 
     def to_artifact(self) -> Artifact:

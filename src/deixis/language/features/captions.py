@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,15 +18,19 @@ from deixis.data.dataset import FEATURES, Dataset
 from deixis.errors import DeixisError
 from deixis.language import features
 from deixis.language.features import TextFeatures
-from deixis.language.vectors import PACKAGES, WordVectors, installed_vectors, read_vectors
+from deixis.language.vectors import PACKAGES, WordVectors, named_vectors
+from deixis.storage import artifacts
+from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import MARK, exclusive_lock, explain_os_errors, make_parents, new_file
+from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import TOKENIZER_VERSION
 
 FILE = "manifest.json"
 FORMAT = "deixis-caption-features"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no checksums."""
 
 CODE_VERSION = 1
 """Part of the hash `learned`: raised when the code gives different vectors for the same captions."""
@@ -57,8 +61,8 @@ class CaptionManifest:
         Hash of everything that fitting depends on: kind, word vectors, code, tokenizer and training captions.
     data
         Hash of the captions of the data set.
-    file, sha256
-        The array file and its hash.
+    file, sha256, bytes, crc32
+        The array file, its hash, size and checksums. Older versions have no checksums.
     """
 
     kind: str
@@ -69,6 +73,13 @@ class CaptionManifest:
     captions: int
     dimension: int
     code: str = __version__
+    bytes: int = 0
+    crc32: str = ""
+
+    def opened(self, folder: Path) -> CheckedFile:
+        """Return the array file in the folder of the features."""
+        checks = FileChecks(self.bytes, self.sha256, self.crc32) if self.crc32 else None
+        return CheckedFile(folder / self.file, checks)
 
 
 @dataclass(frozen=True)
@@ -85,25 +96,18 @@ def default_folder(data: Path, kind: str) -> Path:
 
 
 def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
-    """Return the recipe of one of `KINDS`; `vectors` as of `word_vectors`."""
+    """Return the recipe of one of `KINDS`; `vectors` as of `named_vectors`, by default the first known package."""
     if kind not in KINDS:
         raise DeixisError(f"text features {kind!r} do not exist; choose {', '.join(KINDS)}")
     if kind == "tfidf":
         return Recipe(kind, "", features.TfIdf)
-    words = word_vectors(vectors)
+    words = named_vectors(vectors or PACKAGES[0])
     makers: dict[str, Callable[[WordVectors], TextFeatures]] = {
         "mean": features.MeanVector,
         "fisher": features.gmm_fisher_vectors,
         "hglmm": features.hglmm_features,
     }
-    return Recipe(kind, _hash_of_vectors(words), lambda: makers[kind](words))
-
-
-def word_vectors(vectors: str | None = None) -> WordVectors:
-    """Read word vectors from a path or a package; by default from the first known package."""
-    if vectors is None or (vectors in PACKAGES and not Path(vectors).exists()):
-        return installed_vectors(vectors or PACKAGES[0])
-    return read_vectors(vectors)
+    return Recipe(kind, words.fingerprint, lambda: makers[kind](words))
 
 
 def build_caption_features(
@@ -134,8 +138,18 @@ def build_caption_features(
             on_progress(f"learning from {len(texts):,} captions", 0, None)
             recipe.make().fit(texts).save(folder)
         captions: list[str] = dataset.tables["captions"]["text"].to_pylist()
-        sha256, dimension = _write_vectors(path / file, features.load_features(folder), captions, on_progress)
-        manifest = CaptionManifest(recipe.kind, learned, data, file, sha256, len(captions), dimension)
+        checks, dimension = _write_vectors(path / file, features.load_features(folder), captions, on_progress)
+        manifest = CaptionManifest(
+            recipe.kind,
+            learned,
+            data,
+            file,
+            checks.sha256,
+            len(captions),
+            dimension,
+            bytes=checks.bytes,
+            crc32=checks.crc32,
+        )
         _write_manifest(path / FILE, manifest)
         _remove_old(path, existing, manifest)
     return CaptionReport(manifest, fitted=to_fit, transformed=True)
@@ -163,9 +177,13 @@ def _is_current(existing: CaptionManifest, path: Path, learned: str, data: str) 
     """Whether the cached vectors are up to date and undamaged."""
     if (existing.learned, existing.data) != (learned, data):
         return False
+    file = existing.opened(path)
     try:
-        return hash_file(path / existing.file) == existing.sha256
-    except FileNotFoundError:
+        if file.checks is None:
+            return hash_file(file.path) == existing.sha256
+        file.check()
+        return True
+    except (FileNotFoundError, ValueError):
         return False
 
 
@@ -180,8 +198,8 @@ def _training_texts(dataset: Dataset, train: str) -> list[str]:
 
 def _write_vectors(
     path: Path, text_features: TextFeatures, captions: Sequence[str], on_progress: OnProgress
-) -> tuple[str, int]:
-    """Write the vectors of captions; return the hash of the file and the dimension of the vectors."""
+) -> tuple[FileChecks, int]:
+    """Write the vectors of captions; return the checksums of the file and the dimension of the vectors."""
     dimension = text_features.dimension
     # Written as a stream instead of a memory map, so that a full disk is an error and not a crash.
     with new_file(path) as temporary:
@@ -193,13 +211,13 @@ def _write_vectors(
                 stream.write(rows.astype("<f4", copy=False).tobytes())
                 done += len(rows)
                 on_progress("transforming captions", done, len(captions))
-        return hash_file(temporary), dimension
+        return FileChecks.of(temporary), dimension
 
 
 def _write_manifest(path: Path, manifest: CaptionManifest) -> None:
     with new_file(path) as temporary:
         document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
-        temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        temporary.write_bytes(seal(document))
 
 
 def _remove_old(path: Path, old: CaptionManifest | None, new: CaptionManifest) -> None:
@@ -222,6 +240,7 @@ def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
     if manifest.data != dataset.manifest.files["captions"]:
         raise DeixisError(f"{path}: made from other captions than those of {dataset.path}; {again}")
     try:
+        manifest.opened(path).check()
         vectors: NDArray[np.float32] = np.load(path / manifest.file, mmap_mode="r", allow_pickle=False)
     except (FileNotFoundError, ValueError, EOFError) as error:
         raise DeixisError(f"{path / manifest.file}: damaged ({error}); {again}") from None
@@ -232,6 +251,21 @@ def caption_vectors(path: str | Path, dataset: Dataset) -> NDArray[np.float32]:
     return vectors
 
 
+def find_damage(path: Path) -> Iterator[str]:
+    """Read all files of cached text features, and yield one line for each that is damaged."""
+    try:
+        manifest = _read(path)
+        file = manifest.opened(path)
+        with damaged(file.path):
+            if file.checks is None and hash_file(file.path) != manifest.sha256:
+                raise ValueError("its hash differs")
+            file.check()
+    except DeixisError as error:
+        yield str(error)
+        return
+    yield from artifacts.find_damage(path / _fitted_name(manifest.learned))
+
+
 def fitted_features(path: Path, manifest: CaptionManifest) -> TextFeatures:
     """Read the fitted text features, for sentences that are not in the data set."""
     return features.load_features(path / _fitted_name(manifest.learned))
@@ -240,7 +274,7 @@ def fitted_features(path: Path, manifest: CaptionManifest) -> TextFeatures:
 def _read(path: Path) -> CaptionManifest:
     file = path / FILE
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = unseal(file.read_bytes())
     except FileNotFoundError:
         raise DeixisError(f"{path}: no text features; create them with: deixis features DATA --text KIND") from None
     except OSError as error:
@@ -250,9 +284,11 @@ def _read(path: Path) -> CaptionManifest:
     if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
         raise _not_text_features(path)
     try:
-        if document.pop("version") != VERSION:
+        if document.pop("version") not in (1, VERSION):
             raise ValueError("unsupported version")
         manifest = CaptionManifest(**document)
+        if manifest.crc32:
+            FileChecks.from_json({name: document[name] for name in ("bytes", "sha256", "crc32")})
         # The files with these names are read and, when outdated, removed.
         if not _FILE_NAME.fullmatch(manifest.file) or not _HASH.fullmatch(manifest.learned):
             raise ValueError(f"invalid names: {manifest.file!r}, {manifest.learned!r}")
@@ -267,12 +303,3 @@ def _damaged(file: Path, error: Exception) -> DeixisError:
 
 def _hash(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()
-
-
-def _hash_of_vectors(words: WordVectors) -> str:
-    """Hash of the words, their rows and the matrix."""
-    artifact = words.to_artifact()
-    digest = hashlib.sha256(json.dumps(artifact.settings["words"]).encode())
-    for name in ("rows", "matrix"):
-        digest.update(np.ascontiguousarray(artifact.arrays[name]).data)
-    return digest.hexdigest()

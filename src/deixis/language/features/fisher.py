@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
-from deixis.language.features.base import Text, chunks_of, fitted, stack_chunks, token_counts, word_shares
+from deixis.language.features.base import Text, WordMeans, chunks_of, fitted, stack_chunks, token_counts
 from deixis.language.vectors import WordVectors
 from deixis.storage.artifacts import Artifact, Storable
 
@@ -399,7 +399,7 @@ class FisherVectors(Storable):
         if not len(rows):
             raise DeixisError(f"Fisher vectors: none of the words of {len(sentences):,} sentences has a vector")
         weights = counts.astype(np.float64) if self.count == "tokens" else np.ones(len(rows))
-        word_vectors = np.asarray(self.vectors.matrix[rows])
+        word_vectors = self.vectors.take(rows)
         self.ica_ = ICA(seed=self.seed).fit(word_vectors, weights) if self.ica else None
         points = self.ica_.transform(word_vectors) if self.ica_ else word_vectors
         # Clusters of raw or ICA vectors are mostly single rare words; clusters of directions are not.
@@ -417,17 +417,17 @@ class FisherVectors(Storable):
     def _transform_chunk(self, sentences: Sequence[Text]) -> Floats:
         learned = self._components
         rows = np.empty((len(sentences), self.dimension), dtype=np.float32)
-        used, shares = word_shares(sentences, self.vectors)
-        points = np.asarray(self.vectors.matrix[used])
+        means = WordMeans.of(sentences, self.vectors)
+        points = self.vectors.take(means.rows)
         points = self.ica_.transform(points) if self.ica_ else points
         posteriors = fitted(self.mixture_, self).posteriors(points)
         width = points.shape[1]
         for k in range(len(learned.weights)):
             location, scale = gradients(learned, k, points, posteriors[:, k])
-            rows[:, k * width : (k + 1) * width] = shares @ location
+            rows[:, k * width : (k + 1) * width] = means(location)
             if self.scales:
                 start = learned.locations.size + k * width
-                rows[:, start : start + width] = shares @ scale
+                rows[:, start : start + width] = means(scale)
         if self.normalized:
             signs = np.signbit(rows)
             np.sqrt(np.abs(rows, out=rows), out=rows)

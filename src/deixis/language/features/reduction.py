@@ -9,7 +9,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
@@ -66,6 +65,8 @@ class PCA:
 
     def _random(self, covariance: Floats) -> tuple[Floats, Floats]:
         """Eigenvalues and eigenvectors by randomized subspace iteration."""
+        from scipy import linalg
+
         start = np.random.default_rng(self.seed).standard_normal((self.dimension, len(covariance)), dtype=np.float32)
         basis = start.T
         for _ in range(self.steps):
@@ -102,6 +103,8 @@ class PCA:
 
 def _covariance(chunks: Iterable[Floats]) -> tuple[int, Floats, Floats]:
     """The number of rows, their mean, and the upper triangle of their covariance."""
+    from scipy import linalg
+
     count, shift = 0, np.zeros(0, dtype=np.float32)
     total, products = np.zeros(0), np.zeros((0, 0), dtype=np.float32)
     for chunk in chunks:
@@ -123,12 +126,16 @@ def _covariance(chunks: Iterable[Floats]) -> tuple[int, Floats, Floats]:
 
 
 def _times(covariance: Floats, basis: Floats) -> Floats:
+    from scipy import linalg
+
     product: Floats = linalg.blas.ssymm(1.0, covariance, basis)
     return product
 
 
 def _eigh(symmetric: Floats, subset: list[int] | None) -> tuple[Floats, Floats]:
     """Ascending eigenvalues and eigenvectors of the upper triangle of `symmetric`, which is overwritten."""
+    from scipy import linalg
+
     values: Floats
     vectors: Floats
     values, vectors = linalg.eigh(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,9 +13,11 @@ from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
 from deixis.language.features.base import fitted
 from deixis.models.base import Embedder
-from deixis.models.cca.canonical import Doubles, HostProducts, Products, Rows
 from deixis.models.cca.spec import CCASettings
 from deixis.storage.artifacts import Artifact, Storable
+
+if TYPE_CHECKING:
+    from deixis.models.cca.canonical import Doubles, Products, Rows
 
 BLOCK = 4096
 """Rows per block: 165 MB of the papers' features."""
@@ -216,6 +218,8 @@ class _Sums:
         self.x, self.y = _Side("X", x_size), _Side("Y", y_size)
         self.products: Products
         if device is None:
+            from deixis.models.cca.canonical import HostProducts
+
             self.products = HostProducts(x_size, y_size)
         else:
             from deixis.models.cca.canonical_torch import TorchProducts

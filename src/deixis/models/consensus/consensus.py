@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from deixis.errors import DeixisError
 from deixis.evaluation.captions.metrics import SCALE, SIGMA, bleu_from, bleu_statistics
@@ -357,6 +356,8 @@ class CaptionSimilarity:
 
     def _matrix(self, found: _Occurrences, values: Floats) -> Any:
         """A sparse matrix: one row per sentence, one column per occurrence that a caption has."""
+        from scipy import sparse
+
         columns = found.known.columns
         there = found.ngram < len(columns) - 1
         row, ngram, rank, values = found.row[there], found.ngram[there], found.rank[there], values[there]

@@ -111,8 +111,8 @@ class Neighbours(Storable):
     def from_artifact(cls, artifact: Artifact) -> Self:
         settings = artifact.settings
         captions = [[text.split(" ") if text else [] for text in texts] for texts in settings["captions"]]
-        vectors = np.array(artifact.arrays["vectors"])  # a copy, because torch needs writable arrays
         config = RerankConfig.from_json(settings["config"])
+        vectors = artifact.arrays["vectors"]
         return cls(EncoderInfo(**settings["encoder"]), settings["photos"], vectors, captions, config)
 
 
@@ -206,6 +206,7 @@ class ConsensusPipeline(CaptionPipeline):
     def __init__(self, captioner: CaptionPipeline, neighbours: Neighbours, *, card: str = "") -> None:
         super().__init__(captioner.model, captioner.provenance, card=card)
         self.neighbours = neighbours
+        self.confidence = captioner.confidence
         self.name = self.KIND
 
     @property

@@ -24,8 +24,7 @@ from deixis.geometry import Boxes
 from deixis.models.arguments import PhotoLike, check_count, open_image
 from deixis.models.describer.phrase_bank import PhraseBank, content_words
 from deixis.models.installed import SHIPPED
-from deixis.models.photo_features import RegionInputs
-from deixis.pictures.grounded import PhraseBoxes, draw_grounding
+from deixis.models.region_inputs import RegionInputs
 from deixis.storage.artifacts import Artifact, damaged, read_artifact
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals
@@ -203,7 +202,9 @@ class Describer:
 
     def _similarity(self, phrase: int, others: NDArray[np.intp]) -> Floats:
         """Similarity of phrases by their words and by their vectors."""
-        by_words = (self._bags_of_words[others] @ self._bags_of_words[phrase].T).toarray()[:, 0]
+        own, bags = self._content_words[phrase], self._content_words
+        shared = ((len(own & bags[other]), len(own) * len(bags[other])) for other in others)
+        by_words = np.array([count / math.sqrt(sizes) for count, sizes in shared], np.float32)
         return np.asarray(np.maximum(by_words, self._directions[others] @ self._directions[phrase]))
 
     @cached_property
@@ -213,17 +214,8 @@ class Describer:
         return np.zeros((len(self.bank), 1), np.float32)  # only a network can compare these vectors
 
     @cached_property
-    def _bags_of_words(self) -> Any:
-        """A sparse unit vector of the content words of each phrase."""
-        from scipy import sparse
-
-        columns: dict[str, int] = {}
-        rows = [[columns.setdefault(word, len(columns)) for word in content_words(text)] for text in self.bank.phrases]
-        indices = [column for row in rows for column in row]
-        values = [len(row) ** -0.5 for row in rows for _ in row]
-        starts = np.cumsum([0, *map(len, rows)])
-        shape = (len(rows), max(1, len(columns)))
-        return sparse.csr_matrix((np.array(values, np.float32), indices, starts), shape)
+    def _content_words(self) -> list[set[str]]:
+        return [content_words(text) for text in self.bank.phrases]
 
 
 def description_from_artifact(artifact: Artifact) -> tuple[PhraseBank, DescriptionSettings]:
@@ -242,6 +234,8 @@ def _shipped_description() -> tuple[PhraseBank, DescriptionSettings]:
 
 def draw_descriptions(photo: Image.Image, regions: Sequence[RegionDescription], *, top: int = 3) -> Image.Image:
     """Draw regions on a photo, with the first `top` phrases of each below in its colour."""
+    from deixis.pictures.grounded import PhraseBoxes, draw_grounding
+
     lines = []
     for region in regions:
         text = "  ·  ".join(phrase.text for phrase in region.phrases[:top])

@@ -5,7 +5,7 @@ All data is stored in a few arrays, on the device if they fit: a batch is a sele
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,12 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deixis import geometry
 from deixis.data.records import ENTITY_TYPES, Photo
 from deixis.errors import DatasetError
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.grounder.inputs import RegionBatch, TextBatch, TextInput, make_text_inputs, pad, to_word_spans
+from deixis.language.word_table import WordTable
+from deixis.models.grounder.batches import RegionBatch, TextBatch, pad
+from deixis.models.grounder.inputs import TextInput, make_text_inputs, to_word_spans
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.photo_features import RegionInputs
+from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.tokens import words as words_of_tokens
 from deixis.vision.feature_map import resample_cells
@@ -35,6 +38,8 @@ class GroundingExamples:
     photo: Tensor  # index of each text input's photo
     caption: Tensor  # number of each text input's caption over all photos, ascending
     gold: Tensor  # (inputs, phrases, 4) union box of each phrase's chain, divided by the size of the photo
+    chain: Tensor  # (inputs, phrases) row of `chain_boxes`
+    chain_boxes: Tensor  # (chains, most, 4) boxes of each chain, padded with empty boxes
     types: Tensor  # (inputs, phrases, types) entity types of each phrase
     heads: Tensor  # (inputs, phrases) stem of the last word of each phrase, as an id
     photo_stems: Tensor  # (photos, stems) in the sentences of each photo; all have stem 0, for unknown words
@@ -44,21 +49,8 @@ class GroundingExamples:
         return int(self.text.mask.sum())
 
     def to(self, device: torch.device) -> GroundingExamples:
-        names = ("photos", "text", "gold", "types", "heads", "photo_stems")
+        names = ("photos", "text", "gold", "chain", "chain_boxes", "types", "heads", "photo_stems")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
-
-
-def read_regions(store: FeatureStore, photo_id: str, max_proposals: int, *, cells: bool = False) -> RegionInputs:
-    """Read the best proposals of a photo from a feature store, with its feature map if `cells`."""
-    proposals = store.proposals(photo_id)
-    size = store.sizes([photo_id])[0]
-    return RegionInputs(
-        store.proposal_vectors(photo_id)[:max_proposals],
-        proposals.boxes[:max_proposals] / np.tile(size, 2),
-        proposals.scores[:max_proposals],
-        store.whole([photo_id])[0],
-        store.map(photo_id).cells if cells else None,
-    )
 
 
 def build_vocabulary(photos: Iterable[Photo], min_count: int) -> Vocabulary:
@@ -69,7 +61,7 @@ def build_vocabulary(photos: Iterable[Photo], min_count: int) -> Vocabulary:
 def collect_examples(
     photos: Iterable[Photo],
     store: FeatureStore,
-    vocabulary: Vocabulary,
+    table: WordTable,
     settings: GrounderSettings,
     *,
     max_proposals: int = 100,
@@ -84,26 +76,29 @@ def collect_examples(
     regions: list[RegionInputs] = []
     stems: list[set[str]] = []
     rows: list[_Row] = []
+    chains: list[np.ndarray] = []
     for number, photo in enumerate(photos):
         first_caption = rows[-1].caption + 1 if rows else 0
-        if own := _photo_rows(photo, store, len(ids), first_caption, context=settings.sentence_context):
+        boxes_of = _chain_boxes(photo, store)
+        if own := _photo_rows(photo, boxes_of, len(ids), first_caption, len(chains), context=settings.sentence_context):
+            chains += boxes_of.values()
             rows += own
             ids.append(photo.id)
             read = read_regions(store, photo.id, max_proposals, cells=settings.use_feature_map)
-            regions.append(_to_half(read, regions))
+            regions.append(_to_half(read, regions, settings.feature_grid))
             words = (word for caption in photo.sentences for word in words_of_tokens(caption.tokens))
             stems.append({stem(word) for word in words})
         on_progress("reading regions", number + 1, None)
     if not rows:
         raise DatasetError("no phrase has a box: there is nothing to train on or to evaluate")
 
-    known = sorted({stem(word) for word in vocabulary.words})
+    known = sorted({stem(word) for word in table.vocabulary.words})
     stem_ids = {word: number for number, word in enumerate(known, start=1)}
     photo_stems = torch.zeros(len(ids), len(stem_ids) + 1, dtype=torch.bool)
     for row, of_photo in zip(photo_stems, stems, strict=True):
         row[[0, *(stem_ids[word] for word in of_photo if word in stem_ids)]] = True
     heads = [np.array([stem_ids.get(stem(row.text.words[end - 1]), 0) for _, end in row.text.spans]) for row in rows]
-    text = TextBatch.collate([row.text for row in rows], vocabulary)
+    text = TextBatch.collate([row.text for row in rows], table)
     most = text.mask.shape[1]
     return GroundingExamples(
         ids=tuple(ids),
@@ -112,6 +107,8 @@ def collect_examples(
         photo=torch.tensor([row.photo for row in rows]),
         caption=torch.tensor([row.caption for row in rows]),
         gold=pad([row.gold for row in rows], most, torch.float32),
+        chain=pad([row.chain for row in rows], most, torch.int64),
+        chain_boxes=pad(chains, max(map(len, chains)), torch.float32),
         types=pad([row.types for row in rows], most, torch.bool),
         heads=pad(heads, most, torch.int64),
         photo_stems=photo_stems,
@@ -134,12 +131,21 @@ class _Row(NamedTuple):
     photo: int
     caption: int
     gold: np.ndarray
+    chain: np.ndarray
     types: np.ndarray
 
 
-def _photo_rows(photo: Photo, store: FeatureStore, index: int, first_caption: int, *, context: bool) -> list[_Row]:
+def _photo_rows(
+    photo: Photo,
+    boxes_of: Mapping[str | None, np.ndarray],
+    index: int,
+    first_caption: int,
+    first_chain: int,
+    *,
+    context: bool,
+) -> list[_Row]:
     """The text inputs of a photo; none if no phrase has a box."""
-    boxes_of = _chain_boxes(photo, store)
+    chain_ids = {chain: number for number, chain in enumerate(boxes_of, start=first_chain)}
     boxed = [[mention for mention in caption.mentions if mention.chain in boxes_of] for caption in photo.sentences]
     captions = [(caption, mentions) for caption, mentions in zip(photo.sentences, boxed, strict=True) if mentions]
     rows = []
@@ -147,27 +153,33 @@ def _photo_rows(photo: Photo, store: FeatureStore, index: int, first_caption: in
         words, spans = to_word_spans(caption.tokens, [(mention.start, mention.end) for mention in mentions])
         for text in make_text_inputs(words, spans, context=context):
             own = [mentions[phrase] for phrase in text.phrases]
-            gold = np.stack([boxes_of[mention.chain] for mention in own])
+            gold = np.stack([geometry.union(boxes_of[mention.chain]) for mention in own])
+            chain = np.array([chain_ids[mention.chain] for mention in own])
             types = np.array([[kind in mention.types for kind in ENTITY_TYPES] for mention in own])
-            rows.append(_Row(text, index, number, gold, types))
+            rows.append(_Row(text, index, number, gold, chain, types))
     return rows
 
 
 def _chain_boxes(photo: Photo, store: FeatureStore) -> dict[str | None, np.ndarray]:
-    """The union box of each chain, divided by the size of the photo."""
-    unions = photo.union_boxes()
-    if not unions:
+    """The boxes of each chain, divided by the size of the photo."""
+    boxes: dict[str | None, list[tuple[float, float, float, float]]] = {}
+    for box in photo.boxes:
+        for chain in box.chains:
+            boxes.setdefault(chain, []).append(box.xyxy)
+    if not boxes:
         return {}
     known = photo.width and photo.height
     size = np.array([photo.width, photo.height]) if known else store.sizes([photo.id])[0]
-    return {chain: np.array(box) / np.tile(size, 2) for chain, box in unions.items()}
+    return {chain: np.array(own) / np.tile(size, 2) for chain, own in boxes.items()}
 
 
-def _to_half(photo: RegionInputs, others: Sequence[RegionInputs]) -> RegionInputs:
-    """Convert to half precision, the store's own, and resample the feature map to the grid of the first photo."""
+def _to_half(photo: RegionInputs, others: Sequence[RegionInputs], grid: int) -> RegionInputs:
+    """Convert to half precision, the store's own, and resample the feature map to one grid."""
     cells = photo.cells
     if cells is not None:
-        if others and others[0].cells is not None:
+        if grid:
+            cells = resample_cells(cells, grid, grid)
+        elif others and others[0].cells is not None:
             cells = resample_cells(cells, *others[0].cells.shape[1:])
         cells = cells.astype(np.float16)
     return replace(photo, vectors=photo.vectors.astype(np.float16), cells=cells)

@@ -1,69 +1,24 @@
-"""Inputs of the grounder as tensors: the regions of photos, and words with the spans of phrases."""
+"""Inputs of the grounder as arrays: words with the spans of phrases, and the cells of feature maps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.vocabulary import Vocabulary
-from deixis.models.networks import MAX_WORDS, tensor_fields, word_ids
-from deixis.models.photo_features import RegionInputs
+from deixis.language.word_table import WordTable
+from deixis.models.inputs import MAX_WORDS, word_vectors
+from deixis.models.region_inputs import RegionInputs
 from deixis.tokens import Token
 from deixis.tokens import words as words_of_tokens
+from deixis.vision.feature_map import resample_cells
 
-Array = npt.NDArray[Any]
 Span = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class RegionBatch:
-    """The regions of several photos, padded to the largest number of regions; the columns of `RegionInputs` stacked."""
-
-    vectors: Tensor  # (b, k, channels)
-    boxes: Tensor  # (b, k, 4)
-    objectness: Tensor  # (b, k)
-    whole: Tensor  # (b, dimension)
-    mask: Tensor  # (b, k), False for padding
-    cells: Tensor | None = None  # (b, cells, channels), row by row
-    cell_centres: Tensor | None = None  # (b, cells, 2), divided by the width and height of the photo
-
-    @classmethod
-    def collate(
-        cls, photos: Sequence[RegionInputs], *, cells: bool = False, dtype: torch.dtype = torch.float32
-    ) -> RegionBatch:
-        """Stack the regions of one or more photos; `dtype` is that of feature vectors."""
-        most = max(1, *map(len, photos))  # at least one row, which may be padding
-        counts = torch.tensor([len(photo) for photo in photos])
-        maps = [_require_map(photo) for photo in photos] if cells else []
-        return cls(
-            pad([photo.vectors for photo in photos], most, dtype),
-            pad([photo.boxes for photo in photos], most, torch.float32),
-            pad([photo.objectness for photo in photos], most, torch.float32),
-            torch.stack([_to_tensor(photo.whole).to(dtype) for photo in photos]),
-            torch.arange(most) < counts[:, None],
-            torch.stack([_to_tensor(one).flatten(1).T.to(dtype) for one in maps]) if cells else None,
-            torch.stack([_cell_centres(*one.shape[1:]) for one in maps]) if cells else None,
-        )
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def select(self, rows: Tensor) -> RegionBatch:
-        return replace(self, **{name: column[rows] for name, column in tensor_fields(self).items()})
-
-    def to(self, device: torch.device, dtype: torch.dtype | None = None) -> RegionBatch:
-        """Copy to a device; `dtype` applies to floats."""
-        columns = tensor_fields(self).items()
-        return replace(
-            self, **{name: each.to(device, dtype if each.is_floating_point() else None) for name, each in columns}
-        )
 
 
 @dataclass(frozen=True)
@@ -110,68 +65,33 @@ def to_word_spans(tokens: Iterable[Token], spans: Sequence[Span]) -> tuple[list[
     return [word for word, _ in located], word_spans
 
 
-@dataclass(frozen=True)
-class TextBatch:
-    """Several text inputs, padded."""
-
-    words: Tensor  # (b, longest) word ids
-    lengths: Tensor  # (b,) number of words, on the CPU
-    spans: Tensor  # (b, phrases, 2)
-    mask: Tensor  # (b, phrases), False for padding
-
-    @classmethod
-    def collate(cls, inputs: Sequence[TextInput], vocabulary: Vocabulary) -> TextBatch:
-        words, lengths = word_ids([text.words for text in inputs], vocabulary)
-        most = max((len(text.spans) for text in inputs), default=0)
-        spans = torch.zeros(len(inputs), most, 2, dtype=torch.int64)
-        mask = torch.zeros(len(inputs), most, dtype=torch.bool)
-        for row, text in enumerate(inputs):
-            spans[row, : len(text.spans)] = torch.tensor(text.spans)
-            mask[row, : len(text.spans)] = True
-        return cls(words, lengths, spans, mask)
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def select(self, rows: Tensor) -> TextBatch:
-        """Select inputs, with no more padding than they need."""
-        lengths = self.lengths[rows.cpu()]
-        mask = self.mask[rows]
-        words, most = int(lengths.max()), int(mask.sum(1).max())
-        return TextBatch(self.words[rows, :words], lengths, self.spans[rows, :most], mask[:, :most])
-
-    def split_phrases(self) -> TextBatch:
-        """Each phrase as an input of its own, in order."""
-        begin, end = self.spans[self.mask].T
-        lengths, row = end - begin, self.mask.nonzero()[:, 0]
-        offset = torch.arange(int(lengths.max()), device=row.device)
-        words = self.words[row[:, None], (begin[:, None] + offset).clamp(max=self.words.shape[1] - 1)]
-        spans = torch.stack([torch.zeros_like(lengths), lengths], dim=1)[:, None]
-        mask = torch.ones(len(row), 1, dtype=torch.bool, device=row.device)
-        return TextBatch(words.masked_fill(offset >= lengths[:, None], 0), lengths.cpu(), spans, mask)
-
-    def to(self, device: torch.device) -> TextBatch:
-        return TextBatch(self.words.to(device), self.lengths, self.spans.to(device), self.mask.to(device))
+def text_arrays(
+    inputs: Sequence[TextInput], table: WordTable
+) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Word vectors (n, longest, word_dim), lengths (n,), and spans and their mask as `span_arrays` gives them."""
+    return *word_vectors([text.words for text in inputs], table), *span_arrays(inputs)
 
 
-def pad(arrays: Sequence[Array], most: int, dtype: torch.dtype) -> Tensor:
-    """Stack arrays of different lengths, padded with zeros to `most` rows."""
-    padded = torch.zeros(len(arrays), most, *arrays[0].shape[1:], dtype=dtype)
-    for row, array in zip(padded, arrays, strict=True):
-        row[: len(array)] = _to_tensor(array)
-    return padded
+def span_arrays(inputs: Sequence[TextInput]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Spans (n, phrases, 2), padded, and which of them are phrases (n, phrases)."""
+    most = max((len(text.spans) for text in inputs), default=0)
+    spans = np.zeros((len(inputs), most, 2), dtype=np.int64)
+    mask = np.zeros((len(inputs), most), dtype=np.bool_)
+    for row, text in enumerate(inputs):
+        spans[row, : len(text.spans)] = text.spans
+        mask[row, : len(text.spans)] = True
+    return spans, mask
 
 
-def _to_tensor(array: Array) -> Tensor:
-    return torch.from_numpy(np.array(array, order="C"))  # a copy, because torch refuses negative strides
+def cell_arrays(photo: RegionInputs, grid: int = 0) -> tuple[NDArray[Any], Floats]:
+    """Vectors (cells, channels) and centres (cells, 2) of the cells of a feature map, row by row.
 
-
-def _require_map(photo: RegionInputs) -> Array:
+    Centres are divided by the width and height of the photo. The map is pooled to `grid` cells per side; 0 takes it as
+    it is.
+    """
     if photo.cells is None or photo.cells.ndim != 3:
         raise DeixisError("use_feature_map=true: the feature map (channels, rows, columns) of the photo is missing")
-    return photo.cells
-
-
-def _cell_centres(rows: int, columns: int) -> Tensor:
-    y, x = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns, indexing="ij")
-    return torch.stack([x, y], dim=-1).flatten(0, 1)
+    cells = resample_cells(photo.cells, grid, grid) if grid else photo.cells
+    channels, rows, columns = cells.shape
+    y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
+    return cells.reshape(channels, -1).T, np.stack([x, y], axis=-1).reshape(-1, 2).astype(np.float32)

@@ -5,28 +5,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.language.features.base import Text, words_of
+from deixis.language.features.base import Text
+from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
+from deixis.language.word_table import WordTable, frozen_reference, open_frozen
 from deixis.models.base import Embedder
-from deixis.models.grounder.inputs import RegionBatch, Span, TextBatch, make_text_inputs
-from deixis.models.grounder.network import GrounderNetwork, NetworkOutput
+from deixis.models.box_sets import BoxSet, BoxSetSettings, RegionMembers
+from deixis.models.grounder.inputs import Span, cell_arrays, make_text_inputs, text_arrays
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.networks import eval_mode
-from deixis.models.photo_features import RegionInputs
+from deixis.models.inputs import word_vectors
+from deixis.models.region_inputs import RegionInputs
+from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
-from deixis.storage.networks import set_weights, weights_of, without_weights
+
+if TYPE_CHECKING:
+    from deixis.models.grounder.network import GrounderNetwork
 
 _PHRASES_PER_BATCH = 1024
 
@@ -39,6 +41,10 @@ class GroundingOutput:
     """(phrases, regions). Comparable among the regions of a phrase, and among photos with `presence_weight`."""
     boxes: Floats
     """(phrases, regions, 4): the region's box refined for each phrase, divided by the size of the photo."""
+    members: Floats | None = None
+    """(phrases, regions): probability that a region is one of the things of the phrase. Needs `sets_weight`."""
+    member_boxes: Floats | None = None
+    """(phrases, regions, 4): the region's box refined to one of the things of each phrase. Needs `sets_weight`."""
     presence: Floats | None = None
     """(phrases,): probability that the photo shows the phrase, at a prior of one half. Needs `presence_weight`."""
 
@@ -47,7 +53,8 @@ class Grounder(Storable, Embedder):
     """Finds the region of a photo that a phrase names.
 
     A new model is untrained; `deixis.train("grounder", …)` trains one. `channels` and `whole_size` are the dimensions
-    of the features of a region and of a whole photo.
+    of the features of a region and of a whole photo. `frozen` are word vectors to which training adds a difference for
+    each word of the vocabulary. `box_sets` are the thresholds of the selection of boxes.
 
     Examples
     --------
@@ -69,18 +76,41 @@ class Grounder(Storable, Embedder):
         whole_size: int,
         vocabulary: Vocabulary,
         settings: GrounderSettings | None = None,
+        frozen: WordVectors | None = None,
         *,
-        device: str | torch.device = "cpu",
+        box_sets: BoxSetSettings | None = None,
+        functions: Functions | None = None,
     ) -> None:
         self.channels = channels
         self.whole_size = whole_size
         self.vocabulary = vocabulary
         self.settings = settings or GrounderSettings()
-        self.network = GrounderNetwork(channels, whole_size, len(vocabulary), self.settings).to(device)
+        self.frozen = frozen
+        self.box_sets = box_sets or BoxSetSettings()
+        self.functions = functions or Functions(self._make_network())
+
+    def _make_network(self) -> GrounderNetwork:
+        from deixis.models.grounder.network import GrounderNetwork
+
+        network = GrounderNetwork(self.channels, self.whole_size, len(self.vocabulary), self.settings)
+        if self.frozen is not None:
+            network.text_encoder.words.add_frozen(lambda: self.words.frozen_by_id(), self.settings.delta_dropout)
+        return network
+
+    @property
+    def network(self) -> GrounderNetwork:
+        """The torch module."""
+        network: GrounderNetwork = self.functions.module
+        return network
 
     @property
     def dimension(self) -> int:
         return self.settings.embedding_dim + 1
+
+    @property
+    def words(self) -> WordTable:
+        """The word vectors, as they are now if the network is being trained."""
+        return WordTable(self.vocabulary, self.functions.weight("text_encoder.words.weight"), self.frozen)
 
     def ground(self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span]) -> GroundingOutput:
         """Score each phrase of a sentence against each region of a photo, and refine the boxes.
@@ -89,35 +119,56 @@ class Grounder(Storable, Embedder):
         """
         self._check_sizes(regions)
         count, region_count = len(spans), len(regions)
-        scores, boxes = np.zeros((count, region_count), np.float32), np.zeros((count, region_count, 4), np.float32)
-        presence = np.zeros(count, np.float32) if self.settings.presence_weight else None
+        output = GroundingOutput(
+            np.zeros((count, region_count), np.float32),
+            np.zeros((count, region_count, 4), np.float32),
+            np.zeros((count, region_count), np.float32) if self.settings.sets_weight else None,
+            np.zeros((count, region_count, 4), np.float32) if self.settings.sets_weight else None,
+            np.zeros(count, np.float32) if self.settings.presence_weight else None,
+        )
         inputs = make_text_inputs(words, spans, context=self.settings.sentence_context)
         if not inputs or not region_count:
-            return GroundingOutput(scores, boxes, presence)
-        with self._inference() as like:
-            photos = RegionBatch.collate([regions], cells=self.settings.use_feature_map).to(like.device, like.dtype)
-            text = TextBatch.collate(inputs, self.vocabulary).to(like.device)
-            photo_of = torch.zeros(len(text), dtype=torch.int64, device=like.device)
-            output: NetworkOutput = self.network(photos, photo_of, text)
-            every = torch.arange(region_count, device=like.device).expand(*text.mask.shape, region_count)
-            refined = self.network.refine(output, photos.boxes.expand(len(text), -1, -1), every)
-            rows = [phrase for each in inputs for phrase in each.phrases]
-            scores[rows] = output.scores[text.mask].cpu().numpy()
-            boxes[rows] = refined[text.mask].cpu().numpy()
-            if presence is not None:
-                alone = self.network.phrase_vectors_alone(text) @ output.region_vectors[0].T
-                presence[rows] = self.presence_probability(alone.amax(dim=1).cpu().numpy())
-        return GroundingOutput(scores, boxes, presence)
+            return output
+        vectors, lengths, word_spans, mask = text_arrays(inputs, self.words)
+        cells = cell_arrays(regions, self.settings.feature_grid) if self.settings.use_feature_map else ()
+        photo = _region_arrays(regions)
+        rows = [phrase for each in inputs for phrase in each.phrases]
+        found = self.functions("ground", *photo, vectors, lengths, word_spans, *cells)
+        output.scores[rows], output.boxes[rows] = found[0][mask], found[1][mask]
+        if output.members is not None and output.member_boxes is not None:
+            output.members[rows], output.member_boxes[rows] = 1 / (1 + np.exp(-found[2][mask])), found[3][mask]
+        if output.presence is not None:
+            alone = self._embed_phrases([each.words[slice(*span)] for each in inputs for span in each.spans])
+            (visual,) = self.functions("embed_regions", *photo)
+            output.presence[rows] = self.presence_probability((alone @ visual.T).max(axis=1))
+        return output
+
+    def select_boxes(self, output: GroundingOutput) -> list[BoxSet]:
+        """The boxes of the things that each phrase names, divided by the size of the photo.
+
+        One box for a phrase that names one thing, and for all phrases without `sets_weight`. The photo must have
+        regions.
+        """
+        if output.members is None:
+            best = output.boxes[np.arange(len(output.boxes)), output.scores.argmax(axis=1)]
+            return [BoxSet(box[None]) for box in best.astype(np.float64)]
+        return [phrase.select(self.box_sets) for phrase in self.members(output)]
+
+    def members(self, output: GroundingOutput) -> list[RegionMembers]:
+        """Each phrase with its regions as single things; needs `sets_weight`, and a photo that has regions."""
+        if output.members is None or output.member_boxes is None:
+            raise DeixisError("sets_weight=0: the model was not trained to find one box for each thing")
+        best = output.boxes[np.arange(len(output.boxes)), output.scores.argmax(axis=1)]
+        return list(map(RegionMembers, best, output.member_boxes, output.members))
 
     def presence_probability(self, scores: ArrayLike) -> Floats:
         """Probability, at a prior of one half, that photos show phrases, from the highest region score of each.
 
         Only for models that were trained with `presence_weight`.
         """
-        calibration = self.network.presence_calibration
-        if calibration is None:
+        if not self.settings.presence_weight:
             raise DeixisError("presence_weight=0: the model was not trained to estimate presence")
-        scale, bias = calibration.detach().cpu().numpy()
+        scale, bias = self.functions.weight("presence_calibration").astype(np.float32)
         return np.asarray(1 / (1 + np.exp(-(np.exp(scale) * np.asarray(scores) + bias))), dtype=np.float32)
 
     def prepare_visual(self, features: RegionInputs | Sequence[RegionInputs]) -> Floats:
@@ -126,50 +177,43 @@ class Grounder(Storable, Embedder):
         vectors = [np.zeros((0, self.dimension), np.float32)]
         for photo in [features] if isinstance(features, RegionInputs) else features:
             self._check_sizes(photo)
-            with self._inference() as like:
-                batch = RegionBatch.collate([photo]).to(like.device, like.dtype)
-                states = self.network.encode_regions(batch.vectors, batch.boxes, batch.objectness, batch.whole)
-                vectors.append(self.network.region_vectors(states, batch.objectness)[0, : len(photo)].cpu().numpy())
+            if len(photo):
+                vectors += self.functions("embed_regions", *_region_arrays(photo))
         return np.concatenate(vectors)
 
     def prepare_text(self, features: Sequence[Text]) -> Floats:
         """Embed phrases, each without a sentence."""
         self._require_vectors()
-        vectors = [np.zeros((0, self.dimension), np.float32)]
-        for begin in range(0, len(features), _PHRASES_PER_BATCH):
-            phrases = [words_of(text) for text in features[begin : begin + _PHRASES_PER_BATCH]]
-            inputs = [each for words in phrases for each in make_text_inputs(words, [(0, len(words))])]
-            with self._inference() as like:
-                text = TextBatch.collate(inputs, self.vocabulary).to(like.device)
-                vectors.append(self.network.phrase_vectors_alone(text).cpu().numpy())
+        return self._embed_phrases(features)
+
+    def _embed_phrases(self, phrases: Sequence[Text]) -> Floats:
+        vectors = [np.zeros((0, self.dimension), dtype=np.float32)]
+        for begin in range(0, len(phrases), _PHRASES_PER_BATCH):
+            inputs = word_vectors(phrases[begin : begin + _PHRASES_PER_BATCH], self.words)
+            vectors.append(self.functions.in_blocks("embed_phrases", *inputs, columns=self.dimension))
         return np.concatenate(vectors)
 
     def to_artifact(self) -> Artifact:
-        vocabulary = self.vocabulary
         settings = {
             "channels": self.channels,
             "whole_size": self.whole_size,
             "settings": asdict(self.settings),
-            "vocabulary": [vocabulary.words, vocabulary.counts, vocabulary.min_count],
+            "vocabulary": self.vocabulary.to_json(),
+            "frozen": frozen_reference(self.frozen),
+            "box_sets": asdict(self.box_sets),
         }
-        return Artifact(self.KIND, settings, weights_of(self.network))
+        return self.functions.to_artifact(self.KIND, settings)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         settings = artifact.settings
-        words, counts, min_count = settings["vocabulary"]
-        vocabulary = Vocabulary(tuple(words), tuple(counts), min_count)
-        with without_weights():
-            hyperparameters = GrounderSettings(**settings["settings"])
-            model = cls(settings["channels"], settings["whole_size"], vocabulary, hyperparameters, device="meta")
-        set_weights(model.network, artifact.arrays)
+        vocabulary, frozen = Vocabulary.from_json(settings["vocabulary"]), open_frozen(settings.get("frozen"))
+        functions = Functions(artifact=artifact, make_module=lambda: model._make_network())
+        hyperparameters = GrounderSettings(**settings["settings"])
+        sizes = settings["channels"], settings["whole_size"]
+        box_sets = BoxSetSettings(**settings.get("box_sets", {}))
+        model = cls(*sizes, vocabulary, hyperparameters, frozen, box_sets=box_sets, functions=functions)
         return model
-
-    @contextmanager
-    def _inference(self) -> Iterator[Tensor]:
-        """Switch to evaluation mode; gives a weight, for its device and dtype."""
-        with eval_mode(self.network), torch.inference_mode():
-            yield self.network.matching.phrase.weight
 
     def _check_sizes(self, photo: RegionInputs) -> None:
         sizes = photo.vectors.shape[1], len(photo.whole)
@@ -186,3 +230,7 @@ class Grounder(Storable, Embedder):
                 f"num_layers={self.settings.num_layers}: the layers combine regions and words, so neither has a vector "
                 "of its own; use ground, or train with presence_weight=0.3"
             )
+
+
+def _region_arrays(photo: RegionInputs) -> tuple[NDArray[Any], ...]:
+    return photo.vectors, photo.boxes, photo.objectness, photo.whole

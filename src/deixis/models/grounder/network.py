@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from deixis.models.grounder.inputs import RegionBatch, TextBatch
+from deixis.models.grounder.batches import RegionBatch, TextBatch
 from deixis.models.grounder.spec import GrounderSettings
-from deixis.models.networks import TextEncoder, TextEncoderShape
+from deixis.models.networks import TextEncoder, TextEncoderShape, TransformerBlock
+from deixis.runtime import Array, Function
 
 _LOCATION_HIDDEN = 128
-_HEAD_SIZE = 64
 _MIN_OBJECTNESS = 1e-4
 """Objectness is clamped, so that its logit stays finite."""
 _MAX_LOG_SCALE = 1.0
 """The refiner scales a side of a box by at most e."""
+_INITIAL_MEMBER_LOGIT = -3.0
+"""About one region in twenty is one of the things that a phrase names."""
 
 
 Share = Callable[..., Tensor]
@@ -57,12 +59,13 @@ class WordEncoder(TextEncoder):
             shape.word_dim, shape.hidden_size, shape.num_layers, batch_first=True, bidirectional=True
         )
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        if not len(ids):  # the share of a process may be empty
-            return self.words.weight.new_zeros(0, ids.shape[1], self.size)
-        words = self.dropout(self.words(ids))
-        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states: Tensor = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=ids.shape[1])[0]
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        longest = words.shape[1]
+        if not len(words):  # the share of a process may be empty
+            return self.words.weight.new_zeros(0, longest, self.size)
+        vectors = self.dropout(self.words(words))
+        packed = pack_padded_sequence(vectors, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states: Tensor = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True, total_length=longest)[0]
         return states
 
 
@@ -93,25 +96,22 @@ class Fusion(nn.Module):
         self.type_embeddings = nn.Parameter(nn.init.normal_(torch.empty(3, width), std=0.02))
         self.cell_projection = _projection(channels, width) if settings.use_feature_map else None
         self.cell_location = _location_mlp(2, width) if settings.use_feature_map else None
-        heads = next(count for count in range(max(1, width // _HEAD_SIZE), 0, -1) if width % count == 0)
-        layer = nn.TransformerEncoderLayer(
-            width, heads, 4 * width, settings.dropout, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.layers = nn.TransformerEncoder(layer, settings.num_layers, enable_nested_tensor=False)
+        block = TransformerBlock(width, settings.dropout)
+        self.layers = nn.TransformerEncoder(block, settings.num_layers, enable_nested_tensor=False)
         self.matching = Matching(width)
 
     def forward(self, regions: Tensor, region_mask: Tensor, words: Tensor, word_mask: Tensor, *cells: Tensor) -> Tensor:
         """New states of regions and words, concatenated: (b, regions + words, d)."""
         count = regions.shape[1] + words.shape[1]
         states = [regions + self.type_embeddings[0], words + self.type_embeddings[1]]
-        padding = [~region_mask, ~word_mask]
+        masks = [region_mask, word_mask]
         if self.cell_projection is not None and self.cell_location is not None:
             vectors, centres = cells
             states.append(self.cell_projection(vectors) + self.cell_location(centres) + self.type_embeddings[2])
-            padding.append(torch.zeros(vectors.shape[:2], dtype=torch.bool, device=vectors.device))
-        joined = torch.cat(states, dim=1)
-        if len(joined):  # the share of a process may be empty, which torch's attention refuses
-            joined = self.layers(joined, src_key_padding_mask=torch.cat(padding, dim=1))
+            masks.append(torch.ones_like(centres[..., 0], dtype=torch.bool))
+        joined, mask = torch.cat(states, dim=1), torch.cat(masks, dim=1)
+        for block in self.layers.layers:
+            joined = block(joined, mask)
         return joined[:, :count]
 
 
@@ -126,11 +126,25 @@ class BoxRefiner(nn.Module):
         nn.init.zeros_(self.offsets.weight)
         nn.init.zeros_(self.offsets.bias)
 
-    def forward(self, phrases: Tensor, regions: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
-        """Refine the regions `chosen` (b, phrases, c) for each phrase; `boxes` are (b, regions, 4)."""
-        row = torch.arange(len(chosen), device=chosen.device)[:, None, None]
-        hidden = functional.gelu(self.phrase(phrases)[:, :, None] + self.region(regions)[row, chosen])
-        return apply_offsets(boxes[row, chosen], self.offsets(hidden).to(boxes.dtype))
+    def forward(self, phrases: Tensor, regions: Tensor, boxes: Tensor) -> Tensor:
+        """Refine the boxes (b, phrases or 1, c, 4) of regions (b, phrases or 1, c, d) for phrases (b, phrases, d)."""
+        hidden = functional.gelu(self.phrase(phrases)[:, :, None] + self.region(regions))
+        return apply_offsets(boxes, self.offsets(hidden).to(boxes.dtype))
+
+
+class Members(nn.Module):
+    """Scores regions as one of the things that a phrase names, and refines their boxes to that thing."""
+
+    def __init__(self, embedding_dim: int, *, refine_boxes: bool) -> None:
+        super().__init__()
+        self.matching = Matching(embedding_dim)
+        self.bias = nn.Parameter(torch.tensor(_INITIAL_MEMBER_LOGIT))
+        self.box_refiner = BoxRefiner(embedding_dim) if refine_boxes else None
+
+    def forward(self, phrases: Tensor, regions: Tensor) -> Tensor:
+        """Logits (b, phrases, regions) from states (b, phrases, d) and (b, regions, d)."""
+        logits: Tensor = self.matching.phrases(phrases) @ self.matching.regions(regions).transpose(1, 2) + self.bias
+        return logits
 
 
 def apply_offsets(boxes: Tensor, offsets: Tensor) -> Tensor:
@@ -147,6 +161,8 @@ class GrounderNetwork(nn.Module):
     def __init__(self, channels: int, whole_size: int, words: int, settings: GrounderSettings) -> None:
         super().__init__()
         width = settings.embedding_dim
+        self.channels, self.whole_size, self.dimension = channels, whole_size, width + 1
+        self.use_cells = settings.use_feature_map
         shape = TextEncoderShape("gru", words, settings.word_dim, settings.hidden_size, 1, settings.word_dropout)
         self.text_encoder = WordEncoder(shape)
         self.word_projection = nn.Linear(self.text_encoder.size, width)
@@ -158,6 +174,7 @@ class GrounderNetwork(nn.Module):
         self.objectness_weight = nn.Parameter(torch.tensor(0.5))
         self.fusion = Fusion(channels, settings) if settings.num_layers else None
         self.box_refiner = BoxRefiner(width) if settings.refine_boxes else None
+        self.members = Members(width, refine_boxes=settings.refine_boxes) if settings.sets_weight else None
         # Logarithm of the scale, and bias, that turn a score into the logit of presence.
         self.presence_calibration = nn.Parameter(torch.zeros(2)) if settings.presence_weight else None
 
@@ -222,12 +239,91 @@ class GrounderNetwork(nn.Module):
         scores = scores.masked_fill(~region_mask[:, None], -torch.inf)
         return NetworkOutput(scores, phrases.to(dtype), regions.to(dtype), phrase_vectors, region_vectors)
 
-    def refine(self, output: NetworkOutput, boxes: Tensor, chosen: Tensor) -> Tensor:
-        """Refined boxes (b, phrases, c, 4) of the regions `chosen` (b, phrases, c); `boxes` are (b, regions, 4)."""
-        if self.box_refiner is not None:
-            refined: Tensor = self.box_refiner(output.phrases, output.regions, boxes, chosen)
+    def refine(self, output: NetworkOutput, boxes: Tensor, chosen: Tensor, *, members: bool = False) -> Tensor:
+        """Refined boxes (b, phrases, c, 4) of the regions `chosen` (b, phrases, c); `boxes` are (b, regions, 4).
+
+        With `members`, each box is refined to one of the things of the phrase instead of all of them.
+        """
+        row = torch.arange(len(chosen), device=chosen.device)[:, None, None]
+        refiner = self.members.box_refiner if members and self.members is not None else self.box_refiner
+        if refiner is None:
+            return boxes[row, chosen]
+        refined: Tensor = refiner(output.phrases, output.regions[row, chosen], boxes[row, chosen])
+        return refined
+
+    # Inference on one photo.
+
+    def functions(self) -> list[Function]:
+        """Inference functions."""
+        region = {
+            "vectors": Array("regions", self.channels),
+            "boxes": Array("regions", 4),
+            "objectness": Array("regions", example=0.5),
+            "whole": Array(self.whole_size),
+        }
+        cells = {"cells": Array("cells", self.channels), "cell_centres": Array("cells", 2)}
+        words = {
+            "words": Array("texts", "words", self.text_encoder.words.embedding_dim),
+            "lengths": Array("texts", dtype="int64", example=2),
+        }
+        spans = {"spans": Array("texts", "phrases", 2, dtype="int64")}
+        region_vectors = {"region_vectors": Array("regions", self.dimension)}
+        found = {
+            "scores": Array("texts", "phrases", "regions"),
+            "refined": Array("texts", "phrases", "regions", 4),
+        }
+        if self.members is not None:
+            found["members"] = Array("texts", "phrases", "regions")
+            found["member_boxes"] = Array("texts", "phrases", "regions", 4)
+        return [
+            Function("embed_regions", region, region_vectors),
+            Function("embed_phrases", words, {"phrase_vectors": Array("texts", self.dimension)}),
+            Function("ground", {**region, **words, **spans, **(cells if self.use_cells else {})}, found),
+        ]
+
+    def embed_regions(self, vectors: Tensor, boxes: Tensor, objectness: Tensor, whole: Tensor) -> Tensor:
+        """Vectors of the regions of a photo: (regions, d + 1)."""
+        states = self.encode_regions(vectors[None], boxes[None], objectness[None], whole[None])
+        return self.region_vectors(states, objectness[None])[0]
+
+    def embed_phrases(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """Vectors of phrases without a sentence: (texts, d + 1)."""
+        spans = torch.stack([torch.zeros_like(lengths), lengths], dim=1)[:, None]
+        return self.phrase_vectors(mean_over_spans(self.encode_words(words, lengths), spans)[:, 0])
+
+    def ground(
+        self,
+        vectors: Tensor,
+        boxes: Tensor,
+        objectness: Tensor,
+        whole: Tensor,
+        words: Tensor,
+        lengths: Tensor,
+        spans: Tensor,
+        cells: Tensor | None = None,
+        cell_centres: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Scores (texts, phrases, regions) of the regions of a photo, and their boxes refined for each phrase.
+
+        With `sets_weight` also the logits of members, and the boxes refined as members.
+        """
+        mask = torch.ones_like(objectness[None], dtype=torch.bool)
+        photo = RegionBatch(vectors[None], boxes[None], objectness[None], whole[None], mask)
+        if cells is not None and cell_centres is not None:
+            photo = replace(photo, cells=cells[None], cell_centres=cell_centres[None])
+        text = TextBatch(words, lengths, spans, torch.ones_like(spans[..., 0], dtype=torch.bool))
+        output: NetworkOutput = self(photo, torch.zeros_like(lengths), text)
+
+        def refine(refiner: BoxRefiner | None) -> Tensor:
+            if refiner is None:
+                return boxes.expand(*spans.shape[:2], *boxes.shape)
+            refined: Tensor = refiner(output.phrases, output.regions[:, None], boxes)
             return refined
-        return boxes[torch.arange(len(chosen), device=chosen.device)[:, None, None], chosen]
+
+        found = output.scores, refine(self.box_refiner)
+        if self.members is None:
+            return found
+        return *found, self.members(output.phrases, output.regions), refine(self.members.box_refiner)
 
 
 def mean_over_spans(words: Tensor, spans: Tensor) -> Tensor:

@@ -3,11 +3,13 @@
 The loss is the cross entropy of the region of each phrase, where the regions with an IoU of at least 0.5 share the
 target probability, plus the generalized IoU loss of refined boxes. With `presence_weight`, each phrase is also encoded
 alone. One loss finds its region among those of all photos of the batch that do not show the same, another separates its
-photo from these photos.
+photo from these photos. With `sets_weight`, the binary cross entropy of each region as one of the things of the phrase
+and the loss of its box, refined to that thing, are added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +21,9 @@ from torch.nn import functional
 from deixis.data.pairs import Integers, RaggedArray
 from deixis.data.records import ENTITY_TYPES
 from deixis.errors import DatasetError
+from deixis.evaluation.box_sets import set_f1
+from deixis.geometry import Boxes
+from deixis.models.box_sets import BoxSetSettings, RegionMembers
 from deixis.models.grounder.data import GroundingExamples
 from deixis.models.grounder.network import GrounderNetwork, NetworkOutput, Share, compute_locally
 from deixis.models.grounder.spec import GrounderSettings
@@ -31,6 +36,12 @@ MIN_TRAINING_IOU = 0.3
 
 REFINED_PER_PHRASE = 8
 """Number of regions, those with the highest IoU, that are refined for each phrase of a batch."""
+
+MEMBERS_REFINED_PER_PHRASE = 16
+"""The same for the boxes of single things, of which a phrase can have several."""
+
+NOT_MEMBER_IOU = 0.4
+"""A region below this IoU with every box of a phrase is not one of its things; from it to 0.5 it is left out."""
 
 FALSE_ABSENCE = 0.05
 """Assumed probability that another photo shows a phrase although none of its sentences has the phrase's last word."""
@@ -70,6 +81,9 @@ class GroundingObjective:
             terms = {"choice": cross_entropy(computed.output.scores[trained], targets)}
             if network.box_refiner is not None:
                 terms["box"] = _box_loss(network, computed, trained)
+            if network.members is not None:
+                members = _member_terms(network, computed, _gold_boxes(computed, self.examples, batch))
+                terms |= {name: self.settings.sets_weight * term for name, term in members.items()}
             if network.presence_calibration is not None:
                 across = _scores_across_photos(computed, self.examples, batch)
                 rows = trained[computed.phrase_mask]
@@ -88,6 +102,46 @@ def _box_loss(network: GrounderNetwork, computed: _Computed, trained: Tensor) ->
     counted = (nearest > MIN_TRAINING_IOU) & trained[:, :, None]
     losses = (1 - generalized_iou(boxes, computed.gold[:, :, None])) * counted
     return (losses.sum(dim=2) / counted.sum(dim=2).clamp(min=1))[trained].mean()
+
+
+def _member_terms(network: GrounderNetwork, computed: _Computed, gold: Tensor) -> dict[str, Tensor]:
+    """Losses of regions as things of phrases; `gold` (n, most, 4) are the boxes of the phrases."""
+    assert network.members is not None  # noqa: S101 - only called with sets_weight
+    input_of = computed.phrase_mask.nonzero()[:, 0]
+    boxes, mask = computed.boxes[input_of], computed.region_mask[input_of]
+    overlaps, nearest = iou(gold[:, :, None], boxes[:, None]).max(dim=1)  # (n, regions)
+    overlaps = overlaps.masked_fill(~mask, 0)
+    output, refiner = computed.output, network.members.box_refiner
+    logits = network.members(output.phrases, output.regions)[computed.phrase_mask]
+    terms = {"members": member_loss(logits, overlaps, mask)}
+    if refiner is not None:
+        values, chosen = overlaps.topk(min(MEMBERS_REFINED_PER_PHRASE, overlaps.shape[1]), dim=1)
+        row = torch.arange(len(chosen), device=chosen.device)[:, None]
+        states = output.phrases[computed.phrase_mask], output.regions[input_of[:, None], chosen]
+        refined = refiner(states[0][:, None], states[1][:, None], boxes[row, chosen][:, None])[:, 0]
+        counted = values > MIN_TRAINING_IOU
+        losses = (1 - generalized_iou(refined, gold[row, nearest[row, chosen]])) * counted
+        per_phrase = losses.sum(dim=1) / counted.sum(dim=1).clamp(min=1)
+        terms["member_box"] = per_phrase.sum() / counted.any(dim=1).sum().clamp(min=1)
+    return terms
+
+
+def member_loss(logits: Tensor, overlaps: Tensor, mask: Tensor) -> Tensor:
+    """Binary cross entropy of regions as things of phrases, divided by the number of positives of each phrase.
+
+    All are (n, regions): `overlaps` is the IoU with the nearest box of the phrase, `mask` is False for padding.
+    """
+    positive = mask & (overlaps >= CORRECT_IOU)
+    counted = mask & (positive | (overlaps < NOT_MEMBER_IOU))
+    losses = functional.binary_cross_entropy_with_logits(logits, positive.to(logits.dtype), reduction="none")
+    return ((losses * counted).sum(dim=1) / positive.sum(dim=1).clamp(min=1)).mean()
+
+
+def _gold_boxes(computed: _Computed, examples: GroundingExamples, rows: Tensor) -> Tensor:
+    """The gold boxes of each phrase: (n, most, 4), padded with empty boxes."""
+    chain = examples.chain[rows.to(examples.chain.device)][:, : computed.phrase_mask.shape[1]]
+    boxes = examples.chain_boxes[chain[computed.phrase_mask.to(chain.device)]].to(computed.gold)
+    return boxes[:, : int((boxes != 0).any(dim=2).sum(dim=1).max())]
 
 
 @dataclass(frozen=True)
@@ -215,12 +269,18 @@ def _area(boxes: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def score_examples(network: GrounderNetwork, examples: GroundingExamples, batch_size: int = 256) -> dict[str, float]:
+def score_examples(
+    network: GrounderNetwork,
+    examples: GroundingExamples,
+    batch_size: int = 256,
+    box_sets: BoxSetSettings = BoxSetSettings(),  # noqa: B008 - frozen
+) -> dict[str, float]:
     """Accuracy of a network in evaluation mode, in percent, by the protocol `union`.
 
     `r1`, `r5`, `r10` are of proposals; `refined_r1` and so on of refined boxes; `people_r1` and so on by type, refined
     if possible; `upper_bound` of any choice; `presence`: how often a phrase scores higher in its own photo than in
-    another photo of the batch without the phrase's last word.
+    another photo of the batch without the phrase's last word; `set_f1` of the boxes of single things, and `set_f1_1`,
+    `set_f1_2` and `set_f1_3` for phrases with one, two, and three or more gold boxes.
     """
     if not len(examples):
         raise DatasetError("no phrase has a box: there is nothing to evaluate")
@@ -232,6 +292,8 @@ def score_examples(network: GrounderNetwork, examples: GroundingExamples, batch_
         if network.presence_calibration is not None:
             across = _scores_across_photos(computed, examples, rows)
             right["presence"] = _presence_accuracy(across.scores.amax(dim=2), across.own, across.absent)
+        if network.members is not None:
+            right |= _set_scores(_members(network, computed, _gold_boxes(computed, examples, rows)), box_sets)
         for name, column in right.items():
             found.setdefault(name, []).append(column.cpu())
     columns = {name: torch.cat(parts).double() for name, parts in found.items()}
@@ -258,6 +320,31 @@ def _right_per_phrase(network: GrounderNetwork, computed: _Computed) -> dict[str
         refined &= computed.region_mask[:, None].expand(-1, best.shape[1], -1).gather(2, best)
         right |= {f"refined_{name}": refined[:, :, :rank].any(dim=2)[mask] for name, rank in _RANKS.items()}
     return right
+
+
+def _members(network: GrounderNetwork, computed: _Computed, gold: Tensor) -> list[tuple[RegionMembers, Boxes]]:
+    """Each phrase with its gold boxes."""
+    assert network.members is not None  # noqa: S101 - only called with sets_weight
+    output, mask = computed.output, computed.phrase_mask
+    logits = network.members(output.phrases, output.regions).masked_fill(~computed.region_mask[:, None], -torch.inf)
+    every = torch.arange(logits.shape[2], device=mask.device).expand_as(logits)
+    boxes = network.refine(output, computed.boxes, every, members=True)
+    best = network.refine(output, computed.boxes, output.scores.argmax(dim=2, keepdim=True))[:, :, 0]
+    columns = (column.double().cpu().numpy() for column in (best[mask], boxes[mask], logits[mask].sigmoid(), gold))
+    return [
+        (RegionMembers(one, own, probabilities), padded[(padded[:, 2:] > padded[:, :2]).all(axis=1)])
+        for one, own, probabilities, padded in zip(*columns, strict=True)
+    ]
+
+
+def _set_scores(phrases: Sequence[tuple[RegionMembers, Boxes]], settings: BoxSetSettings) -> dict[str, Tensor]:
+    """For each phrase, the F1 of its selected boxes; nan in the columns of other numbers of gold boxes."""
+    scores = torch.tensor(
+        [set_f1(members.select(settings).boxes, gold) for members, gold in phrases], dtype=torch.float64
+    )
+    counts = torch.tensor([len(gold) for _, gold in phrases]).clamp(max=3)
+    parts = {f"set_f1_{number}": torch.where(counts == number, scores, torch.nan) for number in (1, 2, 3)}
+    return {"set_f1": scores, **parts}
 
 
 def _presence_accuracy(scores: Tensor, own: Tensor, absent: Tensor) -> Tensor:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from deixis.arrays import Floats
-from deixis.evaluation.items import Item
-from deixis.evaluation.predictions import Prediction
+from deixis.geometry import Boxes
 from deixis.language.sentence import Phrase, Sentence
+from deixis.models.box_sets import RegionMembers, fit_box_sets
 from deixis.models.describer.description import DescriptionSettings
-from deixis.models.grounder.data import read_regions
 from deixis.models.grounder.inputs import to_word_spans
-from deixis.models.grounder.model import Grounder
+from deixis.models.grounder.model import Grounder, GroundingOutput
 from deixis.models.grounding import PhotoProposals, PhraseScores, RegionPipeline, make_region_inputs
-from deixis.models.photo_features import PhotoFeatures, RegionInputs
+from deixis.models.region_inputs import RegionInputs, read_regions
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from deixis.evaluation.items import Item
+    from deixis.evaluation.predictions import Prediction
+    from deixis.models.photo_features import PhotoFeatures
+
+
+FITTED_PHRASES = 3000
+"""Number of phrases that the selection of boxes is fitted to."""
 
 
 class GrounderPipeline(RegionPipeline):
@@ -34,6 +44,10 @@ class GrounderPipeline(RegionPipeline):
         settings = self.model.settings
         return frozenset({"ground"} if settings.num_layers and not settings.presence_weight else {"ground", "describe"})
 
+    @property
+    def separates_boxes(self) -> bool:
+        return bool(self.model.settings.sets_weight)
+
     def encode_regions(self, regions: RegionInputs) -> Floats:
         return self.model.prepare_visual(regions)
 
@@ -45,7 +59,11 @@ class GrounderPipeline(RegionPipeline):
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         inputs = make_region_inputs(regions, cells=self.model.settings.use_feature_map)
         found = self.model.ground(inputs, *to_word_spans(sentence.tokens, [phrase.span for phrase in phrases]))
-        return PhraseScores(found.scores, found.boxes * np.tile(regions.features.size, 2), found.presence)
+        size = np.tile(regions.features.size, 2)
+        sets = None  # without regions there is nothing to select
+        if len(inputs):
+            sets = [replace(each, boxes=each.boxes * size) for each in self.model.select_boxes(found)]
+        return PhraseScores(found.scores, found.boxes * size, found.presence, sets)
 
     def proposal_vectors(self, features: PhotoFeatures, photo_id: str) -> Floats:
         return self.model.prepare_visual(read_regions(features.store, photo_id, features.max_proposals))
@@ -53,25 +71,50 @@ class GrounderPipeline(RegionPipeline):
     def predict_boxes(
         self, features: PhotoFeatures, items: Sequence[Item], on_progress: OnProgress = no_progress
     ) -> list[Prediction]:
+        from deixis.evaluation.predictions import Prediction
+
         found: list[Prediction] = []
+        for in_caption, proposals, output in self._ground_captions(features, items):
+            size = np.tile(features.store.sizes([in_caption[0].photo])[0], 2)
+            sets = self.model.select_boxes(output) if len(proposals) and self.separates_boxes else None
+            for row, item in enumerate(in_caption):
+                boxes, scores = proposals.astype(np.float64), output.scores[row].astype(np.float64)
+                if len(boxes):  # only the best box of a phrase is refined
+                    best = int(np.argmax(scores))
+                    boxes[best] = output.boxes[row, best].astype(np.float64) * size
+                selected = None if sets is None else sets[row].boxes * size
+                found.append(Prediction(item.photo, item.caption, item.span, boxes, scores, selected=selected))
+            on_progress("grounding phrases", len(found), len(items))
+        return found
+
+    def fit_selection(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> None:
+        """Fit the thresholds of the selection of boxes to the phrases of the first photos that have boxes."""
+        from deixis.evaluation.items import localization_items
+
+        phrases: list[tuple[RegionMembers, Boxes]] = []
+        items = list(islice(localization_items(features.photos), FITTED_PHRASES))
+        for in_caption, proposals, output in self._ground_captions(features, items):
+            if len(proposals):
+                size = np.tile(features.store.sizes([in_caption[0].photo])[0], 2)
+                golds = [np.array(item.boxes) / size for item in in_caption]
+                phrases += zip(self.model.members(output), golds, strict=True)
+            on_progress("fitting the selection of boxes", len(phrases), len(items))
+        self.model.box_sets = fit_box_sets(phrases)
+
+    def _ground_captions(
+        self, features: PhotoFeatures, items: Sequence[Item]
+    ) -> Iterator[tuple[list[Item], Boxes, GroundingOutput]]:
+        """The items of each caption, the proposals of their photo, and the output of the model."""
         records = {photo.id: photo for photo in features.photos}
+        most = self.provenance.max_proposals
         for photo_id, photo_items in groupby(items, key=lambda item: item.photo):
-            regions = read_regions(
-                features.store, photo_id, features.max_proposals, cells=self.model.settings.use_feature_map
-            )
-            proposals, size = features.proposals(photo_id), np.tile(features.store.sizes([photo_id])[0], 2)
+            regions = read_regions(features.store, photo_id, most, cells=self.model.settings.use_feature_map)
+            proposals = features.store.proposals(photo_id).boxes[:most]
             for caption, caption_items in groupby(photo_items, key=lambda item: item.caption):
                 in_caption = list(caption_items)
                 tokens = records[photo_id].captions[caption].tokens
-                output = self.model.ground(regions, *to_word_spans(tokens, [item.span for item in in_caption]))
-                for item, scores, refined in zip(in_caption, output.scores, output.boxes, strict=True):
-                    boxes = proposals.astype(np.float64)
-                    if len(boxes):  # only the best box of a phrase is refined
-                        best = int(np.argmax(scores))
-                        boxes[best] = refined[best].astype(np.float64) * size
-                    found.append(Prediction(item.photo, item.caption, item.span, boxes, scores.astype(np.float64)))
-            on_progress("grounding phrases", len(found), len(items))
-        return found
+                spans = to_word_spans(tokens, [item.span for item in in_caption])
+                yield in_caption, proposals, self.model.ground(regions, *spans)
 
     @classmethod
     def load_model(cls, artifact: Artifact) -> Grounder:

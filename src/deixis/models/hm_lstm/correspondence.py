@@ -53,6 +53,19 @@ class Correspondences:
     def __len__(self) -> int:
         return len(self.node)
 
+    def or_else(self, other: Correspondences, has_own: NDArray[np.bool_]) -> Correspondences:
+        """These for the sentences that `has_own` marks, and `other` for the rest."""
+        rows = [
+            row
+            for found, chosen in ((self, has_own), (other, ~has_own))
+            for row in zip(*(column[chosen[found.rows.owners]].tolist() for column in found._columns), strict=True)
+        ]
+        return Correspondences.from_rows(rows, len(has_own))
+
+    @property
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return self.rows.owners, self.node, self.region, self.confidence
+
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, int, int, float]], sentences: int) -> Correspondences:
         """Build from (sentence, node, region, confidence) in any order; `sentences` is the number of sentences."""

@@ -34,6 +34,11 @@ class PhotoRegions:
     boxes: geometry.Boxes  # (regions, 4)
     vectors: NDArray[np.floating]  # (regions, size)
 
+    @property
+    def has_gold(self) -> NDArray[np.bool_]:
+        """Whether each photo has gold boxes."""
+        return np.diff(self.starts) > self.candidates
+
     @classmethod
     def collect(
         cls,

@@ -15,7 +15,7 @@ from torch.nn import functional
 from deixis.data.pairs import Integers, RaggedArray
 from deixis.models.hm_lstm.correspondence import Correspondences
 from deixis.models.hm_lstm.data import ParsedPhotos
-from deixis.models.hm_lstm.model import HMLSTMNetwork
+from deixis.models.hm_lstm.network import HMLSTMNetwork, to_tensors
 from deixis.models.hm_lstm.spec import HMLSTMSettings
 from deixis.models.hm_lstm.trees import TreeBatch
 from deixis.models.networks import move_tensors
@@ -33,7 +33,7 @@ class PairBatch:
     text_id: Tensor  # shared by all pairs with the same text
     is_root: Tensor  # whether k = 0, per pair
     weight: Tensor  # w of eq. 10, per pair
-    trees: TreeBatch  # of the pairs whose text this process embeds
+    trees: TreeBatch[Tensor]  # of the pairs whose text this process embeds
     nodes: Tensor  # and the indices of their nodes
     size: int  # number of sentences
 
@@ -80,7 +80,7 @@ class PairSampler(ShuffledSampler[PairBatch]):
         in_share = sentence[share]
         first, last = (in_share[0], in_share[-1] + 1) if len(in_share) else (0, 0)
         trees = self._data.forest.batch(rows[first:last])
-        nodes = trees.roots.numpy()[in_share - first] + self._node[pairs[share]]
+        nodes = trees.roots[in_share - first] + self._node[pairs[share]]
         return PairBatch(
             torch.from_numpy(visual),
             torch.from_numpy(region),
@@ -88,7 +88,7 @@ class PairSampler(ShuffledSampler[PairBatch]):
             torch.from_numpy(self._text_id[pairs]),
             torch.from_numpy(self._node[pairs] == 0),
             torch.from_numpy(self._weight[pairs]),
-            trees,
+            to_tensors(trees),
             torch.from_numpy(nodes),
             len(rows),
         )
@@ -141,7 +141,7 @@ class PairObjective:
 
     settings: HMLSTMSettings
     regions: Tensor  # (regions, size) features of all regions of the training split, in any precision
-    words: Tensor  # from `HMLSTM.word_matrix`
+    words: Tensor  # `HMLSTM.training_words`
 
     def __call__(self, network: HMLSTMNetwork, batch: PairBatch) -> LossValue:
         device = next(network.parameters()).device

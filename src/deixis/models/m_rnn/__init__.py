@@ -3,7 +3,7 @@
 In the order of the paper:
 
 - `spec` and ``presets.toml``: settings, the networks of the paper and our own, and the `ModelSpec`;
-- `network`: section 3, equations 2 to 4; `fast_network`: the same for generation, one word at a time;
+- `network`: section 3, equations 2 to 4, and the functions of inference, one word at a time;
 - `objective`: section 4, equation 6; `self_critical`: training on CIDEr-D, which the paper does not have;
 - `decoding`: generation of sentences (section 5); `prefix_tree`: likelihoods for retrieval (section 5, equation 7);
 - `model`: the network with its vocabulary; `ensemble`: several of them; `captioning`: with an image encoder;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from os import PathLike
@@ -16,28 +16,33 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import PhotoError
 from deixis.models.arguments import PhotoLike, check_count, open_image
-from deixis.models.consensus.consensus import Similarity, best_first
+from deixis.models.m_rnn.confidence import Confidence, choose_captions, is_grammatical
 from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, encode_start
 from deixis.models.m_rnn.model import MRNN, Photos, VectorsAndCells
-from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import Pipeline, Rerank, load
-from deixis.models.training.distributed import chosen_device
+from deixis.runtime.devices import choose_device
 from deixis.storage.artifacts import Artifact
 from deixis.storage.progress import OnProgress, no_progress, track
+from deixis.tokens import words as words_in
 from deixis.vision.extraction import BATCH, encode_full_size, encode_photos
 from deixis.vision.feature_map import FeatureMap
 
 if TYPE_CHECKING:
     from deixis.evaluation.items import Regions
+    from deixis.models.consensus.consensus import Similarity
     from deixis.models.consensus.reranking import Reranker
+    from deixis.models.photo_features import PhotoFeatures
 
 DEFAULT_CAPTIONER = "m-rnn"
 
 BEAM, RERANK_BEAM = 5, 10
 """Default beam widths: the paper found these best for direct output and for reranking (section 8)."""
 
+CONFIDENCE = "confidence"
+"""Part of a saved model that holds the calibration of its captions."""
+
 _PHOTOS_PER_BLOCK = 64
-_SCORED_PER_BLOCK = 16
+_SCORED_PER_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,35 @@ class CaptionResult:
         Best first, or samples in the order drawn.
     consensus
         Consensus scores of the captions, if they were reranked.
+    confidence
+        Probability that each caption is right, if the model has a calibration.
+    sure
+        Whether each caption is grammatical and probably right; None if it is grammatical and has no confidence.
     """
 
     captions: tuple[GeneratedSentence, ...]
     consensus: tuple[float, ...] = ()
+    confidence: tuple[float | None, ...] = ()
+    sure: tuple[bool | None, ...] = ()
 
     @property
     def text(self) -> str:
         """The best caption."""
         return self.captions[0].text
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the best caption is probably wrong, or ungrammatical."""
+        return self.sure[:1] == (False,)
+
+    @property
+    def lines(self) -> list[str]:
+        """The captions as they are shown to people."""
+        sure = self.sure or (None,) * len(self.captions)
+        return [
+            f"not sure: perhaps {caption.text}" if is_sure is False else caption.text
+            for caption, is_sure in zip(self.captions, sure, strict=True)
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """The document that ``deixis caption --json`` prints for a photo, without the photo's name."""
@@ -70,12 +95,16 @@ class CaptionResult:
             }
             for caption in self.captions
         ]
-        for document, score in zip(documents, self.consensus, strict=False):
-            document["consensus"] = round(score, 4)
+        for index, document in enumerate(documents):
+            confidence = self.confidence[index] if self.confidence else None
+            document["confidence"] = None if confidence is None else round(confidence, 4)
+            document["sure"] = self.sure[index] if self.sure else None
+            if self.consensus:
+                document["consensus"] = round(self.consensus[index], 4)
         return {"captions": documents}
 
     def first(self, count: int) -> CaptionResult:
-        return CaptionResult(self.captions[:count], self.consensus[:count])
+        return CaptionResult(self.captions[:count], self.consensus[:count], self.confidence[:count], self.sure[:count])
 
 
 class Ranker(Protocol):
@@ -92,6 +121,8 @@ class CaptionPipeline(Pipeline):
     model: MRNN
     capabilities = frozenset({"caption"})
     default_rerank: Rerank = "none"
+    confidence: Confidence | None = None
+    """Calibration of the captions; ``deixis calibrate --captions`` fits it."""
 
     @property
     def tasks(self) -> frozenset[str]:
@@ -184,7 +215,7 @@ class CaptionPipeline(Pipeline):
 
     def use_best_device(self) -> Self:
         """Move the model to a GPU if there is one."""
-        self.model.network.to(chosen_device("auto"))
+        self.model.functions.to(choose_device("auto"))
         return self
 
     def model_inputs(self, features: PhotoFeatures, on_progress: OnProgress = no_progress) -> VectorsAndCells:
@@ -196,8 +227,8 @@ class CaptionPipeline(Pipeline):
     ) -> Floats:
         """Eq. 7, photos × sentences: log P(w | I) − log P(w), for both directions of retrieval.
 
-        Each pair takes about a quarter of a millisecond on a CPU: twenty minutes for a thousand photos with five
-        captions each, and seconds on a GPU.
+        Each pair takes about a quarter of a millisecond of a core: twenty minutes for a thousand photos with five
+        captions each on one core, and seconds on a GPU.
         """
         photos, count = self.model_inputs(features, on_progress), len(features.photos)
         blocks = (photos.take(slice(at, at + _SCORED_PER_BLOCK)) for at in range(0, count, _SCORED_PER_BLOCK))
@@ -208,6 +239,11 @@ class CaptionPipeline(Pipeline):
         self.require("regions")
         blocks = _join_rows(features.gold_vectors(gold))
         return self._score_blocks(blocks, gold.phrases, len(gold.boxes), "regions", on_progress)
+
+    def _match_scores(self, photo: PhotoLike, sentences: Sequence[str]) -> Floats:
+        """Eq. 7 for one photo."""
+        scores: Floats = self._score_blocks(self._encode([photo]), sentences, 1, "sentences", no_progress)[0]
+        return scores
 
     def _score_blocks(
         self, blocks: Iterable[Photos], texts: Sequence[str], total: int, noun: str, on_progress: OnProgress
@@ -228,6 +264,18 @@ class CaptionPipeline(Pipeline):
     @classmethod
     def load_model(cls, artifact: Artifact) -> MRNN:
         return MRNN.from_artifact(artifact)
+
+    def to_artifact(self, *, half: bool = False) -> Artifact:
+        own = super().to_artifact(half=half)
+        parts = {CONFIDENCE: self.confidence.to_artifact()} if self.confidence else {}
+        return replace(own, parts=own.parts | parts)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        pipeline = super().from_artifact(artifact)
+        if CONFIDENCE in artifact.parts:
+            pipeline.confidence = Confidence.from_artifact(artifact.parts[CONFIDENCE])
+        return pipeline
 
     def _encode(self, photos: Sequence[PhotoLike]) -> list[VectorsAndCells]:
         """A batch of photos as the model takes them. Photos are resized at once to save memory."""
@@ -264,7 +312,72 @@ class CaptionPipeline(Pipeline):
         cells = [each.cells for each in inputs if each.cells is not None]
         vectors = np.concatenate([each.vectors for each in inputs])
         photos = VectorsAndCells(vectors, np.concatenate(cells) if cells else None)
-        return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
+        return self.caption_inputs(photos, decoding, start, ranker=ranker)
+
+    def caption_inputs(
+        self,
+        photos: VectorsAndCells,
+        decoding: Decoding | None = None,
+        start: str = "",
+        *,
+        ranker: Ranker | None = None,
+    ) -> list[CaptionResult]:
+        """Caption photos as the model takes them. Samples are returned as they were drawn."""
+        decoding = decoding or Decoding(max_length=self.model.settings.max_length)
+        if decoding.method == "sample":
+            return rank_captions(photos, self.model.generate(photos, decoding, start), ranker)
+        ranked = rank_captions(photos, self.generate_grammatical(photos, decoding, start), ranker)
+        return self._with_log_probabilities(photos, [self._choose(each, words_in(start)) for each in ranked])
+
+    def generate_grammatical(
+        self, photos: VectorsAndCells, decoding: Decoding | None = None, start: str = ""
+    ) -> list[list[GeneratedSentence]]:
+        """Generate sentences as the model does, but of the whole beam where one of the best is ungrammatical.
+
+        The ungrammatical ones come last.
+        """
+        decoding = decoding or Decoding(max_length=self.model.settings.max_length)
+        first = words_in(start)
+        found = self.model.generate(photos, decoding, start)
+        rows = [row for row, each in enumerate(found) if not all(is_grammatical(one, first) for one in each)]
+        if rows and decoding.method == "beam":
+            whole = replace(decoding, top=decoding.beam)
+            for row, each in zip(rows, self.model.generate(photos.take(np.array(rows)), whole, start), strict=True):
+                found[row] = sorted(each, key=lambda one: not is_grammatical(one, first))
+        return found
+
+    def _choose(self, result: CaptionResult, start: Sequence[str]) -> tuple[CaptionResult, list[bool]]:
+        """The captions to show, and whether each was changed after it was generated."""
+        chosen = choose_captions(result.captions, self.confidence, start)
+        consensus = [result.consensus[each.rank] for each in chosen] if result.consensus else []
+        shown = CaptionResult(
+            tuple(each.sentence for each in chosen),
+            tuple(consensus),
+            tuple(each.confidence for each in chosen),
+            tuple(each.sure for each in chosen),
+        )
+        return shown, [each.changed for each in chosen]
+
+    def _with_log_probabilities(
+        self, photos: VectorsAndCells, results: Sequence[tuple[CaptionResult, list[bool]]]
+    ) -> list[CaptionResult]:
+        """Compute the log-probabilities of the captions that were changed."""
+        places = [
+            (row, index)
+            for row, (_, changed) in enumerate(results)
+            for index, is_other in enumerate(changed)
+            if is_other
+        ]
+        if not places:
+            return [result for result, _ in results]
+        texts = [results[row][0].captions[index].words for row, index in places]
+        rows = np.array([row for row, _ in places], dtype=np.int64)
+        found = [list(result.captions) for result, _ in results]
+        for (row, index), log_p in zip(places, self.model.log_probabilities(photos, texts, rows), strict=True):
+            found[row][index] = GeneratedSentence(
+                found[row][index].words, float(log_p.sum()), True, tuple(log_p.tolist())
+            )
+        return [replace(result, captions=tuple(each)) for (result, _), each in zip(results, found, strict=True)]
 
 
 def rank_captions(
@@ -273,6 +386,8 @@ def rank_captions(
     """The generated sentences of photos as results, in their own order or in that of a ranker."""
     if ranker is None:
         return [CaptionResult(tuple(each)) for each in sentences]
+    from deixis.models.consensus.consensus import best_first
+
     results = []
     for each, scores in zip(sentences, ranker.scores(photos, sentences), strict=True):
         order = best_first(scores)
@@ -307,12 +422,20 @@ def _join_rows(groups: Iterable[Floats]) -> Iterator[Floats]:
 
 def pool_cells(cells: NDArray[np.floating], side: int) -> Floats:
     """Average-pool a feature map (channels, rows, columns) to (side · side, channels)."""
-    import torch
-    from torch.nn.functional import adaptive_avg_pool2d
-
-    pooled = adaptive_avg_pool2d(torch.from_numpy(np.asarray(cells, dtype=np.float32))[None], side)[0]
-    flat: Floats = pooled.flatten(1).T.contiguous().numpy()
+    rows, columns = (_pooling(size, side) for size in cells.shape[1:])
+    pooled = rows @ np.asarray(cells, dtype=np.float32) @ columns.T
+    flat: Floats = np.ascontiguousarray(pooled.reshape(len(cells), -1).T)
     return flat
+
+
+def _pooling(size: int, side: int) -> Floats:
+    """Weights (side, size) that average neighbouring cells; cell i covers rows ⌊i·size/side⌋ to ⌈(i+1)·size/side⌉."""
+    first = np.arange(side) * size // side
+    last = -(-(np.arange(1, side + 1) * size) // side)
+    at = np.arange(size)
+    covered = ((at >= first[:, None]) & (at < last[:, None])).astype(np.float32)
+    weights: Floats = covered / covered.sum(1, keepdims=True)
+    return weights
 
 
 def load_captioner(model: str | PathLike[str] = DEFAULT_CAPTIONER) -> CaptionPipeline:

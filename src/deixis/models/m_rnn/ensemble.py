@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.models.m_rnn.decoding import BeamRows, Decoding, GeneratedSentence, decode, encode_start
-from deixis.models.m_rnn.fast_network import FastMRNN
-from deixis.models.m_rnn.model import MRNN, Photos
-from deixis.models.m_rnn.network import State, VisualContext
+from deixis.models.m_rnn.decoding import Context, Decoding, GeneratedSentence, Ids, State, best_of, decode, encode_start
+from deixis.models.m_rnn.model import MRNN, Photos, WordSteps
 
 
 class Ensemble:
     """Several m-RNNs that generate together: the probability of a word is the mean of theirs.
 
-    They need the same vocabulary, device and image features.
+    They need the same vocabulary and image features.
     """
 
     def __init__(self, models: Sequence[MRNN]) -> None:
@@ -37,37 +32,36 @@ class Ensemble:
         """As `MRNN.generate`."""
         first = self.models[0]
         decoding = decoding or Decoding(max_length=first.settings.max_length)
-        prepared = [model.prepare_generation(photos) for model in self.models]
-        network = _MeanNetwork([model.fast_network() for model in self.models])
-        context = _EnsembleContext(tuple(each.context for each in prepared))
+        prepared = [model.prepare_visual(photos) for model in self.models]
+        network = _MeanNetwork([model.words for model in self.models], [len(each.context) for each in prepared])
+        context = tuple(part for each in prepared for part in each.context)
         ids = encode_start(start, first.vocabulary, decoding.max_length)
         return decode(network, context, prepared[0].count, first.vocabulary, decoding, ids)
 
 
-@dataclass(frozen=True)
-class _EnsembleContext:
-    parts: tuple[VisualContext, ...]
-
-    def take(self, rows: Tensor | slice) -> Self:
-        return type(self)(tuple(part.take(rows) for part in self.parts))
-
-
 class _MeanNetwork:
-    """A `NextWordModel`: the mean of the probabilities of several networks."""
+    """A `NextWordModel`: the mean of the probabilities of several networks.
 
-    def __init__(self, networks: Sequence[FastMRNN]) -> None:
-        self._networks = networks
+    Context and state have the parts of all networks; `contexts` is the number of parts of each.
+    """
+
+    def __init__(self, networks: Sequence[WordSteps], contexts: Sequence[int]) -> None:
         self.unknown, self.end, self.start = networks[0].unknown, networks[0].end, networks[0].start
-        ends = accumulate((len(network.initial_state(1)) for network in networks), initial=0)
-        self._states = [slice(start, end) for start, end in pairwise(ends)]
+        states = [network.settings.state_parts for network in networks]
+        self._networks = list(zip(networks, _slices(contexts), _slices(states), strict=True))
 
-    def initial_state(self, rows: int) -> State:
-        return tuple(part for network in self._networks for part in network.initial_state(rows))
+    def initial_state(self, photos: int, width: int) -> State:
+        return tuple(part for network, _, _ in self._networks for part in network.initial_state(photos, width))
 
-    def step(self, context: _EnsembleContext, words: Tensor, state: State, rows: BeamRows) -> tuple[Tensor, State]:
-        steps = [
-            network.step(part, words, state[own], rows)
-            for network, part, own in zip(self._networks, context.parts, self._states, strict=True)
-        ]
-        log_p = torch.stack([each for each, _ in steps]).logsumexp(0) - float(np.log(len(steps)))
+    def step(self, context: Context, words: Ids, state: State) -> tuple[Floats, State]:
+        steps = [network.step(context[seen], words, state[own]) for network, seen, own in self._networks]
+        log_p = np.logaddexp.reduce([each for each, _ in steps]) - np.float32(np.log(len(steps)))
         return log_p, tuple(part for _, after in steps for part in after)
+
+    def best_words(self, context: Context, words: Ids, state: State, count: int) -> tuple[Floats, Ids, State]:
+        log_p, state = self.step(context, words, state)
+        return *best_of(log_p, count), state
+
+
+def _slices(counts: Sequence[int]) -> list[slice]:
+    return [slice(start, end) for start, end in pairwise(accumulate(counts, initial=0))]

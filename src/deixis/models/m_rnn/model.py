@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text
 from deixis.language.vocabulary import Vocabulary
 from deixis.models.base import Scorer
-from deixis.models.m_rnn.decoding import Decoding, GeneratedSentence, decode, encode_start
-from deixis.models.m_rnn.fast_network import FastMRNN
-from deixis.models.m_rnn.network import MRNNNetwork, VisualContext
-from deixis.models.m_rnn.prefix_tree import PrefixTree, log_probability_matrix, read_prefixes
+from deixis.models.inputs import check_rows, word_ids
+from deixis.models.m_rnn.decoding import Context, Decoding, GeneratedSentence, Ids, State, decode, encode_start
+from deixis.models.m_rnn.prefix_tree import Prefixes, PrefixTree, log_probability_matrix, read_prefixes
 from deixis.models.m_rnn.spec import MRNNSettings
-from deixis.models.networks import check_rows, eval_mode, word_ids
+from deixis.runtime import Functions
 from deixis.storage.artifacts import Artifact, Storable
-from deixis.storage.networks import set_weights, weights_of, without_weights
+
+if TYPE_CHECKING:
+    from deixis.models.m_rnn.network import MRNNNetwork
 
 _SENTENCES_PER_BLOCK = 256
 _PHOTOS_PER_BLOCK = 1024
+_REFERENCES = "references."
 
 
 class VectorsAndCells(NamedTuple):
@@ -52,7 +52,7 @@ def as_vectors_and_cells(photos: Photos) -> VectorsAndCells:
 class PreparedPhotos:
     """What a network has computed from photos, and their number."""
 
-    context: VisualContext
+    context: Context
     count: int
 
 
@@ -61,8 +61,66 @@ class PreparedSentences:
     """What is computed once for sentences, whatever the photos."""
 
     tree: PrefixTree
-    prefixes: tuple[Tensor, Tensor] | None  # of the language part for each prefix; None if it depends on the image
-    log_prior: Tensor  # log P(w) (n,), averaged over the reference photos
+    prefixes: Prefixes | None  # None if they depend on the image
+    log_prior: NDArray[np.float64]  # log P(w) (n,), averaged over the reference photos
+
+
+class WordSteps:
+    """The inference functions of a network on words: a `NextWordModel`.
+
+    What words add to every step is computed when a word is first used.
+    """
+
+    def __init__(self, functions: Functions, settings: MRNNSettings, vocabulary_size: int) -> None:
+        self.unknown, self.end, self.start = (vocabulary_size + offset for offset in range(3))
+        self.settings = settings
+        self.functions = functions
+        self._computing = Lock()
+        self._terms: Floats | None = None
+        self._has_terms = np.zeros(vocabulary_size + 3, dtype=bool)
+
+    def terms(self, words: Ids) -> Floats:
+        """What words (…) add to a step (…, size)."""
+        known = self._has_terms[words]
+        if self._terms is None or not known.all():
+            with self._computing:
+                self._compute_terms(np.unique(words[~known]))
+        assert self._terms is not None  # noqa: S101 - computed
+        return self._terms[words]
+
+    def _compute_terms(self, words: Ids) -> None:
+        (rows,) = self.functions("word_terms", words)
+        if self._terms is None:
+            self._terms = np.empty((len(self._has_terms), rows.shape[1]), np.float32)  # uses memory when it is written
+        self._terms[words] = rows
+        self._has_terms[words] = True
+
+    def initial_state(self, photos: int, width: int) -> State:
+        return (np.zeros((photos, width, self.settings.hidden_size), np.float32),) * self.settings.state_parts
+
+    def step(self, context: Context, words: Ids, state: State) -> tuple[Floats, State]:
+        log_p, *after = self.functions("step", self.terms(words), *state, *context)
+        return log_p, tuple(after)
+
+    def best_words(self, context: Context, words: Ids, state: State, count: int) -> tuple[Floats, Ids, State]:
+        log_p, best, *after = self.functions("best_words", np.array([count]), self.terms(words), *state, *context)
+        return log_p, best, tuple(after)
+
+    def read_word(self, words: Ids, state: State, context: Context) -> tuple[Floats, State]:
+        """The first half of a step: what words (photos, width) and those before them give to the multimodal layer."""
+        language, *after = self.functions("read_word", self.terms(words), *state, *context[: self._read_parts])
+        return language, tuple(after)
+
+    def score_words(self, chosen: Ids, language: Floats, states: Floats, context: Context) -> Floats:
+        """The second half: log-probabilities (photos, scores) of some words after some prefixes."""
+        attending = (states,) if self.settings.attention else ()
+        (log_p,) = self.functions("score_words", chosen, language, *attending, *context[self._read_parts :])
+        return log_p
+
+    @property
+    def _read_parts(self) -> int:
+        """Number of parts of the context that `read_word` needs; `score_words` needs the others."""
+        return 0 if self.settings.language_ignores_image else 1
 
 
 class MRNN(Storable, Scorer):
@@ -80,8 +138,8 @@ class MRNN(Storable, Scorer):
         Hyperparameters.
     cell_size
         Size of a cell of a feature map, with attention.
-    device
-        Torch device.
+    functions
+        Inference functions of a saved network; by default those of a new one.
 
     Examples
     --------
@@ -102,21 +160,39 @@ class MRNN(Storable, Scorer):
         settings: MRNNSettings | None = None,
         *,
         cell_size: int = 0,
-        device: str | torch.device = "cpu",
+        functions: Functions | None = None,
     ) -> None:
         self.settings = settings or MRNNSettings()
         self.photo_size, self.cell_size = photo_size, cell_size
         self.vocabulary = vocabulary
-        self.network = MRNNNetwork(photo_size, len(vocabulary), self.settings, cell_size).to(device).eval()
-        self._fast: tuple[list[tuple[int, int, int]], FastMRNN] | None = None
+        self.functions = functions or Functions(self._make_network())
+        self._words: WordSteps | None = None
         self.references_ = VectorsAndCells(np.zeros((0, photo_size), dtype=np.float32))
+
+    def _make_network(self) -> MRNNNetwork:
+        from deixis.models.m_rnn.network import MRNNNetwork
+
+        return MRNNNetwork(self.photo_size, len(self.vocabulary), self.settings, self.cell_size).eval()
+
+    @property
+    def network(self) -> MRNNNetwork:
+        """The torch module."""
+        network: MRNNNetwork = self.functions.module
+        return network
+
+    @property
+    def words(self) -> WordSteps:
+        """The network's functions on words; new ones each time if the network may be trained in between."""
+        if self._words is None or not self.functions.has_sessions:
+            self._words = WordSteps(self.functions, self.settings, len(self.vocabulary))
+        return self._words
 
     def fit_statistics(self, photos: Photos, seed: int = 0) -> Self:
         """Compute mean and deviation of the training photos, and choose the reference photos of eq. 7."""
         checked = self._checked(photos)
-        _fit_standardization(checked.vectors, self.network.photo_mean, self.network.photo_scale)
+        self.network.set_statistics("photo", *_mean_and_deviation(checked.vectors))
         if checked.cells is not None:
-            _fit_standardization(checked.cells, self.network.cell_mean, self.network.cell_scale)
+            self.network.set_statistics("cell", *_mean_and_deviation(checked.cells))
         total = len(checked.vectors)
         count = min(self.settings.reference_photos, total)
         vectors, cells = checked.take(np.sort(np.random.default_rng(seed).choice(total, count, replace=False)))
@@ -136,24 +212,11 @@ class MRNN(Storable, Scorer):
         """
         decoding = decoding or Decoding(max_length=self.settings.max_length)
         first = encode_start(start, self.vocabulary, decoding.max_length)
-        network = self.fast_network()
+        words = self.words
         sentences: list[list[GeneratedSentence]] = []
-        for block in self._prepare_blocks(photos, network.visual_context):
-            sentences += decode(network, block.context, block.count, self.vocabulary, decoding, first)
+        for block in self._prepare_blocks(photos):
+            sentences += decode(words, block.context, block.count, self.vocabulary, decoding, first)
         return sentences
-
-    def fast_network(self) -> FastMRNN:
-        """The network for generation; made again when its weights have changed."""
-        weights = (*self.network.parameters(), self.network.cell_mean, self.network.cell_scale)
-        # The address too: a network that moves to another device keeps its tensors and their versions.
-        stamp = [(id(weight), weight.data_ptr(), weight._version) for weight in weights]
-        if self._fast is None or self._fast[0] != stamp:
-            self._fast = stamp, FastMRNN(self.network)
-        return self._fast[1]
-
-    def prepare_generation(self, photos: Photos) -> PreparedPhotos:
-        """Compute the visual context of photos for `fast_network`."""
-        return self._prepare(photos, self.fast_network().visual_context)
 
     # Likelihood (section 4)
 
@@ -171,74 +234,59 @@ class MRNN(Storable, Scorer):
         rows = np.arange(len(sentences)) if photo_of_sentence is None else np.asarray(photo_of_sentence)
         if len(rows) != len(sentences) or (len(rows) and int(rows.max()) >= total):
             raise DeixisError(f"{len(sentences)} sentences need a photo each; {total} photos do not fit them")
-        words, lengths = word_ids(sentences, self.vocabulary)
-        order = torch.argsort(lengths, stable=True)  # little padding
+        ids, lengths = word_ids(sentences, self.vocabulary)
+        order = np.argsort(lengths, kind="stable")  # little padding
+        words = self.words
         found: list[NDArray[np.float64]] = [np.zeros(0)] * len(sentences)
-        with self._eval_mode():
-            for some in torch.split(order, _SENTENCES_PER_BLOCK) if len(order) else ():
-                context = self.network.visual_context(*self._to_tensors(checked.take(rows[some.numpy()])))
-                values = self._word_log_probabilities(context, words[some, : int(lengths[some].max())], lengths[some])
-                for row, each in zip(some.tolist(), values, strict=True):
-                    found[row] = each
+        for start in range(0, len(order), _SENTENCES_PER_BLOCK):
+            some = order[start : start + _SENTENCES_PER_BLOCK]
+            context = self._photo_terms(checked.take(rows[some]))
+            values = _word_log_probabilities(words, context, ids[some, : lengths[some].max()], lengths[some])
+            for row, each in zip(some.tolist(), values, strict=True):
+                found[row] = each
         return found
 
-    @torch.inference_mode()
-    def _word_log_probabilities(
-        self, context: VisualContext, words: Tensor, lengths: Tensor
-    ) -> list[NDArray[np.float64]]:
-        device = self.network.word_bias.device
-        inputs, targets, real = self.network.add_boundary_tokens(words.to(device), lengths.to(device))
-        logits, _ = self.network(context, inputs)
-        log_p = logits.log_softmax(-1).gather(2, targets[:, :, None])[:, :, 0].cpu().double().numpy()
-        # Rounding may leave a certain word slightly above probability 1.
-        return [np.minimum(row[kept], 0) for row, kept in zip(log_p, real.cpu().numpy(), strict=True)]
-
     def unknown_words(self, sentences: Sequence[Text]) -> list[int]:
-        words, _ = word_ids(sentences, self.vocabulary)
-        counts: list[int] = (words == len(self.vocabulary)).sum(1).tolist()
+        ids, _ = word_ids(sentences, self.vocabulary)
+        counts: list[int] = (ids == len(self.vocabulary)).sum(1).tolist()
         return counts
 
     # Retrieval (section 5)
 
     def prepare_visual(self, features: Photos) -> PreparedPhotos:
-        """Compute the visual context of photos or regions."""
-        return self._prepare(features, self.network.visual_context)
+        """Compute what photos or regions add to every step."""
+        blocks = list(self._prepare_blocks(features))
+        if not blocks:
+            return PreparedPhotos((), 0)
+        parts = zip(*(block.context for block in blocks), strict=True)
+        return PreparedPhotos(tuple(map(np.concatenate, parts)), sum(block.count for block in blocks))
 
     def prepare_text(self, features: Sequence[Text]) -> PreparedSentences:
         """Compute the language part of sentences or phrases, and log P(w) (eq. 7)."""
-        words, lengths = word_ids(features, self.vocabulary)
-        tree = PrefixTree.from_sentences(words.numpy(), lengths.numpy(), start=self.network.start, end=self.network.end)
-        with self._eval_mode():
-            prefixes = read_prefixes(self.network, tree) if self.network.language_ignores_image else None
+        words = self.words
+        tree = PrefixTree.from_sentences(*word_ids(features, self.vocabulary), start=words.start, end=words.end)
+        prefixes = read_prefixes(words, tree) if self.settings.language_ignores_image else None
         references = self.prepare_visual(self.references_)
         if not references.count:
             raise DeixisError("m-rnn: has no reference photos to normalize over; call fit_statistics first")
-        log_p = self._log_probability_matrix(references, tree, prefixes)
-        return PreparedSentences(tree, prefixes, log_p.logsumexp(0) - np.log(references.count))
+        log_p = log_probability_matrix(words, references.context, references.count, tree, prefixes)
+        highest = log_p.max(0)
+        log_prior = highest + np.log(np.exp(log_p - highest).mean(0))
+        return PreparedSentences(tree, prefixes, log_prior)
 
     def scores(self, visual: PreparedPhotos, text: PreparedSentences) -> Floats:
         """Compute log P(w | I) − log P(w) of every pair, which ranks both sentences and photos."""
-        log_p = self._log_probability_matrix(visual, text.tree, text.prefixes)
-        matrix: Floats = (log_p - text.log_prior).cpu().numpy()
-        return matrix
-
-    def _log_probability_matrix(
-        self, photos: PreparedPhotos, tree: PrefixTree, prefixes: tuple[Tensor, Tensor] | None
-    ) -> Tensor:
-        with self._eval_mode():
-            return log_probability_matrix(self.network, photos.context, photos.count, tree, prefixes)
+        log_p = log_probability_matrix(self.words, visual.context, visual.count, text.tree, text.prefixes)
+        return (log_p - text.log_prior).astype(np.float32)
 
     # Refined image features (section 8)
 
     def refine(self, photos: Photos) -> Floats:
         """Compute g(V_I · I), by which consensus reranking finds nearest photos; needs no cells."""
-        vectors = self._vectors(photos)
-        with self._eval_mode():
-            blocks = [self.network.refine(self._to_tensor(vectors[block])).cpu() for block in _blocks(len(vectors))]
-        refined: Floats = (
-            torch.cat(blocks).numpy() if blocks else np.zeros((0, self.settings.multimodal_dim), np.float32)
-        )
-        return refined
+        settings = self.settings
+        if not settings.refines_images:
+            raise DeixisError(f"image_input={settings.image_input}: the image does not feed the multimodal layer")
+        return self.functions.in_blocks("refine", self._vectors(photos), columns=settings.multimodal_dim)
 
     # Saving
 
@@ -251,26 +299,22 @@ class MRNN(Storable, Scorer):
             "vocabulary": [known.words, known.counts, known.min_count],
         }
         vectors, cells = self._checked(self.references_)
-        arrays = weights_of(self.network) | {"references.vectors": vectors}
+        references = {f"{_REFERENCES}vectors": vectors}
         if cells is not None:
-            arrays["references.cells"] = cells
-        return Artifact(self.KIND, settings, arrays)
+            references[f"{_REFERENCES}cells"] = cells
+        return self.functions.to_artifact(self.KIND, settings, references)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         settings, known = artifact.settings, artifact.settings["vocabulary"]
         vocabulary = Vocabulary(tuple(known[0]), tuple(known[1]), known[2])
-        chosen, size, cells = MRNNSettings(**settings["settings"]), settings["photo_size"], settings["cell_size"]
-        with without_weights():
-            model = cls(size, vocabulary, chosen, cell_size=cells, device="meta")
-        references = {
-            name: np.require(array, requirements="W")  # mapped arrays are read-only, and torch needs writable ones
-            for name, array in artifact.arrays.items()
-            if name.startswith("references.")
-        }
-        set_weights(model.network, {name: artifact.arrays[name] for name in artifact.arrays.keys() - references})
-        reference_cells = references["references.cells"] if chosen.attention else None
-        model.references_ = model._checked(VectorsAndCells(references["references.vectors"], reference_cells))
+        chosen = MRNNSettings(**settings["settings"])
+        _check_sizes(artifact, chosen, len(vocabulary))
+        references = [name for name in artifact.arrays if name.startswith(_REFERENCES)]
+        functions = Functions(artifact=artifact, make_module=lambda: model._make_network(), other_arrays=references)
+        model = cls(settings["photo_size"], vocabulary, chosen, cell_size=settings["cell_size"], functions=functions)
+        cells = artifact.arrays[f"{_REFERENCES}cells"] if chosen.attention else None
+        model.references_ = model._checked(VectorsAndCells(artifact.arrays[f"{_REFERENCES}vectors"], cells))
         return model
 
     # Inputs
@@ -287,39 +331,50 @@ class MRNN(Storable, Scorer):
         return VectorsAndCells(vectors, cells)
 
     def _vectors(self, photos: Photos) -> NDArray[Any]:
-        return check_rows(as_vectors_and_cells(photos).vectors, self.photo_size, "photo or region").numpy()
+        return check_rows(as_vectors_and_cells(photos).vectors, self.photo_size, "photo or region")
 
-    def _prepare(
-        self, photos: Photos, visual_context: Callable[[Tensor, Tensor | None], VisualContext]
-    ) -> PreparedPhotos:
-        blocks = list(self._prepare_blocks(photos, visual_context))
-        context = VisualContext.concatenate([block.context for block in blocks])
-        return PreparedPhotos(context, sum(block.count for block in blocks))
-
-    def _prepare_blocks(
-        self, photos: Photos, visual_context: Callable[[Tensor, Tensor | None], VisualContext]
-    ) -> Iterator[PreparedPhotos]:
+    def _prepare_blocks(self, photos: Photos) -> Iterator[PreparedPhotos]:
         checked = self._checked(photos)
         for block in _blocks(len(checked.vectors)):
             some = checked.take(block)
-            with self._eval_mode():
-                context = visual_context(*self._to_tensors(some))
-            yield PreparedPhotos(context, len(some.vectors))
+            yield PreparedPhotos(self._photo_terms(some), len(some.vectors))
 
-    def _to_tensors(self, photos: VectorsAndCells) -> tuple[Tensor, Tensor | None]:
-        return self._to_tensor(photos.vectors), None if photos.cells is None else self._to_tensor(photos.cells)
-
-    def _to_tensor(self, rows: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(rows)).to(self.network.word_bias)
-
-    @contextmanager
-    def _eval_mode(self) -> Iterator[None]:
-        with eval_mode(self.network), torch.inference_mode():
-            yield
+    def _photo_terms(self, photos: VectorsAndCells) -> Context:
+        if self.settings.image_input == "nowhere" and photos.cells is None:
+            return ()
+        return self.functions("photo_terms", *(part for part in photos if part is not None))
 
 
-def _fit_standardization(rows: NDArray[Any], mean: Tensor, scale: Tensor) -> None:
-    """Set mean and deviation of the features (…, size), a block of rows at a time."""
+def _word_log_probabilities(words: WordSteps, context: Context, ids: Ids, lengths: Ids) -> list[NDArray[np.float64]]:
+    """For each sentence, the log-probabilities of its words and the end token; one photo each."""
+    count, longest = ids.shape
+    ids = np.where(np.arange(longest) < lengths[:, None], ids, words.end)
+    inputs = np.hstack([np.full((count, 1), words.start), ids])
+    targets = np.hstack([ids, np.full((count, 1), words.end)])
+    state, language, states = words.initial_state(count, 1), [], []
+    for column in inputs.T:
+        found, state = words.read_word(column[:, None], state, context)
+        language.append(found)
+        states.append(state[0])
+    chosen = np.arange(longest + 1) * (words.end + 1) + targets
+    log_p = words.score_words(chosen, np.concatenate(language, 1), np.concatenate(states, 1), context)
+    # Rounding may leave a certain word slightly above probability 1.
+    return [np.minimum(row[: length + 1], 0).astype(np.float64) for row, length in zip(log_p, lengths, strict=True)]
+
+
+def _check_sizes(artifact: Artifact, settings: MRNNSettings, vocabulary_size: int) -> None:
+    """Refuse settings that are not those of the weights, because arrays are made in these sizes."""
+    shapes = {name: artifact.arrays[name].shape for name in ("from_state.weight", "word_bias")}
+    expected = {
+        "from_state.weight": (settings.multimodal_dim, settings.hidden_size),
+        "word_bias": (vocabulary_size + 2,),
+    }
+    if shapes != expected:
+        raise DeixisError(f"{artifact.folder}: weights of shapes {shapes}; the settings say {expected}")
+
+
+def _mean_and_deviation(rows: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of features (…, size), computed a block of rows at a time."""
     size = rows.shape[-1]
     if not len(rows):
         raise DeixisError("m-rnn: there is no training photo")
@@ -328,9 +383,8 @@ def _fit_standardization(rows: NDArray[Any], mean: Tensor, scale: Tensor) -> Non
         flat = np.asarray(rows[block], dtype=np.float64).reshape(-1, size)
         total, squares, count = total + flat.sum(0), squares + (flat**2).sum(0), count + len(flat)
     deviation = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0))
-    mean.copy_(torch.from_numpy(total / count))
     # A constant feature becomes 0, whatever it is divided by.
-    scale.copy_(torch.from_numpy(np.where(deviation > 1e-6, deviation, 1.0)))
+    return total / count, np.where(deviation > 1e-6, deviation, 1.0)
 
 
 def _blocks(count: int) -> Iterator[slice]:

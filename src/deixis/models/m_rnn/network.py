@@ -2,6 +2,8 @@
 
 Each word passes five layers: word embeddings I and II, the recurrent layer, the multimodal layer and the softmax.
 Symbols are those of the paper: w(t) word embedding II, r(t) recurrent state, I image feature, m(t) multimodal layer.
+
+Training reads whole sentences (`MRNNNetwork.forward`), inference one word at a time (`MRNNNetwork.functions`).
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deixis.errors import DeixisError
 from deixis.models.m_rnn.spec import MRNNSettings
+from deixis.runtime import Array, Function
 
 State = tuple[Tensor, ...]
-"""State of the recurrent layer: r, or (h, c) for an LSTM; one row per sentence."""
+"""State of the recurrent layer: r, or (h, c) for an LSTM. The first part is the output of the layer."""
 
 TANH_OUTER, TANH_INNER = 1.7159, 2 / 3
 
@@ -36,14 +40,21 @@ class ReluRecurrence(nn.Module):
         self.weight = nn.Parameter(torch.empty(size, size))  # U_r
         nn.init.orthogonal_(self.weight)
 
+    def project(self, words: Tensor) -> Tensor:
+        """What words (…, size) add to the layer."""
+        return words
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """The state after one more word."""
+        return (torch.relu(projected + functional.linear(state[0], self.weight)),)
+
     def forward(self, words: Tensor, state: State) -> tuple[Tensor, State]:
         """From w (n, t, size), the states r (n, t, size) and the last state."""
-        (r,) = state
         states = []
-        for w in words.unbind(1):
-            r = torch.relu(w + r @ self.weight.T)
-            states.append(r)
-        return torch.stack(states, 1), (r,)
+        for w in self.project(words).unbind(1):
+            state = self.step(w, state)
+            states.append(state[0])
+        return torch.stack(states, 1), state
 
 
 class GatedRecurrence(nn.Module):
@@ -53,6 +64,31 @@ class GatedRecurrence(nn.Module):
         super().__init__()
         layer = {"lstm": nn.LSTM, "gru": nn.GRU}[kind]
         self.layer: nn.LSTM | nn.GRU = layer(input_size, hidden_size, batch_first=True)
+
+    def project(self, words: Tensor) -> Tensor:
+        """What words (…, input_size) add to the gates."""
+        weight, _, bias, state_bias = self._weights
+        return functional.linear(words, weight, bias + state_bias if isinstance(self.layer, nn.LSTM) else bias)
+
+    def step(self, projected: Tensor, state: State) -> State:
+        """The state after one more word: the equations that `torch.nn.LSTM` and `torch.nn.GRU` state."""
+        _, weight, _, bias = self._weights
+        if isinstance(self.layer, nn.LSTM):
+            gates = projected + functional.linear(state[0], weight)
+            input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
+            cell = forget_gate.sigmoid() * state[1] + input_gate.sigmoid() * candidate.tanh()
+            return output_gate.sigmoid() * cell.tanh(), cell
+        hidden = functional.linear(state[0], weight, bias)
+        both = 2 * self.layer.hidden_size
+        reset, update = (projected[..., :both] + hidden[..., :both]).sigmoid().chunk(2, -1)
+        candidate = (projected[..., both:] + reset * hidden[..., both:]).tanh()
+        return (candidate + update * (state[0] - candidate),)
+
+    @property
+    def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Weights of words and of the state, and their biases."""
+        layer: Any = self.layer
+        return layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
 
     def forward(self, words: Tensor, state: State) -> tuple[Tensor, State]:
         """From w (n, t, input_size), the states (n, t, hidden_size) and the last state."""
@@ -67,26 +103,26 @@ class CellAttention(nn.Module):
 
     def __init__(self, state_size: int, cell_size: int, *, size: int, heads: int, output_size: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.head_size = heads, size // heads
         self.to_query = nn.Linear(state_size, size, bias=False)
         self.to_key = nn.Linear(cell_size, size, bias=False)
         self.to_value = nn.Linear(cell_size, size, bias=False)
         self.from_values = nn.Linear(size, output_size, bias=False)
 
     def keys_and_values(self, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """From cells (n, k, cell_size), keys and values (n, heads, k, size / heads)."""
-        return self._split_heads(self.to_key(cells)), self._split_heads(self.to_value(cells))
+        """From cells (n, k, cell_size), keys (n, heads, head_size, k) and values (n, heads, k, head_size)."""
+        return self._split_heads(self.to_key(cells)).transpose(2, 3), self._split_heads(self.to_value(cells))
 
     def forward(self, states: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """From states (n, t, state_size), the attended values (n, t, output_size)."""
-        queries = self._split_heads(self.to_query(states))
-        similarity = queries @ keys.mT / queries.shape[-1] ** 0.5
-        attended = similarity.softmax(-1) @ values
-        return self.from_values(attended.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        queries = self._split_heads(self.to_query(states)) * self.head_size**-0.5
+        attended = ((queries @ keys).softmax(-1) @ values).transpose(1, 2)
+        joined = attended.reshape(attended.shape[0], attended.shape[1], self.heads * self.head_size)
+        return self.from_values(joined)  # type: ignore[no-any-return]
 
     def _split_heads(self, rows: Tensor) -> Tensor:
-        """(n, t, size) as (n, heads, t, size / heads)."""
-        return rows.view(*rows.shape[:-1], self.heads, rows.shape[-1] // self.heads).transpose(1, 2)
+        """(n, t, size) as (n, heads, t, head_size)."""
+        return rows.view(rows.shape[0], rows.shape[1], self.heads, self.head_size).transpose(1, 2)  # n may be 0
 
 
 def require_cells(cells: Tensor | None) -> Tensor:
@@ -101,13 +137,8 @@ class VisualContext:
 
     multimodal: Tensor | None = None  # V_I · I (n, multimodal_dim), an input of the multimodal layer
     words: Tensor | None = None  # (n, second_embedding_dim), added to word embedding II
-    keys: Tensor | None = None  # (n, heads, cells, attention_dim / heads), of the attention
-    values: Tensor | None = None
-
-    @classmethod
-    def concatenate(cls, contexts: Sequence[Self]) -> Self:
-        used = {name for each in contexts for name, part in vars(each).items() if part is not None}
-        return cls(**{name: torch.cat([getattr(each, name) for each in contexts]) for name in used})
+    keys: Tensor | None = None  # (n, heads, head_size, cells), of the attention
+    values: Tensor | None = None  # (n, heads, cells, head_size)
 
     def take(self, rows: Tensor | slice) -> Self:
         return self._map(lambda part: part[rows])
@@ -186,6 +217,12 @@ class MRNNNetwork(nn.Module):
             # Image features are about 1 each: with the usual gain they would dominate the word embeddings.
             nn.init.xavier_uniform_(self.photo_to_word.weight, gain=self.photo_to_word.in_features**-0.5)
 
+    @torch.no_grad()
+    def set_statistics(self, name: Literal["photo", "cell"], mean: ArrayLike, scale: ArrayLike) -> None:
+        """Set what features of photos or cells are standardized by."""
+        getattr(self, f"{name}_mean").copy_(torch.as_tensor(mean))
+        getattr(self, f"{name}_scale").copy_(torch.as_tensor(scale))
+
     # The image
 
     def visual_context(self, photos: Tensor, cells: Tensor | None = None) -> VisualContext:
@@ -218,22 +255,17 @@ class MRNNNetwork(nn.Module):
 
     # Words
 
-    @property
-    def language_ignores_image(self) -> bool:
-        """Whether embeddings and recurrent layer do not depend on the image, so that one pass serves all photos."""
-        return self.settings.image_input in ("multimodal", "nowhere")
-
     def initial_state(self, rows: int) -> State:
-        count = 2 if self.settings.recurrent_cell == "lstm" else 1
-        return tuple(self.word_bias.new_zeros(rows, self.settings.hidden_size) for _ in range(count))
+        return tuple(
+            self.word_bias.new_zeros(rows, self.settings.hidden_size) for _ in range(self.settings.state_parts)
+        )
 
     def read_words(self, words: Tensor, state: State, added: Tensor | None = None) -> tuple[Tensor, Tensor, State]:
         """Embeddings and recurrent layer, from word ids (n, t) and what the image adds to embedding II.
 
         Gives V_w · w(t) + V_r · r(t), r(t), and the state after the last word.
         """
-        first = self.first(words)
-        second = first if self.second is None else self.second(first)
+        first, second = self._embed(words)
         if added is not None:
             second = second + added[:, None]
         second = self.dropout(second)
@@ -242,6 +274,11 @@ class MRNNNetwork(nn.Module):
         if self.from_word is not None:
             language = language + self.from_word(first if self.settings.multimodal_word_input == "first" else second)
         return language, states, last
+
+    def _embed(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Word embeddings I and II."""
+        first = self.first(words)
+        return first, first if self.second is None else self.second(first)
 
     def multimodal_layer(self, language: Tensor, states: Tensor, context: VisualContext) -> Tensor:
         """Eq. 3: m(t) = g(V_w · w(t) + V_r · r(t) + V_I · I), plus the attended cells."""
@@ -270,6 +307,144 @@ class MRNNNetwork(nn.Module):
         state = self.initial_state(len(words)) if state is None else state
         language, states, state = self.read_words(words, state, context.words)
         return self.logits(self.multimodal_layer(language, states, context)), state
+
+    # Inference, one word at a time
+
+    def functions(self) -> list[Function]:
+        """Inference functions. Sentences are grouped by photo: (photos, width).
+
+        What photos and words add to every step is computed once: `photo_terms`, `word_terms`. `step` gives the
+        log-probabilities of all next words, `best_words` of the most probable ones. Retrieval does the two halves of a
+        step separately: `read_word` up to the multimodal layer, and `score_words` from there on.
+        """
+        hidden, multimodal = self.settings.hidden_size, self.settings.multimodal_dim
+        size, count = self._projected_size + (0 if self.from_word is None else multimodal), len(self.word_bias)
+        photos, context = self._photo_arrays()
+        words = {"terms": Array("photos", "width", size)}
+        parts = range(self.settings.state_parts)
+        before = {f"state_{part}": Array("photos", "width", hidden) for part in parts}
+        after = {f"next_state_{part}": Array("photos", "width", hidden) for part in parts}
+        read = {name: array for name, array in context.items() if name == "words"}
+        scored = {name: array for name, array in context.items() if name != "words"}
+        found = [
+            Function("word_terms", {"words": Array("rows", dtype="int64")}, {"terms": Array("rows", size)}),
+            Function("step", words | before | context, {"log_p": Array("photos", "width", count), **after}),
+            Function(
+                "best_words",
+                {"count": Array(1, dtype="int64", example=2), **words, **before, **context},
+                {"log_p": Array("photos", "width", "best"), "best": Array("photos", "width", "best", dtype="int64")}
+                | after,
+            ),
+            Function("read_word", words | before | read, {"language": Array("photos", "width", multimodal), **after}),
+            Function(
+                "score_words",
+                {
+                    "chosen": Array("photos", "scores", dtype="int64"),
+                    "language": Array("texts", "prefixes", multimodal),
+                    **({} if self.attention is None else {"states": Array("texts", "prefixes", hidden)}),
+                    **scored,
+                },
+                {"log_p": Array("photos", "scores")},
+                sizes={"photos": 2, "texts": 2},
+            ),
+        ]
+        if context:
+            found.append(Function("photo_terms", photos, context))
+        if self.from_photo is not None:
+            vectors = {"vectors": photos["vectors"]}
+            found.append(Function("refine", vectors, {"refined": Array("photos", multimodal)}))
+        return found
+
+    def _photo_arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Inputs and results of `photo_terms`; the results have the names of `VisualContext`."""
+        settings, context = self.settings, {}
+        photos = {"vectors": Array("photos", len(self.photo_mean))}
+        if not settings.language_ignores_image:
+            context["words"] = Array("photos", self._projected_size)
+        if self.from_photo is not None or (context and self._words_feed_multimodal):
+            context["multimodal"] = Array("photos", settings.multimodal_dim)
+        if self.attention is not None:
+            photos["cells"] = Array("photos", "cells", len(self.cell_mean))
+            context["keys"] = Array("photos", self.attention.heads, self.attention.head_size, "cells")
+            context["values"] = Array("photos", self.attention.heads, "cells", self.attention.head_size)
+        return photos, context
+
+    @property
+    def _projected_size(self) -> int:
+        gates = {"relu": 1, "lstm": 4, "gru": 3}[self.settings.recurrent_cell]
+        return gates * self.settings.hidden_size
+
+    @property
+    def _words_feed_multimodal(self) -> bool:
+        """Whether V_w multiplies embedding II, to which the image may be added."""
+        return self.from_word is not None and self.settings.multimodal_word_input == "second"
+
+    def photo_terms(self, photos: Tensor, cells: Tensor | None = None) -> State:
+        """What photos add to every step: `words`, `multimodal`, `keys` and `values`, as far as they are used.
+
+        `words` is what the image adds to embedding II, projected as the words are.
+        """
+        context = self.visual_context(photos, cells)
+        multimodal, words = context.multimodal, context.words
+        if words is not None:
+            if self.from_word is not None and self._words_feed_multimodal:
+                language = self.from_word(words)
+                multimodal = language if multimodal is None else multimodal + language
+            words = self.recurrent.project(words) - self.recurrent.project(torch.zeros_like(words))
+        return tuple(part for part in (words, multimodal, context.keys, context.values) if part is not None)
+
+    def word_terms(self, words: Tensor) -> Tensor:
+        """What words (n,) add to every step (n, size): to the recurrent and, with biases, to the multimodal layer."""
+        first, second = self._embed(words)
+        terms = self.recurrent.project(second)
+        if self.from_word is None:
+            return terms
+        language = self.from_word(first if self.settings.multimodal_word_input == "first" else second)
+        return torch.cat([terms, language + self.from_state.bias], 1)
+
+    def step(self, terms: Tensor, *inputs: Tensor) -> State:
+        """Read a word of each sentence: log-probabilities of the next words (photos, width, words), and the state.
+
+        Inputs are the terms of the words (photos, width, size), the state before them (photos, width, hidden_size), and
+        the terms of the photos.
+        """
+        language, *state = self.read_word(terms, *inputs)
+        context = self._to_context(inputs[len(state) :])
+        return self.logits(self.multimodal_layer(language, state[0], context)).log_softmax(-1), *state
+
+    def best_words(self, count: Tensor, terms: Tensor, *inputs: Tensor) -> State:
+        """As `step`, for the `count` (1,) most probable words: log-probabilities, ids, and the state."""
+        log_p, *state = self.step(terms, *inputs)
+        return *log_p.topk(count, 2), *state  # type: ignore[arg-type] # a tensor, so that the graph has it as input
+
+    def read_word(self, terms: Tensor, *inputs: Tensor) -> State:
+        """The first half of a step: V_w · w(t) + V_r · r(t), and the state."""
+        state, context = inputs[: self.settings.state_parts], inputs[self.settings.state_parts :]
+        projected = terms[..., : self._projected_size]
+        if not self.settings.language_ignores_image:
+            projected = projected + context[0][:, None]
+        state = self.recurrent.step(projected, state)
+        if self.from_word is None:
+            return self.from_state(state[0]), *state
+        language = functional.linear(state[0], self.from_state.weight)
+        return language + terms[..., self._projected_size :], *state
+
+    def score_words(self, chosen: Tensor, language: Tensor, *inputs: Tensor) -> Tensor:
+        """The second half of a step: log-probabilities (photos, scores) of some words after some prefixes.
+
+        `language` is what `read_word` gave for prefixes: (photos, prefixes, …), or (1, prefixes, …) if all photos have
+        the same; with attention, r(t) follows it. Then come the terms of photos but for `words`. `chosen` are numbers
+        prefix · words + word.
+        """
+        states, context = (language, inputs) if self.attention is None else (inputs[0], inputs[1:])
+        parts = self._to_context(context, skip=not self.settings.language_ignores_image)
+        log_p = self.logits(self.multimodal_layer(language, states, parts)).log_softmax(-1)
+        return log_p.flatten(1).gather(1, chosen)
+
+    def _to_context(self, parts: Sequence[Tensor], *, skip: bool = False) -> VisualContext:
+        """The terms of photos by name; `skip` if those of embedding II are not among them."""
+        names = list(self._photo_arrays()[1])[skip:]
+        return VisualContext(**dict(zip(names, parts, strict=True)))
 
     # The cost of sentences (section 4)
 

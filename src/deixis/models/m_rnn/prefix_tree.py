@@ -7,19 +7,33 @@ computed once per prefix and photo.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from deixis.models.m_rnn.network import MRNNNetwork, State, VisualContext
+from deixis.arrays import Floats
+from deixis.models.m_rnn.decoding import Context, take_photos
+from deixis.runtime.devices import cpu_threads
+
+if TYPE_CHECKING:
+    from deixis.models.m_rnn.model import WordSteps
 
 IntArray = NDArray[np.int64]
 
-_ROWS_PER_BLOCK = {"cpu": 1024, "cuda": 131_072}
+ROWS_PER_BLOCK = {"cpu": 1024, "cuda": 65_536}
 """Prefixes times photos per softmax: with 2,500 words 10 MB on a CPU, which its cache holds."""
+
+_PHOTOS_PER_BLOCK = 16
+
+
+class Prefixes(NamedTuple):
+    """What the network has read after each prefix: V_w · w + V_r · r, and r."""
+
+    language: Floats
+    states: Floats
 
 
 @dataclass(frozen=True)
@@ -78,74 +92,64 @@ class PrefixTree:
         )
 
 
-def read_prefixes(network: MRNNNetwork, tree: PrefixTree, added: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """V_w · w + V_r · r, and r, after each prefix; `added` (1, dim) is what a photo adds to embedding II."""
-    device = network.word_bias.device
-    words = torch.from_numpy(tree.word).to(device)
-    parents = torch.from_numpy(tree.parent).to(device)
+def read_prefixes(words: WordSteps, tree: PrefixTree, photo: Context = ()) -> Prefixes:
+    """Read each prefix; `photo` is the context of one photo, if what is read depends on it."""
     language, states = [], []
-    previous: State = network.initial_state(1)
-    previous_start = 0
+    previous, previous_start = words.initial_state(1, 1), 0
     for start, stop in zip(tree.starts[:-1].tolist(), tree.starts[1:].tolist(), strict=True):
-        state = previous if start == 0 else tuple(part[parents[start:stop] - previous_start] for part in previous)
-        expanded = None if added is None else added.expand(stop - start, -1)
-        level, level_states, previous = network.read_words(words[start:stop, None], state, expanded)
-        language.append(level[:, 0])
-        states.append(level_states[:, 0])
+        if start:
+            previous = tuple(part[:, tree.parent[start:stop] - previous_start] for part in previous)
+        level, previous = words.read_word(tree.word[None, start:stop], previous, photo)
+        language.append(level)
+        states.append(previous[0])
         previous_start = start
-    return torch.cat(language), torch.cat(states)
+    return Prefixes(np.concatenate(language, 1), np.concatenate(states, 1))
 
 
-@torch.inference_mode()
 def log_probability_matrix(
-    network: MRNNNetwork,
-    context: VisualContext,
-    photos: int,
-    tree: PrefixTree,
-    prefixes: tuple[Tensor, Tensor] | None = None,
-) -> Tensor:
-    """Compute log P(w | I), photos × sentences, with a network in eval mode.
+    words: WordSteps, context: Context, photos: int, tree: PrefixTree, prefixes: Prefixes | None = None
+) -> NDArray[np.float64]:
+    """Compute log P(w | I), photos × sentences.
 
     `prefixes` is what `read_prefixes` gave, to use it again, if the language part does not depend on the image.
     """
-    device = network.word_bias.device
-    step, sentence = (torch.from_numpy(part).to(device) for part in (tree.step, tree.sentence))
-    if network.language_ignores_image and prefixes is None:
-        prefixes = read_prefixes(network, tree)
-    # One photo at a time if the language part depends on it, and few if attention has many cells.
-    together = (16 if context.values is not None else 256) if network.language_ignores_image else 1
-    totals = network.word_bias.new_zeros(photos, tree.count)
-    for start in range(0, photos, together):
-        some = context.take(slice(start, start + together))
-        read = read_prefixes(network, tree, some.words) if prefixes is None else prefixes
-        log_p = _step_log_probabilities(network, some, min(together, photos - start), tree, *read)
-        totals[start : start + together].index_add_(1, sentence, log_p[:, step])
+    if prefixes is None and words.settings.language_ignores_image:
+        prefixes = read_prefixes(words, tree)
+    if prefixes is not None and not context:  # all photos are the same
+        return np.repeat(_sentence_log_probabilities(words, context, min(photos, 1), tree, prefixes), photos, 0)
+    together = 1 if prefixes is None else _PHOTOS_PER_BLOCK
+
+    def score(start: int) -> NDArray[np.float64]:
+        some = take_photos(context, slice(start, start + together))
+        read = prefixes or read_prefixes(words, tree, some)
+        return _sentence_log_probabilities(words, some, min(together, photos - start), tree, read)
+
+    starts = range(0, photos, together)
+    with ThreadPoolExecutor(cpu_threads() if words.functions.has_sessions else 1) as threads:
+        return np.concatenate([np.zeros((0, tree.count)), *threads.map(score, starts)])
+
+
+def _sentence_log_probabilities(
+    words: WordSteps, context: Context, photos: int, tree: PrefixTree, prefixes: Prefixes
+) -> NDArray[np.float64]:
+    """Log-probabilities of sentences for each photo: the sum of those of their steps."""
+    steps = _step_log_probabilities(words, context, photos, tree, prefixes)
+    totals = np.zeros((photos, tree.count))
+    for total, row in zip(totals, steps, strict=True):
+        total += np.bincount(tree.sentence, row[tree.step], tree.count)
     return totals
 
 
 def _step_log_probabilities(
-    network: MRNNNetwork, context: VisualContext, photos: int, tree: PrefixTree, language: Tensor, states: Tensor
-) -> Tensor:
+    words: WordSteps, context: Context, photos: int, tree: PrefixTree, prefixes: Prefixes
+) -> Floats:
     """Log-probability of each step for each photo: (photos, steps)."""
-    log_p = language.new_empty(photos, len(tree.origin))
-    next_word = torch.from_numpy(tree.next_word).to(language.device)
-    origin = torch.from_numpy(tree.origin).to(language.device)
-    block = max(1, _ROWS_PER_BLOCK.get(language.device.type, 1024) // photos)
-    # Allocated once: allocating it for each block costs as much as the softmax.
-    buffer = language.new_empty(block * photos, len(network.word_bias))
-    for start in range(0, len(tree), block):
+    block = max(1, ROWS_PER_BLOCK.get(words.functions.device, 1024) // max(1, photos))
+    found = [np.zeros((photos, 0), np.float32)]
+    for start in range(0, len(tree), block) if photos else ():
         first, stop = np.searchsorted(tree.origin, [start, start + block]).tolist()
-        rows, steps = slice(start, start + block), origin[first:stop] - start
-        multimodal = network.multimodal_layer(language[None, rows], states[None, rows], context)
-        features = network.output_features(multimodal)
-        logits = torch.addmm(
-            network.word_bias,
-            features.flatten(0, 1),
-            network.output_weight.T,
-            out=buffer[: features.shape[0] * features.shape[1]],
-        )
-        highest = logits.amax(1, keepdim=True)
-        chosen = logits.view(*features.shape[:2], -1)[:, steps, next_word[first:stop]]
-        log_sums = highest[:, 0] + logits.sub_(highest).exp_().sum(1).log_()
-        log_p[:, first:stop] = chosen - log_sums.view(features.shape[:2])[:, steps]
-    return log_p
+        chosen = (tree.origin[first:stop] - start) * (words.end + 1) + tree.next_word[first:stop]
+        rows = slice(start, start + block)
+        chosen = np.broadcast_to(chosen, (photos, len(chosen)))
+        found.append(words.score_words(chosen, prefixes.language[:, rows], prefixes.states[:, rows], context))
+    return np.concatenate(found, 1)

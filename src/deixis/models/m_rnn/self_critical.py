@@ -29,13 +29,11 @@ from deixis.evaluation.captions.ngrams import (
     sum_by_group,
 )
 from deixis.language.vocabulary import Vocabulary
-from deixis.models.m_rnn.decoding import BeamRows
-from deixis.models.m_rnn.fast_network import FastMRNN
 from deixis.models.m_rnn.network import MRNNNetwork
 from deixis.models.m_rnn.objective import LikelihoodObjective, photo_inputs
-from deixis.models.networks import eval_mode
 from deixis.models.training.distributed import by_shares, same_everywhere
 from deixis.models.training.objective import LossValue, ShuffledSampler
+from deixis.runtime.modules import eval_mode
 
 _END = "</s>"  # no word of a caption has this form
 
@@ -115,14 +113,17 @@ def sample_sentences(
     length) has a random number from 0 to 1 for each sentence and word. Gives the words (n, length), the sentences of a
     photo in a row, padded with end tokens; and the number of words and end tokens of each sentence.
     """
-    fast = FastMRNN(network)
-    context = fast.visual_context(*inputs)
-    state, rows = fast.initial_state(len(uniform)), BeamRows(len(uniform) // samples, samples)
-    last = torch.full((len(uniform),), network.start, device=network.word_bias.device)
+    context = network.photo_terms(*inputs)
+    device, photos = network.word_bias.device, len(uniform) // samples
+    terms = network.word_terms(torch.arange(network.start + 1, device=device))
+    state = tuple(part.view(photos, samples, -1) for part in network.initial_state(len(uniform)))
+    last = torch.full((len(uniform),), network.start, device=device)
     ended = torch.zeros_like(last, dtype=torch.bool)
     words, counts = [], torch.zeros_like(last)
     for column in uniform.T:
-        log_p, state = fast.step(context, last, state, rows)
+        grouped = terms.index_select(0, last).view(photos, samples, -1)
+        log_p, *after = network.step(grouped, *state, *context)
+        log_p, state = log_p.flatten(0, 1), tuple(after)
         last = _choose_words(log_p.float().exp(), column).masked_fill(ended, network.end)
         counts = counts + ~ended
         ended = ended | (last == network.end)

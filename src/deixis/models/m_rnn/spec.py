@@ -110,6 +110,16 @@ class MRNNSettings:
         """Whether the image feeds the multimodal layer, so that the network has refined image features (section 8)."""
         return self.image_input in ("multimodal", "both", "both-shared")
 
+    @property
+    def language_ignores_image(self) -> bool:
+        """Whether embeddings and recurrent layer do not depend on the image, so that one pass serves all photos."""
+        return self.image_input in ("multimodal", "nowhere")
+
+    @property
+    def state_parts(self) -> int:
+        """Arrays in the state of the recurrent layer: two for an LSTM."""
+        return 2 if self.recurrent_cell == "lstm" else 1
+
 
 @dataclass(frozen=True)
 class CaptionDataSettings(PhotoDataSettings):

@@ -17,7 +17,7 @@ from deixis.models.m_rnn.model import MRNN, VectorsAndCells
 from deixis.models.m_rnn.objective import CaptionSampler, LikelihoodObjective
 from deixis.models.m_rnn.self_critical import CiderReward, PhotoSampler, RewardObjective
 from deixis.models.m_rnn.spec import MONITOR, CaptionDataSettings, MRNNSettings
-from deixis.models.networks import word_ids
+from deixis.models.networks import word_tensors
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.models.training.distributed import seeded
@@ -127,7 +127,7 @@ def objective(run: Run, pipeline: CaptionPipeline, data: CaptionData) -> Stage:
     photos = data.captions.photos
     vectors = torch.from_numpy(photos.vectors).to(run.device)
     cells = None if photos.cells is None else torch.from_numpy(photos.cells).to(run.device)
-    ids, lengths = word_ids(data.captions.words, model.vocabulary)
+    ids, lengths = word_tensors(data.captions.words, model.vocabulary)
     photo_of_caption = torch.from_numpy(data.captions.photo_of_caption)
     likelihood = LikelihoodObjective(vectors, photo_of_caption, ids, lengths, cells)
     if settings.objective == "likelihood":

@@ -17,10 +17,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from deixis.errors import DeixisError
+from deixis.models.matching.networks import SimilarityNetwork, TwoBranchNetwork
 from deixis.models.matching.samplers import LabelledPairs, TripletBatch, distance, distance_of_cosine, hardest_negatives
-from deixis.models.matching.similarity import SimilarityNetwork
 from deixis.models.matching.spec import TwoBranchSettings
-from deixis.models.matching.two_branch import TwoBranchNetwork
 from deixis.models.networks import move_tensors
 from deixis.models.training.distributed import by_shares
 from deixis.models.training.objective import LossValue

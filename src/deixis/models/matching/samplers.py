@@ -122,7 +122,7 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
 
         visual, found = np.unique(np.concatenate([region, second_region, negative]), return_inverse=True)
         first, second, negative = np.split(found, [count, count + len(again)])
-        group = np.concatenate([chain, chain[twice]])
+        group, text = np.concatenate([chain, chain[twice]]), np.concatenate([pairs.phrase[rows], second_phrase])
         negatives = np.zeros((len(group), len(visual)), dtype=bool)
         negatives[target, negative] = True
         if self._settings.negatives_from == "batch":
@@ -130,7 +130,7 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
             negatives[:, shown] |= photo[visual[shown]] != photo[pairs.gold[group]][:, None]
         return TripletBatch(
             visual=torch.from_numpy(visual),
-            text=torch.from_numpy(np.concatenate([pairs.phrase[rows], second_phrase])),
+            text=torch.from_numpy(text),
             visual_targets=_columns(np.concatenate([first, first[twice]]), np.arange(len(group))),
             text_targets=_columns(np.concatenate([np.arange(count), again]), np.concatenate([first, second])),
             group=torch.from_numpy(group),
@@ -140,7 +140,7 @@ class RegionPhraseSampler(ShuffledSampler[TripletBatch]):
                 np.concatenate([second, first[again]]),
                 np.concatenate([again, again]),
             ),
-            text_neighbours=_within_groups(group),
+            text_neighbours=_within_groups(group, text),
             size=count,
             neighbours=epoch >= self._settings.neighbour_start_epoch,
             identical_text_is_negative=self._settings.identical_text_is_negative,
@@ -176,17 +176,17 @@ class SentenceSampler(ShuffledSampler[TripletBatch]):
         photo, count = self._photo[rows], len(rows)
         twice = np.flatnonzero(self._sentences.counts[photo] > 1) if self._settings.neighbour_sampling else rows[:0]
         second = _another(self._sentences, photo[twice], self._position[rows][twice], generator)
-        group = np.concatenate([photo, photo[twice]])
+        group, text = np.concatenate([photo, photo[twice]]), np.concatenate([rows, second])
         visual, found = np.unique(photo, return_inverse=True)
         return TripletBatch(
             visual=torch.from_numpy(visual),
-            text=torch.from_numpy(np.concatenate([rows, second])),
+            text=torch.from_numpy(text),
             visual_targets=_columns(np.concatenate([found, found[twice]]), np.arange(len(group))),
             text_targets=_columns(np.arange(count), found),
             group=torch.from_numpy(group),
             visual_negatives=None,
             visual_neighbours=torch.zeros(0, 3, dtype=torch.int64),
-            text_neighbours=_within_groups(group),
+            text_neighbours=_within_groups(group, text),
             size=count,
             neighbours=epoch >= self._settings.neighbour_start_epoch,
         )
@@ -261,12 +261,13 @@ def _another(lists: RaggedArray, rows: Integers, positions: Integers, generator:
     return _at(lists, rows, drawn + (drawn >= positions))
 
 
-def _within_groups(group: Integers) -> Tensor:
-    """Return (B, 2): each text, and each other one of its group."""
+def _within_groups(group: Integers, rows: Integers) -> Tensor:
+    """Return (B, 2): each text, and each other one of its group; `rows` tells which positions hold the same text."""
     _, owner = np.unique(group, return_inverse=True)
     members = RaggedArray.from_owners(np.sort(owner), np.argsort(owner, kind="stable"), int(owner.max()) + 1)
     text, other = members.gather(owner)
-    return _columns(text[text != other], other[text != other])
+    differ = rows[text] != rows[other]
+    return _columns(text[differ], other[differ])
 
 
 def _columns(*columns: Integers) -> Tensor:

@@ -10,6 +10,7 @@ from deixis.errors import DeixisError
 from deixis.models.registry import ModelSpec, lazy
 from deixis.models.training.data import MatchingDataSettings
 from deixis.models.training.settings import (
+    Settings,
     TrainSettings,
     require,
     require_at_least,
@@ -22,7 +23,8 @@ from deixis.models.training.settings import (
 class TwoBranchSettings:
     """Hyperparameters of the embedding network (two-branch paper, section 3).
 
-    The defaults are the paper's best phrase network; `two_branch_presets.toml` holds the other variants.
+    The defaults are the paper's phrase network with the best R@1, with neighbourhood sampling and without neighbourhood
+    constraints; `two_branch_presets.toml` holds the other variants.
 
     Attributes
     ----------
@@ -38,16 +40,18 @@ class TwoBranchSettings:
         Text encoder before the text branch: lstm, gru or transformer; none takes text features.
     min_count
         With a text encoder: words that occur less often in the training texts are unknown.
-    word_init
-        With a text encoder: initial word embeddings, random or pretrained.
     word_dim
-        With a text encoder: dimension of word embeddings.
+        With a text encoder: dimension of word embeddings; must be that of `word_vectors`, if these are set.
     text_hidden_size
         With a text encoder: hidden size.
     text_layers
         With a text encoder: number of layers.
+    text_branch_size
+        Size of the first layer of the text branch; 0 for `hidden_size`.
     word_dropout
         With a text encoder: dropout of word embeddings.
+    delta_dropout
+        With word_vectors=shipped: share of words whose trained difference is left out, in training.
     loss
         triplet (eq. 6), hardest (only the hardest negative counts) or softmax (over all negatives).
     margin
@@ -63,7 +67,7 @@ class TwoBranchSettings:
     text_neighbour_weight
         λ4 of eq. 6: neighbourhood constraint of sentences or phrases.
     neighbour_start_epoch
-        First epoch, counted from 0, with neighbourhood constraints.
+        First epoch, counted from 0, with neighbourhood constraints; the best epoch is chosen from there on.
     temperature
         Initial temperature of softmax; it is learned.
     label_smoothing
@@ -88,18 +92,19 @@ class TwoBranchSettings:
     dropout: float = 0.0
     text_encoder: Literal["none", "lstm", "gru", "transformer"] = "none"
     min_count: int = 1
-    word_init: Literal["random", "pretrained"] = "random"
     word_dim: int = 256
     text_hidden_size: int = 512
     text_layers: int = 1
+    text_branch_size: int = 0
     word_dropout: float = 0.0
+    delta_dropout: float = 0.2
     loss: Literal["triplet", "hardest", "softmax"] = "triplet"
     margin: float = 0.05
     max_negatives: int = 30
     visual_to_text_weight: float = 1.0
     text_to_visual_weight: float = 4.0
-    visual_neighbour_weight: float = 0.1
-    text_neighbour_weight: float = 0.1
+    visual_neighbour_weight: float = 0.0
+    text_neighbour_weight: float = 0.0
     neighbour_start_epoch: int = 8
     temperature: float = 0.07
     label_smoothing: float = 0.0
@@ -116,14 +121,33 @@ class TwoBranchSettings:
             self, 1, "hidden_size", "embedding_dim", "min_count", "word_dim", "text_hidden_size", "text_layers",
             "max_negatives",
         )  # fmt: skip
-        require_below_one(self, "dropout", "word_dropout", "label_smoothing")
+        require_at_least(self, 0, "text_branch_size")
+        require_below_one(self, "dropout", "word_dropout", "delta_dropout", "label_smoothing")
         require_positive(self, "temperature")
+        if self.linear and self.text_branch_size not in (0, self.hidden_size):
+            raise DeixisError(f"text_branch_size={self.text_branch_size}: with linear=true both branches have one size")
         if not self.visual_to_text_weight and not self.text_to_visual_weight:
             raise DeixisError("visual_to_text_weight=0, text_to_visual_weight=0: one of them must be greater than 0")
         if (self.visual_neighbour_weight or self.text_neighbour_weight) and not self.neighbour_sampling:
             raise DeixisError(
                 "visual_neighbour_weight and text_neighbour_weight need neighbour_sampling=true, or must be 0"
             )
+
+    @property
+    def constraints_from(self) -> int:
+        """First epoch, counted from 0, in which every term of the loss counts."""
+        constrained = self.loss == "triplet" and (self.visual_neighbour_weight or self.text_neighbour_weight)
+        return self.neighbour_start_epoch if constrained else 0
+
+
+def check_schedule(settings: Settings) -> None:
+    """Refuse a training that ends before the neighbourhood constraints begin."""
+    epochs, first = settings[TrainSettings].epochs, settings[TwoBranchSettings].constraints_from
+    if epochs <= first:
+        raise DeixisError(
+            f"epochs={epochs}: the neighbourhood constraints begin after {first} epochs; set more epochs, a smaller "
+            "neighbour_start_epoch, or visual_neighbour_weight=0 and text_neighbour_weight=0"
+        )
 
 
 @dataclass(frozen=True)
@@ -170,6 +194,7 @@ TWO_BRANCH = ModelSpec(
     summary="embedding network: photos and sentences, or regions and phrases, in one space",
     settings=(MatchingDataSettings(), TwoBranchSettings(), TrainSettings()),
     presets=Path(__file__).with_name("two_branch_presets.toml"),
+    check=check_schedule,
     prepare_data=lazy("deixis.models.matching.training:prepare_data"),
     build=lazy("deixis.models.matching.training:build_two_branch"),
     objective=lazy("deixis.models.matching.training:two_branch_objective"),

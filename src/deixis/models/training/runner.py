@@ -173,7 +173,8 @@ class Run:
             raise DatasetError(f"{self.dataset.path}: no photo of split {self.train_split!r} has a sentence")
         if self.dev_split is None:
             return train, None
-        dev_photos, source = self.dataset.split(self.dev_split), dev_features or features
+        dev_photos = self.settings[DataSettings].select(self.dataset.split(self.dev_split))
+        source = dev_features or features
         dev = in_turn(lambda: read_photos(self.dataset, dev_photos, source, on_progress=self.on_progress))
         return train, dev if has_sentences(dev) or not sentences else None
 
@@ -251,6 +252,8 @@ def train(
     if not isinstance(settings, Settings):
         settings = spec.choose_settings(None if settings is None else os.fspath(settings))
     settings = settings.with_values(changes)
+    if spec.check:
+        spec.check(settings)
     dataset = data if isinstance(data, Dataset) else Dataset(Path(data))
     folder = Path(out) if out is not None else Path(f"{model}.model")
     training = settings.get(TrainSettings)
@@ -321,6 +324,7 @@ def _train_stage(
         keep=model.write,
         evaluate=evaluate,
         on_progress=show,
+        choose_from=stage.choose_from,
     ).train(resume=resume)
 
 

@@ -10,7 +10,6 @@ import json
 import math
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
@@ -206,6 +205,8 @@ def settings_to_json(settings: Any) -> dict[str, Any]:
 
 def read_presets(path: Path) -> dict[str, dict[str, Any]]:
     """Read a TOML file of presets: a flat table of settings for each name, which may extend an earlier preset."""
+    import tomllib
+
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

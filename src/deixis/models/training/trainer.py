@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -284,7 +285,8 @@ class Trainer(Generic[Batch]):
     """Trains a network and writes the run directory `out`.
 
     After training the network has the best weights. Only a run with the same description and settings can be resumed.
-    `keep` saves the model into an empty folder; without `evaluate`, the last weights are the best.
+    `keep` saves the model into an empty folder; without `evaluate`, the last weights are the best. The best epoch is
+    chosen from `choose_from` on, counted from 0, and early stopping counts from there.
     """
 
     def __init__(
@@ -299,6 +301,7 @@ class Trainer(Generic[Batch]):
         keep: Callable[[Path], None],
         evaluate: Evaluate | None = None,
         on_progress: OnProgress = no_progress,
+        choose_from: int = 0,
     ) -> None:
         self.network = network
         self.sampler = sampler
@@ -309,6 +312,7 @@ class Trainer(Generic[Batch]):
         self.keep = keep
         self.evaluate = evaluate
         self.on_progress = on_progress
+        self.choose_from = choose_from
         self._log = Log(self.out / LOG)
 
     def train(self, *, resume: bool = False) -> Outcome:
@@ -431,8 +435,8 @@ class Trainer(Generic[Batch]):
         """Evaluate the model, save it if it is the best so far, and decide on early stopping."""
         with self._averaged():
             found = self._measure()
-            before = self._position.best
-            better = before is None or found.value > before.value
+            before, eligible = self._position.best, self._position.epoch >= self.choose_from
+            better = eligible and (before is None or found.value > before.value)
             if process_number() == 0 and self.evaluate:
                 self._log_scores(found, better)
             if better:
@@ -444,7 +448,7 @@ class Trainer(Generic[Batch]):
                 )
                 self._position = replace(self._position, best=best, evaluations_since_best=0)
                 self._save_best()
-            else:
+            elif eligible:
                 self._position = replace(
                     self._position, evaluations_since_best=self._position.evaluations_since_best + 1
                 )
@@ -522,6 +526,8 @@ class Trainer(Generic[Batch]):
 
 def refuse_unusable(out: Path, resume: bool) -> None:
     """Refuse a run directory that cannot be used, before hours of encoding."""
+    if os.environ.get("RANK", "0") != "0":
+        return  # the first of several processes decides, and may already have begun to write
     if out.exists() and not out.is_dir():
         raise DeixisError(f"{out}: a file has this name; give another name")
     has_run = (out / RUN).is_file()
@@ -533,6 +539,6 @@ def refuse_unusable(out: Path, resume: bool) -> None:
 
 
 def _best_of(position: Position) -> Best:
-    """Return the best evaluation; there is one after the first epoch."""
+    """Return the best evaluation; there is one after the last epoch."""
     assert position.best is not None  # noqa: S101
     return position.best

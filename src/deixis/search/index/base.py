@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, PhotoError
+from deixis.search.places import place_option
 from deixis.storage.sql import hide_password
 
 IndexPath = str | os.PathLike[str]
@@ -24,7 +26,15 @@ StoredRegions = dict[int, tuple[Floats, NDArray[np.float16]]]
 """Boxes (n, 4) and vectors (n, region_dimension) of the regions of photos, by photo number."""
 
 FORMAT = "deixis-index"
-VERSION = "2"
+VERSION = "3"
+ROOTS = "roots"
+
+
+CALIBRATION = "calibration"
+"""The entry with the calibration of an index, as JSON."""
+
+EXCLUDE = "exclude"
+"""The entry with the patterns of files that are not indexed, as JSON."""
 
 
 class DamagedIndexError(DeixisError):
@@ -58,12 +68,49 @@ class PhotoVectors:
         return None
 
 
+@dataclass(frozen=True)
+class RegionVectors:
+    """The vectors of the regions of n photos, photo after photo."""
+
+    vectors: Floats  # (regions, region_dimension)
+    counts: NDArray[np.int64]  # (n,): the number of regions of each photo
+
+    @classmethod
+    def join(cls, photos: Sequence[NDArray[np.floating] | None], dimension: int) -> RegionVectors:
+        """Join the vectors of photos; None stands for a photo without regions."""
+        there = [vectors for vectors in photos if vectors is not None]
+        joined = np.concatenate([np.zeros((0, dimension), dtype=np.float16), *there]).astype(np.float32)
+        return cls(joined, np.array([0 if each is None else len(each) for each in photos], dtype=np.int64))
+
+    def take(self, rows: NDArray[np.int64]) -> RegionVectors:
+        """Return those of some of the photos, given by ascending indices."""
+        if len(rows) == len(self.counts):
+            return self
+        is_taken = np.zeros(len(self.counts), dtype=bool)
+        is_taken[rows] = True
+        return RegionVectors(self.vectors[np.repeat(is_taken, self.counts)], self.counts[rows])
+
+    def best_scores(self, queries: Floats) -> Floats:
+        """Return the highest dot product of each photo's regions with each query: (n, queries), NaN without regions."""
+        best = np.full((len(self.counts), len(queries)), np.nan, dtype=np.float32)
+        if len(self.vectors):
+            has_regions = self.counts > 0
+            starts = (np.cumsum(self.counts) - self.counts)[has_regions]
+            best[has_regions] = np.maximum.reduceat(self.vectors @ queries.T, starts, axis=0)
+        return best
+
+
 class ModelInfo(Protocol):
     """What an index records about the model that encodes its photos: a `PhotoEncoder`, or an `IndexInfo`."""
 
     @property
     def fingerprint(self) -> str:
         """Changes whenever the vectors of the same photo would change."""
+        ...
+
+    @property
+    def model_name(self) -> str:
+        """The name or path that opens the photo model again; empty for the default model."""
         ...
 
     @property
@@ -88,6 +135,16 @@ class IndexInfo:
     fingerprint: str
     dimension: int
     region_dimension: int
+    model_name: str = ""
+    # Each folder or file that was indexed, and where it was then, without links. Empty in older indexes.
+    roots: tuple[tuple[str, str], ...] = ()
+
+    def root_of(self, path: Path) -> Path | None:
+        """Return the folder, without links, inside which a photo was found; None if that was not recorded."""
+        for root, real in sorted(self.roots, key=lambda each: -len(each[0])):
+            if path.is_relative_to(root):
+                return Path(real)
+        return None
 
     @staticmethod
     def new_entries(model: ModelInfo) -> dict[str, str]:
@@ -99,6 +156,7 @@ class IndexInfo:
             "fingerprint": model.fingerprint,
             "dimension": str(model.dimension),
             "region_dimension": str(model.region_dimension),
+            "model": model.model_name,
         }
 
     @classmethod
@@ -113,17 +171,24 @@ class IndexInfo:
             )
         try:
             return cls(
-                entries["uid"], entries["fingerprint"], int(entries["dimension"]), int(entries["region_dimension"])
+                entries["uid"],
+                entries["fingerprint"],
+                int(entries["dimension"]),
+                int(entries["region_dimension"]),
+                entries.get("model", ""),
+                tuple(sorted(json.loads(entries.get(ROOTS, "{}")).items())),
             )
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, AttributeError) as error:
             raise damaged_index(f"{type(error).__name__}: {error}", name, path) from None
 
     def check_model(self, fingerprint: str, path: IndexPath) -> None:
         """Raise an error if another model filled the index: vectors of two models are not comparable."""
         if self.fingerprint != fingerprint:
+            name = f"{self.model_name} " if self.model_name else ""
             raise DeixisError(
                 f"{hide_password(path)}: its photos were encoded by another model "
-                f"({self.fingerprint[:16]}, not {fingerprint[:16]}); {_rebuild_hint(path)}"
+                f"({name}{self.fingerprint[:16]}, not {fingerprint[:16]}); {_rebuild_hint(path)}, "
+                "with --model MODEL to change it"
             )
 
 
@@ -133,7 +198,7 @@ def damaged_index(problem: str, name: str, path: IndexPath) -> DamagedIndexError
 
 
 def _rebuild_hint(path: IndexPath) -> str:
-    return f"rebuild it with: deixis index PHOTOS --into {hide_password(path)} --rebuild"
+    return f"rebuild it with: deixis index FOLDER{place_option(path, '--into')} --rebuild"
 
 
 class Cursor(Protocol):
@@ -176,9 +241,23 @@ class Connection(Protocol):
 
     def whole_vector(self, number: int) -> Floats | None: ...
 
+    def thumbnail_of(self, number: int) -> bytes | None: ...
+
     def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
         """Return the regions of photos, without entries for photos that have none."""
         ...
+
+
+def write_entry(connection: Connection, key: str, value: str) -> None:
+    """Store an entry of the description of an index, or replace it."""
+    statement = "INSERT INTO about VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    connection.execute(statement, (key, value))
+
+
+def read_entry(connection: Connection, key: str) -> str | None:
+    """Read an entry of the description of an index."""
+    found = connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+    return found[0] if found else None
 
 
 class IndexWriter(Protocol):

@@ -12,7 +12,16 @@ import numpy as np
 
 from deixis.errors import DeixisError
 from deixis.search.index import records
-from deixis.search.index.base import Connection, IndexInfo, IndexPath, IndexWriter, PhotoVectors
+from deixis.search.index.base import (
+    CALIBRATION,
+    Connection,
+    IndexInfo,
+    IndexPath,
+    IndexWriter,
+    PhotoVectors,
+    read_entry,
+    write_entry,
+)
 from deixis.search.index.photo_files import FileState
 from deixis.search.index.photo_index import open_writer
 from deixis.search.index.records import IndexedPhoto
@@ -83,6 +92,7 @@ class _Copy:
             self._copy(photos)
             self.on_progress("copying photos", self.report.copied + self.report.unchanged, total)
         self._copy_skipped()
+        self._copy_calibration()
         self.report.photos = records.count(self.writer.connection)
         self.writer.finish()
         return self.report
@@ -158,6 +168,15 @@ class _Copy:
                 records.skip_file(self.writer.connection, file, skip.sha256, skip.reason)
                 self.report.skipped += 1
         self.writer.commit()
+
+    def _copy_calibration(self) -> None:
+        """Copy the calibration, unless the target has one."""
+        with self.original.explain_errors():
+            found = read_entry(self.original.connection, CALIBRATION)
+        if found and not read_entry(self.writer.connection, CALIBRATION):
+            self.writer.begin()
+            write_entry(self.writer.connection, CALIBRATION, found)
+            self.writer.commit()
 
 
 def _are_equal(one: PhotoVectors, other: PhotoVectors) -> bool:

@@ -7,7 +7,6 @@ checked when a cache is opened, and a cache that is damaged, missing or outdated
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import uuid
@@ -24,8 +23,9 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.search.index.base import IndexInfo, damaged_index
-from deixis.search.index.sqlite import DATABASE, read_info
+from deixis.search.index.sqlite import DATABASE, crc_of, read_info
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file, remove_partial_files
+from deixis.storage.checksums import seal, unseal
 from deixis.storage.sql import read_transaction
 
 Codes = NDArray[np.int8]
@@ -42,7 +42,7 @@ _BLOCK = 1024
 
 FOLDER = "cache"
 MANIFEST = "manifest.json"
-VERSION = 2
+VERSION = 3
 _ARRAYS = ("ids", "whole", "counts", "codes")
 _MAX_REMOVED_SHARE = 0.25
 _ENOUGH_FOR_BASIS = 50_000
@@ -170,7 +170,7 @@ class VectorMatrix:
     def last_id(self) -> int:
         """The highest photo number that was read."""
         in_parts = [int(part.ids[-1]) for part in self.parts if len(part)]
-        return max([*in_parts, self.cached.manifest.last_id if self.cached else 0])
+        return max([*in_parts, self.cached.last_id if self.cached else 0])
 
 
 def load_matrix(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix | None) -> VectorMatrix:
@@ -192,7 +192,7 @@ def _start(folder: Path, connection: sqlite3.Connection, previous: VectorMatrix 
     manifest = read_manifest(folder, info)
     if previous is not None and (manifest is None or (previous.cached and previous.cached.manifest == manifest)):
         return previous
-    cached = open_cache(folder, info)
+    cached = open_cache(folder, connection, info)
     none = np.zeros(0, dtype=np.int64)
     if cached is not None:
         return VectorMatrix(info, cached, cached.basis, (cached.rows,), none, cached.manifest.removed)
@@ -225,8 +225,8 @@ def read_rows(
     """Yield the photos with numbers above `after`, a few hundred at a time; `path` is for error messages."""
     while True:
         photos = connection.execute(
-            "SELECT photo, whole, (SELECT vectors FROM regions r WHERE r.photo = v.photo) FROM vectors v "
-            "WHERE photo > ? ORDER BY photo LIMIT ?",
+            "SELECT v.photo, whole, v.crc, boxes, vectors, r.crc FROM vectors v LEFT JOIN regions r USING (photo) "
+            "WHERE v.photo > ? ORDER BY v.photo LIMIT ?",
             (after, _PHOTOS_PER_READ),
         ).fetchall()
         if not photos:
@@ -235,17 +235,20 @@ def read_rows(
         yield _encode_rows(photos, path, info, basis)
 
 
-def _encode_rows(photos: list[tuple[int, bytes, bytes | None]], path: Path, info: IndexInfo, basis: Basis) -> Rows:
+def _encode_rows(photos: list[Any], path: Path, info: IndexInfo, basis: Basis) -> Rows:
     region_bytes = 2 * info.region_dimension
-    for number, whole, regions in photos:
+    for number, whole, crc, boxes, regions, regions_crc in photos:
         if len(whole) != 4 * info.dimension or len(regions or b"") % region_bytes:
             raise damaged_index(f"the vectors of photo {number} have a wrong length", str(path), path.parent)
-    counts = [len(regions or b"") // region_bytes for _, _, regions in photos]
-    regions_data = b"".join(regions or b"" for _, _, regions in photos)
+        if crc_of(whole) != crc or (regions is not None and crc_of(boxes, regions) != regions_crc):
+            problem = f"the vectors of photo {number} do not match their checksum"
+            raise damaged_index(problem, str(path), path.parent)
+    counts = [len(regions or b"") // region_bytes for *_, regions, _ in photos]
+    regions_data = b"".join(regions or b"" for *_, regions, _ in photos)
     vectors = np.frombuffer(regions_data, dtype="<f2").reshape(-1, info.region_dimension)
-    whole_vectors = np.frombuffer(b"".join(whole for _, whole, _ in photos), dtype="<f4")
+    whole_vectors = np.frombuffer(b"".join(whole for _, whole, *_ in photos), dtype="<f4")
     return Rows(
-        np.array([number for number, _, _ in photos], dtype=np.int64),
+        np.array([number for number, *_ in photos], dtype=np.int64),
         whole_vectors.reshape(-1, info.dimension).astype(np.float32),
         np.array(counts, dtype=np.int64),
         basis.encode(vectors.astype(np.float32)),
@@ -289,7 +292,6 @@ class CacheManifest:
     width: int
     fitted: int  # number of photos with regions when the basis was fitted
     basis_sum: int
-    last_id: int = 0  # the highest photo number that was read
     removed: int = 0  # the highest number in the table `removed` that was read
     blocks: tuple[Block, ...] = ()
 
@@ -319,11 +321,16 @@ class CachedMatrix:
     rows: Rows
     basis: Basis
 
+    @property
+    def last_id(self) -> int:
+        """The highest photo number that was read."""
+        return int(self.rows.ids[-1]) if len(self.rows) else 0
+
 
 def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
     """Read the manifest of this index's cache; None if there is none, or one of another index or version."""
     try:
-        document = json.loads((folder / FOLDER / MANIFEST).read_bytes())
+        document = unseal((folder / FOLDER / MANIFEST).read_bytes())
         if document.pop("version") != VERSION:
             return None
         blocks = tuple(Block(each["rows"], each["regions"], tuple(each["sums"])) for each in document.pop("blocks"))
@@ -334,8 +341,8 @@ def read_manifest(folder: Path, info: IndexInfo) -> CacheManifest | None:
     return manifest if cached == (info.uid, info.dimension, info.region_dimension) else None
 
 
-def open_cache(folder: Path, info: IndexInfo) -> CachedMatrix | None:
-    """Map the cache and check every byte; None if there is no valid cache."""
+def open_cache(folder: Path, connection: sqlite3.Connection, info: IndexInfo) -> CachedMatrix | None:
+    """Map the cache, check every byte, and that it holds what the database held; None if there is no valid cache."""
     manifest = read_manifest(folder, info)
     if manifest is None:
         return None
@@ -346,7 +353,18 @@ def open_cache(folder: Path, info: IndexInfo) -> CachedMatrix | None:
         is_valid = _checksum(basis) == manifest.basis_sum and _is_valid(manifest, arrays)
     except (OSError, ValueError, TypeError, OverflowError):  # a file is missing or short, or the manifest is invalid
         return None
-    return CachedMatrix(manifest, Rows(**arrays), Basis(basis[:-1], basis[-1])) if is_valid else None
+    cached = CachedMatrix(manifest, Rows(**arrays), Basis(basis[:-1], basis[-1]))
+    return cached if is_valid and _is_complete(cached, connection) else None
+
+
+def _is_complete(cached: CachedMatrix, connection: sqlite3.Connection) -> bool:
+    """Return whether the cache has all photos of the database up to its last, and those removed since."""
+    (photos,) = connection.execute("SELECT count(*) FROM photos").fetchone()
+    (later,) = connection.execute("SELECT count(*) FROM photos WHERE id > ?", (cached.last_id,)).fetchone()
+    (removed,) = connection.execute(
+        "SELECT count(*) FROM removed WHERE number > ? AND photo <= ?", (cached.manifest.removed, cached.last_id)
+    ).fetchone()
+    return bool(photos - later == len(cached.rows) - removed)
 
 
 def update_cache(folder: Path, connection: sqlite3.Connection) -> bool:
@@ -356,7 +374,7 @@ def update_cache(folder: Path, connection: sqlite3.Connection) -> bool:
     """
     try:
         with explain_os_errors(folder / FOLDER):
-            (folder / FOLDER).mkdir(exist_ok=True)
+            (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
             with exclusive_lock(folder / FOLDER / MANIFEST), read_transaction(connection):
                 remove_partial_files(folder / FOLDER / MANIFEST)
                 _CacheWriter(folder, connection).write()
@@ -374,21 +392,21 @@ class _CacheWriter:
         self.removed = connection.execute("SELECT coalesce(max(number), 0) FROM removed").fetchone()[0]
 
     def write(self) -> None:
-        cached = open_cache(self.folder, self.info)
+        cached = open_cache(self.folder, self.connection, self.info)
         with_regions = photos_with_regions(self.connection)
-        if cached is None or self._is_outdated(cached.manifest, len(with_regions)):
+        last_id = 0
+        if cached is None or self._is_outdated(cached, len(with_regions)):
             basis = fit_index_basis(self.connection, with_regions, self.info.region_dimension)
             manifest = self._new_generation(basis, len(with_regions))
         else:
-            basis, manifest = cached.basis, cached.manifest
-        self._append(manifest, basis)
+            basis, manifest, last_id = cached.basis, cached.manifest, cached.last_id
+        self._append(manifest, basis, last_id)
         self._remove_old_files()
 
-    def _is_outdated(self, manifest: CacheManifest, with_regions: int) -> bool:
+    def _is_outdated(self, cached: CachedMatrix, with_regions: int) -> bool:
         """Return whether too many photos were removed, or the basis was fitted to too few."""
-        (present,) = self.connection.execute(
-            "SELECT count(*) FROM photos WHERE id <= ?", (manifest.last_id,)
-        ).fetchone()
+        manifest = cached.manifest
+        (present,) = self.connection.execute("SELECT count(*) FROM photos WHERE id <= ?", (cached.last_id,)).fetchone()
         poorly_fitted = manifest.fitted < _ENOUGH_FOR_BASIS and with_regions > 2 * manifest.fitted
         return manifest.rows - present > _MAX_REMOVED_SHARE * manifest.rows or poorly_fitted
 
@@ -410,9 +428,9 @@ class _CacheWriter:
             _file(self.folder, manifest, name).touch()
         return manifest
 
-    def _append(self, manifest: CacheManifest, basis: Basis) -> None:
-        parts = read_rows(self.connection, self.folder / DATABASE, self.info, basis, after=manifest.last_id)
-        block, last_id = Block(0, 0, (0,) * len(_ARRAYS)), manifest.last_id
+    def _append(self, manifest: CacheManifest, basis: Basis, last_id: int) -> None:
+        parts = read_rows(self.connection, self.folder / DATABASE, self.info, basis, after=last_id)
+        block = Block(0, 0, (0,) * len(_ARRAYS))
         with ExitStack() as stack:
             shapes = manifest.shapes(manifest.rows, manifest.regions)
             files = []
@@ -428,14 +446,13 @@ class _CacheWriter:
                     file.write(array.data)
                 sums = tuple((old + _checksum(array)) % 2**64 for old, array in zip(block.sums, arrays, strict=True))
                 block = Block(block.rows + len(part), block.regions + len(part.codes), sums)
-                last_id = int(part.ids[-1])
             for file in files:
                 file.flush()
                 os.fsync(file.fileno())
         if block.rows or not manifest.blocks:
-            manifest = replace(manifest, last_id=last_id, blocks=(*manifest.blocks, block))
+            manifest = replace(manifest, blocks=(*manifest.blocks, block))
             with new_file(self.folder / FOLDER / MANIFEST) as partial:
-                partial.write_text(json.dumps({"version": VERSION, **asdict(manifest)}), encoding="utf-8")
+                partial.write_bytes(seal({"version": VERSION, **asdict(manifest)}))
 
     def _remove_old_files(self) -> None:
         """Remove files of other generations; readers that have mapped them are not affected."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deixis.data.images import SUFFIXES
+from deixis.data.images import SUFFIXES, open_image_file
+from deixis.data.previews import VIDEO_SUFFIXES, can_read_videos
 from deixis.errors import DeixisError, PhotoError
+from deixis.search.index.dates import EXIF, XMP, find_date, parse_exif_time, parse_xmp
 from deixis.storage.files import hash_file
 from deixis.storage.remote import RemotePath, is_remote, photo_path
 
@@ -43,12 +45,13 @@ class FileState:
 
 @dataclass(frozen=True)
 class ExifInfo:
-    """The EXIF data that the index stores; None where the file has none."""
+    """What the index stores about how a photo was taken; None where that is not known."""
 
     # In seconds since 1970, as if the camera's clock showed UTC: cameras rarely record a time zone.
     taken: int | None = None
     camera: str | None = None  # make and model
     orientation: int | None = None  # 1 to 8
+    date_source: str | None = None  # of `taken`: one of `dates.DATE_SOURCES`
 
 
 @dataclass(frozen=True)
@@ -81,24 +84,83 @@ def absolute_path(path: str | os.PathLike[str]) -> Path:
     return local if is_remote(local) else Path(os.path.abspath(local))  # noqa: PTH100
 
 
-def find_photos(roots: Iterable[Path]) -> Iterator[FileState | PhotoError]:
-    """Yield files with a photo's suffix below folders, and files that are named themselves, sorted.
+_SYSTEM_FOLDERS = frozenset(
+    (
+        *("#recycle", "$recycle.bin", "@eadir", "@recycle", "__macosx", "__pycache__", "lost+found", "node_modules"),
+        *("recycler", "system volume information", "trash"),
+    )
+)
+"""Folders with thumbnails, deleted files and programs, in lower case."""
 
-    Hidden files and folders, index folders and links to folders are skipped, so there are no cycles. A folder or file
+HIDDEN, SYSTEM, EXCLUDED, VIDEO, OTHER = "hidden", "system folders", "excluded", "videos", "other files"
+"""Kinds of files and folders that are ignored; what is in an ignored folder is not counted."""
+
+
+class FileSelection:
+    """Decides which files below a folder are photos to index, and counts what is ignored.
+
+    Parameters
+    ----------
+    exclude
+        Patterns of names, such as ``Screenshots`` or ``*.gif``, or with a slash of paths below the folder that is
+        indexed: ``2019/raw/*``. Case-insensitive.
+    """
+
+    def __init__(self, exclude: Iterable[str] = ()) -> None:
+        self.exclude = tuple(pattern.strip().strip("/").casefold() for pattern in exclude if pattern.strip(" /"))
+        self.ignored: Counter[str] = Counter()
+        self._suffixes = SUFFIXES | (VIDEO_SUFFIXES if can_read_videos() else frozenset())
+
+    def is_left_out(self, path: Path, root: Path) -> bool:
+        """Return whether a file would be ignored because of a folder or a name, on the way from a root."""
+        below, last = root, len(path.relative_to(root).parts) - 1
+        for depth, part in enumerate(path.relative_to(root).parts):
+            below = below / part
+            if self._kind(below, root, is_folder=depth < last) in (HIDDEN, SYSTEM, EXCLUDED):
+                return True
+        return False
+
+    def takes(self, path: Path, root: Path, is_folder: bool) -> bool:
+        """Return whether a folder is searched, or a file is indexed; count it if not."""
+        kind = self._kind(path, root, is_folder)
+        if kind is not None:
+            self.ignored[kind] += 1
+        return kind is None
+
+    def _kind(self, path: Path, root: Path, is_folder: bool) -> str | None:
+        name = path.name.casefold()
+        if name.startswith("."):
+            return HIDDEN
+        if is_folder and name in _SYSTEM_FOLDERS:
+            return SYSTEM
+        if self.exclude:
+            relative = path.relative_to(root).as_posix().casefold()
+            if any(fnmatchcase(relative if "/" in pattern else name, pattern) for pattern in self.exclude):
+                return EXCLUDED
+        if is_folder or path.suffix.lower() in self._suffixes:
+            return None
+        return VIDEO if path.suffix.lower() in VIDEO_SUFFIXES else OTHER
+
+
+def find_photos(roots: Iterable[Path], selection: FileSelection | None = None) -> Iterator[FileState | PhotoError]:
+    """Yield the photo files of a selection below folders, and files that are named themselves, sorted.
+
+    Index folders and links to folders are skipped, so there are no cycles. A folder or file
     that cannot be read yields an error, and so does a link to a file outside the folder: an index of a shared folder
     must not expose other files.
     """
+    selection = selection or FileSelection()
     for root in roots:
         if not root.is_dir():
             if (found := _stat_file(root)) is not None:
                 yield found
         elif isinstance(root, RemotePath):
-            yield from _find_remote_photos(root)
+            yield from _find_remote_photos(root, selection)
         else:
-            yield from _find_local_photos(root)
+            yield from _find_local_photos(root, selection)
 
 
-def _find_local_photos(root: Path) -> Iterator[FileState | PhotoError]:
+def _find_local_photos(root: Path, selection: FileSelection) -> Iterator[FileState | PhotoError]:
     pending, real_root = [root], root.resolve()  # a stack: folders may be nested deeper than Python can recurse
     while pending:
         folder = pending.pop()
@@ -110,29 +172,34 @@ def _find_local_photos(root: Path) -> Iterator[FileState | PhotoError]:
             continue
         if any(entry.name == INDEX_MARKER for entry in entries_by_name):
             continue
-        visible = [entry for entry in entries_by_name if not entry.name.startswith(".")]
-        pending += [folder / entry.name for entry in reversed(visible) if entry.is_dir(follow_symlinks=False)]
-        for entry in visible:
+        folders = []
+        for entry in entries_by_name:
             path = folder / entry.name
-            if path.suffix.lower() in SUFFIXES and (found := _stat_file(path)) is not None:
+            if entry.is_dir(follow_symlinks=False):
+                folders += [path] if selection.takes(path, root, is_folder=True) else []
+            elif selection.takes(path, root, is_folder=False) and (found := _stat_file(path)) is not None:
                 is_outside = entry.is_symlink() and isinstance(found, FileState)
                 is_outside = is_outside and not path.resolve().is_relative_to(real_root)
                 yield PhotoError(path, f"a link to a file outside {root}") if is_outside else found
+        pending += reversed(folders)
 
 
-def _find_remote_photos(root: RemotePath) -> Iterator[FileState | PhotoError]:
+def _find_remote_photos(root: RemotePath, selection: FileSelection) -> Iterator[FileState | PhotoError]:
     pending = [root]
     while pending:
         folder = pending.pop()
         try:
-            visible = [(path, status) for path, status in folder.list_folder() if not path.name.startswith(".")]
+            entries = list(folder.list_folder())
         except OSError as error:
             yield PhotoError(folder, f"cannot be read ({error.strerror or error})")
             continue
-        pending += [path for path, status in reversed(visible) if stat.S_ISDIR(status.st_mode)]
-        for path, status in visible:
-            if path.suffix.lower() in SUFFIXES and (found := _file_state(path, status)) is not None:
+        folders = []
+        for path, status in entries:
+            if stat.S_ISDIR(status.st_mode):
+                folders += [path] if selection.takes(path, root, is_folder=True) else []
+            elif selection.takes(path, root, is_folder=False) and (found := _file_state(path, status)) is not None:
                 yield found
+        pending += reversed(folders)
 
 
 def _stat_file(path: Path) -> FileState | PhotoError | None:
@@ -153,9 +220,13 @@ def _file_state(path: Path, status: os.stat_result) -> FileState | PhotoError | 
 
 
 def read_metadata(path: Path) -> MetadataResult:
-    """Hash a file and read its EXIF data."""
+    """Hash a file and read its EXIF data, and find its date where it has none."""
     try:
-        return path, FileMetadata(bytes.fromhex(hash_file(path)), read_exif(path))
+        exif = read_exif(path)
+        if exif.taken is None:
+            taken, source = find_date(path)
+            exif = replace(exif, taken=taken, date_source=source)
+        return path, FileMetadata(bytes.fromhex(hash_file(path)), exif)
     except OSError as error:
         return path, PhotoError(path, f"cannot be read ({error.strerror or error})")
 
@@ -176,34 +247,25 @@ def read_metadata_ahead(paths: Iterable[Path]) -> Iterator[MetadataResult]:
 
 
 def read_exif(path: Path) -> ExifInfo:
-    """Read EXIF data without decoding the photo; empty for files that cannot be understood."""
-    import pi_heif
-    from PIL import Image
-
-    from deixis.data.images import FORMATS
-    from deixis.storage.remote import path_or_stream
-
-    pi_heif.register_heif_opener()
+    """Read EXIF data, and the date of XMP, without decoding the photo; empty for files that cannot be understood."""
+    if path.suffix.lower() in VIDEO_SUFFIXES:
+        return ExifInfo()
     try:
-        with Image.open(path_or_stream(path), formats=FORMATS) as image:
+        with open_image_file(path) as image:
             exif = image.getexif()
-            taken = exif.get_ifd(_EXIF_IFD).get(_DATE_TIME_ORIGINAL) or exif.get(_DATE_TIME)
+            own = exif.get_ifd(_EXIF_IFD).get(_DATE_TIME_ORIGINAL) or exif.get(_DATE_TIME)
             orientation = exif.get(_ORIENTATION)
+            taken, source = parse_exif_time(_clean_text(own)), EXIF
+            if taken is None:
+                taken, source = parse_xmp(image.info.get("xmp") or image.info.get("XML:com.adobe.xmp")), XMP
             return ExifInfo(
-                _parse_time(taken),
+                taken,
                 _camera_name(exif.get(_MAKE), exif.get(_MODEL)),
                 orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else None,
+                None if taken is None else source,
             )
     except Exception:  # broken metadata can fail in any way, and must not exclude the photo
         return ExifInfo()
-
-
-def _parse_time(value: object) -> int | None:
-    try:
-        moment = datetime.strptime(_clean_text(value)[:19], "%Y:%m:%d %H:%M:%S")
-        return int(moment.replace(tzinfo=UTC).timestamp())
-    except ValueError:
-        return None
 
 
 def _camera_name(make: object, model: object) -> str | None:

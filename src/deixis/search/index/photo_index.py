@@ -7,6 +7,7 @@ index in a database.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.search.index import records
-from deixis.search.index.base import IndexInfo, IndexPath, IndexWriter, ModelInfo, StoredRegions
-from deixis.search.index.matrix import VectorMatrix, load_matrix, update_cache
+from deixis.search.index.base import (
+    IndexInfo,
+    IndexPath,
+    IndexWriter,
+    ModelInfo,
+    RegionVectors,
+    StoredRegions,
+    write_entry,
+)
+from deixis.search.index.matrix import FOLDER as CACHE_FOLDER
+from deixis.search.index.matrix import MANIFEST, VectorMatrix, load_matrix, open_cache, update_cache
 from deixis.search.index.photo_files import INDEX_MARKER, absolute_path
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import (
@@ -35,20 +45,37 @@ from deixis.search.index.snapshot import (
     rescore_regions,
     top_indices,
 )
-from deixis.search.index.sqlite import DATABASE, SqliteConnection, explain_errors, open_for_reading, open_for_writing
+from deixis.search.index.sqlite import (
+    DATABASE,
+    SqliteConnection,
+    explain_errors,
+    open_for_reading,
+    open_for_writing,
+    read_entries,
+    read_info,
+)
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, remove_partial_files
-from deixis.storage.sql import BEGIN_WRITE, is_postgres
+from deixis.storage.sql import BEGIN_WRITE, hide_password, is_postgres, read_transaction
 
+_PHOTOS_PER_CHECK = 500
 _GATHER_SHARE = 8
 """If at most one row in this many is searched, rows are gathered before they are multiplied."""
 
 _CACHE_EVERY = 4096
+
+_REGIONS_IN_MEMORY = 1000
+"""Up to this many photos, all region vectors stay in memory: at most 15 MB, which every search would read again."""
 
 
 class IndexReader(Protocol):
     """An index that is open for reading."""
 
     def snapshot(self) -> AbstractContextManager[IndexSnapshot]: ...
+
+    def version(self) -> int | None:
+        """Return a number that changes with the index; None if changes cannot be noticed without reading it."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -95,6 +122,11 @@ class PhotoIndex:
     def info(self) -> IndexInfo:
         with self.snapshot() as snapshot:
             return snapshot.info
+
+    @property
+    def version(self) -> int | None:
+        """Changes with every commit, within this process; None for a database on a server."""
+        return self._reader.version()
 
     def search(
         self,
@@ -178,6 +210,72 @@ def open_writer(path: IndexPath, model: ModelInfo, rebuild: bool = False) -> Ite
         yield shared_writer
 
 
+def read_about(path: IndexPath) -> dict[str, str]:
+    """Read the entries that describe an index and its model, without its photos."""
+    if is_postgres(path):
+        from deixis.search.index.postgres import read_database_entries
+
+        return read_database_entries(os.fspath(path))
+    with closing(open_for_reading(Path(path))) as connection, explain_errors(Path(path) / DATABASE):
+        return read_entries(connection)
+
+
+def open_info(path: IndexPath) -> IndexInfo:
+    """Read the description of an index and its model."""
+    return IndexInfo.from_entries(read_about(path), hide_password(path), path)
+
+
+def remove_index(path: IndexPath) -> None:
+    """Delete an index in a folder; other files in the folder stay, and so do the photos."""
+    if is_postgres(path):
+        raise DeixisError(f"{hide_password(path)}: drop the schema of the database to remove an index in it")
+    folder = Path(path)
+    if not (folder / INDEX_MARKER).is_file():
+        open_for_reading(folder).close()  # there is no index, or deixis did not create this folder
+        raise DeixisError(f"{folder}: not removed, because deixis did not create it")
+    with explain_os_errors(folder):
+        with exclusive_lock(folder / DATABASE):
+            remove_partial_files(folder / DATABASE)
+            shutil.rmtree(folder / CACHE_FOLDER, ignore_errors=True)
+            for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", INDEX_MARKER):
+                (folder / name).unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def find_damage(folder: Path) -> Iterator[str]:
+    """Read all of an index in a folder, and yield one line for each thing that is damaged."""
+    path = folder / DATABASE
+    try:
+        with closing(open_for_reading(folder)) as connection, explain_errors(path):
+            for (line,) in connection.execute("PRAGMA integrity_check"):
+                if line != "ok":
+                    yield f"{path}: damaged ({' '.join(line.split())})"
+            info = read_info(connection, path)
+            after = 0
+            while photos := records.photos_after(connection, after, _PHOTOS_PER_CHECK):
+                numbers = [photo.id for photo in photos]
+                after = numbers[-1]
+                connection.regions_of(numbers, info.region_dimension)
+                for number in numbers:
+                    connection.thumbnail_of(number)
+                    if connection.whole_vector(number) is None:
+                        yield f"{path}: damaged (photo {number} has no vector)"
+            with read_transaction(connection):
+                if (folder / CACHE_FOLDER / MANIFEST).exists() and open_cache(folder, connection, info) is None:
+                    yield f"{folder / CACHE_FOLDER}: damaged; the next search or deixis index repairs it"
+    except DeixisError as error:
+        yield str(error)
+
+
+def write_about(path: IndexPath, model: ModelInfo, key: str, value: str) -> None:
+    """Store an entry that describes an index of a model."""
+    with open_writer(path, model) as writer:
+        writer.begin()
+        write_entry(writer.connection, key, value)
+        writer.commit()
+
+
 class FolderReader:
     """An index in a folder, open for reading from any number of threads."""
 
@@ -187,28 +285,47 @@ class FolderReader:
         self._lock = threading.Lock()
         self._version = -1
         self._matrix: VectorMatrix | None = None
+        self._regions: tuple[VectorMatrix, RegionVectors] | None = None
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-            self._matrix = None
+            self._matrix = self._regions = None
 
     @contextmanager
     def snapshot(self) -> Iterator[FolderSnapshot]:
         """Give the current state; the matrix is loaded again only if another process has committed."""
         with self.reading() as connection:
-            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            version = _data_version(connection)
             if self._matrix is None or version != self._version:
                 self._matrix = load_matrix(self.folder, connection, self._matrix)
                 self._version = version
             matrix = self._matrix
         yield FolderSnapshot(self, matrix)
 
+    def version(self) -> int:
+        with self.reading() as connection:
+            return _data_version(connection)
+
+    def regions_of(self, matrix: VectorMatrix) -> RegionVectors:
+        """Return the region vectors of all photos of a small index, read once per state of the index."""
+        with self.reading() as connection:
+            if self._regions is None or self._regions[0] is not matrix:
+                numbers = matrix.ids.tolist()
+                stored = connection.regions_of(numbers, matrix.info.region_dimension)
+                photos = [stored[number][1] if number in stored else None for number in numbers]
+                self._regions = matrix, RegionVectors.join(photos, matrix.info.region_dimension)
+            return self._regions[1]
+
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         """Lock the connection for one thread; long computations happen outside."""
         with self._lock, explain_errors(self.folder / DATABASE):
             yield self._connection
+
+
+def _data_version(connection: SqliteConnection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 class FolderSnapshot(IndexSnapshot):
@@ -285,9 +402,19 @@ class FolderSnapshot(IndexSnapshot):
         with self._reader.reading() as connection:
             return connection.regions_of(numbers, self.info.region_dimension)
 
+    def region_vectors(self, numbers: NDArray[np.int64]) -> RegionVectors:
+        ids = self._matrix.ids
+        if len(ids) > _REGIONS_IN_MEMORY:
+            return super().region_vectors(numbers)
+        return self._reader.regions_of(self._matrix).take(np.searchsorted(ids, numbers))
+
     def thumbnail(self, number: int) -> bytes | None:
         with self._reader.reading() as connection:
             return records.thumbnail(connection, number)
+
+    def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
+        with self._reader.reading() as connection:
+            return records.count_by_folder(connection), records.count_by_month(connection)
 
     def _selected(self, photo_filter: PhotoFilter | None) -> NDArray[np.bool_]:
         """Return which rows of the matrix are searched."""
@@ -348,7 +475,7 @@ def open_folder_writer(folder: Path, model: ModelInfo, rebuild: bool = False) ->
         raise DeixisError(f"{folder}: contains {others[0].name}; an index needs a folder of its own, new or empty")
     with ExitStack() as stack:
         with explain_os_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(exclusive_lock(folder / DATABASE))
             remove_partial_files(folder / DATABASE)
         stack.enter_context(explain_errors(folder / DATABASE))

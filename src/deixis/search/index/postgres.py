@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, UnavailableError
 from deixis.search.index import records
-from deixis.search.index.base import FORMAT, IndexInfo, ModelInfo, PhotoVectors, StoredRegions
+from deixis.search.index.base import FORMAT, IndexInfo, ModelInfo, PhotoVectors, StoredRegions, write_entry
 from deixis.search.index.records import IndexedPhoto, PhotoFilter, sql_list
 from deixis.search.index.snapshot import IndexSnapshot, RankedPhoto, RankedRegions, Ranking, rescore_regions
 from deixis.storage.sql import explain_sql_error, hide_password
@@ -95,6 +95,7 @@ CREATE TABLE photos (
     taken bigint,
     camera text,
     orientation integer,
+    date_source text,
     regions integer NOT NULL,
     UNIQUE (folder, name)
 );
@@ -278,6 +279,10 @@ class PostgresConnection:
     def whole_vector(self, number: int) -> Floats | None:
         return self.whole_vectors([number]).get(number)
 
+    def thumbnail_of(self, number: int) -> bytes | None:
+        found = self.execute("SELECT jpeg FROM thumbnails WHERE photo = ?", (number,)).fetchone()
+        return bytes(found[0]) if found else None
+
     def whole_vectors(self, numbers: Iterable[int]) -> dict[int, Floats]:
         """Return the vectors of whole photos by number, without those that were removed."""
         rows = self.execute(f"SELECT photo, whole FROM vectors WHERE photo IN {sql_list(numbers)}")  # noqa: S608
@@ -352,6 +357,9 @@ class PostgresReader:
         self._lock = threading.Lock()
         self._closed = False
         self._count, self._count_valid_until = 0, 0.0
+
+    def version(self) -> None:
+        """A commit is only noticed by reading the database."""
 
     def close(self) -> None:
         self._closed = True
@@ -431,6 +439,9 @@ class PostgresSnapshot(IndexSnapshot):
         row = self._connection.execute(f"SELECT count(*) FROM photos p WHERE {condition}", values).fetchone()  # noqa: S608
         return int(row[0]) if row else 0
 
+    def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
+        return records.count_by_folder(self._connection), records.count_by_month(self._connection)
+
     def numbers(self, photo_filter: PhotoFilter | None = None) -> NDArray[np.int64]:
         return records.filtered_numbers(self._connection, photo_filter or PhotoFilter())
 
@@ -507,6 +518,14 @@ class PostgresSnapshot(IndexSnapshot):
             f"ORDER BY {order} LIMIT {int(count)}"
         )
         return self._connection.execute(query, [vector, *values]).fetchall()
+
+
+def read_database_entries(path: str) -> dict[str, str]:
+    """Read all that an index stores about itself."""
+    address = parse_address(path)
+    connection = connect(address)
+    with closing(connection.raw), explain_errors(address):
+        return _read_entries(connection, address)
 
 
 @contextmanager
@@ -677,9 +696,6 @@ def set_approximate(path: str, approximate: bool, *, regions: bool = True) -> No
                     connection.execute(f"DROP INDEX IF EXISTS {graph}")
                 elif regions or graph != _REGION_GRAPH:
                     connection.execute(f"CREATE INDEX IF NOT EXISTS {graph} ON {definition}")
-            connection.execute(
-                "INSERT INTO about VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (_SEARCH_KEY, _APPROXIMATE if approximate else _EXACT),
-            )
+            write_entry(connection, _SEARCH_KEY, _APPROXIMATE if approximate else _EXACT)
     finally:
         connection.raw.close()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from deixis.storage.remote import is_remote, photo_path
 
 _COLUMNS = (
     "p.id, f.path, p.name, p.size, p.mtime_ns, p.sha256, p.width, p.height, p.taken, p.camera, p.orientation, "
-    "p.regions FROM photos p JOIN folders f ON f.id = p.folder"
+    "p.date_source, p.regions FROM photos p JOIN folders f ON f.id = p.folder"
 )
 
 
@@ -71,6 +73,8 @@ class PhotoFilter:
         Case-insensitive.
     camera
         Part of the camera's name. Case-insensitive.
+    excluded_folders
+        Like `folder`, for folders that must not contain the photo.
 
     Examples
     --------
@@ -82,6 +86,7 @@ class PhotoFilter:
     before: DateLike | None = None
     folder: str | None = None
     camera: str | None = None
+    excluded_folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("folder", "camera"):
@@ -92,7 +97,7 @@ class PhotoFilter:
 
     def __bool__(self) -> bool:
         """Whether any photo could be excluded."""
-        return any((self.after, self.before, self.folder, self.camera))
+        return any((self.after, self.before, self.folder, self.camera, self.excluded_folders))
 
     def first_second(self) -> int | None:
         """Return the first included second, in the time of `ExifInfo.taken`."""
@@ -104,13 +109,17 @@ class PhotoFilter:
 
     def allows_folder(self, path: bytes) -> bool:
         """Return whether photos in a folder are included."""
-        if self.folder is None:
-            return True
-        pattern = self.folder.replace("\\", "/").casefold()
         folder = os.fsdecode(path).replace(os.sep, "/").casefold()
-        if "/" in pattern:
-            return pattern.rstrip("/") in folder
-        return any(pattern in part for part in folder.split("/"))
+        if any(_is_in_folder(folder, excluded) for excluded in self.excluded_folders):
+            return False
+        return self.folder is None or _is_in_folder(folder, self.folder)
+
+
+def _is_in_folder(folder: str, name: str) -> bool:
+    pattern = name.replace("\\", "/").casefold()
+    if "/" in pattern:
+        return pattern.rstrip("/") in folder
+    return any(pattern in part for part in folder.split("/"))
 
 
 def photo_at(connection: Connection, path: Path) -> IndexedPhoto | None:
@@ -160,7 +169,7 @@ def filtered_numbers(connection: Connection, photo_filter: PhotoFilter) -> NDArr
 def filter_condition(connection: Connection, photo_filter: PhotoFilter) -> tuple[str, list[object]]:
     """Return a filter as an SQL condition on the table ``photos p``, with its values."""
     conditions, values = ["TRUE"], list[object]()
-    if photo_filter.folder is not None:
+    if photo_filter.folder is not None or photo_filter.excluded_folders:
         folders = connection.execute("SELECT id, path FROM folders")
         conditions.append(
             f"p.folder IN {sql_list(number for number, path in folders if photo_filter.allows_folder(path))}"
@@ -202,6 +211,19 @@ def skip_reason(connection: Connection, sha256: bytes) -> str | None:
 
 def count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM photos").fetchone()[0])
+
+
+def count_by_folder(connection: Connection) -> dict[Path, int]:
+    """Return the number of photos in each folder, without those of the folders in it."""
+    rows = connection.execute("SELECT f.path, count(*) FROM photos p JOIN folders f ON f.id = p.folder GROUP BY f.path")
+    return {_folder(path): int(number) for path, number in rows}
+
+
+def count_by_month(connection: Connection) -> dict[str, int]:
+    """Return the number of photos of each month, such as ``2024-06``, in their order."""
+    rows = connection.execute("SELECT taken FROM photos WHERE taken IS NOT NULL")
+    months = Counter(datetime.fromtimestamp(taken, UTC).strftime("%Y-%m") for (taken,) in rows)
+    return dict(sorted(months.items()))
 
 
 def add_photo(
@@ -268,8 +290,7 @@ def skipped_below(connection: Connection, root: Path) -> list[Path]:
 
 
 def thumbnail(connection: Connection, number: int) -> bytes | None:
-    found = connection.execute("SELECT jpeg FROM thumbnails WHERE photo = ?", (number,)).fetchone()
-    return bytes(found[0]) if found else None
+    return connection.thumbnail_of(number)
 
 
 def _add_row(
@@ -277,11 +298,12 @@ def _add_row(
 ) -> int | None:
     folder, name = _split(file.path)
     stored = connection.folder_number(folder), name, file.size, file.mtime_ns, sha256
-    values = (*stored, *size, exif.taken, exif.camera, exif.orientation, regions)
+    values = (*stored, *size, exif.taken, exif.camera, exif.orientation, exif.date_source, regions)
     forget_skipped(connection, file.path)
     added = connection.execute(
-        "INSERT INTO photos (folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, regions) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (folder, name) DO NOTHING RETURNING id",
+        "INSERT INTO photos (folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, "
+        "date_source, regions) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (folder, name) DO NOTHING "
+        "RETURNING id",
         values,
     ).fetchone()
     return int(added[0]) if added else None
@@ -303,13 +325,18 @@ def _split(path: Path) -> tuple[bytes, bytes]:
     return os.fsencode(path.parent), os.fsencode(path.name)
 
 
+@lru_cache(maxsize=1024)
+def _folder(path: bytes) -> Path:
+    return photo_path(os.fsdecode(path))
+
+
 def _join(folder: bytes, name: bytes) -> Path:
-    return photo_path(os.fsdecode(folder)) / os.fsdecode(name)
+    return _folder(folder) / os.fsdecode(name)
 
 
 def _photo(row: tuple[Any, ...]) -> IndexedPhoto:
-    number, folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, regions = row
-    exif = ExifInfo(taken, camera, orientation)
+    number, folder, name, size, mtime_ns, sha256, width, height, taken, camera, orientation, source, regions = row
+    exif = ExifInfo(taken, camera, orientation, source)
     return IndexedPhoto(number, _join(folder, name), size, mtime_ns, sha256, width, height, exif, regions)
 
 

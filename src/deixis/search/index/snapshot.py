@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
-from deixis.search.index.base import IndexInfo, IndexPath, StoredRegions
+from deixis.search.index.base import IndexInfo, IndexPath, RegionVectors, StoredRegions
+from deixis.search.index.dates import EXIF
 from deixis.search.index.photo_files import ExifInfo
 from deixis.search.index.records import IndexedPhoto, PhotoFilter
 from deixis.storage.sql import hide_password
@@ -109,25 +110,28 @@ def group_photos(
     After `max_groups` groups, further photos may still join these.
     """
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    contents, cameras = dict[bytes, int](), dict[str | None, int]()
+    content = np.array([contents.setdefault(photo.sha256, len(contents)) for photo in photos])
+    camera = np.array([cameras.setdefault(photo.exif.camera, len(cameras)) for photo in photos])
+    # Other dates do not tell a burst: files that were copied together have the same time.
+    is_exact = [photo.exif.taken is not None and photo.exif.date_source == EXIF for photo in photos]
+    taken = np.array([photo.exif.taken if exact else np.nan for photo, exact in zip(photos, is_exact, strict=True)])
+    taken = taken.astype(np.float64)
     groups: list[list[int]] = []
-    for index, photo in enumerate(photos):
-        leaders = [group[0] for group in groups]
-        cosines = unit[leaders] @ unit[index] if leaders else np.zeros(0, dtype=np.float32)
-        same = np.array([photos[leader].sha256 == photo.sha256 for leader in leaders], dtype=bool)
-        seconds = np.array([_seconds_between(photo, photos[leader]) for leader in leaders])
-        burst = (seconds <= grouping.burst_s) & (cosines >= grouping.burst_near)
-        matching = np.flatnonzero(same | (cosines >= grouping.near) | burst)
+    first = np.zeros(len(photos), dtype=np.int64)  # of each group
+    first_unit = np.empty_like(unit)
+    for index in range(len(photos)):
+        leaders = first[: len(groups)]
+        cosines = first_unit[: len(groups)] @ unit[index]
+        burst = (np.abs(taken[leaders] - taken[index]) <= grouping.burst_s) & (camera[leaders] == camera[index])
+        limit = np.where(burst, grouping.burst_near, grouping.near)
+        matching = np.flatnonzero((content[leaders] == content[index]) | (cosines >= limit))
         if len(matching):
             groups[int(matching[0])].append(index)
         elif max_groups is None or len(groups) < max_groups:
+            first[len(groups)], first_unit[len(groups)] = index, unit[index]
             groups.append([index])
     return groups
-
-
-def _seconds_between(one: IndexedPhoto, other: IndexedPhoto) -> float:
-    if one.exif.taken is None or other.exif.taken is None or one.exif.camera != other.exif.camera:
-        return float("inf")
-    return abs(one.exif.taken - other.exif.taken)
 
 
 def top_indices(scores: Floats, top: int) -> NDArray[np.int64]:
@@ -194,6 +198,10 @@ class IndexSnapshot(ABC):
     def thumbnail(self, number: int) -> bytes | None:
         """Return a small JPEG of a photo, if one was stored."""
 
+    @abstractmethod
+    def folders_and_months(self) -> tuple[dict[Path, int], dict[str, int]]:
+        """Return the numbers of photos by folder, and by month."""
+
     def photo(self, number: int) -> IndexedPhoto:
         photos = self.photos([number])
         if number not in photos:
@@ -210,6 +218,12 @@ class IndexSnapshot(ABC):
         if stored is None:
             return np.zeros((0, 4), dtype=np.float32), np.zeros((0, self.info.region_dimension), dtype=np.float32)
         return stored[0], stored[1].astype(np.float32)
+
+    def region_vectors(self, numbers: NDArray[np.int64]) -> RegionVectors:
+        """Return the vectors of the regions of photos, given by ascending numbers."""
+        stored = self.regions_of_all(numbers.tolist())
+        photos = [stored[number][1] if number in stored else None for number in numbers.tolist()]
+        return RegionVectors.join(photos, self.info.region_dimension)
 
     def search(
         self,
@@ -262,8 +276,12 @@ class IndexSnapshot(ABC):
     ) -> list[Match]:
         """Return photos as matches by given scores, without those that were removed."""
         order = top_indices(scores, len(scores))
-        ranked = [RankedPhoto(int(numbers[row]), float(scores[row])) for row in order]
-        return self._matches(lambda count: ranked[:count], top, grouping)
+
+        def ranked(count: int) -> list[RankedPhoto]:
+            best = order[:count]
+            return [RankedPhoto(*pair) for pair in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
+
+        return self._matches(ranked, top, grouping)
 
     def _check_query(self, query: ArrayLike, dimension: int) -> Floats:
         vector = np.ascontiguousarray(query, dtype=np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from deixis.search.index.base import (
 )
 from deixis.search.index.photo_files import INDEX_MARKER
 from deixis.search.index.records import sql_list
+from deixis.search.places import place_option
 from deixis.storage.atomic import explain_os_errors, new_file
 from deixis.storage.sql import BEGIN_WRITE, SQLITE_PRAGMAS, explain_sql_error, is_immutable, sqlite_uri
 
@@ -45,14 +47,17 @@ CREATE TABLE photos (
     taken INTEGER,
     camera TEXT,
     orientation INTEGER,
+    date_source TEXT,
     regions INTEGER NOT NULL,
     UNIQUE (folder, name)
 );
 CREATE INDEX photos_by_content ON photos (sha256);
 CREATE INDEX photos_by_date ON photos (taken);
-CREATE TABLE vectors (photo INTEGER PRIMARY KEY REFERENCES photos, whole BLOB NOT NULL);
-CREATE TABLE regions (photo INTEGER PRIMARY KEY REFERENCES photos, boxes BLOB NOT NULL, vectors BLOB NOT NULL);
-CREATE TABLE thumbnails (photo INTEGER PRIMARY KEY REFERENCES photos, jpeg BLOB NOT NULL);
+CREATE TABLE vectors (photo INTEGER PRIMARY KEY REFERENCES photos, whole BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE regions (
+    photo INTEGER PRIMARY KEY REFERENCES photos, boxes BLOB NOT NULL, vectors BLOB NOT NULL, crc INTEGER NOT NULL
+);
+CREATE TABLE thumbnails (photo INTEGER PRIMARY KEY REFERENCES photos, jpeg BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE skipped (
     folder INTEGER NOT NULL REFERENCES folders,
     name BLOB NOT NULL,
@@ -65,7 +70,7 @@ CREATE TABLE skipped (
 CREATE TABLE removed (number INTEGER PRIMARY KEY AUTOINCREMENT, photo INTEGER NOT NULL);
 """
 
-_CONTENT_TABLES = ("thumbnails", "regions", "vectors", "photos", "skipped", "removed", "folders")
+_CONTENT_TABLES = ("about", "thumbnails", "regions", "vectors", "photos", "skipped", "removed", "folders")
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -79,17 +84,21 @@ class SqliteConnection(sqlite3.Connection):
         return int(self.execute("SELECT id FROM folders WHERE path = ?", (path,)).fetchone()[0])
 
     def insert_encoded(self, number: int, encoded: PhotoVectors) -> None:
-        whole = np.ascontiguousarray(encoded.whole, dtype="<f4")
-        boxes = np.ascontiguousarray(encoded.region_boxes, dtype="<f4")
-        regions = np.ascontiguousarray(encoded.region_vectors, dtype="<f2")
-        self.execute("INSERT INTO vectors VALUES (?, ?)", (number, whole.tobytes()))
-        if len(boxes):
-            self.execute("INSERT INTO regions VALUES (?, ?, ?)", (number, boxes.tobytes(), regions.tobytes()))
-        if encoded.thumbnail is not None:
-            self.execute("INSERT INTO thumbnails VALUES (?, ?)", (number, encoded.thumbnail))
+        whole = np.ascontiguousarray(encoded.whole, dtype="<f4").tobytes()
+        boxes = np.ascontiguousarray(encoded.region_boxes, dtype="<f4").tobytes()
+        regions = np.ascontiguousarray(encoded.region_vectors, dtype="<f2").tobytes()
+        self.execute("INSERT INTO vectors VALUES (?, ?, ?)", (number, whole, crc_of(whole)))
+        if boxes:
+            self.execute("INSERT INTO regions VALUES (?, ?, ?, ?)", (number, boxes, regions, crc_of(boxes, regions)))
+        if (jpeg := encoded.thumbnail) is not None:
+            self.execute("INSERT INTO thumbnails VALUES (?, ?, ?)", (number, jpeg, crc_of(jpeg)))
 
     def copy_encoded(self, number: int, source: int) -> None:
-        for table, columns in (("vectors", "whole"), ("regions", "boxes, vectors"), ("thumbnails", "jpeg")):
+        for table, columns in (
+            ("vectors", "whole, crc"),
+            ("regions", "boxes, vectors, crc"),
+            ("thumbnails", "jpeg, crc"),
+        ):
             statement = f"INSERT INTO {table} SELECT ?, {columns} FROM {table} WHERE photo = ?"  # noqa: S608
             self.execute(statement, (number, source))
 
@@ -99,21 +108,46 @@ class SqliteConnection(sqlite3.Connection):
         self.execute("INSERT INTO removed (photo) VALUES (?)", (number,))
 
     def whole_vector(self, number: int) -> Floats | None:
-        row = self.execute("SELECT whole FROM vectors WHERE photo = ?", (number,)).fetchone()
-        return np.frombuffer(row[0], dtype="<f4") if row else None
+        row = self.execute("SELECT whole, crc FROM vectors WHERE photo = ?", (number,)).fetchone()
+        if row is None:
+            return None
+        check_crc(number, row[1], row[0])
+        return np.frombuffer(row[0], dtype="<f4")
+
+    def thumbnail_of(self, number: int) -> bytes | None:
+        row = self.execute("SELECT jpeg, crc FROM thumbnails WHERE photo = ?", (number,)).fetchone()
+        if row is None:
+            return None
+        check_crc(number, row[1], row[0])
+        return bytes(row[0])
 
     def regions_of(self, numbers: Iterable[int], dimension: int) -> StoredRegions:
         wanted = list(numbers)
         found: StoredRegions = {}
         for begin in range(0, len(wanted), _PHOTOS_PER_QUERY):
             some = sql_list(wanted[begin : begin + _PHOTOS_PER_QUERY])
-            query = f"SELECT photo, boxes, vectors FROM regions WHERE photo IN {some}"  # noqa: S608
-            for number, boxes, vectors in self.execute(query):
+            query = f"SELECT photo, boxes, vectors, crc FROM regions WHERE photo IN {some}"  # noqa: S608
+            for number, boxes, vectors, crc in self.execute(query):
+                check_crc(number, crc, boxes, vectors)
                 found[number] = (
                     np.frombuffer(boxes, dtype="<f4").reshape(-1, 4),
                     np.frombuffer(vectors, dtype="<f2").reshape(-1, dimension),
                 )
         return found
+
+
+def crc_of(*parts: bytes) -> int:
+    """Return the CRC-32 of some bytes, one after the other."""
+    total = 0
+    for part in parts:
+        total = zlib.crc32(part, total)
+    return total
+
+
+def check_crc(number: int, expected: int, *parts: bytes) -> None:
+    """Raise an error of SQLite, which has no checksums, if what it stores of a photo is not what was written."""
+    if crc_of(*parts) != expected:
+        raise sqlite3.DatabaseError(f"what it stores of photo {number} does not match its checksum")
 
 
 @contextmanager
@@ -131,8 +165,8 @@ def open_for_reading(folder: Path) -> SqliteConnection:
     """Open a connection that sees what is committed and never delays a writer."""
     path = folder / DATABASE
     if not path.is_file():
-        hint = "create one with: deixis index PHOTOS --into DIR" if folder.exists() else "check the spelling"
-        raise DeixisError(f"{folder}: not a photo index; {hint}")
+        create = f"run: deixis index FOLDER{place_option(folder, '--into')}"
+        raise DeixisError(f"{folder}: {'not a photo index' if folder.exists() else 'no photo index yet'}; {create}")
     with explain_errors(path):
         try:
             return _connect_read_only(path, "mode=ro")
@@ -209,9 +243,10 @@ def create_database(folder: Path, model: ModelInfo) -> None:
     """Create the file of an index, with all its tables, atomically."""
     path = folder / DATABASE
     with explain_os_errors(path):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         (folder / INDEX_MARKER).touch()
-    with explain_errors(path), new_file(path) as partial, closing(sqlite3.connect(partial)) as connection:
+    with explain_errors(path), new_file(path, private=True) as partial, closing(sqlite3.connect(partial)) as connection:
         connection.execute("PRAGMA page_size = 16384")  # the regions of a photo take 20 kB
         connection.executescript(_SCHEMA)
         _write_info(connection, model)
@@ -241,5 +276,9 @@ def _write_info(connection: sqlite3.Connection, model: ModelInfo) -> None:
 
 def read_info(connection: sqlite3.Connection, path: Path) -> IndexInfo:
     """Read the description of an index."""
-    entries = dict(connection.execute("SELECT key, value FROM about"))
-    return IndexInfo.from_entries(entries, str(path), path.parent)
+    return IndexInfo.from_entries(read_entries(connection), str(path), path.parent)
+
+
+def read_entries(connection: sqlite3.Connection) -> dict[str, str]:
+    """Read all that an index stores about itself."""
+    return dict(connection.execute("SELECT key, value FROM about"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,23 +14,35 @@ from typing import TypeVar
 
 from deixis.errors import DeixisError, PhotoError
 from deixis.search.index import records
-from deixis.search.index.base import IndexPath, IndexWriter, PhotoEncoder, PhotoVectors
+from deixis.search.index.base import (
+    EXCLUDE,
+    ROOTS,
+    IndexPath,
+    IndexWriter,
+    PhotoEncoder,
+    PhotoVectors,
+    read_entry,
+    write_entry,
+)
 from deixis.search.index.photo_files import (
     ExifInfo,
+    FileSelection,
     FileState,
     MetadataReader,
+    absolute_path,
     find_photos,
     find_roots,
     read_metadata_ahead,
 )
-from deixis.search.index.photo_index import open_writer
+from deixis.search.index.photo_index import open_info, open_writer, read_about
 from deixis.storage.progress import OnProgress, no_progress
+from deixis.storage.remote import is_remote
 from deixis.storage.sql import is_postgres
 
 T = TypeVar("T")
 
 BATCH = 64
-BATCH_S = 2.0
+BATCH_S = 1.0
 """A commit follows this many photos or seconds, whichever comes first: a killed process loses at most that."""
 
 _POLL_S = 0.2
@@ -54,6 +67,9 @@ class IndexReport:
         Number of photos found under another name, which keep their vectors, and of unchanged ones.
     skipped
         Files that could not be used and folders that could not be read, each with its reason.
+    ignored
+        Number of files and folders that were not looked at, by kind, such as ``hidden``; what is in an ignored folder
+        is not counted.
     photos
         Number of photos in the index now.
     """
@@ -64,6 +80,7 @@ class IndexReport:
     moved: int = 0
     unchanged: int = 0
     skipped: list[PhotoError] = field(default_factory=list)
+    ignored: dict[str, int] = field(default_factory=dict)
     photos: int = 0
 
     @property
@@ -89,6 +106,7 @@ def update_index(
     *,
     rebuild: bool = False,
     retry: bool = False,
+    exclude: Sequence[str] | None = None,
     read_metadata: MetadataReader = read_metadata_ahead,
     on_committed: OnCommitted | None = None,
     on_progress: OnProgress = no_progress,
@@ -100,8 +118,9 @@ def update_index(
     that index the same folders share the work. After an error, completed work stays in the index.
 
     An index that is damaged or of another model is an error; `rebuild` empties it first. `retry` tries files again that
-    could not be used. `on_committed` is called with the path of each file that was added, updated, moved or skipped,
-    once that is on disk.
+    could not be used. `exclude` has patterns of files and folders to leave out (`FileSelection`), which the index
+    remembers for later runs; photos that they match are removed. `on_committed` is called with the path of each file
+    that was added, updated, moved or skipped, once that is on disk.
     """
     roots = find_roots(photos)
     if not is_postgres(path):
@@ -110,7 +129,39 @@ def update_index(
             if root.resolve().is_relative_to(folder):
                 raise DeixisError(f"{root}: is inside the index {path}; give the index a folder of its own")
     with open_writer(path, encoder, rebuild) as writer:
-        return _Update(writer, encoder, retry, read_metadata, on_committed, on_progress).run(roots)
+        selection = FileSelection(_remember_exclude(writer, exclude))
+        return _Update(writer, encoder, selection, retry, read_metadata, on_committed, on_progress).run(roots)
+
+
+def remove_photos(path: IndexPath, photos: Iterable[str | os.PathLike[str]]) -> int:
+    """Remove photos, and those in folders, from an index; return their number. The files stay as they are."""
+    removed = 0
+    with open_writer(path, open_info(path)) as writer:
+        writer.begin()
+        for root in map(absolute_path, photos):
+            for photo in records.photos_below(writer.connection, root):
+                records.remove_photo(writer.connection, photo.id)
+                removed += 1
+            for skipped in records.skipped_below(writer.connection, root):
+                records.forget_skipped(writer.connection, skipped)
+        writer.commit()
+        writer.finish()
+    return removed
+
+
+def remembered_exclude(path: IndexPath) -> tuple[str, ...]:
+    """Return the patterns that an index remembers."""
+    return tuple(json.loads(read_about(path).get(EXCLUDE, "[]")))
+
+
+def _remember_exclude(writer: IndexWriter, exclude: Sequence[str] | None) -> list[str]:
+    """Return the patterns of an index, after replacing them by new ones, if any are given."""
+    if exclude is None:
+        return list(json.loads(read_entry(writer.connection, EXCLUDE) or "[]"))
+    writer.begin()
+    write_entry(writer.connection, EXCLUDE, json.dumps(list(exclude)))
+    writer.commit()
+    return list(exclude)
 
 
 class _Update:
@@ -120,6 +171,7 @@ class _Update:
         self,
         writer: IndexWriter,
         encoder: PhotoEncoder,
+        selection: FileSelection,
         retry: bool,
         read_metadata: MetadataReader,
         on_committed: OnCommitted | None,
@@ -127,7 +179,8 @@ class _Update:
     ) -> None:
         self.writer, self.connection, self.encoder, self.retry = writer, writer.connection, encoder, retry
         self.read_metadata, self.on_committed, self.on_progress = read_metadata, on_committed, on_progress
-        self.report = IndexReport()
+        self.selection, self.report = selection, IndexReport()
+        self._total: int | None = None
         self._roots: list[Path] = []
         self._current_folder: Path | None = None
         self._photos_in_folder: dict[str, records.IndexedPhoto] = {}
@@ -141,6 +194,7 @@ class _Update:
     def run(self, roots: list[Path]) -> IndexReport:
         self._roots = roots
         self.writer.begin()
+        self._record_roots()
         try:
             with _closed(self._with_metadata(self._find_changed())) as candidates:
                 self._encode(self._select(candidates))
@@ -154,13 +208,21 @@ class _Update:
                 self.writer.rollback()
             raise
         self._commit(begin=False)
+        self.report.ignored = dict(self.selection.ignored)
         self.report.photos = records.count(self.connection)
         self.writer.finish()
         return self.report
 
+    def _record_roots(self) -> None:
+        """Record where the folders are, so that a link put in their place later is noticed."""
+        known = json.loads(read_entry(self.connection, ROOTS) or "{}")
+        roots = known | {str(root): str(root.resolve()) for root in self._roots if not is_remote(root)}
+        if roots != known:
+            write_entry(self.connection, ROOTS, json.dumps(roots))
+
     def _find_changed(self) -> Iterator[_Candidate]:
         """Yield the files whose size or time differs from the index."""
-        for found in find_photos(self._roots):
+        for found in self._find_all():
             if isinstance(found, PhotoError):
                 self.report.skipped.append(found)
                 continue
@@ -174,6 +236,15 @@ class _Update:
                 self.report.skipped.append(PhotoError(found.path, bad.reason))
                 continue
             yield _Candidate(found, known)
+
+    def _find_all(self) -> list[FileState | PhotoError]:
+        """Find all files before the first is read, so that their number is known."""
+        files = []
+        for found in find_photos(self._roots, self.selection):
+            files.append(found)
+            self.on_progress("finding photos", len(files), None)
+        self._total = len(files)
+        return files
 
     def _photo_at(self, path: Path) -> records.IndexedPhoto | None:
         """Return the photo at a path, reading those of a folder together, because files come folder by folder."""
@@ -334,7 +405,7 @@ class _Update:
     def _remove_missing(self) -> None:
         for root in self._roots:
             for photo in records.photos_below(self.connection, root):
-                if _is_missing(photo.path):
+                if _is_missing(photo.path) or self.selection.is_left_out(photo.path, root):
                     records.remove_photo(self.connection, photo.id)
                     self.report.removed += 1
             for path in records.skipped_below(self.connection, root):
@@ -359,7 +430,7 @@ class _Update:
             self.writer.begin()
 
     def _report_progress(self) -> None:
-        self.on_progress("indexing photos", self.report.files, None)
+        self.on_progress("indexing photos", self.report.files, self._total)
 
 
 @contextmanager

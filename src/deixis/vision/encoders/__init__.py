@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from deixis.errors import DeixisError
+from deixis.runtime.devices import require_torch
 from deixis.vision.encoder import ImageEncoder, JoinedEncoder
 from deixis.vision.encoders.names import EncoderName, Options, canonical_name, parse_name, parse_options, split_joined
 
@@ -32,14 +33,16 @@ class Architecture:
     module: str
     argument: str = ""
     optional: bool = False
+    needs_torch: bool = True
 
 
 ARCHITECTURES = {
-    "deixis": Architecture("deixis_vit", "FOLDER", optional=True),
+    "deixis": Architecture("saved", "FOLDER", optional=True, needs_torch=False),
+    "deixis-fast": Architecture("saved", needs_torch=False),
     "efficientnet-lite0": Architecture("efficientnet_lite"),
     "efficientnet-lite2": Architecture("efficientnet_lite"),
     "focus-vit": Architecture("focus"),
-    "onnx": Architecture("onnx_file", "FILE"),
+    "onnx": Architecture("onnx_file", "FILE", needs_torch=False),
     "open_clip": Architecture("open_clip_models", "NAME/PRETRAINED"),
     "timm": Architecture("timm_models", "NAME"),
     "torchvision": Architecture("torchvision_models", "NAME"),
@@ -78,19 +81,23 @@ def _open_one(text: str, device: str | None) -> ImageEncoder:
         raise DeixisError(f"no encoder {text}; choose one of {', '.join(map(_usage, ARCHITECTURES))}")
     if bool(name.argument) != bool(known.argument) and not (known.optional and not name.argument):
         raise DeixisError(f"no encoder {text}; use {_usage(name.architecture)}")
+    if known.needs_torch:
+        require_torch(f"encoder {name.architecture}")
     module = cast(EncoderModule, importlib.import_module(f"{__name__}.{known.module}"))
     defaults = module.defaults(name.architecture)
     options = parse_options(name, defaults)
     loaded = module.open_network(name, options, device)
-    # Encode a black photo to find the output sizes.
-    side = loaded.input_size.side
-    cells, whole = loaded.network(np.zeros((1, side, side, 3), dtype=np.uint8))
+    channels, dimension = loaded.channels, loaded.dimension
+    if channels is None or dimension is None:  # encode a black photo to find the output sizes
+        side = loaded.input_size.side
+        cells, whole = loaded.network(np.zeros((1, side, side, 3), dtype=np.uint8))
+        channels, dimension = cells.shape[1], whole.shape[1]
     return ImageEncoder(
         name=canonical_name(name, options, defaults),
         network=loaded.network,
         input_size=loaded.input_size,
-        channels=cells.shape[1],
-        dimension=whole.shape[1],
+        channels=channels,
+        dimension=dimension,
         fingerprint=_fingerprint(name, options, loaded),
     )
 

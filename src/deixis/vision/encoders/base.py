@@ -1,24 +1,16 @@
-"""What encoder modules share: torch modules as a `Network`, pixel scaling, optional packages and weights hashes."""
+"""What encoder modules share: pixel scaling, optional packages, and weights in packages. Without torch."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import cast
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from deixis.errors import DeixisError
 from deixis.storage.files import hash_file
-from deixis.vision.encoder import InputSize, Network, Pixels
+from deixis.vision.encoder import InputSize, Network
 
 
 @dataclass(frozen=True)
@@ -34,12 +26,17 @@ IMAGENET = PixelScale((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class LoadedNetwork:
-    """A loaded network with its input format and the hash of its weights."""
+    """A loaded network with its input format and the hash of its weights.
+
+    `channels` and `dimension` are the sizes of cells and of global vectors, if they are known without a run.
+    """
 
     network: Network
     input_size: InputSize
     scale: PixelScale
     weights: str
+    channels: int | None = None
+    dimension: int | None = None
 
 
 def require_package(package: str, encoder: str, install: str) -> ModuleType:
@@ -70,16 +67,6 @@ def weights_in_package(package: str, file: str, sha256: str, encoder: str, insta
     return path
 
 
-def hash_weights(weights: Mapping[str, Tensor]) -> str:
-    """Return the SHA-256 of weights with their names and shapes."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(weights.items()):
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-        # Via uint8, because numpy has no bfloat16.
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
 def check_side(encoder: str, side: int, multiple: int) -> None:
     """Refuse an input size that is not a multiple of the patch size."""
     if side % multiple:
@@ -88,56 +75,3 @@ def check_side(encoder: str, side: int, multiple: int) -> None:
             f"encoder {encoder}: side={side} is not a multiple of {multiple}; try {below or multiple} or "
             f"{below + multiple}"
         )
-
-
-Maps = Callable[[Tensor], tuple[Tensor, Tensor | None]]
-"""Maps normalized pixels (b, 3, height, width) to cells (b, channels, rows, columns) and global vectors or None."""
-
-
-def choose_device(device: str | None) -> torch.device:
-    """Return a torch device; by default the GPU if there is one."""
-    try:
-        chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
-        raise DeixisError(f"no such device: {device}; try cpu or cuda") from None
-    try:
-        # torch accepts names of devices that are not available, so try one.
-        torch.zeros(1, device=chosen).cpu()
-    except (RuntimeError, AssertionError, ImportError):
-        raise DeixisError(f"no such device here: {chosen}; try cpu") from None
-    return chosen
-
-
-class TorchNetwork:
-    """A torch module as a `Network`, without gradients.
-
-    The module is moved to the device and set to evaluation mode; `maps` calls it. The channels-last memory layout makes
-    convolutions faster on a CPU.
-    """
-
-    def __init__(
-        self, module: nn.Module, maps: Maps, scale: PixelScale, device: str | None, channels_last: bool = False
-    ) -> None:
-        self.device = choose_device(device)
-        self.layout = torch.channels_last if channels_last else torch.contiguous_format
-        module.requires_grad_(False).eval()
-        # The type stubs of torch lack this overload of `to`.
-        cast("Callable[..., nn.Module]", module.to)(device=self.device, memory_format=self.layout)
-        self.module = module
-        self.maps = maps
-        self.mean = torch.tensor(scale.mean, device=self.device).mul(255).reshape(3, 1, 1)
-        self.deviation = torch.tensor(scale.deviation, device=self.device).mul(255).reshape(3, 1, 1)
-
-    def __call__(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        with torch.inference_mode():
-            on_device = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)
-            scaled = (on_device.float() - self.mean) / self.deviation
-            cells, whole = self.maps(scaled.contiguous(memory_format=self.layout))
-            if whole is None:
-                whole = cells.mean(dim=(2, 3))
-            return _array(cells), _array(whole)
-
-
-def _array(tensor: Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = tensor.float().contiguous().cpu().numpy()
-    return array

@@ -1,77 +1,17 @@
-"""The encoder of deixis: a vision transformer with the architecture of DINOv2 small, saved in half precision.
-
-The settings of the artifact are the shape of the network, its input size and the normalization of pixels. The names of
-layers are those in the weights files.
-"""
+"""A vision transformer with the architecture of DINOv2 small. The names of layers are those in the weights files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from os import PathLike
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deixis.storage.artifacts import WEIGHTS, Artifact, damaged, read_artifact, write_artifact
-from deixis.storage.files import hash_file
-from deixis.storage.networks import set_weights, weights_of, without_weights
-from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import LoadedNetwork, PixelScale, TorchNetwork, check_side
-from deixis.vision.encoders.names import EncoderName, Options
-
-SHIPPED = Path(__file__).parent.parent / "models" / "encoder"
-KIND = "encoder"
-
-
-def defaults(architecture: str) -> Options:
-    return Options(side=0, aspect="squeeze")
-
-
-def open_network(name: EncoderName, options: Options, device: str | None) -> LoadedNetwork:
-    folder = Path(name.argument) if name.argument else SHIPPED
-    module, own_side, scale = load_network(folder)
-    side, patch = options.side or own_side, module.shape.patch
-    check_side(name.architecture, side, patch)
-    network = TorchNetwork(module, lambda pixels: (module(pixels), None), scale, device)
-    return LoadedNetwork(network, InputSize(side, options.keep_aspect, patch), scale, hash_file(folder / WEIGHTS))
-
-
-def save_network(
-    folder: str | PathLike[str],
-    network: VisionTransformer,
-    side: int,
-    scale: PixelScale,
-    provenance: Mapping[str, object] | None = None,
-) -> None:
-    """Write a network in half precision for ``open_encoder("deixis:FOLDER")``.
-
-    `side` is the input size in pixels; the provenance is training data, settings and scores, as JSON.
-    """
-    settings = {"shape": asdict(network.shape), "side": side, **asdict(scale)}
-    write_artifact(folder, Artifact(KIND, settings, weights_of(network), provenance=dict(provenance or {})), half=True)
-
-
-def load_network(folder: Path) -> tuple[VisionTransformer, int, PixelScale]:
-    """Return the network in single precision, its input size and the normalization of pixels."""
-    artifact = read_artifact(folder, KIND, mapped=True, keep_half=True)
-    with damaged(folder):
-        settings = artifact.settings
-        shape = ViTShape(**{key: int(value) for key, value in settings["shape"].items()})
-        if shape.blocks > len(artifact.arrays):  # a hostile file may state billions, and each takes time to build
-            raise ValueError(f"{shape.blocks} blocks, but only {len(artifact.arrays)} arrays")
-        with without_weights():
-            network = VisionTransformer(shape)
-        set_weights(network, artifact.arrays)
-        return network, int(settings["side"]), PixelScale(_three(settings["mean"]), _three(settings["deviation"]))
-
-
-def _three(numbers: Any) -> tuple[float, float, float]:
-    red, green, blue = (float(number) for number in numbers)
-    return red, green, blue
+from deixis.runtime.attention import attention
+from deixis.vision.encoders.torch_network import EncoderNetwork
 
 
 @dataclass(frozen=True)
@@ -86,21 +26,38 @@ class ViTShape:
     """Side of the grid of learned position embeddings, which are interpolated for other sizes."""
 
 
-class VisionTransformer(nn.Module):
+class VisionTransformer(EncoderNetwork):
     """Maps normalized pixels (b, 3, height, width) to tokens (b, width, height / patch, width / patch).
 
     `drop_path` is the maximum drop path rate; it grows linearly from 0 at the first block.
     """
 
+    ARCHITECTURE = "vit"
+
     def __init__(self, shape: ViTShape, drop_path: float = 0.0) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape: ViTShape = shape
         self.patches = nn.Conv2d(3, shape.width, shape.patch, shape.patch)
         self.first_token = nn.Parameter(torch.zeros(1, 1, shape.width))
         self.positions = nn.Parameter(torch.zeros(1, shape.width, shape.grid, shape.grid))
         rates = [drop_path * index / shape.blocks for index in range(shape.blocks)]
         self.blocks = nn.ModuleList(Block(shape.width, shape.heads, rate) for rate in rates)
         self.norm = nn.LayerNorm(shape.width, eps=1e-6)
+
+    @property
+    def channels(self) -> int:
+        return self.shape.width
+
+    @property
+    def multiple(self) -> int:
+        return self.shape.patch
+
+    @classmethod
+    def from_shape(cls, shape: Mapping[str, Any], arrays: int) -> Self:
+        sizes = ViTShape(**{name: int(size) for name, size in shape.items()})
+        if sizes.blocks > arrays:
+            raise ValueError(f"{sizes.blocks} blocks, but only {arrays} arrays")
+        return cls(sizes)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return the normalized map of the last block."""
@@ -113,7 +70,8 @@ class VisionTransformer(nn.Module):
         embedded = self.patches(pixels)
         rows, columns = embedded.shape[2:]
         embedded = embedded + self._positions_for(rows, columns)
-        tokens = torch.cat([self.first_token.expand(len(pixels), -1, -1), embedded.flatten(2).transpose(1, 2)], dim=1)
+        first = self.first_token.expand(pixels.shape[0], -1, -1)
+        tokens = torch.cat([first, embedded.flatten(2).transpose(1, 2)], dim=1)
         found = {}
         for number, block in enumerate(self.blocks, start=1):
             tokens = block(tokens)
@@ -124,7 +82,7 @@ class VisionTransformer(nn.Module):
         return [found[number] for number in blocks]
 
     def _positions_for(self, rows: int, columns: int) -> Tensor:
-        if (rows, columns) == (self.shape.grid, self.shape.grid):
+        if not torch.onnx.is_in_onnx_export() and (rows, columns) == (self.shape.grid, self.shape.grid):
             return self.positions
         return functional.interpolate(self.positions, (rows, columns), mode="bicubic", align_corners=False)
 
@@ -134,6 +92,7 @@ class Block(nn.Module):
 
     def __init__(self, width: int, heads: int, drop_path: float) -> None:
         super().__init__()
+        self.width = width
         self.heads = heads
         self.drop_path = drop_path
         self.norm_1 = nn.LayerNorm(width, eps=1e-6)
@@ -152,10 +111,8 @@ class Block(nn.Module):
         return tokens + self._kept(tokens) * self.scale_2 * outer
 
     def _attention(self, tokens: Tensor) -> Tensor:
-        projected = self.query_key_value(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = projected.unbind(0)
-        joined = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-        attended: Tensor = self.attended(joined)
+        query, key, value = self.query_key_value(tokens).split(self.width, dim=2)
+        attended: Tensor = self.attended(attention(query, key, value, self.heads))
         return attended
 
     def _kept(self, tokens: Tensor) -> Tensor | float:

@@ -10,16 +10,10 @@ from torch.nn import functional
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import (
-    IMAGENET,
-    LoadedNetwork,
-    TorchNetwork,
-    check_side,
-    require_package,
-    weights_in_package,
-)
+from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, check_side, require_package, weights_in_package
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.torch_network import TorchNetwork
 
 _FILE = "models/vit_s_focus.onnx"
 SHA256 = "198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355"

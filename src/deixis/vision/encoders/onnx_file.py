@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deixis.errors import DeixisError
 from deixis.storage.files import hash_file
 from deixis.vision.encoder import InputSize, Pixels
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, require_package, short_reason
+from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, PixelScale, short_reason
 from deixis.vision.encoders.names import EncoderName, Options
 
 SIDE, STRIDE = 224, 32
@@ -91,7 +91,8 @@ class OnnxNetwork:
 
 
 def _open_session(path: Path, device: str | None) -> Any:
-    runtime = require_package("onnxruntime", "onnx", "pip install 'deixis[onnx]'")
+    import onnxruntime as runtime
+
     providers = ["CPUExecutionProvider"]
     if device != "cpu" and "CUDAExecutionProvider" in runtime.get_available_providers():
         providers.insert(0, "CUDAExecutionProvider")

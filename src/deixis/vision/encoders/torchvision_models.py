@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from deixis.errors import DeixisError
 from deixis.vision.encoder import InputSize
-from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, Maps, TorchNetwork, hash_weights, require_package
+from deixis.vision.encoders.base import IMAGENET, LoadedNetwork, require_package
 from deixis.vision.encoders.names import EncoderName, Options
+from deixis.vision.encoders.torch_network import Maps, TorchNetwork, hash_weights
 
 SIDE, STRIDE = 224, 32
 

@@ -7,19 +7,27 @@ a full disk loses at most one shard.
 
 from __future__ import annotations
 
-from deixis.vision.feature_store.files import Contents
-from deixis.vision.feature_store.imports import import_features
-from deixis.vision.feature_store.store import FeatureStore, ShardLimits, default_store_path
-from deixis.vision.feature_store.updates import FeatureOptions, UpdateReport, is_up_to_date, update_store
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Contents",
-    "FeatureOptions",
-    "FeatureStore",
-    "ShardLimits",
-    "UpdateReport",
-    "default_store_path",
-    "import_features",
-    "is_up_to_date",
-    "update_store",
-]
+from deixis.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from deixis.vision.feature_store.files import Contents as Contents
+    from deixis.vision.feature_store.imports import import_features as import_features
+    from deixis.vision.feature_store.store import FeatureStore as FeatureStore
+    from deixis.vision.feature_store.store import ShardLimits as ShardLimits
+    from deixis.vision.feature_store.store import default_store_path as default_store_path
+    from deixis.vision.feature_store.updates import FeatureOptions as FeatureOptions
+    from deixis.vision.feature_store.updates import UpdateReport as UpdateReport
+    from deixis.vision.feature_store.updates import is_up_to_date as is_up_to_date
+    from deixis.vision.feature_store.updates import update_store as update_store
+
+__all__, __getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "files": "Contents",
+        "imports": "import_features",
+        "store": "FeatureStore ShardLimits default_store_path",
+        "updates": "FeatureOptions UpdateReport is_up_to_date update_store",
+    },
+)

@@ -14,20 +14,23 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from deixis import __version__
 from deixis.errors import DeixisError
 from deixis.storage.atomic import new_file
+from deixis.storage.checksums import CheckedFile, FileChecks, seal, unseal
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress
+from deixis.storage.tensors import TensorFile
 from deixis.vision.feature_map import FeatureMap
 from deixis.vision.proposals import Proposals
 
 FILE = "manifest.json"
 FORMAT = "deixis-features"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no checksums of blocks, nor of the manifest."""
 
 Floats = NDArray[np.float32]
 Record = TypeVar("Record", "Contents", "Shard")
@@ -57,7 +60,8 @@ class Contents:
 class Shard:
     """An immutable file with the features of some photos.
 
-    `gone` are deleted rows: the photo has changed or is no longer in the data set.
+    `gone` are deleted rows: the photo has changed or is no longer in the data set. `crc32` are the checksums of its
+    blocks (`storage.checksums`); shards of older versions have none.
     """
 
     file: str
@@ -65,6 +69,12 @@ class Shard:
     bytes: int
     sha256: str
     gone: tuple[int, ...] = ()
+    crc32: str = ""
+
+    @property
+    def checks(self) -> FileChecks | None:
+        entry = {"bytes": self.bytes, "sha256": self.sha256, "crc32": self.crc32}
+        return FileChecks.from_json(entry) if self.crc32 else None
 
 
 @dataclass(frozen=True)
@@ -80,13 +90,13 @@ def write_manifest(manifest: StoreManifest, folder: Path) -> None:
     """Replace the manifest atomically and flush it to disk."""
     document = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
     with new_file(folder / FILE) as unfinished:
-        unfinished.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.write_bytes(seal(document))
 
 
 def read_manifest(folder: Path) -> StoreManifest:
     path = folder / FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = unseal(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         hint = "check the path" if not folder.exists() else "create one with: deixis features DATA"
         raise DeixisError(f"{folder}: not a feature store; {hint}") from None
@@ -96,7 +106,7 @@ def read_manifest(folder: Path) -> StoreManifest:
         raise _damaged(path, " ".join(str(error).split())) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DeixisError(f"{path}: not the manifest of a feature store")
-    if document.get("version") != VERSION:
+    if document.get("version") not in (1, VERSION):
         raise DeixisError(
             f"{path}: layout version {document.get('version')} is not supported (expected {VERSION}); "
             "remove the store and compute it again"
@@ -120,6 +130,7 @@ def _read_shard_entry(entry: dict[str, Any]) -> Shard:
         raise ValueError(f"{shard.file!r} is not the name of a shard")
     if not all(row < shard.photos for row in shard.gone):
         raise ValueError("gone is not a list of rows")
+    _ = shard.checks  # raises
     return shard
 
 
@@ -192,7 +203,8 @@ def write_shard(photos: Sequence[FeatureRecord], folder: Path, number: int) -> S
     file = f"{number:06d}-{sha256[:8]}.safetensors"
     with new_file(folder / file) as unfinished:
         unfinished.write_bytes(data)
-    return Shard(file, len(photos), len(data), sha256)
+        crc32 = FileChecks.of(unfinished).crc32
+    return Shard(file, len(photos), len(data), sha256, crc32=crc32)
 
 
 def _tensors(photos: Sequence[FeatureRecord]) -> dict[str, NDArray[Any]]:
@@ -228,22 +240,20 @@ class ShardReader:
         with _explain_damage(self.path):
             if (found := self.path.stat().st_size) != shard.bytes:
                 raise ValueError(f"{found:,} bytes instead of {shard.bytes:,}")
-            file: Any = safe_open(self.path, framework="numpy")
-            ids = json.loads(file.metadata()["ids"])
+            self._tensors = TensorFile(CheckedFile(self.path, shard.checks))
+            ids = json.loads(self._tensors.metadata["ids"])
             if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
                 raise ValueError("ids are not a list of strings")
-            shape = file.get_slice("whole").get_shape()
-            if shape != [shard.photos, contents.dimension] or len(ids) != shard.photos:
+            shape = self._tensors.layout["whole"].shape
+            if shape != (shard.photos, contents.dimension) or len(ids) != shard.photos:
                 raise ValueError(f"vectors of shape {shape} for {len(ids)} photos")
-        self._file = file
         gone = set(shard.gone)
         self.live = {name: row for row, name in enumerate(ids) if row not in gone}
 
     def rows(self, name: str) -> NDArray[Any]:
         """Return an array with one row per photo: whole, crops or size."""
         with _explain_damage(self.path):
-            array: NDArray[Any] = self._file.get_tensor(name)
-        return array
+            return self._tensors.array(name)
 
     def stamps(self) -> dict[str, FileStamp]:
         with _explain_damage(self.path):
@@ -253,9 +263,7 @@ class ShardReader:
     def map(self, row: int) -> FeatureMap:
         with _explain_damage(self.path):
             begin, end = map(int, self._cells_at[row : row + 2])
-            if begin > end:  # safetensors would raise SystemError
-                raise ValueError(f"map from cell {begin} to {end}")
-            cells = self._file.get_slice("cells")[begin:end].astype(np.float32)
+            cells = self._tensors.rows("cells", begin, end).astype(np.float32)
             width, height = self._sizes[row].tolist()
             return FeatureMap(cells.reshape(self._shapes[row]), self._whole[row], (width, height))
 
@@ -269,10 +277,7 @@ class ShardReader:
     def _proposed(self, name: str, row: int) -> NDArray[Any]:
         with _explain_damage(self.path):
             begin, end = map(int, self._proposed_at[row : row + 2])
-            array = self._file.get_slice(name)
-            # safetensors refuses an empty slice at the end.
-            found: NDArray[Any] = array[begin:end] if begin < end else np.zeros((0, *array.get_shape()[1:]))
-            return found
+            return self._tensors.rows(name, begin, end)
 
     @cached_property
     def _whole(self) -> NDArray[Any]:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from deixis.data.dataset import FEATURES
 from deixis.errors import DeixisError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, make_parents
 from deixis.storage.progress import OnProgress, no_progress
@@ -41,6 +40,8 @@ _UNFINISHED = re.compile(r"\.(manifest|[0-9]{6,9}-[0-9a-f]+)\.partial-")
 
 def default_store_path(data: Path, encoder: str, *, crops: int = 0, proposer: str | None = None, top: int = 0) -> Path:
     """Return the default path of features: ``DATA/features/torchvision-vgg19,crops=10``."""
+    from deixis.data.dataset import FEATURES
+
     name = encoder + (f",crops={crops}" if crops else "") + (f",{proposer}={top}" if proposer else "")
     return data / FEATURES / re.sub(r"[^\w.,=@+-]+", "-", name).strip("-.")
 

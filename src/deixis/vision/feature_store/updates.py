@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
 
-from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DatasetError, DeixisError, PhotoError
 from deixis.storage.files import hash_file
 from deixis.storage.progress import OnProgress, no_progress, track
@@ -21,6 +21,9 @@ from deixis.vision.feature_map import FeatureMap
 from deixis.vision.feature_store.files import Contents, FeatureRecord, FileStamp
 from deixis.vision.feature_store.store import FeatureStore, ShardLimits, StoreWriter, open_writer
 from deixis.vision.proposals import Proposer
+
+if TYPE_CHECKING:
+    from deixis.data.dataset import Dataset, Photos
 
 _WORKERS = min(8, os.cpu_count() or 1)
 

@@ -60,6 +60,9 @@ class Proposer(Protocol):
         ...
 
 
+_HEAD_ENCODERS = ("deixis", "deixis-fast")
+
+
 def open_proposer(name: str, encoder: str | None = None) -> Proposer:
     """Return a proposer by name.
 
@@ -72,7 +75,7 @@ def open_proposer(name: str, encoder: str | None = None) -> Proposer:
     """
     if name not in _OPENERS:
         raise DeixisError(f"no proposer {name}; choose one of {', '.join(PROPOSERS)}")
-    if name == "head" and encoder is not None and encoder.partition("@")[0] != "deixis":
+    if name == "head" and encoder is not None and encoder.partition("@")[0] not in _HEAD_ENCODERS:
         others = ", ".join(other for other in PROPOSERS if other != "head")
         raise DeixisError(f"the proposer head requires the encoder deixis, not {encoder}; use {others}")
     module, opener = _OPENERS[name]

@@ -1,0 +1,72 @@
+"""Pack the photos of data sets for ``scripts/train_encoder.py``: squares of one size, in a few files.
+
+python scripts/pack_photos.py --source NAME=DATA[:SPLIT] … [--names FOLDER] --out DIR
+
+Each source becomes ``photos_NAME.npz``: ids, sizes and WebP data. Photos are squeezed to squares of 266 pixels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from encoder_examples import read_source
+from PIL import Image
+
+from deixis.data.dataset import Dataset
+from deixis.errors import DeixisError
+
+SIDE = 266
+
+
+def square(quality: int, path: Path) -> tuple[bytes, tuple[int, int]]:
+    """Return a photo as a WebP square, and its size."""
+    with Image.open(path) as photo:
+        squeezed = photo.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+        size = photo.size
+    written = io.BytesIO()
+    squeezed.save(written, "WEBP", quality=quality)
+    return written.getvalue(), size
+
+
+def pack(file: Path, ids: Sequence[str], paths: Sequence[Path], quality: int) -> None:
+    with ProcessPoolExecutor() as pool:
+        made = list(pool.map(partial(square, quality), paths, chunksize=32))
+    ends = np.cumsum([0, *(len(data) for data, _ in made)])
+    data = np.frombuffer(b"".join(data for data, _ in made), np.uint8)
+    np.savez(file, ids=np.array(ids), size=np.array([size for _, size in made]), offsets=ends, data=data)
+    print(f"{file}: {len(ids):,} photos, {file.stat().st_size / 2**20:.0f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--source", action="append", required=True, metavar="NAME=DATA[:SPLIT]")
+    parser.add_argument("--names", type=Path, help="folder of photos that are named by their file")
+    parser.add_argument("--quality", type=int, default=60)
+    parser.add_argument("--out", type=Path, required=True)
+    chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    for text in chosen.source:
+        name, photos = read_source(text)
+        folder = Dataset(text.partition("=")[2].rpartition(":")[0] or text.partition("=")[2]).images
+        if folder is None:
+            raise DeixisError(f"{text}: has no photos; import it with --images")
+        files = [photo.file for photo in photos]
+        ids = [str(Path(file).with_suffix("")) for file in files]
+        pack(chosen.out / f"photos_{name}.npz", ids, [folder / file for file in files], chosen.quality)
+    if chosen.names:
+        files_of_names = sorted(chosen.names.iterdir())
+        pack(chosen.out / "photos_names.npz", [file.stem for file in files_of_names], files_of_names, chosen.quality)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DeixisError as error:
+        sys.exit(f"pack_photos: {error}")

@@ -1,0 +1,88 @@
+"""Photos from formats that connect phrases with boxes but may have no chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from deixis.data.records import NOT_VISUAL, Box, Caption, Chain, Mention
+
+XYXY = tuple[float, float, float, float]
+
+
+@dataclass(slots=True)
+class GroundedPhrase:
+    """A phrase of a caption with its boxes; `chain` is its name in the file, if it has one."""
+
+    caption: int
+    start: int
+    end: int
+    boxes: tuple[XYXY, ...] = ()
+    types: tuple[str, ...] = ()
+    chain: str | None = None
+
+
+@dataclass(slots=True)
+class GroundedPhoto:
+    """Collects the captions, phrases and boxes of a photo."""
+
+    captions: list[str] = field(default_factory=list)
+    phrases: list[GroundedPhrase] = field(default_factory=list)
+    labels: dict[XYXY, str] = field(default_factory=dict)  # categories of boxes
+
+    def records(self) -> tuple[tuple[Caption, ...], tuple[Chain, ...], tuple[Box, ...]]:
+        """Build captions, chains and boxes.
+
+        Phrases without a chain that have the same boxes, in different captions, become one chain, as in section 2.3 of
+        the Entities paper; any other phrase is a chain of its own. Of overlapping phrases the longest is kept.
+        """
+        phrases = _without_overlaps(self.phrases)
+        chains = _assign_chains(phrases)
+        boxes: dict[XYXY, dict[str, None]] = {box: {} for box in self.labels}
+        mentions: list[list[Mention]] = [[] for _ in self.captions]
+        for phrase, chain in zip(phrases, chains, strict=True):
+            mentions[phrase.caption].append(Mention(phrase.start, phrase.end, chain, phrase.types))
+            if chain is not None:
+                for box in phrase.boxes:
+                    boxes.setdefault(box, {})[chain] = None
+        captions = [
+            Caption.from_text(text, tuple(sorted(found, key=lambda mention: mention.start)))
+            for text, found in zip(self.captions, mentions, strict=True)
+        ]
+        with_boxes = {chain for names in boxes.values() for chain in names}
+        names = dict.fromkeys(chain for chain in chains if chain is not None)
+        return (
+            tuple(captions),
+            tuple(Chain(name, annotated=name in with_boxes) for name in names),
+            tuple(Box(box, tuple(named), self.labels.get(box)) for box, named in boxes.items()),
+        )
+
+
+def _without_overlaps(phrases: Iterable[GroundedPhrase]) -> list[GroundedPhrase]:
+    kept: list[GroundedPhrase] = []
+    for phrase in sorted(phrases, key=lambda each: (each.caption, each.start - each.end, each.start)):
+        if not any(
+            other.caption == phrase.caption and other.start < phrase.end and phrase.start < other.end for other in kept
+        ):
+            kept.append(phrase)
+    return sorted(kept, key=lambda phrase: (phrase.caption, phrase.start))
+
+
+def _assign_chains(phrases: Sequence[GroundedPhrase]) -> list[str | None]:
+    """Return the chain of each phrase; None if it is not visual."""
+    taken = {phrase.chain for phrase in phrases if phrase.chain is not None}
+    free = (str(number) for number in range(1, len(phrases) + len(taken) + 1) if str(number) not in taken)
+    by_boxes: dict[frozenset[XYXY], list[tuple[str, set[int]]]] = {}
+    found: list[str | None] = []
+    for phrase in phrases:
+        if phrase.chain is not None or NOT_VISUAL in phrase.types:
+            found.append(phrase.chain)
+            continue
+        same = by_boxes.setdefault(frozenset(phrase.boxes), []) if phrase.boxes else []
+        chain = next((name for name, captions in same if phrase.caption not in captions), None)
+        if chain is None:
+            chain = next(free)
+            same.append((chain, set()))
+        next(captions for name, captions in same if name == chain).add(phrase.caption)
+        found.append(chain)
+    return found

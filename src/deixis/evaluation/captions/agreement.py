@@ -1,0 +1,58 @@
+"""Whether a caption agrees with people's captions of the photo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from deixis.language.entity_types import EntityTypes
+from deixis.language.tagger import tag
+from deixis.language.words import content_word_indices, senses, stem
+from deixis.tokens import words
+
+MIN_SHARE = 2 / 3
+"""Fraction of the content words of a caption that people's captions must have, besides all its nouns."""
+
+_ANYBODY = frozenset(["person", "persons", "people", "someone", "somebody", "crowd"])
+
+
+class PeopleCaptions:
+    """People's captions of a photo, which a caption may agree with.
+
+    A caption agrees if they contain all its nouns and at least two thirds of its nouns, verbs, adjectives and numbers.
+    Words match if they share a stem or a WordNet sense; "person" and "people" match any word for a person. Nouns
+    that name no thing ("the front of", "a group of") do not count. People do not mention everything, so some
+    captions that are true do not agree.
+
+    Parameters
+    ----------
+    captions
+        The captions of the photo.
+
+    Examples
+    --------
+    >>> people = PeopleCaptions(["Two kids on a couch.", "Children watch television on a sofa."])
+    >>> people.agree("two children on a sofa".split()), people.agree("two children on a bench".split())
+    (True, False)
+    """
+
+    def __init__(self, captions: Iterable[str]) -> None:
+        known = {word for caption in captions for word in words(caption)}
+        self._meanings = frozenset(meaning for word in known for meaning in _meanings(word))
+        types_of = EntityTypes.shipped().types_of
+        self._anybody = any("people" in types_of([word]) for word in known if word.isalpha())
+
+    def have(self, word: str) -> bool:
+        """Whether a caption has the word or a synonym."""
+        return (word in _ANYBODY and self._anybody) or not self._meanings.isdisjoint(_meanings(word))
+
+    def agree(self, caption: Sequence[str], tags: Sequence[str] | None = None) -> bool:
+        """Whether a caption, as words in lower case, agrees; a caption without content words does not."""
+        tags = tag(caption) if tags is None else tags
+        found = [(self.have(caption[index]), tags[index][:2] == "NN") for index in content_word_indices(caption, tags)]
+        if not found or not all(has for has, is_noun in found if is_noun):
+            return False
+        return sum(has for has, _ in found) >= MIN_SHARE * len(found) - 1e-9
+
+
+def _meanings(word: str) -> set[object]:
+    return {f"stem {stem(word)}", *senses(word)}

@@ -1,0 +1,154 @@
+"""`WordTable`: the word vectors of a text model, frozen ones and what training has added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import Floats, to_unit_length
+from deixis.errors import DeixisError
+from deixis.language.vectors import SHIPPED, WordVectors, shipped_vectors
+from deixis.language.vocabulary import Vocabulary
+
+MIN_SIMILARITY = 0.5
+"""Minimum cosine of words that `WordTable.nearest_known` names. Unrelated words rarely reach 0.4."""
+
+
+class WordTable:
+    """Vectors of words: frozen vectors plus a learned row for each word of a vocabulary.
+
+    A word that is only in the vocabulary has its learned row, and a word that only has a frozen vector has that. Other
+    words are unknown and share a learned row.
+
+    For training, words have ids: the n words of the vocabulary 0 to n − 1, the unknown word n, padding n + 1, and a
+    word that only has a frozen vector n + 2 plus the row of that vector.
+
+    Parameters
+    ----------
+    vocabulary
+        The words of the training texts.
+    learned
+        (n + 2, dimension): a row for each word of the vocabulary, one for unknown words, and zeros as padding; None
+        for zeros.
+    frozen
+        Vectors that are not trained; None if the learned rows are the vectors.
+
+    Examples
+    --------
+    >>> frozen = WordVectors(np.array([[4, 0], [0, 4]], np.float32), ["dog", "puppy"])
+    >>> learned = np.array([[0, 1], [2, 2], [9, 9], [0, 0]], np.float32)
+    >>> table = WordTable(Vocabulary(("dog", "selfie"), (5, 3)), learned, frozen)
+    >>> table.vectors(["dog", "selfie", "puppy", "xyzzy"]).tolist()
+    [[4.0, 1.0], [2.0, 2.0], [0.0, 4.0], [9.0, 9.0]]
+    >>> "puppy" in table, "xyzzy" in table
+    (True, False)
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, learned: NDArray[Any] | None = None, frozen: WordVectors | None = None
+    ) -> None:
+        rows, dimension = len(vocabulary) + 2, 0 if frozen is None else frozen.dimension
+        self.learned: NDArray[Any] = np.zeros((rows, dimension), np.float32) if learned is None else learned
+        if self.learned.shape != (rows, dimension or self.learned.shape[-1]):
+            raise DeixisError(f"word embeddings: {rows:,} rows do not fit an array of shape {self.learned.shape}")
+        self.vocabulary = vocabulary
+        self.frozen = frozen
+
+    @property
+    def dimension(self) -> int:
+        return int(self.learned.shape[1])
+
+    def __len__(self) -> int:
+        """Number of words of the vocabulary, which is the id of unknown words."""
+        return len(self.vocabulary)
+
+    def __contains__(self, word: str) -> bool:
+        return self._rows(word)[0] != len(self)
+
+    def encode(self, words: Iterable[str], unknown: int | None = None) -> list[int]:
+        """Return the ids of words. An unknown word gets the id `unknown`, or is left out if that is None."""
+        ids = []
+        for learned, frozen in map(self._rows, words):
+            number = len(self) + 2 + frozen if learned == len(self) + 1 else learned
+            if number != len(self):
+                ids.append(number)
+            elif unknown is not None:
+                ids.append(unknown)
+        return ids
+
+    def vectors(self, words: Iterable[str]) -> Floats:
+        """Return the vectors of words: (words, dimension)."""
+        words = list(words)
+        rows_of = {word: self._rows(word) for word in set(words)}
+        rows = np.array([rows_of[word] for word in words], dtype=np.int64).reshape(-1, 2)
+        vectors: Floats = np.asarray(self.learned[rows[:, 0]], dtype=np.float32)
+        if self.frozen is not None:
+            has_frozen = rows[:, 1] >= 0
+            vectors[has_frozen] += self.frozen.take(rows[has_frozen, 1])
+        return vectors
+
+    def frozen_by_id(self) -> Floats:
+        """Return the frozen part of the vector of each id: (ids, dimension)."""
+        count = len(self)
+        if self.frozen is None:
+            return np.zeros((count + 2, self.dimension), dtype=np.float32)
+        vectors = np.zeros((count + 2 + self.frozen.row_count, self.dimension), dtype=np.float32)
+        rows = self.frozen.rows_of(self.vocabulary.words)
+        vectors[:count][rows >= 0] = self.frozen.take(rows[rows >= 0])
+        vectors[count + 2 :] = self.frozen.matrix
+        return vectors
+
+    def nearest_known(self, word: str, known_words: Sequence[str] | None = None, n: int = 3) -> list[str]:
+        """Return the words nearest to a word that training texts do not have, most similar first.
+
+        Parameters
+        ----------
+        word
+            A word. Without a frozen vector it has no neighbours.
+        known_words
+            Words to choose from; by default, those of the vocabulary.
+        n
+            Maximum number of words. Words with a cosine below `MIN_SIMILARITY` are left out.
+        """
+        known = [each for each in (self.vocabulary.words if known_words is None else known_words) if each != word]
+        if self.frozen is None or word not in self.frozen:
+            return []
+        rows = self.frozen.rows_of(known)
+        candidates = np.flatnonzero(rows >= 0)
+        own = to_unit_length(self.frozen.vectors_of([word]))[0]
+        cosines = to_unit_length(self.frozen.take(rows[candidates])) @ own
+        nearest = np.argsort(-cosines, kind="stable")[:n]
+        return [known[candidates[index]] for index in nearest if cosines[index] >= MIN_SIMILARITY]
+
+    def _rows(self, word: str) -> tuple[int, int]:
+        """The learned row and the frozen row of a word; the latter is −1 without a frozen vector."""
+        number = self.vocabulary.id_of(word)
+        if number is None and (number := self.vocabulary.id_of(word.lower())) is not None:
+            word = word.lower()
+        frozen = -1 if self.frozen is None else self.frozen.row_of(word)
+        if number is None:
+            number = len(self) if frozen < 0 else len(self) + 1
+        return number, frozen
+
+
+def frozen_reference(vectors: WordVectors | None) -> dict[str, str] | None:
+    """Name and fingerprint of frozen vectors, which the artifact of a model holds instead of the vectors."""
+    return None if vectors is None else {"name": SHIPPED, "fingerprint": vectors.fingerprint}
+
+
+def open_frozen(reference: dict[str, str] | None) -> WordVectors | None:
+    """Open the frozen vectors that a model was trained with; others are refused."""
+    if reference is None:
+        return None
+    if reference["name"] != SHIPPED:
+        raise DeixisError(f"the model needs word vectors of the unknown name {reference['name']!r}")
+    vectors = shipped_vectors()
+    if vectors.fingerprint != reference["fingerprint"]:
+        raise DeixisError(
+            f"trained with other word vectors ({reference['fingerprint'][:8]}) than those of this deixis "
+            f"({vectors.fingerprint[:8]}); use the deixis that it was trained with, or train it again"
+        )
+    return vectors

@@ -1,0 +1,284 @@
+"""The captions that are shown: grammatical ones, with the probability that they are right, and shorter ones if unsure.
+
+A caption is right if people's captions of the photo agree with it (`deixis.evaluation.captions.agreement`). The
+probability is a logistic function of the log-probabilities of its words, fitted by `confidence_fitting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from deixis.arrays import FloatArray
+from deixis.language.grammar import fix_articles, problems
+from deixis.language.tagger import tag
+from deixis.language.words import content_word_indices
+from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.storage.artifacts import Artifact, Storable
+
+SURE = 0.6
+"""Lowest probability of a sure caption; a calibration may ask for more."""
+
+MIN_NOUNS, MIN_CONTENT_WORDS = 2, 3
+"""Nouns or content words that a shorter caption must have: "a person is standing" says too little."""
+
+FEATURES = 5
+LOG_PROBABILITIES = slice(1, 4)
+"""Features that are log-probabilities: the confidence does not fall if they rise."""
+
+_BE = frozenset(["is", "are"])
+_WITH = frozenset(["in", "with", "wearing"])
+
+
+@lru_cache(maxsize=1024)
+def _tags(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(tag(words))
+
+
+@lru_cache(maxsize=1024)
+def _is_grammatical(words: tuple[str, ...], tags: tuple[str, ...]) -> bool:
+    return not problems(words, tags)
+
+
+@dataclass(frozen=True)
+class TaggedCaption:
+    """A generated caption with articles corrected, the tags of its words and their log-probabilities."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    log_probabilities: tuple[float, ...]
+
+    @classmethod
+    def from_sentence(cls, sentence: GeneratedSentence, start: Sequence[str] = ()) -> Self:
+        """Tag a sentence. The words that it was started with are not corrected."""
+        words = (*start, *fix_articles(sentence.words)[len(start) :])
+        return cls(words, _tags(words), sentence.word_log_probabilities[: len(words)])
+
+    @property
+    def is_grammatical(self) -> bool:
+        return _is_grammatical(self.words, self.tags)
+
+    def take(self, kept: Sequence[int]) -> TaggedCaption:
+        """Only these words, with articles corrected again."""
+        return TaggedCaption(
+            fix_articles([self.words[index] for index in kept]),
+            tuple(self.tags[index] for index in kept),
+            tuple(self.log_probabilities[index] for index in kept),
+        )
+
+
+def shorter_captions(caption: TaggedCaption, start: Sequence[str] = ()) -> list[TaggedCaption]:
+    """Return grammatical parts of a caption, those with the most words first.
+
+    They end where a phrase ends, or leave out adjectives or what the subject wears or has.
+
+    Parameters
+    ----------
+    caption
+        The caption.
+    start
+        First words, which are kept.
+
+    Examples
+    --------
+    >>> words = "a man in a red shirt is standing on a bench".split()
+    >>> found = shorter_captions(TaggedCaption(tuple(words), tuple(tag(words)), (0.0,) * len(words)))
+    >>> [" ".join(each.words) for each in found][:3]
+    ['a man in a shirt is standing on a bench', 'a man in a red shirt is standing', 'a man in a shirt is standing']
+    """
+    everything = tuple(range(len(caption.words)))
+    found = {
+        kept
+        for whole in (everything, _without_modifier(caption))
+        for plain in (whole, _without_adjectives(caption, whole))
+        for kept in (plain, *_beginnings(caption, plain))
+    }
+    parts = [caption.take(kept) for kept in sorted(found - {everything}, key=lambda kept: (-len(kept), kept))]
+    return [part for part in parts if _can_stand_alone(part) and part.words[: len(start)] == tuple(start)]
+
+
+def _can_stand_alone(caption: TaggedCaption) -> bool:
+    content = content_word_indices(caption.words, caption.tags)
+    nouns = sum(  # "a laptop computer" is one
+        caption.tags[index][:2] == "NN" and "".join(caption.tags[index + 1 : index + 2])[:2] != "NN"
+        for index in content
+    )
+    says_enough = nouns >= MIN_NOUNS or (nouns and len(content) >= MIN_CONTENT_WORDS)
+    return bool(says_enough) and caption.is_grammatical
+
+
+def _beginnings(caption: TaggedCaption, kept: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The words before each preposition, conjunction and verb, except before "of"."""
+    for end in range(2, len(kept)):
+        word, kind, last = caption.words[kept[end]], caption.tags[kept[end]], caption.tags[kept[end - 1]]
+        ends_phrase = last[:2] == "NN" or last in ("VBG", "VBZ", "VBP", "RP", "RB")
+        starts_phrase = (kind in ("IN", "CC", "VBG") and word != "of") or word in _BE or word == "next"
+        if ends_phrase and starts_phrase and caption.words[kept[end - 1]] not in _BE:
+            yield tuple(kept[:end])
+
+
+def _without_modifier(caption: TaggedCaption) -> tuple[int, ...]:
+    """Without what comes between the subject and its verb: "in a red shirt", "with a hat"."""
+    everything = tuple(range(len(caption.words)))
+    verb = next((index for index, word in enumerate(caption.words) if word in _BE), None)
+    first = next((index for index, word in enumerate(caption.words) if word in _WITH), None)
+    if verb is None or first is None or not 1 < first < verb or "and" in caption.words[:verb]:
+        return everything
+    return everything[:first] + everything[verb:]
+
+
+def _without_adjectives(caption: TaggedCaption, kept: Sequence[int]) -> tuple[int, ...]:
+    """Without the adjectives between an article and a noun."""
+    plain: list[int] = []
+    waiting: list[int] = []  # words after an article that are left out if a noun follows
+    in_phrase = False
+    for index in kept:
+        kind = caption.tags[index]
+        if in_phrase and (kind == "JJ" or (kind == "CC" and waiting)):
+            waiting.append(index)
+            continue
+        if waiting and kind[:2] != "NN":
+            plain += waiting
+        waiting = []
+        in_phrase = kind in ("DT", "CD", "PRP$")
+        plain.append(index)
+    return tuple(plain + waiting)
+
+
+def features(caption: TaggedCaption) -> FloatArray:
+    """Return the features that the confidence of a caption is computed from.
+
+    A constant, mean and lowest log-probability of the nouns, mean log-probability of the other content words, and the
+    number of content words.
+    """
+    log_p, tags = caption.log_probabilities, caption.tags
+    content = content_word_indices(caption.words, tags)
+    nouns = [log_p[index] for index in content if tags[index][:2] == "NN"]
+    others = [log_p[index] for index in content if tags[index][:2] != "NN"]
+    return np.array(
+        [
+            1.0,
+            sum(nouns) / len(nouns) if nouns else 0.0,
+            min(nouns, default=0.0),
+            sum(others) / len(others) if others else 0.0,
+            len(content),
+        ]
+    )
+
+
+class Confidence(Storable):
+    """The probability that a caption is right, as a logistic function of its features.
+
+    Parameters
+    ----------
+    weights
+        Coefficients of the features.
+    sure_from
+        Captions with at least this probability are sure.
+
+    Examples
+    --------
+    >>> confidence = Confidence([0.0, 1.0, 1.0, 0.5, 0.0])
+    >>> sure, unsure = (
+    ...     TaggedCaption(("a", "dog", "runs"), ("DT", "NN", "VBZ"), (-0.1, log_p, -0.2)) for log_p in (-0.1, -2.0)
+    ... )
+    >>> confidence.of(sure) > confidence.of(unsure)
+    True
+    """
+
+    KIND = "caption-confidence"
+
+    def __init__(self, weights: Sequence[float], sure_from: float = SURE) -> None:
+        self.weights = np.array(weights, dtype=np.float64)
+        self.sure_from = float(sure_from)
+        if self.weights.shape != (FEATURES,):
+            raise ValueError(f"weights of shape {self.weights.shape}; there are {FEATURES} features")
+
+    def probabilities(self, rows: FloatArray) -> FloatArray:
+        """Return the probabilities of captions, given their features: (captions, FEATURES)."""
+        return np.asarray(1 / (1 + np.exp(-rows @ self.weights)))
+
+    def of(self, caption: TaggedCaption) -> float:
+        """Return the probability that a caption is right."""
+        return float(self.probabilities(features(caption)[None])[0])
+
+    def to_artifact(self) -> Artifact:
+        return Artifact(self.KIND, {"weights": self.weights.tolist(), "sure_from": self.sure_from})
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        return cls(artifact.settings["weights"], artifact.settings["sure_from"])
+
+
+@dataclass(frozen=True)
+class ChosenCaption:
+    """A caption to show.
+
+    Attributes
+    ----------
+    sentence
+        The sentence; if it was changed, its log-probability is still that of the generated one.
+    confidence
+        Probability that it is right; None without a calibration.
+    sure
+        Whether it is grammatical and its probability is high enough; None if grammatical, without a calibration.
+    changed
+        Whether words of the generated sentence were corrected or left out.
+    rank
+        Index of the generated sentence.
+    """
+
+    sentence: GeneratedSentence
+    confidence: float | None
+    sure: bool | None
+    changed: bool
+    rank: int
+
+
+def choose_captions(
+    sentences: Sequence[GeneratedSentence], confidence: Confidence | None, start: Sequence[str] = ()
+) -> list[ChosenCaption]:
+    """Return the captions to show of the generated sentences of a photo, in the same order.
+
+    Ungrammatical sentences are left out, unless there are no others; then the first is shortened. If the first caption
+    is not sure, its longest part that is sure takes its place.
+
+    Parameters
+    ----------
+    sentences
+        Generated sentences, best first.
+    confidence
+        Calibration of the model, if it has one.
+    start
+        Words that the sentences were started with.
+    """
+
+    def judge(caption: TaggedCaption, rank: int) -> ChosenCaption:
+        sentence, chance = sentences[rank], None if confidence is None else confidence.of(caption)
+        changed = caption.words != sentence.words
+        shown = replace(sentence, words=caption.words) if changed else sentence
+        sure = None if confidence is None or chance is None else chance >= confidence.sure_from
+        return ChosenCaption(shown, chance, sure, changed, rank)
+
+    tagged = [TaggedCaption.from_sentence(sentence, start) for sentence in sentences]
+    good = [rank for rank, caption in enumerate(tagged) if caption.is_grammatical]
+    chosen = [judge(tagged[rank], rank) for rank in good]
+    if chosen and chosen[0].sure is not False:
+        return chosen
+    first = good[0] if good else 0
+    shorter = [judge(part, first) for part in shorter_captions(tagged[first], start)]
+    best = next((each for each in shorter if each.sure is not False), None)
+    if chosen:
+        return [best, *chosen[1:]] if best else chosen
+    if shorter:
+        return [best or shorter[0]]
+    return [replace(judge(tagged[0], 0), sure=False)]
+
+
+def is_grammatical(sentence: GeneratedSentence, start: Sequence[str] = ()) -> bool:
+    """Whether a generated sentence has no grammatical problem once its articles are corrected."""
+    return TaggedCaption.from_sentence(sentence, start).is_grammatical

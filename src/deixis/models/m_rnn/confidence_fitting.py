@@ -1,0 +1,226 @@
+"""Fit the confidence of captions to photos with people's captions, and evaluate it on each source apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import FloatArray
+from deixis.data.dataset import Dataset
+from deixis.evaluation.calibration import Mask, Score, calibration_error, logistic
+from deixis.evaluation.captions.agreement import PeopleCaptions
+from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, values_of
+from deixis.models.m_rnn.captioning import CaptionPipeline
+from deixis.models.m_rnn.confidence import (
+    FEATURES,
+    LOG_PROBABILITIES,
+    SURE,
+    Confidence,
+    TaggedCaption,
+    features,
+    shorter_captions,
+)
+from deixis.models.m_rnn.decoding import GeneratedSentence
+from deixis.storage.progress import OnProgress, no_progress, track
+
+_RIDGE = 1e-3
+_MIN_SURE_RIGHT, _MAX_SURE_WRONG = SURE + 0.02, 0.1
+"""Goals on the photos of the fit: fraction right of the sure captions, or fraction of all captions that are sure and
+wrong."""
+
+_THRESHOLDS = np.arange(SURE, 0.96, 0.025).round(3).tolist()
+
+_ROUNDS = 300
+
+
+@dataclass(frozen=True)
+class PhotoCaptions:
+    """The caption of a photo and its shorter versions, in the order in which they are tried.
+
+    Attributes
+    ----------
+    features
+        (captions, FEATURES).
+    right
+        (captions,) whether people's captions agree.
+    """
+
+    features: FloatArray
+    right: Mask
+
+
+@dataclass(frozen=True)
+class CaptionSource:
+    """The captions of the photos of a split."""
+
+    name: str
+    photos: list[PhotoCaptions]
+
+
+Inside = Mapping[str, NDArray[np.bool_]]
+"""For each source, which of its photos take part."""
+
+
+def read_caption_sources(
+    pipeline: CaptionPipeline,
+    splits: Iterable[tuple[str, Dataset, str]],
+    on_progress: OnProgress = no_progress,
+) -> list[CaptionSource]:
+    """Caption the photos of splits and compare the captions with people's.
+
+    Parameters
+    ----------
+    pipeline
+        The captioner, which must not have been trained on the photos.
+    splits
+        Name of the source, data set and split. Photos without captions are left out.
+    on_progress
+        Progress callback.
+    """
+    sources = []
+    for name, dataset, split in splits:
+        found = pipeline.features(dataset, dataset.split(split), on_progress=on_progress)
+        captions = pipeline.generate_grammatical(pipeline.model_inputs(found, on_progress))
+        pairs = zip(captions, found.photos, strict=True)
+        photos = [
+            compare_captions(sentences[0], [caption.text for caption in photo.sentences])
+            for sentences, photo in track(pairs, f"captions of {name}", len(captions), on_progress)
+            if photo.sentences
+        ]
+        sources.append(CaptionSource(name, photos))
+    return sources
+
+
+def compare_captions(sentence: GeneratedSentence, captions: Sequence[str]) -> PhotoCaptions:
+    """Compare a generated caption and its shorter versions with people's captions of the photo."""
+    people, whole = PeopleCaptions(captions), TaggedCaption.from_sentence(sentence)
+    tried = [whole, *shorter_captions(whole)]
+    right = [people.agree(caption.words, caption.tags) for caption in tried]
+    return PhotoCaptions(np.stack([features(caption) for caption in tried]), np.array(right, dtype=bool))
+
+
+def fit_confidence(sources: Sequence[CaptionSource], inside: Inside | None = None) -> Confidence:
+    """Fit the confidence. All sources have the same weight, and so have all photos of a source.
+
+    Captions are sure from the lowest probability, `SURE` or more, at which most sure captions of every source are
+    right, or few of its captions are sure and wrong.
+
+    Parameters
+    ----------
+    sources
+        Captions of photos.
+    inside
+        Photos to fit on; by default all.
+    """
+    photos = [
+        [photo for at, photo in enumerate(source.photos) if inside is None or inside[source.name][at]]
+        for source in sources
+    ]
+    weights = np.round(_fit(photos), 4).tolist()
+    for threshold in _THRESHOLDS:
+        confidence = Confidence(weights, threshold)
+        if all(_is_honest(ShownCaptions.of(confidence, of_source)) for of_source in photos):
+            break
+    return confidence
+
+
+def _fit(photos: Sequence[Sequence[PhotoCaptions]]) -> FloatArray:
+    rows, right, shares = [], [], []
+    for of_source in photos:
+        for photo in of_source:
+            rows.append(photo.features)
+            right.append(photo.right)
+            shares.append(np.full(len(photo.right), 1 / len(photo.right) / len(of_source)))
+    return logistic(
+        np.concatenate(rows).astype(np.float32),
+        np.concatenate(right),
+        np.concatenate(shares),
+        non_negative=range(FEATURES)[LOG_PROBABILITIES],
+        ridge=_RIDGE,
+    )
+
+
+def _is_honest(shown: ShownCaptions) -> bool:
+    """Whether most sure captions are right, or few captions are sure and wrong."""
+    wrong = int((shown.sure & ~shown.right).sum())
+    return wrong <= max((1 - _MIN_SURE_RIGHT) * int(shown.sure.sum()), _MAX_SURE_WRONG * len(shown.sure))
+
+
+@dataclass(frozen=True)
+class ShownCaptions:
+    """The captions that would be shown of the photos of a source.
+
+    Attributes
+    ----------
+    probabilities, right, sure, shorter : array, (photos,)
+        Probability, truth, and whether the caption is sure and a shorter version.
+    """
+
+    probabilities: FloatArray
+    right: Mask
+    sure: Mask
+    shorter: Mask
+
+    @classmethod
+    def of(cls, confidence: Confidence, photos: Sequence[PhotoCaptions]) -> ShownCaptions:
+        """Choose as `choose_captions` does."""
+        rows = []
+        for photo in photos:
+            chances = confidence.probabilities(photo.features)
+            sure = np.flatnonzero(chances >= confidence.sure_from)
+            place = sure[0] if len(sure) else 0
+            rows.append((chances[place], photo.right[place], len(sure) > 0, place > 0))
+        table = np.array(rows, dtype=np.float64).reshape(-1, 4)
+        return cls(table[:, 0], *(column.astype(bool) for column in table[:, 1:].T))
+
+
+def evaluate_halves(sources: Sequence[CaptionSource], seed: int = 0) -> dict[str, ShownCaptions]:
+    """Return the captions of each source, each by the confidence that was fitted to the other half of the photos."""
+    rng = np.random.default_rng(seed)
+    first = {source.name: rng.permutation(len(source.photos)) % 2 == 0 for source in sources}
+    shown: dict[str, list[ShownCaptions]] = {source.name: [] for source in sources}
+    for inside in (first, {name: ~photos for name, photos in first.items()}):
+        confidence = fit_confidence(sources, inside)
+        for source in sources:
+            left_out = [photo for photo, is_in in zip(source.photos, inside[source.name], strict=True) if not is_in]
+            shown[source.name].append(ShownCaptions.of(confidence, left_out))
+    return {name: _join(parts) for name, parts in shown.items()}
+
+
+def _join(parts: Sequence[ShownCaptions]) -> ShownCaptions:
+    names = ShownCaptions.__dataclass_fields__
+    return ShownCaptions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def summarize(shown: ShownCaptions) -> dict[str, Score]:
+    """Return the calibration error and the fractions of captions that are sure, right and shortened, with intervals."""
+    count, sure = len(shown.right), shown.sure
+    every = np.ones(count)
+    statistics: dict[str, tuple[Statistic, int]] = {
+        "calibration error": (_error_statistic(shown), count),
+        "captions right": (ratio_of(shown.right * every, every), count),
+        "sure captions": (ratio_of(sure * every, every), count),
+        "sure captions right": (ratio_of((sure & shown.right) * every, sure * every), int(sure.sum())),
+        "sure captions that were shortened": (ratio_of((sure & shown.shorter) * every, sure * every), int(sure.sum())),
+    }
+    kept = {name: statistic for name, (statistic, total) in statistics.items() if total}
+    values, intervals = values_of(kept, count), bootstrap_all(kept, count, rounds=_ROUNDS)
+    return {name: Score(values[name], intervals[name], statistics[name][1]) for name in kept}
+
+
+def _error_statistic(shown: ShownCaptions) -> Statistic:
+    def statistic(counts: Counts) -> FloatArray:
+        return np.array([calibration_error(shown.probabilities, shown.right, row) for row in counts])
+
+    return statistic
+
+
+def splits_of(datasets: Sequence[tuple[str, Dataset]], splits: Sequence[str]) -> Iterator[tuple[str, Dataset, str]]:
+    """Name each of the splits that a data set has; if it has none of them, the first is an error later."""
+    for name, dataset in datasets:
+        found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
+        for split in found:
+            yield (name if len(found) == 1 else f"{name} {split}"), dataset, split

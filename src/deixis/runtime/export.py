@@ -1,0 +1,175 @@
+"""Export of the inference functions of a torch module as ONNX graphs without weights.
+
+The TorchScript exporter is used: it keeps recurrent layers with sequence lengths as one operator, keeps the names of
+weights, and takes a fifth of the time of the newer exporter.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deixis.runtime.devices import INSTALL_TRAIN
+from deixis.runtime.modules import eval_mode
+from deixis.runtime.signatures import Array, Function
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 20
+_NETWORK = "network."
+_SINGLE = ":single"
+
+
+def export_functions(module: nn.Module, functions: Sequence[Function] | None = None) -> dict[str, bytes]:
+    """Return the graph of each function, by name; none, and a warning, if the package onnx is not installed.
+
+    Parameters
+    ----------
+    module
+        The network. What training changes must be a parameter or a buffer; everything else becomes a constant.
+    functions
+        Its inference functions; by default, those that its method ``functions`` returns, or none without one.
+    """
+    if functions is None:
+        declared: Any = getattr(module, "functions", list)
+        functions = declared()
+    if not functions:
+        return {}
+    if find_spec("onnx") is None:
+        warnings.warn(
+            f"saved without graphs, so torch must compute; with the package onnx: {INSTALL_TRAIN}", stacklevel=2
+        )
+        return {}
+    with eval_mode(module), torch.no_grad():
+        return {function.name: _export(module, function) for function in functions}
+
+
+class _Caller(nn.Module):
+    """Calls one function of a module, because the exporter takes modules."""
+
+    def __init__(self, module: nn.Module, function: str) -> None:
+        super().__init__()
+        self.network = module
+        self._function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return getattr(self.network, self._function)(*inputs)
+
+
+def _export(module: nn.Module, function: Function) -> bytes:
+    import onnx
+
+    device = next(module.parameters()).device
+    written = io.BytesIO()
+    varying = {
+        name: {axis: size for axis, size in enumerate(array.shape) if isinstance(size, str)}
+        for name, array in {**function.inputs, **function.outputs}.items()
+    }
+    with _without_warnings():
+        torch.onnx.export(
+            _Caller(module, function.name).eval(),
+            tuple(tensor.to(device) for tensor in _examples(function)),
+            written,  # type: ignore[arg-type] # the stubs lack files
+            dynamo=False,
+            opset_version=OPSET,
+            export_params=False,
+            do_constant_folding=False,
+            input_names=list(function.inputs),
+            output_names=list(function.outputs),
+            dynamic_axes={name: axes for name, axes in varying.items() if axes},
+        )
+    model = onnx.load_from_string(written.getvalue())
+    _take_weights_out(model, function)
+    model.graph.name = function.name
+    for node in model.graph.node:
+        node.ClearField("doc_string")
+        node.ClearField("name")
+    return bytes(model.SerializeToString())
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Hide warnings: the tracer warns of every size that Python code reads, and writes some of them to file 2."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere, warnings.catch_warnings():  # noqa: PTH123 - a device, not a path
+            warnings.simplefilter("ignore")
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+def _examples(function: Function) -> list[Tensor]:
+    """Return inputs of different sizes in all named dimensions."""
+    names = [size for array in function.inputs.values() for size in array.shape if isinstance(size, str)]
+    sizes = {name: number for number, name in enumerate(dict.fromkeys(names), start=2)} | dict(function.sizes)
+    return [_example(array, sizes) for array in function.inputs.values()]
+
+
+def _example(array: Array, sizes: Mapping[str, int]) -> Tensor:
+    shape = [sizes[size] if isinstance(size, str) else size for size in array.shape]
+    return torch.full(shape, array.example, dtype=getattr(torch, array.dtype))
+
+
+def _unused_input(name: str, array: Array) -> onnx.ValueInfoProto:
+    """An input that the function does not use, which the exporter leaves out."""
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(array.dtype)), array.shape)
+
+
+def _take_weights_out(model: onnx.ModelProto, function: Function) -> None:
+    """Make external initializers of the weights, which the exporter left as inputs of the graph.
+
+    Weights may be stored in half precision, so each is cast to single precision; rows of a table are cast after they
+    were gathered. ONNX Runtime computes casts of weights once, when it opens the graph.
+    """
+    from onnx import TensorProto, helper
+
+    graph = model.graph
+    weights = [value for value in graph.input if value.name not in function.inputs]
+    kept = {value.name: value for value in graph.input if value.name in function.inputs}
+    inputs = [kept.get(name) or _unused_input(name, array) for name, array in function.inputs.items()]
+    casts, after = [], {}
+    for value in weights:
+        stored = value.name.removeprefix(_NETWORK)
+        dims = [size.dim_value for size in value.type.tensor_type.shape.dim]
+        readers = [(node, slot) for node in graph.node for slot, name in enumerate(node.input) if name == value.name]
+        if not readers:
+            continue
+        tensor = TensorProto(name=stored, dims=dims, data_type=value.type.tensor_type.elem_type)
+        tensor.data_location = TensorProto.EXTERNAL
+        graph.initializer.append(tensor)
+        is_float = tensor.data_type == TensorProto.FLOAT
+        only_gathered = all(node.op_type == "Gather" and slot == 0 for node, slot in readers)
+        name = stored
+        if is_float and not only_gathered:
+            name = stored + _SINGLE
+            casts.append(helper.make_node("Cast", [stored], [name], to=TensorProto.FLOAT))
+        for node, slot in readers:
+            node.input[slot] = name
+            if is_float and only_gathered:
+                rows = node.output[0]
+                node.output[0] = rows + ":stored"
+                after[node.output[0]] = helper.make_node("Cast", [node.output[0]], [rows], to=TensorProto.FLOAT)
+    nodes = list(casts)
+    for node in graph.node:
+        nodes.append(node)
+        nodes += [after[name] for name in node.output if name in after]
+    del graph.node[:], graph.input[:]
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)

@@ -1,0 +1,168 @@
+"""`Functions`: the inference functions of a network on arrays, whatever computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.errors import DeixisError
+from deixis.runtime.devices import CPU, choose_device, cpu_threads, has_cuda_provider, require_torch
+from deixis.runtime.sessions import Session
+from deixis.storage.artifacts import Artifact, damaged
+
+if TYPE_CHECKING:
+    from torch import nn
+
+BLOCK_ROWS = 4096
+
+
+class Functions:
+    """The inference functions of a network, called by name on arrays.
+
+    A network that was loaded from an artifact is run by ONNX Runtime. Its torch module is made when `module` is first
+    used; from then on the module computes, because it may be trained.
+
+    Parameters
+    ----------
+    module
+        The torch module, for a network in training.
+    artifact
+        A saved network that has graphs, or None.
+    make_module
+        Makes the module of a saved network, whose weights are then set.
+    other_arrays
+        Names of the arrays of a saved network that are not weights of its module.
+    device
+        cpu or cuda.
+
+    Examples
+    --------
+    >>> functions = Functions(model.network)  # doctest: +SKIP
+    >>> vectors, = functions("embed_visual", rows)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | None = None,
+        *,
+        artifact: Artifact | None = None,
+        make_module: Callable[[], nn.Module] | None = None,
+        other_arrays: Collection[str] = (),
+        device: str = CPU,
+    ) -> None:
+        self._module = module
+        self._make_module = make_module
+        self._artifact = artifact
+        self._other_arrays = other_arrays
+        self._graphs: Mapping[str, bytes] | None = None
+        self._sessions: dict[str, Session] = {}
+        self._device = CPU
+        if module is None and (artifact is None or make_module is None):
+            raise TypeError("give a module, or an artifact and what makes its module")
+        if module is None:
+            self.to(device)
+
+    def __call__(self, function: str, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Call a function; floating point results are float32."""
+        if function in self._sessions:
+            return self._sessions[function](*arrays)
+        from deixis.runtime.modules import call_module
+
+        return call_module(self.module, function, arrays)
+
+    def in_blocks(
+        self, function: str, *arrays: NDArray[Any], columns: int | None = None, rows: int = BLOCK_ROWS
+    ) -> NDArray[Any]:
+        """Call a function that has one result on many rows, some at a time.
+
+        A result that has not the number of `columns` that the settings of the model say is refused.
+        """
+        starts = range(0, max(len(arrays[0]), 1), rows)
+        blocks = [self(function, *(array[start : start + rows] for array in arrays))[0] for start in starts]
+        found = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        if columns is not None and found.shape[1:] != (columns,):
+            folder = self._artifact.folder if self._artifact else None
+            raise DeixisError(f"{folder}: {function} returns vectors of {found.shape[1:]}, the settings say {columns}")
+        return found
+
+    def in_parallel(self, function: str, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Call a function on rows that are shared among as many threads as there are cores; see `cpu_threads`.
+
+        A GPU, and torch, which has threads of its own, get all rows at once.
+        """
+        parts = min(cpu_threads(), len(arrays[0])) if function in self._sessions and self._device == CPU else 1
+        if parts < 2:
+            return self(function, *arrays)
+        shares = zip(*(np.array_split(array, parts) for array in arrays), strict=True)
+        with ThreadPoolExecutor(parts, thread_name_prefix=function) as pool:
+            found = list(pool.map(lambda share: self(function, *share), shares))
+        return tuple(np.concatenate(outputs) for outputs in zip(*found, strict=True))
+
+    def weight(self, name: str) -> NDArray[Any]:
+        """One of the weights, for what is computed outside of the network; those of a module may change."""
+        if self._module is None and self._artifact is not None:
+            with damaged(self._artifact.folder or Path()):
+                return self._artifact.arrays[name]
+        array: NDArray[Any] = self.module.get_parameter(name).detach().cpu().numpy()
+        return array
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether sessions of ONNX Runtime compute, and not the module."""
+        return bool(self._sessions)
+
+    @property
+    def device(self) -> str:
+        """Kind of the device that computes: cpu or cuda."""
+        return self._device if self._module is None else str(next(self._module.parameters()).device.type)
+
+    @property
+    def module(self) -> Any:
+        """The torch module, which computes from now on."""
+        if self._module is None:
+            self._module, self._sessions = self._load_module(), {}
+        return self._module
+
+    def _load_module(self) -> nn.Module:
+        assert self._make_module is not None  # noqa: S101 - checked by __init__
+        assert self._artifact is not None  # noqa: S101 - as above
+        require_torch("training, or a network without graphs,")
+        from deixis.storage.networks import set_weights, without_weights
+
+        with damaged(self._artifact.folder or Path()):
+            with without_weights():
+                module = self._make_module()
+            arrays = self._artifact.arrays
+            set_weights(module, {name: arrays[name] for name in arrays if name not in self._other_arrays})
+        return module
+
+    def to(self, device: str) -> None:
+        """Move to a device. On a GPU, torch computes unless ONNX Runtime has the CUDA provider."""
+        chosen = choose_device(device)
+        self._device = chosen.partition(":")[0]
+        artifact = self._artifact
+        has_provider = chosen == CPU or (chosen.startswith("cuda") and has_cuda_provider())
+        if self._module is None and artifact is not None and artifact.folder is not None and has_provider:
+            self._sessions = {name: Session(artifact.files, name, chosen) for name in artifact.graphs}
+            for session in self._sessions.values():
+                session.check()  # a damaged model is refused when it is loaded
+        elif chosen != CPU or self._module is not None:
+            self.module.to(chosen)
+
+    def to_artifact(
+        self, kind: str, settings: dict[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> Artifact:
+        """Artifact of the network: its weights, its functions as graphs, and other `arrays` of the model."""
+        if self._module is None and self._artifact is not None and self._artifact.graphs:
+            return Artifact(kind, settings, self._artifact.arrays, graphs=self._artifact.graphs)
+        from deixis.runtime.export import export_functions
+        from deixis.storage.networks import weights_of
+
+        if self._graphs is None:  # they do not depend on the weights
+            self._graphs = export_functions(self.module)
+        return Artifact(kind, settings, {**weights_of(self.module), **(arrays or {})}, graphs=self._graphs)

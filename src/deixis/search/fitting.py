@@ -1,0 +1,398 @@
+"""Fit the calibration of search to trials of several sources, and evaluate it on each source apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deixis.arrays import AnyArray, FloatArray, Floats
+from deixis.evaluation.calibration import Score, calibration_error, logistic
+from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, values_of
+from deixis.search.calibration import FEATURES, MONOTONE, Calibration, Threshold, WordPrior, features
+from deixis.search.relevance import Mask
+from deixis.search.trial import ABSENT, CAPTION, KINDS, PHRASE, Trial, TrialQuery
+
+SIZES = (20, 50, 100, 200, 400, 800)
+"""Sizes of the random smaller indexes, so that the effect of the index size is fitted too."""
+
+SURE = 0.6
+"""Results with at least this probability are counted as sure."""
+
+_TOP_PHOTOS = 30
+"""Number of best photos per query to fit on: those that a search could show."""
+
+_MAX_RESULTS = 10
+_MIN_FOUND = {CAPTION: 0.87, PHRASE: 0.8}
+"""Fractions of queries that must find something in each source."""
+
+_MIN_SURE_CORRECT = 0.62
+_MAX_ERROR = 0.045
+"""Goals on the photos of the fit, with a margin for other photos: fraction correct of sure results, and calibration
+error."""
+
+_MIN_SURE = 30
+"""Number of sure results of a source below which their fraction correct is not used."""
+
+_MIN_SLOPE = 0.2
+_MIN_LIKENESS = -3.0
+"""Minimum logit (5 %) of a similar photo."""
+
+_ROUNDS = 300
+IDENTITY = ((0.0, 1.0),)
+NO_THRESHOLD = Threshold((1,), (-100.0,))
+"""Shows all photos."""
+
+Inside = Mapping[str, Mask]
+"""For each trial, which of its photos take part."""
+
+
+def fit_calibration(
+    trials: Sequence[Trial], fingerprint: str, *, inside: Inside | None = None, seed: int = 0
+) -> Calibration:
+    """Fit the calibration to photos and their queries. All sources and kinds of queries have the same weight.
+
+    Parameters
+    ----------
+    trials
+        Photos and queries of each source.
+    fingerprint
+        Hash of the models.
+    inside
+        Photos to fit on; by default all.
+    seed
+        Random seed of the smaller indexes.
+    """
+    inside = inside or {trial.name: np.ones(len(trial), dtype=bool) for trial in trials}
+    rng = np.random.default_rng(seed)
+    own = {trial.name: [query for query in trial.queries if inside[trial.name][query.photo]] for trial in trials}
+    prior = fit_prior(trials, own, inside)
+    background = np.mean([trial.vectors[inside[trial.name]].mean(axis=0) for trial in trials], axis=0)
+    rows, answers, shares = [], [], []
+    for trial in trials:
+        counts = Counter(query.kind for query in own[trial.name])
+        for query in own[trial.name]:
+            indices, size = _sample_index(query, inside[trial.name], rng)
+            rows.append(features(query.evidence.take(indices), size, prior, background))
+            answers.append(query.relevant[indices])
+            shares.append(np.full(len(indices), 1 / counts[query.kind]))
+    weights = logistic(
+        np.concatenate(rows), np.concatenate(answers), np.concatenate(shares), non_negative=range(FEATURES)[MONOTONE]
+    )
+    like = _fit_likeness(trials, inside, rng)
+    plain = Calibration(
+        fingerprint,
+        tuple(weights.tolist()),
+        IDENTITY,
+        tuple(round(float(value), 6) for value in background),
+        prior,
+        NO_THRESHOLD,
+        (like[0], like[1], like[2]),
+        NO_THRESHOLD,
+    )
+    best = {trial.name: partial_best(trial, own[trial.name], inside[trial.name], plain, rng) for trial in trials}
+    threshold = _fit_threshold(best, inside)
+    shown = [_shown(trial, own[trial.name], inside[trial.name], plain, threshold) for trial in trials]
+    lines = _fit_lines(shown)
+    likeness = {
+        trial.name: partial_likeness(trial.cosines, inside[trial.name], plain.similarity_logits, rng)
+        for trial in trials
+    }
+    return replace(
+        plain,
+        lines=lines,
+        threshold=Threshold(threshold.sizes, tuple(_lowest(lines, np.array(threshold.logits)).round(4).tolist())),
+        similarity_threshold=_fit_threshold(likeness, inside),
+    )
+
+
+def fit_prior(trials: Sequence[Trial], own: Mapping[str, Sequence[TrialQuery]], inside: Inside) -> WordPrior:
+    """Fit a line to the log fractions of photos that are relevant to phrases."""
+    phrases = [(query, inside[trial.name]) for trial in trials for query in own[trial.name] if query.kind == PHRASE]
+    shares = np.array([query.relevant[photos].mean() for query, photos in phrases])
+    words = np.array([query.evidence.words.log_frequency for query, _ in phrases])
+    slope, bias = np.polyfit(words[shares > 0], np.log(shares[shares > 0]), 1)
+    return WordPrior(float(bias), float(slope))
+
+
+def _sample_index(query: TrialQuery, inside: Mask, rng: np.random.Generator) -> tuple[NDArray[np.int64], int]:
+    """The best photos of a random smaller index, which contains the photo of the query unless absent, and its size."""
+    pool = np.flatnonzero(inside)
+    size = min(int(rng.choice(SIZES)), len(pool))
+    indices = rng.choice(pool, size, replace=False)
+    if query.kind != ABSENT:
+        indices = np.union1d(indices, [query.photo])
+    order = np.argsort(-query.evidence.whole[indices])
+    return indices[order[:_TOP_PHOTOS]], len(indices)
+
+
+def _fit_likeness(trials: Sequence[Trial], inside: Inside, rng: np.random.Generator) -> FloatArray:
+    """Weights of the bias, the cosine and the logarithm of the number of photos."""
+    rows, answers, shares = [], [], []
+    for trial in trials:
+        pool = np.flatnonzero(inside[trial.name])
+        for photo in pool:
+            size = min(int(rng.choice(SIZES)), len(pool))
+            others = rng.choice(pool[pool != photo], size - 1, replace=False)
+            nearest = others[np.argsort(-trial.cosines[photo, others])[:_TOP_PHOTOS]]
+            ones = np.ones(len(nearest))
+            rows.append(np.stack([ones, trial.cosines[photo, nearest], ones * np.log(size)], axis=1))
+            answers.append(trial.alike[photo, nearest])
+            shares.append(ones / len(pool))
+    return logistic(np.concatenate(rows), np.concatenate(answers), np.concatenate(shares))
+
+
+BestLogits = Callable[[int], Mapping[str, Sequence[float] | Floats]]
+"""For a size, the highest logits of queries of each kind in an index of that size."""
+
+
+def partial_best(
+    trial: Trial, queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration, rng: np.random.Generator
+) -> BestLogits:
+    """Return a function that gives the highest logit of each query in smaller indexes that contain its photo."""
+    pool = np.flatnonzero(inside)
+
+    def best(query: TrialQuery, size: int) -> float:
+        indices = np.append(rng.choice(pool, size - 1, replace=False), query.photo)
+        return -np.inf if query.is_unknown else float(calibration.logits(query.evidence.take(indices), size).max())
+
+    return lambda size: {kind: [best(query, size) for query in queries if query.kind == kind] for kind in _MIN_FOUND}
+
+
+def partial_likeness(
+    cosines: Floats, inside: Mask, logits: Callable[[Floats, int], Floats], rng: np.random.Generator
+) -> BestLogits:
+    """Return a function that gives the highest likeness logit of each photo in smaller indexes."""
+
+    def best(size: int) -> dict[str, Floats]:
+        indices = rng.choice(np.flatnonzero(inside), size, replace=False)
+        among = cosines[np.ix_(indices, indices)] - 2 * np.eye(size, dtype=np.float32)
+        return {CAPTION: np.maximum(logits(among.max(axis=1), size), _MIN_LIKENESS)}
+
+    return best
+
+
+def _fit_threshold(best_of: Mapping[str, BestLogits], inside: Inside) -> Threshold:
+    """The cut-off at which enough queries of each kind find something in every source, for several index sizes.
+
+    Beyond the photos of a source, its cut-off changes like that of the largest source.
+    """
+    counts = {name: int(inside[name].sum()) for name in best_of}
+    largest = max(counts, key=lambda name: counts[name])
+    sizes = (*(size for size in SIZES if size < counts[largest]), counts[largest])
+    floors = {
+        name: {size: _floor(best_in(size)) for size in sizes if size <= counts[name]}
+        for name, best_in in best_of.items()
+    }
+    reference = floors[largest]
+
+    def floor_at(size: int, known: Mapping[int, float]) -> float:
+        last = max(other for other in known if other <= size)
+        return known[last] + reference[size] - reference[last]
+
+    lowest = [min(floor_at(size, known) for known in floors.values() if known) for size in sizes]
+    return Threshold(sizes, tuple(round(floor, 4) for floor in lowest))
+
+
+def _floor(best: Mapping[str, Sequence[float] | Floats]) -> float:
+    """The highest cut-off at which enough queries of each kind find something."""
+    return min(float(np.quantile(of_kind, 1 - _MIN_FOUND[kind])) for kind, of_kind in best.items() if len(of_kind))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Logits and relevance of the best photos of each query, and the cut-off."""
+
+    logits: FloatArray
+    relevant: Mask
+    threshold: float
+
+
+def _shown(
+    trial: Trial, queries: Sequence[TrialQuery], inside: Mask, calibration: Calibration, threshold: Threshold
+) -> _Shown:
+    photos = np.flatnonzero(inside)
+    logits, relevant = [], []
+    for query in queries:
+        if not query.is_unknown:
+            of_query = calibration.logits(query.evidence.take(photos), len(photos))
+            top = np.argsort(-of_query)[:_MAX_RESULTS]
+            logits.append(of_query[top])
+            relevant.append(query.relevant[photos[top]])
+    return _Shown(np.stack(logits).astype(np.float64), np.stack(relevant), threshold.at(len(photos)))
+
+
+Lines = tuple[tuple[float, float], ...]
+
+
+def _fit_lines(shown: Sequence[_Shown]) -> Lines:
+    """Lines whose lowest value is the logit, between the identity and the recalibrations of the sources.
+
+    They are as near to the identity as the goals for sure results and for the calibration error of every source allow,
+    or where the worst miss of a goal is smallest.
+    """
+    if len(shown) < 2:
+        return IDENTITY
+    own = []
+    for each in shown:
+        is_shown = each.logits >= each.threshold
+        rows = np.stack([np.ones(is_shown.sum()), each.logits[is_shown]], axis=1)
+        offset, slope = logistic(rows.astype(np.float32), each.relevant[is_shown]).tolist()
+        own.append((offset, max(slope, _MIN_SLOPE)))
+    candidates: list[Lines] = [IDENTITY]
+    for caution in np.linspace(0.1, 1, 10).tolist():
+        candidates.append(tuple((round(caution * a, 4), round(1 + caution * (b - 1), 4)) for a, b in own))
+    misses = [max(1.0, *(_miss(*_results(each, lines)) for each in shown)) for lines in candidates]
+    return candidates[int(np.argmin(misses))]
+
+
+def _miss(probabilities: FloatArray, correct: Mask) -> float:
+    """The largest factor by which a goal is missed; at most 1 if all are met."""
+    sure = probabilities >= SURE
+    miss_of_sure = _MIN_SURE_CORRECT / max(float(correct[sure].mean()), 0.01) if sure.sum() >= _MIN_SURE else 0.0
+    return max(miss_of_sure, calibration_error(probabilities, correct) / _MAX_ERROR)
+
+
+def _lowest(lines: Lines, logits: FloatArray) -> FloatArray:
+    return np.asarray(np.min([offset + slope * logits for offset, slope in lines], axis=0))
+
+
+def _results(shown: _Shown, lines: Lines) -> tuple[FloatArray, Mask]:
+    """Probabilities and correctness of what would be shown."""
+    logits = _lowest(lines, shown.logits)
+    log_probabilities = -np.logaddexp(0, -logits)
+    near_best = log_probabilities >= log_probabilities[:, :1] + np.log(1 / 3)
+    kept = (shown.logits >= shown.threshold) & near_best
+    return np.exp(log_probabilities[kept]), shown.relevant[kept]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """Results of queries in an index of all photos of a trial.
+
+    Attributes
+    ----------
+    kinds, photos : array, (queries,)
+        Kind of each query and the photo that it comes from.
+    best : array of float, (queries,)
+        Highest probability.
+    found, first_correct : array of bool, (queries,)
+        Whether there is a result, and whether the first one is correct.
+    query : array of int, (results,)
+        Query of each result, at most ten per query.
+    probabilities, correct : array, (results,)
+    """
+
+    kinds: AnyArray
+    photos: AnyArray
+    best: FloatArray
+    found: Mask
+    first_correct: Mask
+    query: AnyArray
+    probabilities: FloatArray
+    correct: Mask
+
+    @classmethod
+    def join(cls, results: Sequence[TrialResult]) -> TrialResult:
+        """Return the results of all queries."""
+        offsets = np.cumsum([0, *(len(each.kinds) for each in results)])
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(each, name) for each in results]) for name in cls.__dataclass_fields__
+        }
+        joined["query"] = np.concatenate([each.query + offset for each, offset in zip(results, offsets, strict=False)])
+        return cls(**joined)
+
+
+def evaluate_queries(calibration: Calibration, queries: Sequence[TrialQuery]) -> TrialResult:
+    """Search all photos for queries."""
+    best, found, first, query_of, probabilities, correct = [], [], [], [], [], []
+    for number, query in enumerate(queries):
+        logits = calibration.logits(query.evidence, len(query.relevant))
+        top = np.argsort(-logits)[:_MAX_RESULTS]
+        is_hit = calibration.is_hit(logits, len(query.relevant)) & (not query.is_unknown)
+        kept = top[is_hit[top]]
+        best.append(0.0 if query.is_unknown else 1 / (1 + np.exp(-float(logits[top[0]]))))
+        found.append(len(kept) > 0)
+        first.append(bool(len(kept)) and bool(query.relevant[kept[0]]))
+        query_of.append(np.full(len(kept), number))
+        probabilities.append(1 / (1 + np.exp(-logits[kept].astype(np.float64))))
+        correct.append(query.relevant[kept])
+    return TrialResult(
+        np.array([query.kind for query in queries]),
+        np.array([query.photo for query in queries], dtype=np.int64),
+        np.array(best),
+        np.array(found, dtype=bool),
+        np.array(first, dtype=bool),
+        np.concatenate([np.zeros(0, dtype=np.int64), *query_of]),
+        np.concatenate([np.zeros(0), *probabilities]),
+        np.concatenate([np.zeros(0, dtype=bool), *correct]),
+    )
+
+
+def halves(trials: Sequence[Trial], fingerprint: str, seed: int = 0) -> Iterator[tuple[Calibration, Inside]]:
+    """Yield two fits, each on half of the photos of every source, and the photos that it left out."""
+    rng = np.random.default_rng(seed)
+    first = {trial.name: rng.permutation(len(trial)) % 2 == 0 for trial in trials}
+    second = {name: ~photos for name, photos in first.items()}
+    yield fit_calibration(trials, fingerprint, inside=first), second
+    yield fit_calibration(trials, fingerprint, inside=second), first
+
+
+def evaluate_halves(trials: Sequence[Trial], fingerprint: str) -> dict[str, TrialResult]:
+    """Return the results of the queries of each source, each by the calibration of the other half of the photos."""
+    parts: dict[str, list[TrialResult]] = {trial.name: [] for trial in trials}
+    for calibration, left_out in halves(trials, fingerprint):
+        for trial in trials:
+            queries = [query for query in trial.queries if left_out[trial.name][query.photo]]
+            parts[trial.name].append(evaluate_queries(calibration, queries))
+    return {name: TrialResult.join(results) for name, results in parts.items()}
+
+
+def summarize(result: TrialResult) -> dict[str, Score]:
+    """Return calibration errors, precision of sure results, and how often queries find something.
+
+    Intervals come from a bootstrap over the photos that the queries come from.
+    """
+    statistics: dict[str, Statistic] = {}
+    counts: dict[str, int] = {}
+    units = int(result.photos.max(initial=0)) + 1
+    kinds_of_results = result.kinds[result.query]
+    for name, kinds in {"": KINDS, f"{CAPTION} ": (CAPTION,), f"{PHRASE} ": (PHRASE,)}.items():
+        of_kind = np.isin(kinds_of_results, kinds)
+        sure = of_kind & (result.probabilities >= SURE)
+        statistics[f"{name}calibration error"] = _error_statistic(result, of_kind)
+        statistics[f"{name}sure results correct"] = _share(result.photos[result.query], sure, result.correct, units)
+        counts |= {f"{name}calibration error": int(of_kind.sum()), f"{name}sure results correct": int(sure.sum())}
+    for kind in KINDS:
+        of_query, every = result.kinds == kind, result.photos
+        statistics[f"{kind}s find something"] = _share(every, of_query, result.found, units)
+        statistics[f"{kind}s, first result correct"] = _share(
+            every, of_query & result.found, result.first_correct, units
+        )
+        counts |= {
+            f"{kind}s find something": int(of_query.sum()),
+            f"{kind}s, first result correct": int((of_query & result.found).sum()),
+        }
+    kept = {name: statistic for name, statistic in statistics.items() if counts[name]}
+    values, intervals = values_of(kept, units), bootstrap_all(kept, units, rounds=_ROUNDS)
+    return {name: Score(values[name], intervals[name], counts[name]) for name in kept}
+
+
+def _share(photos: AnyArray, chosen: Mask, correct: Mask, units: int) -> Statistic:
+    """The fraction of the chosen items that are correct, if photos are drawn."""
+    right = np.bincount(photos[chosen], correct[chosen], units)
+    return ratio_of(right, np.bincount(photos[chosen], minlength=units))
+
+
+def _error_statistic(result: TrialResult, chosen: Mask) -> Statistic:
+    photos = result.photos[result.query][chosen]
+    probabilities, correct = result.probabilities[chosen], result.correct[chosen]
+
+    def statistic(counts: Counts) -> FloatArray:
+        return np.array([calibration_error(probabilities, correct, row[photos]) for row in counts])
+
+    return statistic

@@ -1,0 +1,317 @@
+"""A trial of search: photos with captions, queries made from them, and the scores of all photos for each query.
+
+The queries are captions, their phrases, and absent queries: texts about things that none of the photos shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from deixis.arrays import Floats
+from deixis.data.dataset import Dataset
+from deixis.data.merging import dataset_name
+from deixis.language.sentence import Sentence
+from deixis.language.words import stem
+from deixis.models.photo_features import compute_features
+from deixis.models.region_inputs import read_regions
+from deixis.search.calibration import Evidence
+from deixis.search.encoder import MAX_REGIONS, EncodedSentence, SearchEncoder
+from deixis.search.index.base import RegionVectors
+from deixis.search.relevance import Mask, Relevance, words_of
+from deixis.storage.progress import OnProgress, no_progress
+
+CAPTION, PHRASE, ABSENT = KINDS = ("caption", "phrase", "absent")
+"""Kinds of queries."""
+
+_PHRASES_PER_BATCH = 256
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """The encoded photos of a split, as in an index.
+
+    Attributes
+    ----------
+    captions
+        Captions of each photo.
+    whole : array of float32, (photos, dimension)
+    regions
+        Vectors of the regions.
+    """
+
+    captions: list[list[str]]
+    whole: Floats
+    regions: RegionVectors
+
+    def evidence(self, reads: Sequence[EncodedSentence], on_progress: OnProgress = no_progress) -> list[Evidence]:
+        """Compute the evidence of queries for all photos."""
+        if not reads:
+            return []
+        phrases = {phrase.text: phrase for read in reads for phrase in read.phrases}
+        texts = list(phrases)
+        row = {text: number for number, text in enumerate(texts)}
+        best = np.empty((len(texts), len(self.whole)), dtype=np.float32)
+        for begin in range(0, len(texts), _PHRASES_PER_BATCH):
+            batch = np.stack([phrases[text].vector for text in texts[begin : begin + _PHRASES_PER_BATCH]])
+            best[begin : begin + len(batch)] = self.regions.best_scores(batch).T
+            on_progress("scoring phrases", begin + len(batch), len(texts))
+        whole = np.stack([phrases[text].whole_vector for text in texts]) @ self.whole.T
+        queries = np.stack([read.vector for read in reads]) @ self.whole.T
+        found = []
+        for read, scores in zip(reads, queries, strict=True):
+            rows = [row[phrase.text] for phrase in read.phrases]
+            found.append(Evidence(scores, whole[rows].T, best[rows].T, read.statistics, read.vector))
+        return found
+
+
+@dataclass(frozen=True)
+class TrialQuery:
+    """A query with its evidence for every photo.
+
+    Attributes
+    ----------
+    kind
+        One of `KINDS`.
+    photo
+        Index of the photo that the query comes from; for an absent query any photo, which determines its half.
+    evidence
+        Evidence for all photos.
+    relevant
+        Which photos are relevant.
+    is_unknown
+        Whether no word of the query is known, so that search returns nothing.
+    """
+
+    kind: str
+    photo: int
+    evidence: Evidence
+    relevant: Mask
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Vectors of the photos of one source, and queries.
+
+    Attributes
+    ----------
+    name
+        Name of the source.
+    vectors : array of float32, (photos, dimension)
+        Vectors of whole photos.
+    queries
+        Queries of all kinds.
+    """
+
+    name: str
+    vectors: Floats
+    queries: Sequence[TrialQuery]
+
+    def __len__(self) -> int:
+        """Return the number of photos."""
+        return len(self.vectors)
+
+    @cached_property
+    def cosines(self) -> Floats:
+        """Cosines of all pairs of photos."""
+        return self.vectors @ self.vectors.T
+
+    @cached_property
+    def alike(self) -> Mask:
+        """For all pairs of photos, whether the second is relevant to a caption of the first."""
+        alike = np.zeros((len(self), len(self)), dtype=bool)
+        for query in self.queries:
+            if query.kind == CAPTION:
+                alike[query.photo] |= query.relevant
+        return alike
+
+
+def make_trial(
+    name: str,
+    photos: EncodedSplit,
+    encoder: SearchEncoder,
+    *,
+    other_captions: Sequence[str] = (),
+    absent_texts: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    max_captions: int = 2500,
+    on_progress: OnProgress = no_progress,
+) -> Trial:
+    """Create queries of all kinds for photos.
+
+    Parameters
+    ----------
+    name
+        Name of the source.
+    photos
+        Encoded photos with captions, which the models were not trained on.
+    encoder
+        The models.
+    other_captions
+        Captions of other photos. Those with a word that no caption of `photos` has are used as absent queries.
+    absent_texts
+        Further absent queries.
+    exclude
+        Texts whose words are not used as absent queries.
+    max_captions
+        Maximum number of captions that are used as queries.
+    on_progress
+        Progress callback.
+    """
+    relevance = Relevance(photos.captions)
+    queries = make_queries(photos, relevance, encoder, max_captions=max_captions, on_progress=on_progress)
+    texts = find_absent_texts(other_captions, relevance, encoder, exclude=exclude)
+    return Trial(name, photos.whole, queries + make_absent_queries([*texts, *absent_texts], photos, relevance, encoder))
+
+
+@dataclass(frozen=True)
+class Source:
+    """The encoded photos of a split, and captions of other photos of the data set."""
+
+    name: str
+    photos: EncodedSplit
+    other_captions: list[str]
+
+
+def read_sources(
+    paths: Sequence[Path],
+    splits: Sequence[str],
+    encoder: SearchEncoder,
+    absent_from: str = "train",
+    on_progress: OnProgress = no_progress,
+) -> list[Source]:
+    """Encode the photos of data sets: each of the splits that a data set has is a source.
+
+    Parameters
+    ----------
+    paths
+        Data set directories.
+    splits
+        Names of splits. If a data set has none of them, the first is an error.
+    encoder
+        The models.
+    absent_from
+        The split whose captions are those of other photos.
+    on_progress
+        Progress callback.
+    """
+    sources = []
+    for path in paths:
+        dataset = Dataset(path)
+        others = dataset.split(absent_from) if absent_from in dataset.manifest.splits else ()
+        captions = [caption.text for photo in others for caption in photo.sentences]
+        found = [split for split in splits if split in dataset.manifest.splits] or splits[:1]
+        for split in found:
+            name = dataset_name(path) if len(found) == 1 else f"{dataset_name(path)} {split}"
+            sources.append(Source(name, encode_split(dataset, split, encoder, on_progress), captions))
+    return sources
+
+
+def encode_split(
+    dataset: Dataset, split: str, encoder: SearchEncoder, on_progress: OnProgress = no_progress
+) -> EncodedSplit:
+    """Encode the photos of a split, or read their features from the data set directory."""
+    proposals = encoder.region_model.provenance.proposal_source
+    seen = compute_features(
+        dataset, dataset.split(split), encoder.region_model.image_encoder, proposals=proposals, on_progress=on_progress
+    )
+    ids = seen.photos.ids
+    vectors: list[Floats | None] = []
+    for done, photo_id in enumerate(ids, start=1):
+        vectors.append(encoder.region_model.encode_regions(read_regions(seen.store, photo_id, MAX_REGIONS)))
+        on_progress("reading regions", done, len(ids))
+    return EncodedSplit(
+        [[caption.text for caption in photo.sentences] for photo in seen.photos],
+        encoder.encode_split_photos(seen, [dataset.path_of(photo) for photo in seen.photos], on_progress),
+        RegionVectors.join(vectors, encoder.region_dimension),
+    )
+
+
+def make_queries(
+    photos: EncodedSplit,
+    relevance: Relevance,
+    encoder: SearchEncoder,
+    *,
+    max_captions: int = 2500,
+    on_progress: OnProgress = no_progress,
+) -> list[TrialQuery]:
+    """Create queries from captions, evenly spaced, and from the distinct phrases of these captions."""
+    captions = [(photo, text) for photo, texts in enumerate(photos.captions) for text in texts]
+    captions = captions[:: -(-len(captions) // max_captions)]
+    reads = encoder.encode_sentences([text for _, text in captions])
+    first = {
+        phrase.text.lower(): photo for (photo, _), read in zip(captions, reads, strict=True) for phrase in read.phrases
+    }
+    on_progress("reading captions", len(reads), len(reads))
+    reads_of_phrases = encoder.encode_sentences(list(first))
+    evidence = photos.evidence([*reads, *reads_of_phrases], on_progress)
+    found = []
+    sources = [(CAPTION, photo) for photo, _ in captions] + [(PHRASE, photo) for photo in first.values()]
+    for (kind, photo), read, of_it in zip(sources, [*reads, *reads_of_phrases], evidence, strict=True):
+        relevant = relevance.of(read.text, [phrase.text for phrase in read.phrases])
+        relevant[photo] = True  # by definition
+        if words_of(read.text):
+            found.append(TrialQuery(kind, photo, of_it, relevant, read.is_unknown))
+    return found
+
+
+def find_absent_texts(
+    captions: Sequence[str],
+    relevance: Relevance,
+    encoder: SearchEncoder,
+    *,
+    count: int = 2000,
+    exclude: Sequence[str] = (),
+) -> list[str]:
+    """Return captions, phrases of them and single words that no caption of the photos has, `count` of each at most.
+
+    The captions are those of other photos; the words are those that the models were trained with. Words of the
+    texts in `exclude` are left out.
+    """
+    rng = np.random.default_rng(0)
+    absent = _sample([caption for caption in captions if relevance.has_absent_word(caption)], count, rng)
+    reads = encoder.encode_sentences(absent) if absent else []
+    phrases = {phrase.text for read in reads for phrase in read.phrases if relevance.has_absent_word(phrase.text)}
+    words = _absent_words(relevance, encoder, exclude)
+    return [*absent, *_sample(sorted(phrases), count, rng), *_sample(words, count, rng)]
+
+
+def _absent_words(relevance: Relevance, encoder: SearchEncoder, exclude: Sequence[str]) -> list[str]:
+    """Known words for visible things that no caption has."""
+    excluded = {stem(word) for text in exclude for word in words_of(text)}
+    known = encoder.vocabulary
+    words = [word for word in (known.words if known else ()) if word.isalpha() and stem(word) not in excluded]
+    absent = [f"a {word}" for word in words if words_of(word) and not relevance.with_word(word).any()]
+    return [text for text in absent if Sentence(text).phrases]
+
+
+def make_absent_queries(
+    texts: Sequence[str], photos: EncodedSplit, relevance: Relevance, encoder: SearchEncoder
+) -> list[TrialQuery]:
+    """Create absent queries, without texts to which a photo is relevant by its captions."""
+    reads = [
+        read
+        for read in (encoder.encode_sentences(texts) if texts else [])
+        if not relevance.of(read.text, [phrase.text for phrase in read.phrases]).any()
+    ]
+    return absent_trial_queries(reads, photos)
+
+
+def absent_trial_queries(reads: Sequence[EncodedSentence], photos: EncodedSplit) -> list[TrialQuery]:
+    """Create a query without a relevant photo of each sentence."""
+    nowhere = np.zeros(len(photos.whole), dtype=bool)
+    halves = np.random.default_rng(0).integers(len(photos.whole), size=len(reads))
+    return [
+        TrialQuery(ABSENT, int(photo), evidence, nowhere, read.is_unknown)
+        for photo, evidence, read in zip(halves, photos.evidence(reads), reads, strict=True)
+    ]
+
+
+def _sample(texts: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
+    indices = rng.choice(len(texts), min(count, len(texts)), replace=False)
+    return [texts[index] for index in indices]

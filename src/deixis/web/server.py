@@ -1,0 +1,178 @@
+"""The HTTP server of all apps: uvicorn with limits of time, connections and log lines.
+
+The limits hold before a token is looked at. A connection has some seconds for the head of a request and for each part
+of its body, and a request has two minutes in all. If there are too many connections, the oldest one that waits for a
+request is closed, so that clients that send nothing cannot keep others out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_S = 10.0
+REQUEST_S = 120.0
+MAX_CONNECTIONS = 4096
+_OTHER_FILES = 256
+"""Open files of the server that are no connections; the limit of the process is raised as far as it may."""
+
+_MAX_LINES, _PER_S = 60, 60.0
+_SHUTDOWN_S = 1
+_THREADS_S = 0.7
+
+
+class LimitedProtocol(H11Protocol):
+    """A connection that is closed if a request, or its head, takes too long."""
+
+    limit = MAX_CONNECTIONS
+    _timer: asyncio.TimerHandle | None = None
+    _was_busy = False
+    _since = 0.0
+
+    @property
+    def _is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._wait(HEAD_S)
+        if len(self.connections) > self.limit:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._update()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._since = self.loop.time()
+        self._was_busy = False
+        self._stop_waiting()  # uvicorn closes idle connections
+        self._update()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _update(self) -> None:
+        if self._is_busy and not self._was_busy:
+            self._was_busy = True
+            self._wait(REQUEST_S)
+        elif not self._is_busy and self._timer is None and self.timeout_keep_alive_task is None:
+            self._wait(HEAD_S)
+
+    def _make_room(self) -> None:
+        """Close the connection that has waited longest for a request; the new one if all are busy."""
+        waiting = [each for each in self.connections if isinstance(each, LimitedProtocol) and not each._is_busy]
+        first = min(waiting, key=lambda each: each._since)
+        first.transport.abort()
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(seconds, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        self.transport.abort()
+
+
+class FewLines(logging.Filter):
+    """Passes at most 60 records a minute: what clients do must not fill the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begin = -_PER_S
+        self._count = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written; the last one of a minute says that there may be more."""
+        now = time.monotonic()
+        if now - self._begin >= _PER_S:
+            self._begin, self._count = now, 0
+        self._count += 1
+        if self._count == _MAX_LINES:
+            record.msg, record.args = f"{record.getMessage()} (further messages of this minute are not shown)", ()
+        return self._count <= _MAX_LINES
+
+
+class _Server(uvicorn.Server):
+    """A server that a second Ctrl-C does not stop in the middle of ending, which would print tracebacks."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End within `_SHUTDOWN_S`, however often it is asked to."""
+        super().handle_exit(sig, frame)
+        self.force_exit = False
+
+
+def allow_connections() -> int:
+    """Raise the limit of open files of this process, and return the maximum number of connections."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return MAX_CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + _OTHER_FILES
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(min(MAX_CONNECTIONS, allowed - _OTHER_FILES), 1)
+
+
+def run_server(app: ASGIApp, listening: socket.socket, **options: Any) -> None:
+    """Serve an app on a socket until Ctrl-C; further options are those of `uvicorn.Config`."""
+    LimitedProtocol.limit = allow_connections()
+    few_lines = FewLines()
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    config = uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        h11_max_incomplete_event_size=32 * 2**10,
+        **options,
+    )
+    for logger in loggers:
+        logger.addFilter(few_lines)
+    try:
+        _Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:  # the normal way to stop a server
+        pass
+    finally:
+        for logger in loggers:
+            logger.removeFilter(few_lines)
+        listening.close()
+
+
+def leave() -> None:
+    """End the process, also if threads wait for a disk that does not answer. For commands, as their last step."""
+    deadline = time.monotonic() + _THREADS_S
+    try:
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join(max(deadline - time.monotonic(), 0))
+    except KeyboardInterrupt:
+        pass
+    if any(each is not threading.current_thread() and not each.daemon for each in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -1,0 +1,99 @@
+"""Questions that nobody can answer, and what a reviewer can do about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deixis.annotate.blocked import ASK_AGAIN, WaitsFor, blocked_questions
+from deixis.annotate.material import prepare_photo
+from deixis.annotate.people import Role, accept_invitation, invite
+from deixis.annotate.progress import read_progress
+from deixis.annotate.project import Project, add_photos
+from deixis.annotate.review import decide, review_queue
+from deixis.annotate.workflow import Task
+from tests.annotate.conftest import MakeProject
+from tests.annotate.fakes import ask, next_question, photo, record, skip, snapshot
+
+
+def join(project: Project, *names: str, role: Role = Role.WORKER) -> list[str]:
+    """Invite workers who accept at once."""
+    workers = []
+    for name in names:
+        worker, token = invite(project, name, vouched=True, role=role)
+        accept_invitation(project, token, "hash")
+        workers.append(worker)
+    return workers
+
+
+def test_a_tie_of_two_workers_waits_for_a_third_person_and_a_reviewer_can_decide(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = join(project, "Ann", "Bob")
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    for worker, value in ((ann, "yes"), (bob, "yes"), (ann, "scene"), (bob, "no box")):
+        record(project, worker, ask(project, worker).token, value)
+    assert next_question(project, ann) is None
+    [blocked] = blocked_questions(project)
+    assert (blocked.task, blocked.waits_for) == (Task.REQUIREMENT, WaitsFor.ANOTHER_PERSON)
+    assert blocked.answered == ("Ann", "Bob")
+    assert read_progress(project).blocked == {"another person": 1}
+    [case] = review_queue(project)
+    assert case.holds_up
+    assert case.decisions == ("box", "scene", "no box")
+    decide(project, lead, case.photo, case.mention, "scene")
+    assert snapshot(project, "dog0").state.finished
+    assert review_queue(project) == []
+
+
+def test_a_third_worker_ends_the_wait(new_project: MakeProject) -> None:
+    project, _ = new_project(1)
+    ann, bob = join(project, "Ann", "Bob")
+    for worker, value in ((ann, "yes"), (bob, "yes"), (ann, "scene"), (bob, "no box")):
+        record(project, worker, ask(project, worker).token, value)
+    assert len(blocked_questions(project)) == 1
+    join(project, "Cy")
+    assert blocked_questions(project) == []
+
+
+@pytest.mark.parametrize("decision", ["yes", ASK_AGAIN])
+def test_a_question_that_everybody_skipped_is_answered_by_a_reviewer_or_asked_again(
+    new_project: MakeProject, decision: str
+) -> None:
+    project, _ = new_project(1)
+    ann, bob = join(project, "Ann", "Bob")
+    [lead] = join(project, "Lead", role=Role.OWNER)
+    for worker in (ann, bob):
+        skip(project, worker, ask(project, worker).token)
+    [blocked] = blocked_questions(project)
+    assert blocked.skipped == ("Ann", "Bob")
+    assert ASK_AGAIN in blocked.decisions
+    skips = {worker.name: worker.skipped for worker in read_progress(project).workers}
+    assert skips == {"Ann": 1, "Bob": 1, "Lead": 0}
+    decide(project, lead, blocked.photo, blocked.mention, decision)
+    assert blocked_questions(project) == []
+    assert ask(project, ann).task is (Task.VERIFY if decision == "yes" else Task.LINK)
+
+
+def test_a_photo_whose_file_is_gone_waits_for_it(new_project: MakeProject, tmp_path: Path) -> None:
+    project, _ = new_project(0)
+    project.images = tmp_path
+    join(project, "Ann")
+    there, gone = (prepare_photo(photo("A dog runs.", "The dog jumps.", name=name)) for name in ("there", "gone"))
+    (tmp_path / "dog.jpg").touch()
+    add_photos(project, [replace(there, file="dog.jpg"), replace(gone, file="lost.jpg")])
+    assert [(each.photo, each.waits_for) for each in blocked_questions(project)] == [("gone", WaitsFor.PICTURE)]
+
+
+def test_nobody_verifies_their_own_links(new_project: MakeProject) -> None:
+    project, _ = new_project(1, verify_own=False)
+    ann, bob = join(project, "Ann", "Bob")
+    record(project, ann, ask(project, ann).token, "yes")
+    assert next_question(project, ann) is None
+    assert ask(project, bob).task is Task.VERIFY
+
+
+def test_nothing_is_blocked_before_anybody_has_joined(new_project: MakeProject) -> None:
+    project, _ = new_project(2)
+    assert blocked_questions(project) == []

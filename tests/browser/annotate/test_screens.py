@@ -1,0 +1,97 @@
+"""The six tasks on screens of several sizes: the phrases asked about, the photo and the answers are visible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from deixis.annotate.workflow import Task, allowed_answers
+from tests.browser.annotate.actions import join
+from tests.browser.annotate.conftest import MakeBench
+from tests.browser.annotate.photos import captioned
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from playwright.sync_api import expect
+
+PHRASES = (
+    "a young man with long dark hair and a bright red jacket",
+    "the man in the red jacket who stands beside the old wooden bench",
+    "a tall guy in red",
+    "somebody with dark hair",
+    "one of the people in the park",
+)
+CAPTIONS = tuple(f"On a sunny afternoon in the city {phrase} looks at the birds above the trees." for phrase in PHRASES)
+BOXES = [[20, 20, 120, 200], [150, 30, 260, 220]]
+MENTIONS = {Task.LINK: 2, Task.VERIFY: 5}
+
+# Whether all of an element is on the screen, and nothing is in front of it.
+IS_VISIBLE = """element => [...element.getClientRects()].every(({left, top, right, bottom}) => {
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    return [[x, y], [left + 2, y], [right - 2, y], [x, top + 2], [x, bottom - 2]].every(([x, y]) =>
+        element.contains(document.elementFromPoint(x, y)));
+})"""
+
+
+def make_question(real: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """Turn any question about the photo into one of a task."""
+    mentions = [
+        {"id": f"{number}:{text.index(phrase)}-{text.index(phrase) + len(phrase)}", "text": phrase, "caption": number}
+        for number, (text, phrase) in enumerate(zip(CAPTIONS, PHRASES, strict=True))
+    ][: MENTIONS.get(task, 1)]
+    captions = []
+    for mention in mentions:
+        before, _, after = CAPTIONS[mention["caption"]].partition(mention["text"])
+        parts = [(before, None), (mention["text"], mention["id"]), (after, None)]
+        captions.append(
+            {"number": mention["caption"], "parts": [{"text": text, "mention": name} for text, name in parts]}
+        )
+    about = {"task": task.value, "mentions": mentions, "captions": captions}
+    about["answers"] = [answer.value for answer in allowed_answers(task)]
+    about["boxes"] = BOXES if task is Task.COVERAGE else BOXES[:1] if task is Task.QUALITY else []
+    about["new_box"] = BOXES[1] if task is Task.QUALITY else None
+    return {**real, **about}
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "photo_width"), [(1366, 650, 500), (1280, 800, 500), (390, 664, 340), (390, 844, 370)]
+)
+def test_phrases_photo_and_answers_are_visible_in_all_tasks(
+    page: Page, bench: MakeBench, width: int, height: int, photo_width: int
+) -> None:
+    site = bench([captioned(*CAPTIONS)])
+    page.set_viewport_size({"width": width, "height": height})
+    task = Task.LINK
+
+    def give(route: Route) -> None:
+        content = route.fetch().json()
+        if content["question"]:
+            content["question"] = make_question(content["question"], task)
+        route.fulfill(json=content)
+
+    page.route("**/api/next", give)
+    join(page, site.invite("Ann"))
+    for task in Task:
+        page.reload()
+        expect(page.locator(".answer").first).to_be_visible()
+        page.locator(".asked-about").evaluate("element => element.scrollTo(0, element.scrollHeight)")
+        expect(page.locator(".answer[aria-disabled=false]").first).to_be_visible()
+        page.locator(".asked-about").evaluate("element => element.scrollTo(0, 0)")
+        shown = page.locator(".asking h1 mark")
+        assert shown.all_inner_texts() == list(PHRASES[: MENTIONS.get(task, 1)])
+        for phrase in shown.all():
+            phrase.scroll_into_view_if_needed()  # five long phrases need more than the smallest screen
+            assert phrase.evaluate(IS_VISIBLE), f"{task}: {phrase.inner_text()}"
+        for answer in page.locator(".answer").all():
+            assert answer.evaluate(IS_VISIBLE), f"{task}: {answer.inner_text()}"
+        picture = page.locator(".canvas").bounding_box()
+        assert picture is not None
+        assert picture["width"] >= photo_width, task
+        assert picture["x"] >= 0, task
+        assert picture["y"] + picture["height"] <= height, task
+        mark = page.locator(".captions mark").first
+        assert mark.evaluate("element => element.getBoundingClientRect().top < innerHeight")

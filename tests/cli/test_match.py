@@ -1,0 +1,70 @@
+"""`deixis match`: the best sentences for a photo, from a file or a data set, by any model; errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import deixis
+from tests.cli.conftest import Command
+from tests.models.quarters import make_quarters
+
+SENTENCES = ["A rocket flies to the moon .", "Two dogs run on the grass .", "A plate of sushi on a table ."]
+
+
+@pytest.fixture
+def photo() -> Path:
+    return next(iter(sorted((Path(deixis.__file__).parent / "data" / "samples" / "images").glob("*.*"))))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join([*SENTENCES, "", SENTENCES[0]]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("model", ["two-branch", "m-rnn"])
+def test_sentences_are_ranked_by_the_scores_of_the_model(model: str, photo: Path, file: Path, command: Command) -> None:
+    document = command.json("match", photo, "--sentences", file, "--model", model)
+    assert document["photo"] == str(photo)
+    found = document["sentences"]
+    assert sorted(each["text"] for each in found) == sorted(SENTENCES), "a repeated sentence is listed once"
+    scores = [each["score"] for each in found]
+    assert scores == sorted(scores, reverse=True)
+    opened = deixis.load(model)
+    assert [text for text, _ in opened.match(photo, SENTENCES, top=2)] == [each["text"] for each in found[:2]]
+    if model == "two-branch":
+        plain = opened.similarity(opened.encode_images([photo]), opened.encode_sentences(SENTENCES))[0]
+        assert found[0]["text"] == SENTENCES[int(plain.argmax())]
+
+
+def test_sentences_of_a_data_set_and_their_number(photo: Path, tmp_path: Path, command: Command) -> None:
+    make_quarters(tmp_path, 6)
+    out, _ = command("match", photo, "--sentences", tmp_path / "data", "--split", "dev", "--top", 3)
+    assert len(out.splitlines()) == 3
+    assert all("square" in line or "corner" in line for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--sentences", "none.txt"), "none.txt"),
+        (("--sentences", "empty.txt"), "empty.txt"),
+        (("--sentences", "empty.txt", "--split", "dev"), "--split dev"),
+        (("--sentences", "one.txt", "--model", "grounder"), "similarity"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...],
+    words: str,
+    photo: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").write_text("\n")
+    Path("one.txt").write_text("A dog.\n")
+    assert words in command.error("match", photo, *arguments)

@@ -1,0 +1,94 @@
+"""The word vectors of text models: frozen and learned parts, ids for training, neighbours, and the recorded table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deixis.errors import DeixisError
+from deixis.language.vectors import WordVectors, shipped_vectors
+from deixis.language.vocabulary import Vocabulary
+from deixis.language.word_table import WordTable, frozen_reference, open_frozen
+
+FROZEN = WordVectors(np.arange(8, dtype=np.float32).reshape(4, 2), ["dog", "puppy", "Turkey", "turkey"])
+VOCABULARY = Vocabulary(("dog", "selfie", "turkey"), (3, 2, 1))
+LEARNED = np.array([[10, 20], [30, 40], [50, 60], [7, 7], [0, 0]], np.float32)
+TABLE = WordTable(VOCABULARY, LEARNED, FROZEN)
+CASES = {
+    "dog": (0, [10 + 0, 20 + 1]),
+    "Dog": (0, [10 + 0, 20 + 1]),
+    "selfie": (1, [30, 40]),  # only learned
+    "puppy": (5 + 1, [2, 3]),  # only frozen
+    "turkey": (2, [50 + 6, 60 + 7]),
+    "Turkey": (2, [50 + 6, 60 + 7]),  # the word of the vocabulary, in both parts
+    "xyzzy": (3, [7, 7]),  # unknown
+}
+
+
+@pytest.mark.parametrize("word", CASES)
+def test_a_vector_is_the_sum_of_its_frozen_and_its_learned_part(word: str) -> None:
+    number, vector = CASES[word]
+    np.testing.assert_array_equal(TABLE.vectors([word]), [vector])
+    assert TABLE.encode([word], unknown=3) == [number]
+    assert (word in TABLE) == (word != "xyzzy")
+
+
+def test_vectors_by_id_are_those_by_word() -> None:
+    ids = np.array(TABLE.encode(CASES, unknown=len(TABLE)))
+    by_id = TABLE.frozen_by_id()[ids] + LEARNED[np.minimum(ids, len(TABLE) + 1)]
+    np.testing.assert_array_equal(by_id, TABLE.vectors(CASES))
+    padding = len(TABLE) + 1
+    assert not TABLE.frozen_by_id()[padding].any()
+
+
+def test_unknown_words_can_be_left_out_and_there_may_be_no_words() -> None:
+    assert TABLE.encode(["xyzzy", "dog"]) == [0]
+    assert TABLE.vectors([]).shape == (0, 2)
+    np.testing.assert_array_equal(WordTable(VOCABULARY, frozen=FROZEN).vectors(["dog", "xyzzy"]), [[0, 1], [0, 0]])
+
+
+def test_without_frozen_vectors_only_the_vocabulary_is_known() -> None:
+    table = WordTable(VOCABULARY, LEARNED)
+    np.testing.assert_array_equal(table.vectors(["dog", "puppy"]), LEARNED[[0, 3]])
+    assert "puppy" not in table
+    assert table.frozen_by_id().shape == (5, 2)
+    assert table.nearest_known("dog") == []
+
+
+def test_half_precision_is_looked_up_as_single() -> None:
+    vectors = WordTable(VOCABULARY, LEARNED.astype(np.float16), FROZEN).vectors(["dog", "puppy"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, [[10, 21], [2, 3]])
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (5, 3), (5,)])
+def test_learned_rows_must_fit_the_vocabulary_and_the_vectors(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DeixisError, match="do not fit"):
+        WordTable(VOCABULARY, np.zeros(shape, np.float32), FROZEN)
+
+
+KNOWN = Vocabulary(("a", "dog", "refrigerator", "sofa", "guitar", "stove", "qwertyish"), (7, 6, 5, 4, 3, 2, 1))
+SHIPPED = WordTable(KNOWN, frozen=shipped_vectors())
+
+
+def test_the_nearest_words_that_captions_taught_are_found() -> None:
+    assert SHIPPED.nearest_known("fridge", n=1) == ["refrigerator"]
+    assert SHIPPED.nearest_known("Puppy", ["sofa", "cat", "dog", "puppy"], 2)[0] == "puppy"
+    assert SHIPPED.nearest_known("puppy", ["sofa", "dog", "puppy"], 2) == ["dog"]  # not itself, not a sofa
+    assert SHIPPED.nearest_known("couch") == ["sofa"]
+    assert SHIPPED.nearest_known("fridge") == ["refrigerator", "stove"]  # most similar first
+
+
+@pytest.mark.parametrize("word", ["xyzzyx", "democracy"])
+def test_an_unknown_or_unrelated_word_has_no_neighbours(word: str) -> None:
+    assert SHIPPED.nearest_known(word) == []
+
+
+def test_a_model_opens_only_with_the_vectors_that_it_was_trained_with() -> None:
+    reference = frozen_reference(shipped_vectors())
+    assert reference is not None
+    assert open_frozen(reference) is shipped_vectors()
+    assert open_frozen(frozen_reference(None)) is None
+    for changed in ({"fingerprint": "0" * 64}, {"name": "others"}):
+        with pytest.raises(DeixisError, match=r"^[^\n]*word vectors[^\n]*$"):
+            open_frozen(reference | changed)

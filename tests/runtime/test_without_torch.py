@@ -1,0 +1,230 @@
+"""The photo side runs where torch is not installed: in a process that refuses to import it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deixis
+from deixis.data.imports import import_dataset
+from deixis.data.samples import SAMPLES
+
+REFUSE = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "onnx", "onnxscript"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+"""
+
+BEGIN = """
+import deixis
+from deixis.data.samples import SAMPLES
+
+photos = sorted((SAMPLES / "images").glob("*.jpg"))
+"""
+
+
+def run(code: str, *arguments: str | Path) -> str:
+    """Run code in a process without torch; return what it prints."""
+    command = [sys.executable, "-c", REFUSE + BEGIN + code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command ``deixis`` without torch."""
+    code = REFUSE + "import sys; from deixis.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_torch_is_refused() -> None:
+    done = subprocess.run([sys.executable, "-c", REFUSE + "import torch"], capture_output=True, text=True, check=False)
+    assert "No module named 'torch'" in done.stderr
+
+
+def test_photos_and_sentences_are_encoded_and_compared() -> None:
+    code = """
+model = deixis.load("two-branch")
+names = [photo.stem for photo in photos]
+scores = model.similarity(model.encode_images(photos), model.encode_sentences(["two dogs", "a bee on a flower"]))
+print(*(names[row] for row in scores.argmax(axis=0)))
+"""
+    assert run(code).split()[1] == "bee"
+
+
+def test_regions_are_described() -> None:
+    code = """
+found = deixis.describe(SAMPLES / "images" / "dogs.jpg", top=2, regions=3)
+print(len(found), all(len(region.phrases) == 2 for region in found))
+"""
+    assert run(code) == "3 True"
+
+
+def test_photos_are_indexed_searched_and_explained(tmp_path: Path) -> None:
+    code = """
+deixis.index_photos(photos, into=sys.argv[1])
+with deixis.open_index(sys.argv[1]) as collection:
+    hit = collection.search("a bee on a flower", explain=True)[0]
+    print(hit.path.name, *(phrase.text for phrase in hit.phrases), sep=",")
+"""
+    assert run(code, tmp_path / "index") == "bee.jpg,a bee,a flower"
+
+
+def test_phrases_are_grounded() -> None:
+    code = """
+found = deixis.ground(SAMPLES / "images" / "dogs.jpg", "Two dogs in a field.")
+print(*(f"{phrase.text}: {len(phrase.box)}" for phrase in found.phrases), sep=", ")
+"""
+    assert run(code) == "Two dogs: 4, a field: 4"
+
+
+def test_models_help_annotators() -> None:
+    code = """
+from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
+from deixis.annotate.help.coreference import Coreference
+from deixis.annotate.material import prepare_photo
+from deixis.data.records import Caption, Photo
+from deixis.models.grounding import load_grounding_model
+
+captions = Caption.from_text("A dog."), Caption.from_text("The dog runs.")
+material = prepare_photo(Photo("1", captions, width=90, height=60))
+grounder = load_grounding_model()
+found = ground_mentions(grounder, grounder.propose(SAMPLES / "images" / "dogs.jpg"), material)
+print(len(proposed_boxes(found, BoxCalibration.shipped())), len(Coreference.shipped().probabilities(material)))
+"""
+    assert run(code) == "2 1"
+
+
+def test_features_of_a_data_set_are_computed_and_evaluated(tmp_path: Path) -> None:
+    import_dataset(tmp_path / "data", images=SAMPLES / "images", entities=SAMPLES / "entities")
+    done = cli("features", tmp_path / "data", "--encoder", "deixis", "--proposals", "head")
+    assert done.returncode == 0, done.stderr
+    command = (
+        "evaluate",
+        "retrieval",
+        "--model",
+        "two-branch",
+        "--data",
+        tmp_path / "data",
+        "--split",
+        "train",
+        "--json",
+    )
+    done = cli(*command)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["t2i_r5"] > 50
+
+
+@pytest.fixture(scope="module")
+def hm_lstm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small HM-LSTM, trained on the sample photos."""
+    folder = tmp_path_factory.mktemp("hm-lstm")
+    import_dataset(folder / "data", images=SAMPLES / "images", entities=SAMPLES / "entities")
+    small = {"hidden_size": 16, "embedding_dim": 12, "epochs": 1, "rounds": 1, "round_epochs": 1, "max_proposals": 5}
+    deixis.train(
+        "hm-lstm", folder / "data", out=folder / "model", settings="deixis/hm-lstm", word_vectors="shipped", **small
+    )
+    return folder / "model"
+
+
+def test_a_trained_hm_lstm_compares_grounds_and_describes(hm_lstm: Path) -> None:
+    code = """
+model = deixis.load(sys.argv[1])
+print(model.similarity(model.encode_images(photos[:2]), model.encode_sentences(["A dog runs.", "a bee"])).shape)
+print(*(phrase.text for phrase in model.ground(photos[4], "Two dogs run in the snow.").phrases), sep=", ")
+print(len(model.describe(photos[4], top=2, regions=3)))
+"""
+    assert run(code, hm_lstm).splitlines() == ["(2, 2)", "Two dogs, the snow", "3"]
+
+
+def test_captions_are_written_scored_and_reranked() -> None:
+    code = """
+import numpy as np
+from deixis.models.consensus.reranking import Neighbours, Reranker
+from deixis.models.m_rnn.model import VectorsAndCells
+
+captioner = deixis.load("m-rnn")
+found = captioner.caption(photos[:2], top=3)
+print(all(1 <= len(each.captions) <= 3 for each in found))
+model, (vectors, cells) = captioner.model, captioner.model.references_
+words = [["a", "dog", "runs"], ["a", "man", "rides", "a", "bike"]]
+scores = model.scores(model.prepare_visual(VectorsAndCells(vectors, cells)), model.prepare_text(words))
+print(scores.shape == (len(vectors), 2) and bool(np.isfinite(scores).all()))
+neighbours = Neighbours(captioner.encoder, ["one", "two"], vectors[:2], [[each] for each in words])
+ranked = Reranker(neighbours, model, neighbours.config.cider).scores(vectors[:2], [found[0].captions] * 2)
+print([len(each) == len(found[0].captions) for each in ranked])
+"""
+    assert run(code).splitlines() == ["True", "True", "[True, True]"]
+    done = cli("caption", SAMPLES / "images" / "dogs.jpg")
+    assert done.returncode == 0, done.stderr
+    assert "dogs.jpg: " in done.stdout
+
+
+def test_a_loaded_model_is_saved_again(tmp_path: Path) -> None:
+    code = """
+deixis.load("two-branch").save_pretrained(sys.argv[1])
+print(deixis.load(sys.argv[1]).encode_sentences(["a dog"]).shape)
+"""
+    assert run(code, tmp_path / "copy") == "(1, 512)"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of a user, trained for an epoch on the sample photos."""
+    folder = tmp_path_factory.mktemp("trained")
+    import_dataset(folder / "data", images=SAMPLES / "images", entities=SAMPLES / "entities")
+    settings = {"visual_neighbour_weight": 0, "text_neighbour_weight": 0, "text_encoder": "gru", "device": "cpu"}
+    deixis.train("two-branch", folder / "data", out=folder / "run", epochs=1, batch_size=4, **settings)
+    return folder / "run"
+
+
+def test_the_model_of_a_user_is_served_the_same_way(trained: Path) -> None:
+    code = """
+model = deixis.load(sys.argv[1])
+print(model.similarity(model.encode_images(photos[:2]), model.encode_sentences(["a dog", "", "two cats"])).shape)
+"""
+    assert run(code, trained) == "(2, 3)"
+    expected = deixis.load(trained)
+    ours = expected.encode_sentences(["a dog"])
+    _ = expected.model.network  # from now on torch computes
+    np.testing.assert_allclose(expected.encode_sentences(["a dog"]), ours, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "deixis.train",
+        "deixis.load('two-branch').model.network",
+        "deixis.load('two-branch', device='cuda')",
+        "__import__('deixis.vision.encoders').vision.encoders.open_encoder('efficientnet-lite0')",
+    ],
+)
+def test_what_needs_torch_says_what_to_install(code: str) -> None:
+    tried = f"""
+try:
+    {code}
+except deixis.DeixisError as error:
+    print(error)
+"""
+    found = run(tried)
+    assert "pip install 'deixis[train]'" in found
+    assert "\n" not in found
+
+
+def test_the_command_says_what_to_install(tmp_path: Path) -> None:
+    done = cli("train", "two-branch", "--data", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("deixis: ")
+    assert done.stderr.strip().endswith("pip install 'deixis[train]'")
+    assert done.stderr.count("\n") == 1

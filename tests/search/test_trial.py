@@ -1,0 +1,69 @@
+"""Queries made from photos with captions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deixis.data.dataset import Dataset
+from deixis.data.imports import import_dataset
+from deixis.data.samples import SAMPLES
+from deixis.search.calibration import Evidence
+from deixis.search.collection import default_encoder
+from deixis.search.relevance import Relevance
+from deixis.search.trial import KINDS, EncodedSplit, absent_trial_queries, encode_split, find_absent_texts, make_trial
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("trial")
+    names = sorted(path.stem for path in (SAMPLES / "images").glob("*.jpg"))
+    for split, part in (("dev", names[:4]), ("train", names[4:6])):
+        (folder / f"{split}.txt").write_text("\n".join(part))
+    splits = {split: folder / f"{split}.txt" for split in ("dev", "train")}
+    import_dataset(folder / "data", images=SAMPLES / "images", entities=SAMPLES / "entities", splits=splits)
+    return Dataset(folder / "data")
+
+
+@pytest.fixture(scope="module")
+def encoded(dataset: Dataset) -> EncodedSplit:
+    return encode_split(dataset, "dev", default_encoder())
+
+
+def test_evidence_equals_that_of_an_index(encoded: EncodedSplit) -> None:
+    encoder = default_encoder()
+    reads = encoder.encode_sentences(["a cat with green eyes", "coffee"])
+    for read, found in zip(reads, encoded.evidence(reads), strict=True):
+        expected = Evidence.collect(read, encoded.whole, encoded.regions)
+        assert np.allclose(found.whole, expected.whole, atol=1e-5)
+        assert np.allclose(found.phrases, expected.phrases, atol=1e-5)
+        assert np.allclose(found.regions, expected.regions, atol=1e-3)
+        assert np.allclose(found.query, expected.query)
+
+
+def test_a_trial_has_queries_of_all_kinds(encoded: EncodedSplit) -> None:
+    trial = make_trial("samples", encoded, default_encoder(), absent_texts=["an iceberg"])
+    assert len(trial) == 4
+    assert {query.kind for query in trial.queries} == set(KINDS)
+    assert all(query.relevant[query.photo] for query in trial.queries if query.kind != "absent")
+    assert not any(query.relevant.any() for query in trial.queries if query.kind == "absent")
+    assert trial.alike.diagonal().all()
+    assert np.allclose(trial.cosines.diagonal(), 1, atol=1e-4)
+
+
+def test_absent_texts_have_a_word_that_no_caption_has(encoded: EncodedSplit) -> None:
+    encoder, relevance = default_encoder(), Relevance(encoded.captions)
+    absent, present = "A giraffe eats leaves.", encoded.captions[0][0]
+    texts = find_absent_texts([absent, present], relevance, encoder, count=20, exclude=["a giraffe"])
+    assert absent in texts
+    assert "A giraffe" in texts  # its phrase; the single word is excluded
+    assert "a giraffe" not in texts
+    assert present not in texts
+    assert all(relevance.has_absent_word(text) for text in texts)
+    assert len(texts) > 20
+
+
+def test_an_absent_query_has_no_relevant_photo(encoded: EncodedSplit) -> None:
+    (query,) = absent_trial_queries(default_encoder().encode_sentences(["an iceberg"]), encoded)
+    assert (query.kind, query.relevant.any()) == ("absent", False)
+    assert absent_trial_queries([], encoded) == []

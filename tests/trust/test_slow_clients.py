@@ -1,0 +1,158 @@
+"""Clients that send nothing, or slowly: they are disconnected, and others are still answered."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from deixis.web import security, server
+from deixis.web.address import ServerAddress, listen
+from deixis.web.security import AccessPolicy, SecurityMiddleware
+from deixis.web.server import FewLines
+
+
+async def _echo(request: Request) -> JSONResponse:
+    return JSONResponse({"bytes": len(await request.body())})
+
+
+def _app() -> SecurityMiddleware:
+    return SecurityMiddleware(Starlette(routes=[Route("/", _echo, methods=["GET", "POST"])]), AccessPolicy())
+
+
+@contextmanager
+def running() -> Iterator[int]:
+    """Run the server in a thread; yield its port."""
+    listening = listen(ServerAddress(port=0))
+    port = listening.getsockname()[1]
+    started: list[server._Server] = []
+    make = server._Server
+
+    class Recorded(make):  # type: ignore[misc, valid-type]
+        def __init__(self, config: server.uvicorn.Config) -> None:
+            super().__init__(config)
+            started.append(self)
+
+    server._Server = Recorded  # type: ignore[misc]
+    thread = threading.Thread(target=server.run_server, args=(_app(), listening))
+    try:
+        thread.start()
+        yield port
+    finally:
+        server._Server = make  # type: ignore[misc]
+        started[0].should_exit = True
+        thread.join(20)
+
+
+def connect(port: int, sent: bytes) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    client.sendall(sent)
+    return client
+
+
+HALF = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
+
+
+def test_half_a_head_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    with running() as port, connect(port, HALF) as slow, connect(port, b"") as silent:
+        assert _is_closed(slow)
+        assert _is_closed(silent)
+        assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
+
+
+def test_half_a_second_request_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    with running() as port, connect(port, HALF + b"\r\n") as client:
+        assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        client.sendall(HALF)
+        assert _is_closed(client)
+
+
+def test_a_body_that_stops_coming_is_answered_with_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "BODY_S", 0.3)
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nsome"
+    with running() as port, connect(port, head) as client:
+        assert client.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_a_request_that_takes_too_long_in_all_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "REQUEST_S", 0.3)
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nsome"
+    with running() as port, connect(port, head) as client:
+        assert _is_closed(client)
+
+
+def test_many_half_sent_requests_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
+    with running() as port, ExitStack() as stack:
+        slow = [stack.enter_context(connect(port, HALF)) for _ in range(60)]
+        for _ in range(3):
+            assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
+        assert sum(map(_is_closed, slow[:20])) >= 15  # the oldest ones
+
+
+def _is_closed(client: socket.socket) -> bool:
+    try:
+        client.settimeout(10)
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_logs_cannot_grow_without_bound() -> None:
+    few_lines, logger, written = FewLines(), logging.getLogger("deixis.test"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    logger.addFilter(few_lines)
+    for number in range(1000):
+        logger.error("socket.accept() out of system resource %d", number)
+    assert len(written) == 60
+    assert "not shown" in written[-1]
+
+
+HANGING = """
+import threading
+from deixis.web.address import ServerAddress, listen
+from deixis.web.server import leave, run_server
+from starlette.applications import Starlette
+threading.Thread(target=threading.Event().wait).start()  # as if a disk did not answer
+listening = listen(ServerAddress(port=0))
+print(listening.getsockname()[1], flush=True)
+run_server(Starlette(), listening)
+leave()
+"""
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_ctrl_c_ends_a_server_whose_threads_hang_without_a_traceback(interrupts: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert process.stdout is not None
+    port = int(process.stdout.readline())
+    with connect(port, HALF):
+        httpx.get(f"http://127.0.0.1:{port}/")
+        for _ in range(interrupts):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Traceback" not in errors

@@ -1,0 +1,75 @@
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api";
+
+interface Props {
+  q: string;
+  onQuery: (q: string) => void;
+}
+
+const FILTER = /(?:^|\s)(-?in|camera|after|before):("[^"]*"|\S+)/gi;
+const MOST_MONTHS = 60;
+
+/** The filters of the query, to remove; the months as a timeline and the folders, to choose. */
+export function Filters({ q, onQuery }: Props) {
+  const [overview, setOverview] = useState<api.Overview | null>(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    api.overview(stop.signal).then(setOverview, () => undefined);
+    return () => stop.abort();
+  }, []);
+  const chosen = [...q.matchAll(FILTER)].map(([text]) => text.trim());
+  const without = (names: string[]) =>
+    q.replace(FILTER, (text, name: string) => (names.includes(name.toLowerCase()) ? "" : text)).trim();
+  const add = (names: string[], filters: string) => onQuery(`${without(names)} ${filters}`.trim());
+  if (!overview) return <div class="filters" />;
+  const months = overview.months.slice(-MOST_MONTHS);
+  const most = Math.max(...months.map(({ photos }) => photos), 1);
+  const isShown = (name: string) => chosen.includes(`after:${name}`);
+  return (
+    <div class="filters">
+      {chosen.map((filter) => (
+        <button key={filter} class="chip" onClick={() => onQuery(q.replace(filter, "").replace(/\s+/g, " ").trim())}>
+          {filter} <span aria-hidden="true">×</span>
+          <span class="unseen"> remove filter</span>
+        </button>
+      ))}
+      {months.length > 1 && (
+        <ol class="timeline" aria-label="Months">
+          {months.map(({ name, photos }) => (
+            <li key={name}>
+              <button
+                class={isShown(name) ? "month is-active" : "month"}
+                title={`${monthName(name)}: ${photos}`}
+                aria-label={`${monthName(name)}, ${photos} photos`}
+                aria-pressed={isShown(name)}
+                onClick={() => add(["after", "before"], `after:${name} before:${monthAfter(name)}`)}
+              >
+                <span style={{ height: `${Math.max(8, (100 * photos) / most)}%` }} />
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      {overview.folders.length > 1 && (
+        <select
+          aria-label="Folder"
+          value=""
+          onChange={({ currentTarget }) => currentTarget.value && add(["in"], `in:"${currentTarget.value}"`)}
+        >
+          <option value="">All folders</option>
+          {overview.folders.slice(0, 200).map(({ name, photos }) => (
+            <option key={name} value={name}>{`${name} (${photos})`}</option>
+          ))}
+        </select>
+      )}
+    </div>
+  );
+}
+
+const monthName = (month: string) =>
+  new Date(`${month}-01T00:00:00Z`).toLocaleDateString("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
+
+function monthAfter(month: string): string {
+  const [year, number] = month.split("-").map(Number) as [number, number];
+  return number === 12 ? `${year + 1}-01` : `${year}-${String(number + 1).padStart(2, "0")}`;
+}
