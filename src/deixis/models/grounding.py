@@ -363,7 +363,7 @@ class EmbeddingPipeline(RegionPipeline):
     def encode_prepared(self, photos: Sequence[Any]) -> Floats:
         """Encode photos that `prepare_photo` gave, one row each."""
         features = self.image_encoder.encode_prepared(photos)
-        return self.encode_photos(np.stack([each.whole for each in features]))
+        return self.encode_photos(np.stack([each.photo_vector(self.encoder.photo_vector) for each in features]))
 
     def encode_sentences(self, sentences: Sequence[Text]) -> Floats:
         return self.encode_phrases(sentences)
@@ -409,10 +409,12 @@ class EmbeddingPipeline(RegionPipeline):
         return found
 
     def _image_features(self, photos: Sequence[Image.Image]) -> Floats:
-        encoder = self.image_encoder
-        if self.encoder.crops:
-            return encoder.encode_crops(photos)
-        return np.stack([features.whole for features in encoder.encode(photos)])
+        encoder, kind = self.image_encoder, self.encoder.photo_vector
+        crops = encoder.encode_crops(photos) if self.encoder.crops else [None] * len(photos)
+        if self.encoder.crops and kind == "photo":
+            return np.asarray(crops)
+        features = encoder.encode(photos)
+        return np.stack([each.photo_vector(kind, crop) for each, crop in zip(features, crops, strict=True)])
 
 
 def make_region_inputs(regions: PhotoProposals, *, cells: bool = False) -> RegionInputs:

@@ -20,6 +20,7 @@ from deixis.models.provenance import EncoderInfo, ProposalSource
 from deixis.models.region_inputs import LOCATION_SIZE, append_locations, append_whole_location
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.vision.encoder import ImageEncoder
+from deixis.vision.feature_map import PhotoVector
 from deixis.vision.feature_store import FeatureOptions, FeatureStore, default_store_path, is_up_to_date, update_store
 from deixis.vision.feature_store.files import FILE as MANIFEST
 from deixis.vision.feature_store.files import read_manifest
@@ -35,12 +36,22 @@ class PhotoFeatures:
     crops: int = 0  # 10 if the vector of a photo is the mean over ten crops
     max_proposals: int = 0  # the store may hold more
     location_weight: float = 0.0
+    photo_vector: PhotoVector = "photo"
 
     def vectors(self, begin: int = 0, end: int | None = None) -> Floats:
         """The vectors of whole photos, of all or of those from `begin` to before `end`."""
         ids = self.photos[begin:end].ids
-        vectors = self.store.crops(ids) if self.crops else self.store.whole(ids)
-        return append_whole_location(vectors, self.location_weight)
+        parts = []
+        if self.photo_vector != "region":
+            parts.append(self.store.crops(ids) if self.crops else self.store.whole(ids))
+        if self.photo_vector != "photo":
+            parts.append(self.store.whole_regions(ids))
+        return np.hstack([append_whole_location(vectors, self.location_weight) for vectors in parts])
+
+    def with_photo_vector(self, kind: PhotoVector) -> PhotoFeatures:
+        """Take these vectors of photos if photos and regions have vectors of different sizes, else the global ones."""
+        contents = self.store.contents
+        return replace(self, photo_vector="photo" if contents.dimension == contents.channels else kind)
 
     @property
     def region_size(self) -> int:
@@ -93,10 +104,8 @@ def find_or_compute_features(
 ) -> PhotoFeatures:
     """Features by the encoder of a model: read if a store has them, else computed; see `Pipeline.features`."""
     found = find_features(dataset, photos, encoder.fingerprint, crops=encoder.crops, proposals=proposals, also=also)
-    if found and not found.left_out:
-        return found
-    if not encoder.is_imported:
-        return compute_features(
+    if not encoder.is_imported and (found is None or found.left_out):
+        found = compute_features(
             dataset, photos, encoder.open(), crops=encoder.crops, proposals=proposals, on_progress=on_progress
         )
     if found is None:
@@ -104,7 +113,7 @@ def find_or_compute_features(
             f"{dataset.path}: has no imported features like those that the model was trained on ({encoder.name}); "
             "import them with deixis features DATA --import FILE, or name their store with --features DIR"
         )
-    return found
+    return replace(found, photo_vector=encoder.photo_vector)
 
 
 def compute_features(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
 
 from deixis.errors import DeixisError
+from deixis.vision.feature_map import PhotoVector
 
 if TYPE_CHECKING:
     from deixis.vision.encoder import ImageEncoder
@@ -31,18 +32,24 @@ class EncoderInfo:
         10 if the vector of a photo is the mean over ten crops; 0 if it is that of the whole photo.
     feature_grid
         Side of the grid to which feature maps are pooled for attention; 0 without attention.
+    photo_vector
+        photo: the encoder's vector of the photo. region: that of a region as large as the photo, which has another
+        size. both: the two after each other.
     """
 
     name: str
     fingerprint: str
     crops: int = 0
     feature_grid: int = 0
+    photo_vector: PhotoVector = "photo"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and isinstance(self.fingerprint, str) and self.crops in (0, 10)):
             raise ValueError(f"not an encoder: {self.name!r}, {self.fingerprint!r}, crops {self.crops!r}")
         if not isinstance(self.feature_grid, int) or self.feature_grid < 0:
             raise ValueError(f"feature_grid {self.feature_grid!r}: must be 0 or more")
+        if self.photo_vector not in get_args(PhotoVector):
+            raise ValueError(f"photo_vector {self.photo_vector!r}: must be one of {', '.join(get_args(PhotoVector))}")
 
     @property
     def is_imported(self) -> bool:
@@ -155,7 +162,10 @@ class Provenance:
 
     def to_json(self) -> dict[str, Any]:
         """For ``config.json``."""
-        return {name: value for name, value in asdict(self).items() if value not in ("", {})}
+        document = {name: value for name, value in asdict(self).items() if value not in ("", {})}
+        if self.encoder.photo_vector == "photo":  # as in models that were saved before there was a choice
+            del document["encoder"]["photo_vector"]
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Provenance:

@@ -115,7 +115,11 @@ class TableRunner:
 
     def run(self, table: Table) -> TableResult:
         """Compute all rows of a table that have a recipe for this data set."""
-        recipes = {row.key: row.recipe for row in table.rows if row.recipe and row_applies(row, table, self.dataset)}
+        recipes = {
+            row.key: self._prepare(row.recipe)
+            for row in table.rows
+            if row.recipe and row_applies(row, table, self.dataset)
+        }
         done: dict[Recipe, tuple[ModelScores, ...]] = {}
         for key, recipe in recipes.items():
             ungrouped = replace(recipe, group="")
@@ -136,6 +140,11 @@ class TableRunner:
             scored and self.split == self.dev_split,
             _distinct_values(scores.about for scores in all_scores),
         )
+
+    def _prepare(self, recipe: Recipe) -> Recipe:
+        if recipe.task != "regions" or recipe.model is None:
+            return recipe
+        return replace(recipe, model=self.models.for_regions(recipe.model))
 
     @property
     def dev_split(self) -> str | None:

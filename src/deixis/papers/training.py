@@ -101,6 +101,24 @@ class TableModels:
             return [replace(training, choose=())]
         return [replace(training, choose=(), changes=(*training.changes, choice)) for choice in choices]
 
+    def for_regions(self, training: Training) -> Training:
+        """Return the same model with vectors of photos that have the size of those of regions, to score both."""
+        change = "photo_vector=region"
+        if not _changes_for(training, [change]) or not self._sizes_differ(training):
+            return training
+        return replace(training, changes=(*training.changes, change))
+
+    def _sizes_differ(self, training: Training) -> bool:
+        """Whether the vectors of photos and of regions have different sizes."""
+        from deixis.vision import encoders
+        from deixis.vision.feature_store import FeatureStore
+
+        if self.feature_dirs:
+            contents = FeatureStore(self.feature_dirs[-1]).contents
+            return contents.dimension != contents.channels
+        encoder = encoders.open_encoder(str(self.settings(training, 0).to_json()["encoder"]))
+        return encoder.dimension != encoder.channels
+
     def about(self, training: Training, seed: int) -> dict[str, Any]:
         """Return everything that affects the trained model."""
         settings = self.settings(training, seed).to_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,12 @@ from numpy.typing import NDArray
 # of 18 × 18 cells would differ by 1.6 % on average.
 POINTS = 8
 OFFSETS = tuple((point + 0.5) / POINTS for point in range(POINTS))
+
+PhotoVector = Literal["photo", "region", "both"]
+"""The vector of a photo: the global one, that of a region as large as the photo, or the first and then the second.
+
+A model that compares photos with what it learned of regions takes the second, if the two have different sizes.
+"""
 
 
 def pool_regions(cells: NDArray[np.float32], boxes: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.float32]:
@@ -62,3 +69,13 @@ class FeatureMap:
     def regions(self, boxes: npt.ArrayLike) -> NDArray[np.float32]:
         """Pool one vector for each box, given in pixels of the photo: (n, channels)."""
         return pool_regions(self.cells, np.asarray(boxes, dtype=np.float64).reshape(-1, 4), self.size)
+
+    def photo_vector(
+        self, kind: PhotoVector = "photo", crops: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Return the vector of the photo as a model takes it; `crops` replaces the global vector."""
+        own = self.whole if crops is None else crops
+        if kind == "photo":
+            return own
+        as_region = self.regions([0, 0, *self.size])[0]
+        return as_region if kind == "region" else np.concatenate([own, as_region])

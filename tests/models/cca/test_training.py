@@ -264,18 +264,22 @@ def test_an_auxiliary_model_of_other_features_is_refused(quarters: Dataset, tmp_
         fit_cca(quarters, replace(SMALL, auxiliary_model=str(tmp_path / "twice")))
 
 
-def test_regions_and_photos_of_different_dimensions_are_refused(
+def test_photos_are_regions_if_their_own_vectors_have_another_size(
     quarters: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def longer(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cells, whole = colours(pixels)
-        return cells, np.hstack([whole, whole])
+        return cells, np.hstack([whole, whole])[:, ::-1]
 
     size = InputSize(8, keep_aspect=True, multiple=2)
     encoder = ImageEncoder("colours", longer, size, channels=3, dimension=6, fingerprint="colours-6")
     monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: encoder)
-    with pytest.raises(DeixisError, match="train_on=both"):
-        fit_cca(quarters, SMALL, replace(PHRASES, train_on="both"))
+    pipeline = fit_cca(quarters, SMALL, replace(PHRASES, train_on="both"))
+    found = pipeline.features(quarters, quarters.photos).vectors()
+    equal = fit_cca(quarters, SMALL, PHRASES).features(quarters, quarters.photos)
+    for row, photo_id in enumerate(equal.photos.ids):
+        photo = equal.store.map(photo_id)
+        np.testing.assert_array_equal(found[row], photo.regions([0, 0, *photo.size])[0])
 
 
 def test_dev_is_scored_as_the_evaluation_scores_it(dataset: Dataset) -> None:

@@ -118,7 +118,12 @@ def train_made_up(
     """Train on synthetic photos, by all stages of Figure 3; the training photos are the validation photos too."""
     contents = SimpleNamespace(encoder="made up", fingerprint="1", proposer="corners", proposer_fingerprint="1")
     features: Any = SimpleNamespace(
-        photos=[], left_out=(), crops=0, location_weight=0.0, store=SimpleNamespace(contents=contents)
+        photos=[],
+        left_out=(),
+        crops=0,
+        location_weight=0.0,
+        photo_vector="photo",
+        store=SimpleNamespace(contents=contents),
     )
     parsed = parsed_photos(photos)
     data = HMLSTMTrainingData(

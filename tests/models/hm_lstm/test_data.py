@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from deixis.data.dataset import Dataset
-from deixis.errors import DeixisError
 from deixis.models.hm_lstm.data import TREES_DIR, parse_photos, read_photo_regions
 from deixis.models.photo_features import PhotoFeatures, read_features
 from deixis.models.provenance import ProposalSource
@@ -56,7 +55,7 @@ def test_sentences_have_their_photo_and_trees_are_cached_in_the_data_set(
     assert list((dataset.path / TREES_DIR).glob("trees-*.safetensors"))
 
 
-def test_features_of_different_sizes_for_photos_and_regions_raise_an_error(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_photo_whose_own_vector_has_another_size_is_pooled_like_a_region(dataset: Dataset, tmp_path: Path) -> None:
     def network(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cells, whole = colours(pixels)
         return cells, np.repeat(whole, 2, axis=1)
@@ -65,5 +64,8 @@ def test_features_of_different_sizes_for_photos_and_regions_raise_an_error(datas
     encoder = ImageEncoder("twice", network, size, channels=3, dimension=6, fingerprint="twice-1")
     update_store(tmp_path / "features", dataset, encoder, options=FeatureOptions(proposer=Corners(), top=4))
     features = read_features(tmp_path / "features", dataset, dataset.photos, proposals=ProposalSource("corners", 4))
-    with pytest.raises(DeixisError, match="features"):
-        read_photo_regions(features)
+    regions = read_photo_regions(features.with_photo_vector("region"))
+    assert regions.vectors.shape[1] == 3
+    for photo_id, first in zip(regions.photos, regions.starts[:-1], strict=True):
+        photo = features.store.map(photo_id)
+        np.testing.assert_array_equal(regions.vectors[first], photo.regions([0, 0, *photo.size])[0].astype(np.float16))

@@ -34,7 +34,6 @@ PHRASES = MatchingDataSettings(train_on="phrases", max_proposals=4)
         ({"max_proposals": 0}, "max_proposals=0"),
         ({"location_weight": float("nan")}, "location_weight=nan"),
         ({"max_regions_per_phrase": -1}, "max_regions_per_phrase=-1"),
-        ({"train_on": "phrases", "crops": 10}, "crops=10"),
     ],
 )
 def test_invalid_settings_are_refused(setting: dict[str, float], named: str) -> None:

@@ -296,7 +296,8 @@ def _projected(rows: Rows, name: str, mean: Floats, projection: Floats) -> Float
 class Stacked(Storable, Embedder):
     """A CCA of features to which the vectors of an auxiliary CCA of regions and phrases are appended.
 
-    `auxiliary` is fitted and takes the same features; `fit` fits `model`. `weight` is the length of the auxiliary
+    `auxiliary` is fitted and takes the same features; if its visual features have another size, those of this model
+    have them appended, and it takes them from there. `fit` fits `model`. `weight` is the length of the auxiliary
     vectors, relative to the features of their side: `visual_length_` and `text_length_`, the mean length of the
     features of each side over the first block of pairs.
 
@@ -356,12 +357,18 @@ class Stacked(Storable, Embedder):
     def _stacked(self, pairs: Iterable[tuple[Floats, Floats]]) -> Iterator[tuple[Floats, Floats]]:
         for block, (photos, texts) in enumerate(pairs):
             if block == 0:
-                self.visual_length_, self.text_length_ = _mean_length(photos), _mean_length(texts)
+                self.visual_length_, self.text_length_ = _mean_length(self._split(photos)[0]), _mean_length(texts)
             yield self._stacked_visual(photos), self._stacked_text(texts)
 
     def _stacked_visual(self, features: Floats) -> Floats:
         length = self.weight * fitted(self.visual_length_, self)
-        return np.hstack([features, length * self.auxiliary.prepare_visual(features)])
+        own, as_regions = self._split(features)
+        return np.hstack([own, length * self.auxiliary.prepare_visual(as_regions)])
+
+    def _split(self, features: Floats) -> tuple[Floats, Floats]:
+        """Return the features of photos, and those that the auxiliary CCA takes of them."""
+        size = len(fitted(self.auxiliary.x_mean_, self.auxiliary))
+        return (features[:, :-size], features[:, -size:]) if features.shape[1] > size else (features, features)
 
     def _stacked_text(self, features: Floats) -> Floats:
         length = self.weight * fitted(self.text_length_, self)

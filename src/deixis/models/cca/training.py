@@ -51,16 +51,15 @@ def prepare_data(run: Run) -> CCAData:
     training_photos(run.dataset, run.train_split, boxes=data.uses_regions)
     recipe = data.text_recipe()
     auxiliary = _open_auxiliary(run.settings[CCATrainSettings].auxiliary_model)
-    dev_features = None
+    source, dev_source = data.feature_source, None
+    if auxiliary and not data.uses_regions and auxiliary.encoder.photo_vector == "region":
+        source = replace(source, photo_vector="both")
     if data.train_on == "both":  # scored on sentences
-        dev_features = replace(data.feature_source, proposal_source=None)
-    train, dev = run.read_photos(
-        data.feature_source, dev_features, boxes=data.uses_regions, sentences=data.uses_sentences
-    )
+        dev_source = replace(source, proposal_source=None)
+    train, dev = run.read_photos(source, dev_source, boxes=data.uses_regions, sentences=data.uses_sentences)
     sentences = sentence_vectors(run.dataset, train.photos, recipe, train=run.train_split, on_progress=run.on_progress)
     region_phrases = None
     if data.uses_regions:
-        _refuse_other_sizes(train, data)
         regions = region_set(train, data, where=str(run.dataset.path), gold_only=True, on_progress=run.on_progress)
         region_phrases = regions, phrase_vectors(sentences.features, regions.pairs.phrases, run.on_progress)
     counts = {
@@ -108,15 +107,6 @@ def evaluate(run: Run, pipeline: MatchingPipeline, data: CCAData) -> DevScores |
         return DevScores("", localization_scores(pipeline.model, regions, phrases))
     gold = sentences_of(data.dev.photos)
     return DevScores("", recall_at_k(pipeline.retrieval_scores(data.dev, gold.texts), gold.photo_of_sentence).scores)
-
-
-def _refuse_other_sizes(features: PhotoFeatures, data: MatchingDataSettings) -> None:
-    contents = features.store.contents
-    if data.uses_sentences and contents.dimension != contents.channels:
-        raise DeixisError(
-            f"train_on=both: {contents.encoder} has {contents.dimension:,} features for photos and "
-            f"{contents.channels:,} for regions; both must have the same number"
-        )
 
 
 def _open_auxiliary(folder: str) -> Pipeline | None:

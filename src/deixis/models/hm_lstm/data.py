@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from deixis import geometry
 from deixis.data.dataset import Dataset
 from deixis.data.pairs import Integers
-from deixis.errors import DeixisError
 from deixis.language.sentence import Sentence
 from deixis.models.hm_lstm.trees import Forest, parse_forest
 from deixis.models.photo_features import PhotoFeatures
@@ -87,12 +86,6 @@ def read_photo_regions(
     features: PhotoFeatures, *, gold: bool = False, on_progress: OnProgress = no_progress
 ) -> PhotoRegions:
     """Read the regions of photos: the whole image, the proposals and, if `gold`, the gold boxes."""
-    contents = features.store.contents
-    if contents.channels != contents.dimension:
-        raise DeixisError(
-            f"{features.store.path}: the vectors of photos have {contents.dimension} numbers and those of regions "
-            f"{contents.channels}; hm-lstm needs an encoder with equal sizes, such as deixis"
-        )
     ids = features.photos.ids
     row_of = {photo_id: row for row, photo_id in enumerate(ids)}
     sizes = features.store.sizes(ids)

@@ -27,7 +27,7 @@ class HMLSTMPipeline(EmbeddingPipeline):
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         photo, boxes, weight = regions.features, regions.proposals.boxes, self.provenance.location_weight
-        whole = append_whole_location(photo.whole[None], weight)
+        whole = append_whole_location(photo.photo_vector(self.encoder.photo_vector)[None], weight)
         vectors = np.vstack([whole, append_locations(photo.regions(boxes), boxes, photo.size, weight)])
         scores = self.model.scores_in_photo(self.model.prepare_visual(vectors), self.model.prepare_text(phrases)).T
         candidates = _add_whole_photo(boxes, photo.size)

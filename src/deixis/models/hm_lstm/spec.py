@@ -32,7 +32,7 @@ class HMLSTMDataSettings(RegionDataSettings):
 
     @property
     def feature_source(self) -> FeatureSource:
-        return replace(super().feature_source, location_weight=self.location_weight)
+        return replace(super().feature_source, location_weight=self.location_weight, photo_vector="region")
 
 
 @dataclass(frozen=True)

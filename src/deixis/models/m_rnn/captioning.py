@@ -300,7 +300,7 @@ class CaptionPipeline(Pipeline):
 
     def _model_input(self, features: FeatureMap, crops: Floats | None = None) -> VectorsAndCells:
         """One photo as the model takes it."""
-        vector = features.whole if crops is None else crops
+        vector = features.photo_vector(self.encoder.photo_vector, crops)
         cells = pool_cells(features.cells, self.feature_grid)[None] if self.feature_grid else None
         return VectorsAndCells(vector[None], cells)
 

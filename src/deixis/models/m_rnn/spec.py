@@ -129,6 +129,9 @@ class CaptionDataSettings(PhotoDataSettings):
     ----------
     crops
         10 averages the features of ten crops, as in the papers; 0 encodes the whole photo.
+    photo_vector
+        Where the encoder's vectors of photos and regions have different sizes: photo, or region, the vector of a region
+        as large as the photo, for a model that is to score regions too.
     feature_grid
         With attention=true: feature maps are pooled to this number of cells per side.
     objective
@@ -147,6 +150,7 @@ class CaptionDataSettings(PhotoDataSettings):
     """
 
     crops: int = 0
+    photo_vector: Literal["photo", "region"] = "photo"
     feature_grid: int = 9
     objective: Literal["likelihood", "cider"] = "likelihood"
     reward_samples: int = 5
@@ -163,7 +167,7 @@ class CaptionDataSettings(PhotoDataSettings):
 
     @property
     def feature_source(self) -> FeatureSource:
-        return FeatureSource(self.encoder, self.features_dir, self.crops)
+        return FeatureSource(self.encoder, self.features_dir, self.crops, photo_vector=self.photo_vector)
 
 
 # The paper states no training schedule; this one is ours.

@@ -10,6 +10,7 @@ from deixis.errors import DatasetError, DeixisError
 from deixis.models.provenance import ProposalSource, TrainOn
 from deixis.models.training.settings import require, require_at_least
 from deixis.storage.progress import OnProgress, no_progress
+from deixis.vision.feature_map import PhotoVector
 
 if TYPE_CHECKING:  # a model's settings are read without its training data
     from deixis.data.dataset import Dataset, Photos
@@ -94,7 +95,7 @@ class MatchingDataSettings(RegionDataSettings):
         Pairs to train on: sentences with their photos, phrases with their regions, or both (CCA only).
     crops
         10 averages the encoder over ten crops of a photo, as in the papers; 0 encodes the whole photo once. Regions
-        have none.
+        are pooled from the map of the whole photo.
     location_weight
         Weight of the location of a region: its seven numbers (corners, width, height and area, relative to the photo)
         are multiplied by it and appended to the feature vector; 0 leaves them out.
@@ -122,8 +123,6 @@ class MatchingDataSettings(RegionDataSettings):
         super().__post_init__()
         require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
         require_at_least(self, 0, "location_weight", "max_regions_per_phrase")
-        if self.train_on == "phrases" and self.crops:
-            raise DeixisError(f"crops={self.crops}: regions are pooled from the map of the whole photo; take crops=0")
 
     @property
     def uses_regions(self) -> bool:
@@ -136,7 +135,8 @@ class MatchingDataSettings(RegionDataSettings):
     @property
     def feature_source(self) -> FeatureSource:
         proposals = ProposalSource(self.proposals, self.max_proposals) if self.uses_regions else None
-        return FeatureSource(self.encoder, self.features_dir, self.crops, proposals, self.location_weight)
+        kind: PhotoVector = "region" if self.uses_regions else "photo"
+        return FeatureSource(self.encoder, self.features_dir, self.crops, proposals, self.location_weight, kind)
 
     def text_recipe(self) -> Recipe:
         """How texts become vectors; missing word vectors raise an error here, before photos are encoded."""
@@ -147,13 +147,17 @@ class MatchingDataSettings(RegionDataSettings):
 
 @dataclass(frozen=True)
 class FeatureSource:
-    """Which features of photos and regions a model is trained on; without `proposal_source`, no regions."""
+    """Which features of photos and regions a model is trained on; without `proposal_source`, no regions.
+
+    `photo_vector` is the vector of a photo where photos and regions have vectors of different sizes.
+    """
 
     encoder: str
     features_dir: str = ""
     crops: int = 0
     proposal_source: ProposalSource | None = None
     location_weight: float = 0.0
+    photo_vector: PhotoVector = "photo"
 
 
 def training_photos(dataset: Dataset, split: str, *, boxes: bool = False) -> Photos:
@@ -187,7 +191,7 @@ def read_photos(
 
         encoder = encoders.open_encoder(source.encoder)
         features = compute_features(dataset, photos, encoder, crops=crops, proposals=proposals, on_progress=on_progress)
-    return replace(features, location_weight=source.location_weight)
+    return replace(features, location_weight=source.location_weight).with_photo_vector(source.photo_vector)
 
 
 def has_sentences(features: PhotoFeatures) -> bool:

@@ -361,7 +361,7 @@ def _begin(run: Run, about: RunDescription) -> None:
 def encoder_of(features: PhotoFeatures, feature_grid: int = 0) -> EncoderInfo:
     """Return the image encoder, for the provenance of a model."""
     contents = features.store.contents
-    return EncoderInfo(contents.encoder, contents.fingerprint, features.crops, feature_grid)
+    return EncoderInfo(contents.encoder, contents.fingerprint, features.crops, feature_grid, features.photo_vector)
 
 
 def provenance_of(data: RegionDataSettings, train_on: TrainOn, features: PhotoFeatures) -> Provenance:

@@ -119,6 +119,13 @@ class FeatureStore:
         """Pool one vector for each box, given in pixels of the photo: (n, channels)."""
         return self.map(photo_id).regions(boxes)
 
+    def whole_regions(self, ids: Sequence[str]) -> Floats:
+        """Return the vectors of regions as large as their photos: (n, channels)."""
+        vectors = np.empty((len(ids), self.contents.channels), dtype=np.float32)
+        for row, (photo_id, size) in enumerate(zip(ids, self.sizes(ids), strict=True)):
+            vectors[row] = self.regions(photo_id, [0, 0, *size])[0]
+        return vectors
+
     def proposals(self, photo_id: str) -> Proposals:
         """Return the region proposals of a photo; requires ``--proposals``."""
         self._require(self.contents.proposer, "no proposals", "--proposals NAME")

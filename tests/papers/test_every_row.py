@@ -1,0 +1,125 @@
+"""Every row of every table, with an encoder of random weights whose vectors of photos and of regions differ in size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deixis.data.dataset import Dataset
+from deixis.language.vectors import WordVectors
+from deixis.models import provenance
+from deixis.papers.runner import TableRunner
+from deixis.papers.tables import Table, published_tables
+from deixis.papers.training import ExperimentFolder, TableModels
+from deixis.vision import encoders, proposals
+from deixis.vision.encoder import ImageEncoder, InputSize, Pixels
+from tests.models.coloured import COLOURS
+from tests.models.quarters import make_quarters
+from tests.vision.feature_store.small import Corners
+
+PHOTO_SIZE, REGION_SIZE = 7, 5
+SMALL = (
+    *("epochs=1", "neighbour_start_epoch=0", "round_epochs=1", "rounds=1", "batch_size=32", "max_proposals=4"),
+    *("hidden_size=6", "second_embedding_dim=6", "first_embedding_dim=4", "multimodal_dim=8", "embedding_dim=2"),
+    *("word_dim=11", "text_hidden_size=5", "text_branch_size=6", "min_count=1", "max_length=6", "reference_photos=4"),
+    *("regularization=0.5", "device=cpu", "threads=1"),
+)
+
+
+def random_encoder() -> ImageEncoder:
+    """Random projections of pixels: the global vector has other weights than the cells, and another size."""
+    rng = np.random.default_rng(5)
+    cell_weights, photo_weights = rng.normal(size=(REGION_SIZE, 3)), rng.normal(size=(PHOTO_SIZE, 3))
+
+    def network(pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
+        colours = pixels.astype(np.float64) / 255
+        cells = np.einsum("cp,nhwp->nchw", cell_weights, colours)
+        return cells.astype(np.float32), (colours.mean(axis=(1, 2)) @ photo_weights.T).astype(np.float32)
+
+    return ImageEncoder("random", network, InputSize(8), REGION_SIZE, PHOTO_SIZE, "random-1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("every-row")
+
+
+@pytest.fixture(scope="module")
+def dataset(folder: Path) -> Dataset:
+    return make_quarters(folder, 12)
+
+
+@pytest.fixture(autouse=True)
+def small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    provenance._ENCODERS.clear()
+    monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: random_encoder())
+    monkeypatch.setattr(proposals, "open_proposer", lambda name, encoder=None: Corners())
+
+
+def every_row(table: Table) -> Table:
+    """All rows that can be computed, also those of other data sets."""
+    return replace(table, rows=tuple(replace(row, data="") for row in table.rows if row.recipe))
+
+
+def make_runner(dataset: Dataset, folder: Path, *changes: str) -> TableRunner:
+    words = [*COLOURS, "a", "square", "beside", "the", "one", "corner", "."]
+    if not (folder / "vectors").exists():
+        WordVectors(np.eye(len(words), dtype=np.float32), words).save(folder / "vectors")
+    own = (*SMALL, f"word_vectors={folder / 'vectors'}", *changes)
+    # Scored on another split than dev, so that each network is trained once.
+    return TableRunner(TableModels(dataset, ExperimentFolder(folder / "runs"), own), "train", 1)
+
+
+@pytest.mark.parametrize("name", published_tables())
+def test_photos_and_regions_may_have_vectors_of_different_sizes(name: str, dataset: Dataset, folder: Path) -> None:
+    table = every_row(published_tables()[name])
+    found = make_runner(dataset, folder).run(table)
+    named = {row.key for row in table.rows if row.recipe and not row.recipe.group}
+    assert named <= set(found.ours)
+    assert found.ours
+
+
+@pytest.mark.parametrize("name", ["entities-3", "two-branch-1", "two-branch-5"])
+def test_tables_of_regions_take_ten_crops_of_photos(name: str, dataset: Dataset, folder: Path) -> None:
+    table = every_row(published_tables()[name])
+    few = replace(table, rows=tuple(row for row in table.rows if row.key in ("cca", "chunks", "sae", "weighted")))
+    found = make_runner(dataset, folder, "crops=10").run(few)
+    assert set(found.ours) == {row.key for row in few.rows}
+    assert found.about["encoder"] == ("random, ten crops (random-1)",)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "kind"), [("entities-3", "cca", "photo"), ("entities-3", "chunks", "region"),
+                               ("entities-3", "sae", "both"), ("hm-lstm-1", "hm-lstm", "region")]
+)  # fmt: skip
+def test_a_photo_has_the_same_vector_in_a_data_set_and_as_a_file(
+    table: str, key: str, kind: str, dataset: Dataset, folder: Path
+) -> None:
+    runner = make_runner(dataset, folder)
+    training = published_tables()[table].row(key).recipe.model  # type: ignore[union-attr]
+    assert training is not None
+    [first, *_] = runner.models.alternatives(training)
+    pipeline = runner.models.pipeline(first, 0)
+    photos = dataset.split("dev")
+    assert pipeline.encoder.photo_vector == kind
+    features = pipeline.features(dataset, photos)
+    sizes = {"photo": PHOTO_SIZE, "region": REGION_SIZE, "both": PHOTO_SIZE + REGION_SIZE}
+    assert features.vectors().shape == (len(photos), sizes[kind])
+    encoded = pipeline.encode_images([dataset.path_of(photo) for photo in photos])
+    np.testing.assert_allclose(encoded, pipeline.model.prepare_visual(features.vectors()), atol=1e-2)
+    assert pipeline.encode_images([]).shape == (0, encoded.shape[1])
+
+
+def test_a_caption_model_scores_regions_if_it_learned_from_their_vectors(dataset: Dataset, folder: Path) -> None:
+    runner = make_runner(dataset, folder)
+    row = published_tables()["hm-lstm-4"].row("m-rnn-vgg")
+    assert row.recipe is not None
+    assert row.recipe.model is not None
+    assert runner.models.for_regions(row.recipe.model).changes == ("photo_vector=region",)
+    same_size = ImageEncoder("same", lambda pixels: None, InputSize(8), 4, 4, "same-1")  # type: ignore[arg-type,return-value]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(encoders, "open_encoder", lambda name, device=None: same_size)
+        assert runner.models.for_regions(row.recipe.model) == row.recipe.model
