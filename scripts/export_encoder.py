@@ -28,7 +28,7 @@ from deixis.models.matching.spec import TwoBranchSettings
 from deixis.models.matching.two_branch import TwoBranch
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.runtime.quantise import quantise
+from deixis.runtime.quantization import quantize_products, quantize_weights
 from deixis.storage.artifacts import read_artifact, write_artifact
 from deixis.vision.encoders import open_encoder
 from deixis.vision.encoders.base import IMAGENET
@@ -55,7 +55,9 @@ def write_encoder(
         return
     plain = folder.with_name(folder.name + "-float")
     save_network(plain, network.eval(), side, IMAGENET, about)
-    write_artifact(folder, replace(quantise(read_artifact(plain, KIND), largest=63), provenance=about), half=True)
+    write_artifact(
+        folder, replace(quantize_products(read_artifact(plain, KIND), largest=63), provenance=about), half=True
+    )
 
 
 def write_head(weights: Weights, shape: dict[str, Any], folder: Path, about: dict[str, Any]) -> None:
@@ -118,7 +120,7 @@ def compress(folder: Path) -> None:
     artifact = read_artifact(folder)
     stored = [name for name, array in artifact.arrays.items() if name.startswith("encoder.") and array.ndim == 2]
     shutil.rmtree(folder)
-    write_artifact(folder, quantise(artifact, stored=stored, exclude=artifact.arrays), half=True)
+    write_artifact(folder, quantize_weights(artifact, stored), half=True)
 
 
 def main() -> None:

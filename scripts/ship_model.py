@@ -2,7 +2,8 @@
 
 python scripts/ship_model.py FOLDER NAME [--int8] [--summary TEXT] [--trained-on TEXT] [--licence TEXT] [--scores K=V …]
 
-FOLDER is a directory from ``deixis train`` or, for NAME encoder or head, from ``scripts/retrain.py encoder``. The
+FOLDER is a directory from ``deixis train`` or, for NAME encoder or head, from ``scripts/retrain.py encoder``. If it is
+that of the shipped model, its graphs are exported again and everything else stays the same. The
 description in `config.json` (summary, training data, licence, scores) is that of the shipped model, less what the
 options change; a new model needs all of it. The card `README.md` is written by hand and kept; a new model gets the card
 of its training.
@@ -34,6 +35,7 @@ from deixis.storage.artifacts import (
     write_into,
 )
 from deixis.storage.graphs import SUFFIX
+from deixis.storage.tensors import TensorFile
 
 VISION = Path(deixis.vision.__file__).parent / "models"
 VISION_PARTS = ("encoder", "fast", "head")
@@ -67,6 +69,23 @@ def ship_part(artifact: Artifact, folder: Path, *, half: bool = False) -> None:
         _copy(Path(made), folder)
 
 
+def export_again(folder: Path) -> None:
+    """Export the graphs of a saved network again; its weights, quantised or not, stay as they are."""
+    import onnx
+
+    from deixis.runtime.export import export_functions
+    from deixis.runtime.quantization import multiply_by_scales
+
+    graphs = export_functions(load(folder).model.functions.module)
+    artifact = read_artifact(folder, keep_half=True)
+    quantized = [name for name, tensor in TensorFile(artifact.files[WEIGHTS]).layout.items() if tensor.dtype == "I8"]
+    if quantized:
+        graphs = {name: multiply_by_scales(onnx.load_from_string(graph), quantized) for name, graph in graphs.items()}
+    with tempfile.TemporaryDirectory() as made:
+        write_into(Path(made), replace(artifact, graphs=graphs))
+        _copy(Path(made), folder)
+
+
 def _copy(made: Path, folder: Path) -> None:
     for graph in folder.rglob(f"*{SUFFIX}"):
         graph.unlink()
@@ -90,15 +109,16 @@ def main() -> None:
         # With its own graphs: those of an int8 network cannot be exported again.
         ship_part(read_artifact(chosen.model, keep_half=True), VISION / chosen.name)
         return
+    folder = SHIPPED / chosen.name
+    if chosen.model.resolve() == folder.resolve():
+        export_again(folder)
+        return
     pipeline = load(chosen.model)
-    if functions := getattr(pipeline.model, "functions", None):
-        _ = functions.module  # its graphs are exported again
     if pipeline.text is not None:
         raise SystemExit(f"{chosen.model}: only models with their own text encoder can be shipped")
     given = {name: getattr(chosen, name) for name in DESCRIBED if getattr(chosen, name)}
     if chosen.scores:
         given["scores"] = dict(map(_score, chosen.scores))
-    folder = SHIPPED / chosen.name
     if not (folder / CONFIG).is_file() and (missing := [name for name in DESCRIBED if name not in given]):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise SystemExit(f"{chosen.name}: a new model needs a description; add {options}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,8 +18,9 @@ from deixis.language.vocabulary import Vocabulary
 from deixis.models.hm_lstm.model import HMLSTM
 from deixis.models.hm_lstm.pipeline import HMLSTMPipeline
 from deixis.models.hm_lstm.spec import HMLSTMSettings
+from deixis.models.installed import SHIPPED
 from deixis.models.provenance import EncoderInfo, Provenance
-from deixis.storage.artifacts import Artifact, read_artifact, write_artifact
+from deixis.storage.artifacts import WEIGHTS, Artifact, read_artifact, write_artifact
 
 
 def test_description_and_card_are_kept_and_the_rest_is_replaced(tmp_path: Path) -> None:
@@ -86,3 +89,18 @@ def test_a_new_model_without_a_description_is_refused(
     with pytest.raises(SystemExit, match="--trained-on, --scores"):
         ship(tmp_path, monkeypatch, "--summary=compares", "--licence=free")
     assert not (tmp_path / "shipped").exists()
+
+
+def test_graphs_are_exported_again_and_quantised_weights_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shipped" / "two-branch"
+    shutil.copytree(SHIPPED / "two-branch", folder)
+    weights, before = (folder / WEIGHTS).read_bytes(), deixis.load(folder).encode_sentences(TEXTS)
+    os.utime(folder / "embed_text.onnx", (0, 0))
+    monkeypatch.setattr(ship_model, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(sys, "argv", ["ship_model.py", str(folder), "two-branch"])
+    ship_model.main()
+    assert (folder / "embed_text.onnx").stat().st_mtime > 0
+    assert (folder / WEIGHTS).read_bytes() == weights
+    np.testing.assert_allclose(deixis.load(folder).encode_sentences(TEXTS), before, atol=1e-5)

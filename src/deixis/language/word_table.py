@@ -12,6 +12,7 @@ from deixis.arrays import Floats, to_unit_length
 from deixis.errors import DeixisError
 from deixis.language.vectors import SHIPPED, WordVectors, shipped_vectors
 from deixis.language.vocabulary import Vocabulary
+from deixis.storage.artifacts import StoredTable
 
 MIN_SIMILARITY = 0.5
 """Minimum cosine of words that `WordTable.nearest_known` names. Unrelated words rarely reach 0.4."""
@@ -48,10 +49,15 @@ class WordTable:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, learned: NDArray[Any] | None = None, frozen: WordVectors | None = None
+        self,
+        vocabulary: Vocabulary,
+        learned: NDArray[Any] | StoredTable | None = None,
+        frozen: WordVectors | None = None,
     ) -> None:
         rows, dimension = len(vocabulary) + 2, 0 if frozen is None else frozen.dimension
-        self.learned: NDArray[Any] = np.zeros((rows, dimension), np.float32) if learned is None else learned
+        self.learned: NDArray[Any] | StoredTable = (
+            np.zeros((rows, dimension), np.float32) if learned is None else learned
+        )
         if self.learned.shape != (rows, dimension or self.learned.shape[-1]):
             raise DeixisError(f"word embeddings: {rows:,} rows do not fit an array of shape {self.learned.shape}")
         self.vocabulary = vocabulary

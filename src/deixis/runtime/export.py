@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deixis.runtime.devices import INSTALL_TRAIN
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 OPSET = 20
 _NETWORK = "network."
 _SINGLE = ":single"
+_RECURRENT = ("GRU", "LSTM", "RNN")
+_GATED = 3
+"""Inputs of a recurrent layer that have gates: the weights of the words and of the state, and the biases."""
 
 
 def export_functions(module: nn.Module, functions: Sequence[Function] | None = None) -> dict[str, bytes]:
@@ -91,6 +95,7 @@ def _export(module: nn.Module, function: Function) -> bytes:
         )
     model = onnx.load_from_string(written.getvalue())
     _take_weights_out(model, function)
+    _order_gates(model)
     model.graph.name = function.name
     for node in model.graph.node:
         node.ClearField("doc_string")
@@ -173,3 +178,79 @@ def _take_weights_out(model: onnx.ModelProto, function: Function) -> None:
     del graph.node[:], graph.input[:]
     graph.node.extend(nodes)
     graph.input.extend(inputs)
+
+
+def _order_gates(model: onnx.ModelProto) -> None:
+    """Order the rows of the weights of recurrent layers by one selection, before they are cast to single precision.
+
+    ONNX has the gates in another order than torch. The exporter cuts and joins copies in single precision, which ONNX
+    Runtime makes when it opens the graph: several times the memory of the weights.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    maker = {name: node for node in graph.node for name in node.output}
+    weights = {each.name for each in graph.initializer if each.data_location == TensorProto.EXTERNAL}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type in _RECURRENT:
+            for slot in range(1, 1 + _GATED):
+                name = node.input[slot]
+                steps = _steps_to(name, maker)
+                parts = list(dict.fromkeys(part for step in steps for part in step.input if part in weights))
+                if not parts:  # a layer without biases
+                    continue
+                order = _row_order(model, name, steps, parts)
+                joined, rows, indices = (f"{name}:{part}" for part in ("joined", "rows", "order"))
+                graph.initializer.append(numpy_helper.from_array(order, indices))
+                nodes += [
+                    helper.make_node("Concat", parts, [joined], axis=0),
+                    helper.make_node("Gather", [joined, indices], [rows], axis=0),
+                    helper.make_node("Cast", [rows], [f"{name}:single"], to=TensorProto.FLOAT),
+                ]
+                node.input[slot] = f"{name}:single"
+        nodes.append(node)
+    used = {each.name for each in graph.output}
+    kept = []
+    for node in reversed(nodes):
+        if used & set(node.output):
+            kept.append(node)
+            used |= set(node.input)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+
+
+def _steps_to(name: str, maker: Mapping[str, onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Return the nodes that compute something, in their order, without repetition."""
+    found: dict[int, onnx.NodeProto] = {}
+
+    def visit(name: str) -> None:
+        if (node := maker.get(name)) is not None and id(node) not in found:
+            for part in node.input:
+                visit(part)
+            found[id(node)] = node
+
+    visit(name)
+    return list(found.values())
+
+
+def _row_order(
+    model: onnx.ModelProto, name: str, steps: Sequence[onnx.NodeProto], parts: Sequence[str]
+) -> NDArray[np.int32]:
+    """Return, for each row of a result, which row of the joined weights it is: what the steps make of row numbers."""
+    from onnx import TensorProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    shapes = {each.name: tuple(each.dims) for each in model.graph.initializer}
+    inputs, begin = {}, 0
+    for part in parts:
+        rows, *columns = shapes[part]
+        numbers = np.arange(begin, begin + rows, dtype=np.float32)
+        inputs[part] = np.broadcast_to(numbers.reshape(-1, *(1 for _ in columns)), shapes[part])
+        begin += rows
+    values = [helper.make_tensor_value_info(part, TensorProto.FLOAT, shapes[part]) for part in parts]
+    result = helper.make_empty_tensor_value_info(name)
+    moved = helper.make_model(helper.make_graph(steps, "rows", values, [result]), opset_imports=model.opset_import)
+    outputs: Any = ReferenceEvaluator(moved).run(None, inputs)
+    order: NDArray[np.int32] = outputs[0].reshape(*outputs[0].shape[:2], -1)[..., 0].astype(np.int32)
+    return order

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from deixis.errors import DeixisError
 from deixis.runtime.devices import CPU, choose_device, cpu_threads, has_cuda_provider, require_torch
 from deixis.runtime.sessions import Session
-from deixis.storage.artifacts import Artifact, damaged
+from deixis.storage.artifacts import Artifact, StoredTable, damaged
 
 if TYPE_CHECKING:
     from torch import nn
@@ -110,6 +110,13 @@ class Functions:
                 return self._artifact.arrays[name]
         array: NDArray[Any] = self.module.get_parameter(name).detach().cpu().numpy()
         return array
+
+    def table(self, name: str) -> NDArray[Any] | StoredTable:
+        """One of the weights, of which few rows are used; see `weight`."""
+        if self._module is None and self._artifact is not None:
+            with damaged(self._artifact.folder or Path()):
+                return self._artifact.table(name)
+        return self.weight(name)
 
     @property
     def has_sessions(self) -> bool:

@@ -1,14 +1,20 @@
-"""Weights stored as int8, with a scale for each row; networks compute with them in single precision."""
+"""Weights stored as int8, with a scale for each row.
+
+`quantize_weights` makes files smaller: networks compute with these weights in single precision. `quantize_products`
+makes matrix products faster: they compute with int8.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deixis.errors import DeixisError
+from deixis.runtime.devices import INSTALL_TRAIN
 from deixis.storage.artifacts import SCALE, Artifact
 
 if TYPE_CHECKING:
@@ -17,61 +23,274 @@ if TYPE_CHECKING:
 MIN_ROW = 64
 """Rows that are shorter stay as they are: there is little to save."""
 
+_MIN_PRODUCT = 2**14
+"""Products with smaller matrices are not faster."""
+
 _LARGEST = 127
+_SHARES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 
 
-def quantize_weights(artifact: Artifact) -> Artifact:
-    """Store the weight matrices of a network as int8, with a scale for each row, a quarter of single precision.
+def quantize_weights(artifact: Artifact, names: Collection[str] | None = None) -> Artifact:
+    """Store weight matrices of a network as int8, with a scale for each row, a quarter of single precision.
 
     Graphs multiply by the scales. ONNX Runtime does so once, when it opens a graph, so speed and memory do not change.
-    Tables of which a graph gathers rows, short rows and vectors stay as they are.
-    """
-    import onnx
 
-    models = {name: onnx.load_from_string(graph) for name, graph in artifact.graphs.items()}
+    Parameters
+    ----------
+    artifact
+        A saved network.
+    names
+        The matrices. By default all but tables of which a graph gathers rows, and matrices of short rows.
+    """
+    models = _models(artifact)
     if any(tensor.name.endswith(SCALE) for model in models.values() for tensor in model.graph.initializer):
         return artifact  # quantised already
-    gathered = {name for model in models.values() for name in _read_without_cast(model)}
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, array in artifact.arrays.items():
-        if array.dtype.kind == "f" and array.ndim > 1 and array[0].size >= MIN_ROW and name not in gathered:
-            arrays[name], arrays[name + SCALE] = quantize_rows(array)
+    if names is None:
+        kept = {name for model in models.values() for name in _read_otherwise(model)}
+        names = {
+            name
+            for name, array in artifact.arrays.items()
+            if array.dtype.kind == "f" and array.ndim > 1 and array[0].size >= MIN_ROW and name not in kept
+        }
+    return replace(
+        artifact,
+        arrays=_quantized(artifact.arrays, names, _LARGEST),
+        graphs={name: multiply_by_scales(model, names) for name, model in models.items()},
+    )
+
+
+def quantize_products(artifact: Artifact, *, largest: int = _LARGEST, exclude: Iterable[str] = ()) -> Artifact:
+    """Return an artifact whose matrix products have int8 weights, one scale per output.
+
+    Activations are quantised when they are computed, so no photos are needed. Weights that are used in any other way
+    than as the matrix of a product keep their precision.
+
+    Parameters
+    ----------
+    artifact
+        A saved network with graphs.
+    largest
+        Largest absolute value of a weight. With 63, sums of products fit into 16 bits on processors without VNNI.
+    exclude
+        Weights to leave as they are.
+    """
+    models = _models(artifact)
+    candidates = {
+        name
+        for name, array in artifact.arrays.items()
+        if array.ndim == 2 and array.size >= _MIN_PRODUCT and array.dtype.kind == "f" and name not in set(exclude)
+    }
+    used: set[str] = set()
+    for model in models.values():
+        products = _products(model)
+        parts = {part for product in products for part in product.chain}
+        used |= {product.weight for product in products}
+        candidates -= {
+            product.weight
+            for product in products
+            for node in model.graph.node
+            if id(node) not in parts and set(node.input) & product.names
+        }
+        read = {name for node in model.graph.node for name in node.input}
+        candidates -= read - {product.weight for product in products}
+    chosen = candidates & used
+    return replace(
+        artifact,
+        arrays=_quantized(artifact.arrays, chosen, largest),
+        graphs={name: _multiply_integers(model, chosen) for name, model in models.items()},
+    )
+
+
+def quantize_rows(array: NDArray[Any], largest: int = _LARGEST) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return int8 rows and one scale each, which make the squared error small.
+
+    Examples
+    --------
+    >>> rows, scales = quantize_rows(np.array([[1.0, -0.5], [0.0, 0.0]]))
+    >>> rows.tolist(), (rows * scales[:, None]).round(2).tolist()
+    ([[127, -64], [0, 0]], [[1.0, -0.5], [0.0, 0.0]])
+    """
+    rows = np.asarray(array, np.float32).reshape(len(array), -1)
+    highest = np.abs(rows).max(axis=1, keepdims=True)
+    best, scales = np.full(len(rows), np.inf), np.ones((len(rows), 1), np.float32)
+    for share in _SHARES:
+        scale = np.where(highest > 0, share * highest / largest, 1.0).astype(np.float32)
+        error = ((np.clip(np.round(rows / scale), -largest, largest) * scale - rows) ** 2).sum(axis=1)
+        better = error < best
+        best, scales = np.where(better, error, best), np.where(better[:, None], scale, scales)
+    codes = np.clip(np.round(rows / scales), -largest, largest).astype(np.int8)
+    return codes.reshape(array.shape), scales[:, 0].astype(np.float32)
+
+
+def _models(artifact: Artifact) -> dict[str, onnx.ModelProto]:
+    try:
+        import onnx
+    except ImportError:
+        raise DeixisError(f"quantising a network needs the package onnx: {INSTALL_TRAIN}") from None
+    return {name: onnx.load_from_string(graph) for name, graph in artifact.graphs.items()}
+
+
+def _quantized(arrays: Mapping[str, NDArray[Any]], names: Collection[str], largest: int) -> dict[str, NDArray[Any]]:
+    found: dict[str, NDArray[Any]] = {}
+    for name, array in arrays.items():
+        if name in names:
+            found[name], found[name + SCALE] = quantize_rows(array, largest)
         else:
-            arrays[name] = array
-    graphs = {name: _multiply_by_scales(model, arrays) for name, model in models.items()}
-    return replace(artifact, arrays=arrays, graphs=graphs)
+            found[name] = array
+    return found
 
 
-def quantize_rows(array: NDArray[np.floating]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return int8 values, and scales (rows, 1, …) such that their product is about the array."""
-    values = np.asarray(array, dtype=np.float32)
-    largest = np.abs(values).max(axis=tuple(range(1, array.ndim)), keepdims=True)
-    scale = np.where(largest > 0, largest / _LARGEST, 1).astype(np.float32)
-    return np.rint(values / scale).astype(np.int8), scale
+def _add_scales(model: onnx.ModelProto, names: Collection[str]) -> None:
+    from onnx import TensorProto
+
+    for weight in [each for each in model.graph.initializer if each.name in names]:
+        scale = TensorProto(name=weight.name + SCALE, dims=weight.dims[:1], data_type=TensorProto.FLOAT)
+        scale.data_location = TensorProto.EXTERNAL
+        model.graph.initializer.append(scale)
 
 
-def _read_without_cast(model: onnx.ModelProto) -> set[str]:
-    """Weights that something else than a cast to single precision reads."""
+def _moved_weights(model: onnx.ModelProto) -> Callable[[str], list[str]]:
+    """Return a function from a name to the weights whose rows it has, and to no weights for anything else.
+
+    Rows are moved by a concatenation, and by a selection whose indices are constant.
+    """
+    maker = {name: node for node in model.graph.node for name in node.output}
+    constants = {each.name for each in model.graph.initializer}
+
+    def weights_of(name: str) -> list[str]:
+        if name in constants:
+            return [name]
+        node = maker.get(name)
+        if node is not None and node.op_type == "Gather" and node.input[1] in constants:
+            return weights_of(node.input[0])
+        if node is not None and node.op_type == "Concat":
+            parts = [weights_of(part) for part in node.input]
+            return [weight for part in parts for weight in part] if all(parts) else []
+        return []
+
+    return weights_of
+
+
+def _read_otherwise(model: onnx.ModelProto) -> set[str]:
+    """Weights that are read by anything but a cast to single precision, before which rows may be moved."""
+    weights_of = _moved_weights(model)
     weights = {tensor.name for tensor in model.graph.initializer}
-    return {name for node in model.graph.node if node.op_type != "Cast" for name in node.input if name in weights}
+    found: set[str] = set()
+    for node in model.graph.node:
+        moves = any(weights_of(name) for name in node.output)
+        if node.op_type != "Cast" and not moves:
+            found |= {weight for name in node.input for weight in weights_of(name)}
+    return found & weights
 
 
-def _multiply_by_scales(model: onnx.ModelProto, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    from onnx import TensorProto, helper
+def multiply_by_scales(model: onnx.ModelProto, names: Collection[str]) -> bytes:
+    """Return a graph that multiplies weights by their scales, where it casts them to single precision."""
+    from onnx import helper, numpy_helper
 
     graph = model.graph
-    nodes = []
+    weights_of = _moved_weights(model)
+    maker = {name: node for node in graph.node for name in node.output}
+    dims = {each.name: len(each.dims) for each in graph.initializer}
+    nodes: list[onnx.NodeProto] = []
+    _add_scales(model, names)
+
+    def scale_of(name: str) -> str:
+        """Move the scales as the rows were moved."""
+        if name in dims:
+            return name + SCALE
+        moved = maker[name]
+        inputs = [scale_of(moved.input[0]), moved.input[1]] if moved.op_type == "Gather" else map(scale_of, moved.input)
+        copy = helper.make_node(moved.op_type, list(inputs), [name + SCALE], axis=0)
+        nodes.append(copy)
+        return name + SCALE
+
+    axes: set[int] = set()
     for node in graph.node:
         nodes.append(node)
-        weight = node.input[0] if node.op_type == "Cast" else ""
-        if weight + SCALE not in arrays:
+        weights = weights_of(node.input[0]) if node.op_type == "Cast" else []
+        if not weights or weights[0] not in names:
             continue
-        single, integers = node.output[0], f"{weight}:integers"
-        node.output[0] = integers
-        nodes.append(helper.make_node("Mul", [integers, weight + SCALE], [single]))
-        scale = TensorProto(name=weight + SCALE, dims=arrays[weight + SCALE].shape, data_type=TensorProto.FLOAT)
-        scale.data_location = TensorProto.EXTERNAL
-        graph.initializer.append(scale)
+        single, column = node.output[0], f"{node.output[0]}:scale"
+        rank = dims[weights[0]]
+        axes.add(rank)
+        node.output[0] = f"{single}:integers"
+        nodes.append(helper.make_node("Unsqueeze", [scale_of(node.input[0]), f":axes:{rank}"], [column]))
+        nodes.append(helper.make_node("Mul", [node.output[0], column], [single]))
+    for rank in sorted(axes):
+        graph.initializer.append(numpy_helper.from_array(np.arange(1 - rank, 0), f":axes:{rank}"))
     del graph.node[:]
     graph.node.extend(nodes)
     return bytes(model.SerializeToString())
+
+
+def _multiply_integers(model: onnx.ModelProto, chosen: Collection[str]) -> bytes:
+    from onnx import TensorProto, helper
+
+    products = {id(product.node): product for product in _products(model) if product.weight in chosen}
+    dead = {id(node) for product in products.values() for node in product.before}
+    nodes: list[Any] = []
+    quantized: dict[str, str] = {}
+    _add_scales(model, chosen)
+    for node in model.graph.node:
+        if id(node) in dead:
+            continue
+        if id(node) not in products:
+            nodes.append(node)
+            continue
+        weight, source, result = products[id(node)].weight, node.input[0], node.output[0]
+        if source not in quantized:
+            quantized[source] = f"{source}:int8"
+            parts = [f"{source}:int8{part}" for part in ("", ":scale", ":zero")]
+            nodes.append(helper.make_node("DynamicQuantizeLinear", [source], parts))
+        into = quantized[source]
+        columns = f"{weight}:columns:{result}"
+        nodes += [
+            helper.make_node("Transpose", [weight], [columns], perm=[1, 0]),
+            helper.make_node("MatMulInteger", [into, columns, f"{into}:zero"], [f"{result}:sum"]),
+            helper.make_node("Cast", [f"{result}:sum"], [f"{result}:float"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [f"{into}:scale", weight + SCALE], [f"{result}:scale"]),
+        ]
+        has_bias = node.op_type == "Gemm" and len(node.input) == 3
+        product = f"{result}:product" if has_bias else result
+        nodes.append(helper.make_node("Mul", [f"{result}:float", f"{result}:scale"], [product]))
+        if has_bias:
+            nodes.append(helper.make_node("Add", [product, node.input[2]], [result]))
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return bytes(model.SerializeToString())
+
+
+class _Product:
+    """A product with a weight: ``Cast → (Transpose →) MatMul`` or ``Cast → Gemm``."""
+
+    def __init__(self, node: onnx.NodeProto, weight: str, before: list[onnx.NodeProto]) -> None:
+        self.node, self.weight, self.before = node, weight, before
+
+    @property
+    def chain(self) -> set[int]:
+        return {id(self.node), *map(id, self.before)}
+
+    @property
+    def names(self) -> set[str]:
+        """The weight, and what the nodes before the product make of it."""
+        return {self.weight, *(name for node in self.before for name in node.output)}
+
+
+def _products(model: onnx.ModelProto) -> list[_Product]:
+    maker = {name: node for node in model.graph.node for name in node.output}
+    found = []
+    for node in model.graph.node:
+        if node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
+            continue
+        before, dead = maker.get(node.input[1]), []
+        attributes: Mapping[str, Any] = {each.name: each for each in node.attribute}
+        if node.op_type == "MatMul":
+            if before is None or before.op_type != "Transpose" or list(before.attribute[0].ints) != [1, 0]:
+                continue
+            dead.append(before)
+            before = maker.get(before.input[0])
+        elif not attributes["transB"].i or attributes["alpha"].f != 1 or attributes["beta"].f != 1:
+            continue
+        if before is not None and before.op_type == "Cast":
+            found.append(_Product(node, before.input[0], [*dead, before]))
+    return found

@@ -209,8 +209,9 @@ class SearchEncoder:
         phrases = [sentence.phrases or (sentence,) for sentence in sentences]
         distinct = {phrase.text: phrase for some in phrases for phrase in some}
         rows = {text: row for row, text in enumerate(distinct)}
-        region_vectors = self.region_model.encode_phrases(list(distinct.values()))
+        # The larger network first: opening it takes most memory.
         whole_vectors = self.photo_model.encode_sentences([*distinct.values(), *sentences])
+        region_vectors = self.region_model.encode_phrases(list(distinct.values()))
         vectors = whole_vectors[len(distinct) :]
 
         def encoded(phrase: Phrase | Sentence) -> EncodedPhrase:

@@ -116,6 +116,31 @@ class Artifact:
         """SHA-256 of the weights of an artifact that was read."""
         return self.files[WEIGHTS].sha256
 
+    def table(self, name: str) -> NDArray[Any] | StoredTable:
+        """One of the arrays, of which few rows are used: those of a stored one are converted when they are taken."""
+        return self.arrays.table(name) if isinstance(self.arrays, _StoredArrays) else self.arrays[name]
+
+
+class StoredTable:
+    """Rows of a stored matrix, read and converted to single precision when they are taken.
+
+    Examples
+    --------
+    >>> table = StoredTable(np.array([[1, 2], [3, 4]], np.int8), np.array([0.5, 2.0], np.float32))
+    >>> table.shape, table[[1, 1]].tolist()
+    ((2, 2), [[6.0, 8.0], [6.0, 8.0]])
+    """
+
+    def __init__(self, stored: NDArray[Any], scale: NDArray[Any] | None = None) -> None:
+        self._stored, self._scale = stored, scale
+        self.shape = stored.shape
+
+    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        taken: NDArray[np.float32] = self._stored[rows].astype(np.float32)
+        if self._scale is not None:
+            taken *= self._scale[rows].astype(np.float32)[..., None]
+        return taken
+
 
 def write_artifact(folder: str | PathLike[str], artifact: Artifact, *, half: bool = False) -> None:
     """Write a new directory atomically; an older one that deixis made is replaced.
@@ -366,6 +391,15 @@ class _StoredArrays(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def table(self, name: str) -> NDArray[Any] | StoredTable:
+        """Return a matrix whose rows are converted when they are taken."""
+        if name in self._arrays or name + ZERO_POINT in self._layout:
+            return self[name]
+        with damaged(self._tensors.file.path):
+            return StoredTable(
+                self._tensors.array(name), self._tensors.array(name + SCALE) if self._is_quantized(name) else None
+            )
 
     def quantized(self) -> dict[str, NDArray[Any]]:
         """Return all arrays, quantised ones as they are stored."""

@@ -110,7 +110,7 @@ class Grounder(Storable, Embedder):
     @property
     def words(self) -> WordTable:
         """The word vectors, as they are now if the network is being trained."""
-        return WordTable(self.vocabulary, self.functions.weight("text_encoder.words.weight"), self.frozen)
+        return WordTable(self.vocabulary, self.functions.table("text_encoder.words.weight"), self.frozen)
 
     def ground(self, regions: RegionInputs, words: Sequence[str], spans: Sequence[Span]) -> GroundingOutput:
         """Score each phrase of a sentence against each region of a photo, and refine the boxes.

@@ -92,7 +92,7 @@ class HMLSTM(Storable, Embedder):
         """The word vectors, as they are now if the network is being trained."""
         if self.vocabulary is None:
             return WordTable(Vocabulary((), ()), frozen=self.vectors)
-        return WordTable(self.vocabulary, self.functions.weight("words.weight"), self.vectors)
+        return WordTable(self.vocabulary, self.functions.table("words.weight"), self.vectors)
 
     def prepare_visual(self, features: ArrayLike) -> Floats:
         rows = check_rows(features, self.visual_size, "photo or region")

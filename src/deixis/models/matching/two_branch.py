@@ -88,7 +88,7 @@ class TwoBranch(Storable, Embedder):
         """The word vectors of the text encoder, as they are now if the network is being trained."""
         if self.vocabulary is None:
             return None
-        return WordTable(self.vocabulary, self.functions.weight("encoder.words.weight"), self.frozen)
+        return WordTable(self.vocabulary, self.functions.table("encoder.words.weight"), self.frozen)
 
     def _frozen_by_id(self) -> Floats:
         assert self.words is not None  # noqa: S101 - only called with a text encoder
