@@ -5,10 +5,10 @@ from __future__ import annotations
 import stat
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from PIL import Image, UnidentifiedImageError
 
@@ -93,14 +93,19 @@ def photo_size(path: Path) -> tuple[int, int]:
 
 
 def open_photo(
-    path: Path, min_side: int | None = None, max_pixels: int | None = None, inside: Path | None = None
+    path: Path,
+    min_side: int | None = None,
+    max_pixels: int | None = None,
+    inside: Path | None = None,
+    content: IO[bytes] | None = None,
 ) -> Image.Image:
     """Decode a photo to RGB, with EXIF rotation. Takes the first frame and puts transparency on white.
 
     A colour JPEG is decoded at a half, a quarter or an eighth of its size if both sides are still at least `min_side`,
-    which is much faster. With `inside`, a resolved folder, a file that lies elsewhere is refused.
+    which is much faster. With `inside`, a resolved folder, a file that lies elsewhere is refused. `content` is
+    read if it is given, and `path` only names it.
     """
-    with _open_checked(path, max_pixels, inside) as image:
+    with _open_checked(path, max_pixels, inside, content) as image:
         _check_scans(path, image)
         if min_side is not None and image.mode == "RGB":
             image.draft("RGB", (min_side, min_side))  # has an effect on JPEG only
@@ -115,17 +120,17 @@ def open_photo(
 
 
 @contextmanager
-def open_image_file(path: Path, inside: Path | None = None) -> Iterator[Image.Image]:
+def open_image_file(path: Path, inside: Path | None = None, content: IO[bytes] | None = None) -> Iterator[Image.Image]:
     """Open a photo, the preview of a RAW file, or a frame of a video, by its suffix; the pixels are not decoded yet.
 
-    With `inside`, a resolved folder, a file that lies elsewhere is refused.
+    With `inside`, a resolved folder, a file that lies elsewhere is refused. `content` is that of `open_photo`.
     """
     import pi_heif
 
     pi_heif.register_heif_opener()
     suffix = path.suffix.lower()
-    with open_file(path, inside) as file:
-        if suffix not in VIDEO_SUFFIXES and path.stat().st_size > MAX_BYTES:
+    with open_file(path, inside) if content is None else nullcontext(content) as file:
+        if content is None and suffix not in VIDEO_SUFFIXES and path.stat().st_size > MAX_BYTES:
             raise PhotoError(path, f"larger than {MAX_BYTES // 2**20} MB")
         if suffix in VIDEO_SUFFIXES:
             image = open_video_frame(path)
@@ -188,10 +193,12 @@ def _white(mode: str, highest: float) -> float:
 
 
 @contextmanager
-def _open_checked(path: Path, max_pixels: int | None = None, inside: Path | None = None) -> Iterator[Image.Image]:
+def _open_checked(
+    path: Path, max_pixels: int | None = None, inside: Path | None = None, content: IO[bytes] | None = None
+) -> Iterator[Image.Image]:
     """Open a photo within the limits. Errors, also of the block, become a `PhotoError`."""
     try:
-        with open_image_file(path, inside) as image:
+        with open_image_file(path, inside, content) as image:
             if image.width * image.height > (MAX_PIXELS if max_pixels is None else max_pixels):
                 raise PhotoError(path, f"{image.width} × {image.height} pixels are too many")
             yield image

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from deixis import __version__
+from deixis.data.decoder import DecoderPool
 from deixis.runtime.memory import return_large_blocks
 from deixis.search.collection import PhotoCollection
 from deixis.web.address import ServerAddress, listen, open_in_browser
@@ -32,19 +33,31 @@ def make_app(
     search_executor = BoundedExecutor("search", limits.search_threads, limits.search_queue, limits.search_wait_s)
     model_executor = BoundedExecutor("models", limits.model_threads, limits.model_queue, limits.model_wait_s)
     picture_executor = BoundedExecutor("pictures", limits.picture_threads, limits.search_queue, limits.picture_wait_s)
+    upload_executor = BoundedExecutor("uploads", limits.upload_threads, limits.upload_queue, limits.upload_wait_s)
+    decoders = DecoderPool(limits.upload_threads)
     inference = inference or InferenceService(limits.cached_photos)
     searches = ResultCache[bytes](limits.cached_searches)
     policy = policy or AccessPolicy(upload_bytes=limits.upload_bytes)
     is_local = is_loopback(policy.host)
     context = RouteContext(
-        photos, inference, search_executor, picture_executor, model_executor, limits, searches, is_local
+        photos,
+        inference,
+        search_executor,
+        picture_executor,
+        upload_executor,
+        model_executor,
+        decoders,
+        limits,
+        searches,
+        is_local,
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        for executor in (search_executor, picture_executor, model_executor):
+        for executor in (search_executor, picture_executor, upload_executor, model_executor):
             executor.close()
+        decoders.close()
 
     app = FastAPI(
         title="deixis",
@@ -95,7 +108,7 @@ def serve(
         threading.Thread(target=inference.warm_up).start()
         if open_browser:
             open_in_browser(url)
-        run_server(app, listening)
+        run_server(app, listening, proxy_headers=False)
     finally:
         inference.close()
         listening.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from starlette.datastructures import UploadFile
 
 from deixis import __version__
-from deixis.data.images import open_photo
+from deixis.data.decoder import NAME, DecoderPool
 from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import THUMBNAIL_SIDE
@@ -66,7 +64,6 @@ _JPEG: dict[str, Any] = {"content": {"image/jpeg": {"schema": {"type": "string",
 
 PHOTO_FIELD = "photo"
 _JSON, _FORM = "application/json", "multipart/form-data"
-_UPLOAD = "the photo"
 
 T = TypeVar("T")
 
@@ -137,7 +134,9 @@ class RouteContext:
     inference: InferenceService
     search_executor: BoundedExecutor  # for requests that take milliseconds
     picture_executor: BoundedExecutor  # for photo files: a disk that does not answer must not stop searches
+    upload_executor: BoundedExecutor  # for decoding uploads, which may take as long as their decoder allows
     model_executor: BoundedExecutor  # for requests that take seconds, so that no search waits for a caption
+    decoders: DecoderPool
     limits: ServerLimits
     searches: ResultCache[bytes]  # responses to searches, as JSON
     is_local: bool = True  # whether only this machine has access
@@ -151,17 +150,30 @@ class RouteContext:
         except DeixisError:
             raise PhotoNotFoundError(photo_id) from None
 
-    def photo_input(self, request: PhotoRequest, upload: UploadFile | None) -> PhotoInput:
+    async def open_upload(self, upload: UploadFile) -> Image:
+        """Decode an uploaded photo in a process of its own, after checking its size."""
+
+        def decode() -> Image:
+            if not upload.size:
+                raise PhotoError(NAME, "an empty file")
+            if upload.size > self.limits.upload_bytes:
+                raise PhotoError(NAME, f"larger than {self.limits.upload_bytes // 2**20} MB")
+            with upload.file as file:
+                return self.decoders.decode(file.read(), self.limits.upload_pixels)
+
+        return await self.upload_executor.run(decode)
+
+    def photo_input(self, request: PhotoRequest, uploaded: Image | None) -> PhotoInput:
         """Return the photo of a request."""
-        if upload is not None:
-            return PhotoInput(open_upload(upload, self.limits))
+        if uploaded is not None:
+            return PhotoInput(uploaded)
         record = self.photo(request.photo or "")
         return PhotoInput(lambda: open_inside(record.path, record.root), record.photo_id)
 
 
 def api_routes(context: RouteContext) -> APIRouter:
     """Return all routes of the API."""
-    routes = APIRouter(responses=_errors(400, 401, 403, 413, 421, 422, 500, 503))
+    routes = APIRouter(responses=_errors(400, 401, 403, 413, 421, 422, 429, 500, 503))
     _add_searches(routes, context)
     _add_photos(routes, context)
     _add_models(routes, context)
@@ -223,10 +235,10 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
         top: Top = 60,
         everything: Everything = False,
     ) -> SearchResponse:
+        uploaded = await context.open_upload(photo)
+
         def respond() -> SearchResponse:
-            return search_response(
-                None, context.photos.like(open_upload(photo, context.limits), top, everything=everything)
-            )
+            return search_response(None, context.photos.like(uploaded, top, everything=everything))
 
         return await context.model_executor.run(respond)
 
@@ -327,7 +339,8 @@ def _add_photos(routes: APIRouter, context: RouteContext) -> None:
 def _add_models(routes: APIRouter, context: RouteContext) -> None:
     async def respond(request: Request, kind: type[RequestT], compute: Callable[[PhotoInput, RequestT], T]) -> T:
         parsed, upload = await read_request(request, kind)
-        return await context.model_executor.run(lambda: compute(context.photo_input(parsed, upload), parsed))
+        uploaded = None if upload is None else await context.open_upload(upload)
+        return await context.model_executor.run(lambda: compute(context.photo_input(parsed, uploaded), parsed))
 
     @routes.post(
         "/ground",
@@ -412,19 +425,3 @@ async def _read_values(request: Request) -> tuple[Any, UploadFile | None]:
 
 def _invalid(field: str, message: str) -> RequestValidationError:
     return RequestValidationError([{"loc": (field,), "msg": message, "type": "value_error"}])
-
-
-def open_upload(upload: UploadFile, limits: ServerLimits) -> Image:
-    """Decode an uploaded photo, after checking its size in bytes and in pixels."""
-    if not upload.size:
-        raise PhotoError(_UPLOAD, "an empty file")
-    if upload.size > limits.upload_bytes:
-        raise PhotoError(_UPLOAD, f"larger than {limits.upload_bytes // 2**20} MB")
-    with tempfile.TemporaryDirectory(prefix="deixis-") as folder:
-        path = Path(folder) / _UPLOAD
-        with path.open("wb") as copy:
-            shutil.copyfileobj(upload.file, copy)
-        try:
-            return open_photo(path, max_pixels=limits.upload_pixels)
-        except PhotoError as error:
-            raise PhotoError(_UPLOAD, error.reason) from None

@@ -1,4 +1,4 @@
-"""Access control: hosts, tokens, cross-site requests, request sizes, and security headers."""
+"""Access control: rates, hosts, tokens, cross-site requests, request sizes, and security headers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
@@ -17,6 +18,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deixis.web.rates import RateLimiter, network_of
 
 JSON_BYTES = 64 * 2**10
 """Maximum size of a request without a photo."""
@@ -31,7 +34,8 @@ MIN_TOKEN_LENGTH = 12
 class ServerLimits:
     """Limits of uploads, and of requests that run at once, queue and wait (`BoundedExecutor`).
 
-    Searches, requests for pictures and requests that run a model on a photo have threads of their own.
+    Searches, requests for pictures, decoding of uploads and requests that run a model on a photo have threads of their
+    own.
     """
 
     upload_bytes: int = 32 * 2**20
@@ -41,6 +45,9 @@ class ServerLimits:
     search_wait_s: float = 0.5
     picture_threads: int = 4
     picture_wait_s: float = 2.0
+    upload_threads: int = 2  # and processes that decode
+    upload_queue: int = 16
+    upload_wait_s: float = 2.0
     model_threads: int = 2
     model_queue: int = 16
     model_wait_s: float = 2.0
@@ -51,6 +58,7 @@ class ServerLimits:
 COOKIE = "deixis-token-{port}"
 """Browsers send the cookies of one server to those on other ports of the machine, so their names differ."""
 
+_CLOSE = {"connection": "close"}
 _LOG = logging.getLogger("uvicorn.error")
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _POLICY = "; ".join(
@@ -106,6 +114,10 @@ class AccessPolicy:
     host: str = "127.0.0.1"  # where the server listens
     token: str = field(default="", repr=False)  # required in every request, unless empty
     upload_bytes: int = 32 * 2**20
+    uploads_at_once: int = 32  # forms whose content is being received
+    # By client address, before its token is looked at: a page with many thumbnails stays far below.
+    requests_per_s: float = 500.0
+    requests_at_once: float = 2000.0
 
     def allows_host(self, header: str) -> bool:
         """Return whether a Host header names this server; other names are used in DNS rebinding attacks."""
@@ -129,6 +141,8 @@ class SecurityMiddleware:
     def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
         self.app = app
         self.policy = policy
+        self._rates = RateLimiter(policy.requests_per_s, policy.requests_at_once)
+        self._uploads = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or reject it."""
@@ -152,7 +166,11 @@ class SecurityMiddleware:
         if rejection is not None:
             await rejection(scope, receive, send_with_headers)
             return
-        body = _LimitedBody(receive, self._max_bytes(scope))
+        if _is_form(scope) and self._uploads >= self.policy.uploads_at_once:
+            response = error_response(503, "too many uploads; try again in a moment", {"retry-after": "1", **_CLOSE})
+            await response(scope, receive, send_with_headers)
+            return
+        body = _LimitedBody(receive, self._max_bytes(scope), self._count_uploads if _is_form(scope) else None)
         try:
             await self.app(scope, body.receive, send_with_headers)
         except Exception as error:
@@ -161,8 +179,18 @@ class SecurityMiddleware:
             _LOG.exception("a request failed")
             response = error_response(500, f"internal error ({type(error).__name__})")
             await response(scope, receive, send_with_headers)
+        finally:
+            body.finish()
+
+    def _count_uploads(self, change: int) -> None:
+        self._uploads += change
 
     def _check(self, scope: Scope) -> Response | None:
+        wait_s = self._rates.take(network_of((scope.get("client") or ("", 0))[0]))
+        if wait_s:
+            return error_response(
+                429, "too many requests; wait a moment", {"retry-after": str(int(wait_s) + 1), **_CLOSE}
+            )
         headers = Headers(scope=scope)
         if not self.policy.allows_host(headers.get("host", "")):
             return error_response(421, "this server has another host name")
@@ -192,8 +220,7 @@ class SecurityMiddleware:
         )
 
     def _max_bytes(self, scope: Scope) -> int:
-        content_type = Headers(scope=scope).get("content-type", "")
-        return self.policy.upload_bytes + JSON_BYTES if content_type.startswith("multipart/") else JSON_BYTES
+        return self.policy.upload_bytes + JSON_BYTES if _is_form(scope) else JSON_BYTES
 
 
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -210,12 +237,23 @@ class TooLargeError(HTTPException):
 
 
 class _LimitedBody:
-    """Stops reading a request body at the maximum size, whatever its header says, and when it stops coming."""
+    """Stops reading a request body at the maximum size, whatever its header says, and when it stops coming.
 
-    def __init__(self, receive: Receive, max_bytes: int) -> None:
+    `count` is called with 1 now, and with -1 when the body is complete or no longer wanted.
+    """
+
+    def __init__(self, receive: Receive, max_bytes: int, count: Callable[[int], None] | None = None) -> None:
         self._receive = receive
         self._left = self._max_bytes = max_bytes
         self._is_complete = False
+        self._count = count
+        if count:
+            count(1)
+
+    def finish(self) -> None:
+        if self._count:
+            self._count(-1)
+            self._count = None
 
     async def receive(self) -> Message:
         try:
@@ -223,6 +261,8 @@ class _LimitedBody:
         except TimeoutError:
             raise HTTPException(408, "the rest of the request did not come", {"connection": "close"}) from None
         self._is_complete = not message.get("more_body", False)
+        if self._is_complete:
+            self.finish()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise TooLargeError(self._max_bytes)
@@ -246,6 +286,10 @@ def _network_location(origin: str) -> str | None:
         return urlsplit(origin).netloc
     except ValueError:
         return None
+
+
+def _is_form(scope: Scope) -> bool:
+    return Headers(scope=scope).get("content-type", "").startswith("multipart/")
 
 
 def _cookie_name(scope: Scope) -> str:

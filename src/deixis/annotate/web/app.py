@@ -24,7 +24,7 @@ from deixis.annotate.people import InvitationError, NameTakenError, Role, invite
 from deixis.annotate.project import Project, read_secret, reload_settings, requeue_suspended, write_link
 from deixis.annotate.schema import workers
 from deixis.annotate.transactions import RefusedError
-from deixis.annotate.web.authentication import Authentication, RateLimiter
+from deixis.annotate.web.authentication import Authentication
 from deixis.annotate.web.context import AppContext, Limits, TransactionQueue, WorkTime, errors
 from deixis.annotate.web.external_routes import WORKFORCE_HOSTS, FrameMiddleware, add_external_routes
 from deixis.annotate.web.owner_routes import add_owner_routes
@@ -37,6 +37,7 @@ from deixis.errors import DeixisError
 from deixis.web.address import ServerAddress, listen, open_in_browser
 from deixis.web.executor import BoundedExecutor
 from deixis.web.pages import add_error_handlers, add_page
+from deixis.web.rates import RateLimiter
 from deixis.web.security import AccessPolicy, SecurityMiddleware, error_response
 
 PORT = 7861

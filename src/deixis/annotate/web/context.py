@@ -15,10 +15,11 @@ from sqlalchemy.exc import DBAPIError
 from deixis.annotate.database import Database, translate_error
 from deixis.annotate.project import Project
 from deixis.annotate.queue import LeasedQuestion
-from deixis.annotate.web.authentication import AuthenticatedUser, Authentication, RateLimiter
+from deixis.annotate.web.authentication import AuthenticatedUser, Authentication
 from deixis.annotate.web.photos import PhotoLibrary, describe_photo, describe_question
 from deixis.annotate.web.responses import PhotoInfo
 from deixis.web.executor import BoundedExecutor, BusyError
+from deixis.web.rates import RateLimiter
 from deixis.web.responses import Error
 
 T = TypeVar("T")

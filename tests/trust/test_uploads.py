@@ -1,0 +1,148 @@
+"""Uploads: slow decodes stop nobody else, unfinished ones leave no files, and rates are limited before tokens."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from deixis.data.decoder import DecoderPool
+from deixis.web.app import make_app
+from deixis.web.security import AccessPolicy
+from tests.trust.test_files import progressive
+from tests.trust.test_slow_clients import connect
+from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
+from tests.web.serving import served
+
+HEAD = (
+    b"POST /api/caption HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9000000\r\n"
+    b"content-type: multipart/form-data; boundary=b\r\n\r\n"
+    b'--b\r\ncontent-disposition: form-data; name="photo"; filename="a.jpg"\r\n\r\n'
+)
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> FakeCollection:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "dog.jpg").write_bytes(photo_bytes())
+    return FakeCollection([tmp_path / "photos" / "dog.jpg"], tmp_path / "photos")
+
+
+def test_uploads_that_take_long_to_decode_stop_neither_searches_nor_models(
+    collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoding, finish = threading.Semaphore(0), threading.Event()
+
+    def decode(*_: object) -> Image.Image:
+        decoding.release()
+        assert finish.wait(60)
+        return Image.new("RGB", (8, 8))
+
+    monkeypatch.setattr(DecoderPool, "decode", decode)
+    app = make_app(collection, inference=FakeInference())
+    with TestClient(app, base_url="http://127.0.0.1") as client, ThreadPoolExecutor(4) as threads:
+        try:
+            uploads = [
+                threads.submit(client.post, "/api/caption", files={"photo": ("a.jpg", b"x", "image/jpeg")})
+                for _ in range(4)
+            ]
+            assert decoding.acquire(timeout=60)
+            assert decoding.acquire(timeout=60)  # all decoders are busy
+            (photo,) = client.get("/api/photos").json()["photos"]
+            assert client.get("/api/search", params={"q": "dog"}).status_code == 200
+            assert client.post("/api/caption", json={"photo": photo["id"]}).status_code == 200
+            assert not any(each.done() for each in uploads)
+        finally:
+            finish.set()
+        assert uploads[0].result().status_code == 200
+
+
+def test_rates_are_limited_by_address_before_the_token_is_looked_at(collection: FakeCollection) -> None:
+    policy = AccessPolicy(token="a long enough token", requests_per_s=0.001, requests_at_once=3)
+    app = make_app(collection, inference=FakeInference(), policy=policy)
+    right = {"authorization": f"Bearer {policy.token}"}
+    with TestClient(app, base_url="http://127.0.0.1", client=("192.0.2.1", 1)) as client:
+        assert [client.get("/api/status").status_code for _ in range(3)] == [401] * 3
+        refused = client.get("/api/status", headers=right)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 0
+        other = TestClient(app, base_url="http://127.0.0.1", client=("192.0.2.2", 1))
+        assert other.get("/api/status", headers=right).status_code == 200
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files of servers that are started."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_unfinished_uploads_leave_no_temporary_files(collection: FakeCollection, temporary: Path) -> None:
+    with served(collection.folder) as (link, process):
+        port = urlsplit(link).port or 0
+
+        def held() -> bool:
+            names = [str(each.readlink()) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
+            return any(str(temporary) in name for name in names)
+
+        with connect(port, HEAD + bytes(3_000_000)):
+            _wait_for(held)  # more than is kept in memory
+            assert list(temporary.iterdir()) == []  # not even if the server is killed now
+        _wait_for(lambda: not held())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs kill -9")
+def test_a_server_that_is_killed_while_it_decodes_leaves_no_files(collection: FakeCollection, temporary: Path) -> None:
+    bomb = progressive(2400, 500)
+    with served(collection.folder) as (link, process), ThreadPoolExecutor(1) as threads:
+        upload = threads.submit(httpx.post, f"{link}api/caption", files={"photo": ("a.jpg", bomb, "image/jpeg")})
+        time.sleep(0.5)  # usually long enough to begin decoding; if not, the test is easier to pass
+        process.kill()
+        assert isinstance(upload.exception(), httpx.HTTPError)
+        assert list(temporary.iterdir()) == []
+
+
+def test_uploads_beyond_the_limit_are_refused_at_once(
+    collection: FakeCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.trust import test_slow_clients
+
+    policy = AccessPolicy(uploads_at_once=2)
+    app = make_app(collection, inference=FakeInference(), policy=policy)
+    monkeypatch.setattr(test_slow_clients, "_app", lambda: app)
+    with test_slow_clients.running() as port, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(connect(port, HEAD + b"some"))
+        _wait_for(lambda: _status(port) == b"503")
+        assert httpx.get(f"http://127.0.0.1:{port}/api/status").status_code == 200
+        stack.close()
+        _wait_for(lambda: _status(port) == b"")  # received until the rest does not come
+
+
+def _status(port: int) -> bytes:
+    """Begin an upload, and return the status of the answer, if there is one at once."""
+    with connect(port, HEAD + b"some") as client:
+        client.settimeout(0.5)
+        try:
+            return client.recv(4096)[9:12]
+        except TimeoutError:
+            return b""
+
+
+def _wait_for(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
