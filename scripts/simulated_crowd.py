@@ -36,6 +36,7 @@ _SECONDS = {
     Task.DRAWING: 14.0,
     Task.QUALITY: 5.0,
     Task.COVERAGE: 7.0,
+    Task.PAIR: 4.0,
 }
 
 _ACCEPTED = {Answer.NO: Answer.YES, Answer.BAD: Answer.GOOD}
@@ -132,6 +133,13 @@ class Truth:
         shown = mentions[0]
         if task is Task.REQUIREMENT:
             return Answer.BOX if self.boxes_of(shown) else Answer.SCENE if self.is_scene(shown) else Answer.NO_BOX
+        if task is Task.PAIR:
+            gold = self.boxes_of(shown)
+            fits = (
+                bool(gold)
+                and float(geometry.iou([question["new_box"]], [geometry.union(gold)])[0, 0]) >= SAME_THING_IOU
+            )
+            return Answer.RIGHT if fits else Answer.WRONG
         missing = self.missing(shown, boxes)
         if task is Task.DRAWING:
             return Answer.DRAWN if missing else Answer.NO_MORE

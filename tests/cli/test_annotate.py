@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from deixis.annotate.project import open_project, read_secret
+from deixis.annotate.project import open_for_work, open_project, read_secret
 from deixis.annotate.schema import photos
 from deixis.annotate.state import Reason
 from deixis.annotate.web.photos import PhotoLibrary
 from deixis.cli.main import _run
-from deixis.data.dataset import make_dataset
+from deixis.data.dataset import Dataset, make_dataset
 from deixis.data.imports import import_dataset
 from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
@@ -142,6 +142,36 @@ def test_photos_that_do_not_open_are_skipped_and_listed(data: Path, capsys: pyte
     shown = capsys.readouterr()
     assert "q: 0 photos, 0 questions" in shown.out
     assert shown.err.count("skipped: ") == 2
+
+
+def test_pairs_of_a_prediction_file_are_judged_and_scored(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos = Dataset(data).split("train")[:2]
+    lines = [
+        {"photo": photo.id, "caption": number, "span": [mention.start, mention.end], "scores": [0.5]}
+        | {"boxes": [[0, 0, photo.width, photo.height]]}
+        for photo in photos
+        for number, caption in enumerate(photo.sentences)
+        for mention in caption.mentions
+    ]
+    Path("found.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = run_json(capsys, "annotate", "init", "q", "--data", "data", "--pairs", "found.jsonl", "--sample", "4")
+    assert made["pairs"] == 4
+    settings = json.loads(Path("q/settings.json").read_text())
+    Path("q/settings.json").write_text(json.dumps(settings | {"judges_per_pair": 1}))
+    worker = run_json(capsys, "annotate", "invite", "q", "Ann", "--vouch")["worker"]
+    assert run_json(capsys, "annotate", "pairs", "q")["accuracy"] is None
+    opened = open_for_work(Path("q"))
+    for answer in ("right", "right", "right", "wrong"):
+        question = next_question(opened, worker)
+        assert question is not None
+        record(opened, worker, question.token, answer)
+    opened.close()
+    scores = run_json(capsys, "annotate", "pairs", "q", "--out", "judged.jsonl")
+    assert (scores["judged"], scores["right"], scores["accuracy"]) == (4, 3, 0.75)
+    judged = [json.loads(line) for line in Path("judged.jsonl").read_text().splitlines()]
+    assert sorted(row["right"] for row in judged) == [False, True, True, True]
+    assert _run(["annotate", "pairs", "q"]) == 0
+    assert "right: 3 (75.0%" in output(capsys)
 
 
 def test_only_options_that_exist_are_suggested(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

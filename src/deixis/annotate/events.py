@@ -116,11 +116,22 @@ class ProposedBoxes(Event):
     show_from: float  # lowest probability at which a box is shown
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedPairs(Event):
+    """Regions that a model found for phrases of a photo, to be judged right or wrong."""
+
+    kind: ClassVar[str] = "pairs"
+
+    model: str
+    fingerprint: str
+    pairs: list[tuple[str, list[float]]]  # a mention, and its region: x1, y1, x2, y2, confidence
+
+
 IMPORTED = "imported"
 """The model of proposals that come with a data set."""
 
 PHRASE_DECISIONS = ("keep", "drop", "add")
-_ALL = (Judged, Skipped, ChainDecision, PhraseDecision, Undone, Discounted, ProposedLinks, ProposedBoxes)
+_ALL = (Judged, Skipped, ChainDecision, PhraseDecision, Undone, Discounted, ProposedLinks, ProposedBoxes, AddedPairs)
 KINDS: dict[str, type[Event]] = {each.kind: each for each in _ALL}
 
 

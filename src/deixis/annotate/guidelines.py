@@ -100,6 +100,15 @@ DEFAULTS: dict[Task, Guideline] = {
             Example("“a crowd”, one box around it", "all", "A crowd has one box."),
         ),
     ),
+    Task.PAIR: Guideline(
+        "A program chose this region for the marked phrase. Is it right?\n\n"
+        "- right: the region shows what the phrase names. It need not be tight.\n"
+        "- wrong: it shows something else, less than half of it, or mostly other things.",
+        (
+            Example("“a dog”, the region shows the dog and some grass", "right", "The dog is what it shows."),
+            Example("“a dog”, the region shows the whole street", "wrong", "The dog is a small part of it."),
+        ),
+    ),
 }
 
 

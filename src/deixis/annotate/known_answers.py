@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -43,15 +43,27 @@ class _GoldChain:
     decided: bool
 
 
-def add_known_photos(project: Project, photos: Iterable[Photo], *, seed: int = 0, folder: int = 0) -> int:
-    """Add annotated photos that the project does not have as a source of known questions; return their number."""
+MakeKnownQuestions = Callable[[Photo, Material, random.Random], Iterable[KnownQuestion]]
+
+
+def add_known_photos(
+    project: Project,
+    photos: Iterable[Photo],
+    *,
+    seed: int = 0,
+    folder: int = 0,
+    make: MakeKnownQuestions | None = None,
+) -> int:
+    """Add annotated photos that the project does not have as a source of known questions; return their number.
+
+    `make` makes the questions of a photo, by default those of the six tasks.
+    """
+    make = make or make_known_questions
     count = 0
     for photo in photos:
         material = prepare_photo(photo, folder=folder)
         rng = random.Random(f"{seed} {photo.id}")  # noqa: S311 - no secret
-        made = {
-            (each.question.task, each.question.subject): each for each in make_known_questions(photo, material, rng)
-        }
+        made = {(each.question.task, each.question.subject): each for each in make(photo, material, rng)}
         if made and add_photos(project, [material], known=True)[0]:
             with project.database.writing() as connection:
                 insert_known_questions(connection, made.values())
@@ -79,7 +91,7 @@ def insert_known_questions(
 
 
 def make_known_questions(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
-    """Make questions of all tasks about an annotated photo, with each answer about equally often."""
+    """Make questions of the six tasks about an annotated photo, with each answer about equally often."""
     chains = _gold_chains(photo, material)
     yield from _link_questions(material.photo, chains, rng)
     yield from _verification_questions(material.photo, chains, rng)
@@ -154,14 +166,14 @@ def _box_questions(photo: str, chain: _GoldChain, size: tuple[int, int], rng: ra
     drawn = tuple(DrawnBox(f"k{number}", box, "") for number, box in enumerate(chain.boxes))
     yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes)
     yield KnownQuestion(Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0]), Answer.GOOD)
-    if (bad := _bad_box(chain.boxes, size, rng)) is not None:
+    if (bad := clearly_bad_box(chain.boxes, size, rng)) is not None:
         yield KnownQuestion(Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, "")), Answer.BAD)
     yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL)
     if len(drawn) > 1:
         yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn[:-1]), Answer.MORE)
 
 
-def _bad_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.Random) -> XYXY | None:
+def clearly_bad_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.Random) -> XYXY | None:
     """Move and shrink one of the boxes until it is clearly bad; None if that does not succeed."""
     x1, y1, x2, y2 = rng.choice(boxes)
     for _ in range(20):

@@ -110,6 +110,18 @@ def add_worker(connection: Connection, name: str, *, role: Role, vouched: bool, 
     return worker
 
 
+def find_or_add_model(project: Project, connection: Connection, model: str, fingerprint: str) -> str:
+    """Return the worker id of a model."""
+    name = f"{model} {fingerprint}"
+    same_name = (workers.c.name == name) & (workers.c.role == MODEL_ROLE)
+    found: str | None = connection.scalar(select(workers.c.id).where(same_name))
+    if found is not None:
+        return found
+    row = {"id": f"m{fingerprint}", "name": name, "role": MODEL_ROLE, "invited_at": project.clock(), "vouched": False}
+    connection.execute(insert(workers), row | {"history_items": 0, "history_accuracy": 0.0, "forgotten": False})
+    return str(row["id"])
+
+
 def find_invitation(project: Project, token: str) -> Worker:
     """Find the invited worker."""
     with project.database.reading() as connection:

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 from deixis.annotate.blocked import blocked_questions
 from deixis.annotate.events import Judged, Skipped, Undone
 from deixis.annotate.people import MODEL_ROLE
-from deixis.annotate.project import Project
+from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import Level, Qualification, lock_worker, update_qualification
 from deixis.annotate.schema import checks, events, known_questions, photos, qualifications, questions, workers
 from deixis.annotate.workflow import Answer, Task
@@ -94,7 +94,7 @@ def read_progress(project: Project) -> Progress:
         ).one()
         people = _workers(project, connection)
         votes = _read_votes(connection)
-        tasks = tuple(_task(connection, task, votes[task]) for task in Task)
+        tasks = tuple(_task(connection, task, votes[task]) for task in tasks_in_use(connection))
         per_hour = _per_hour(connection)
         hours_left = _hours_left(project, connection, total, finished)
     blocked = Counter(question.waits_for.value for question in blocked_questions(project))
@@ -277,11 +277,13 @@ def summarize_worker(project: Project, worker: str) -> WorkerSummary:
     """Summarize the work of a worker; missing qualifications are computed and stored."""
     with project.database.writing() as connection:
         _, levels = lock_worker(project, connection, worker)
+        used = tasks_in_use(connection)
         found = tuple(
             update_qualification(project, connection, worker, task)
             if level is Level.TEST
             else Qualification(task, level)
             for task, level in levels.items()
+            if task in used
         )
         rows = connection.execute(
             select(events.c.task, func.count(), func.sum(counted_seconds(project)))

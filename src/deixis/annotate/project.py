@@ -26,7 +26,7 @@ from deixis.annotate.queue import update_questions
 from deixis.annotate.schema import photos, requeue
 from deixis.annotate.settings import Settings, read_settings, write_settings
 from deixis.annotate.transactions import PhotoTransaction, SnapshotCache, change_photo, find_event, photo_columns
-from deixis.annotate.workflow import Rules, Task
+from deixis.annotate.workflow import CHAIN_TASKS, Rules, Task
 from deixis.errors import DeixisError
 from deixis.storage.atomic import make_private, new_directory, new_file
 
@@ -36,6 +36,8 @@ SQLITE_FILE = "annotations.sqlite"
 _PHOTOS_PER_TRANSACTION = 200
 _ROWS_PER_BATCH = 1000
 _RULES = "rules"
+PAIRS_PROPERTY = "pairs"
+"""Is set if the project has phrase–region pairs to judge."""
 
 
 @dataclass
@@ -211,6 +213,16 @@ def find_damage(folder: Path) -> Iterator[str]:
         yield f"{project.database.name}: damaged ({type(error).__name__}: {' '.join(str(error).split())})"
     finally:
         project.close()
+
+
+def tasks_in_use(connection: Connection) -> tuple[Task, ...]:
+    """Return the tasks to show: pairs if there are any, and the six unless there is nothing but pairs."""
+    if read_property(connection, PAIRS_PROPERTY) is None:
+        return CHAIN_TASKS
+    has_chains = connection.execute(
+        select(photos.c.id).where(photos.c.known.is_(False), photos.c.chains > 0).limit(1)
+    ).first()
+    return tuple(Task) if has_chains else (Task.PAIR,)
 
 
 def read_secret(project: Project) -> bytes:

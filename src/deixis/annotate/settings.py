@@ -30,6 +30,9 @@ class Settings(Rules):
         `judgements_to_end` 1, for a person who works alone.
     verify_own
         Let workers verify chains to which they linked a mention. Exports tell which chains were verified that way.
+    judges_per_pair
+        Number of people who judge a phrase–region pair, of whom the majority decides (HM-LSTM, §5.3.2: ten). Nobody
+        else is asked once the majority is certain.
     history_items, history_accuracy
         Record elsewhere that a worker needs (§2.3: 500 items at 95 %), unless the owner vouches for them.
     test_questions, test_accuracy, test_attempts
@@ -94,7 +97,14 @@ class Settings(Rules):
         for name in (*shares, *bounds, "rolling_accuracy", "good_box_iou", "merge_iou", "merge_iou_other"):
             if not 0 <= getattr(self, name) <= 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use a value from 0 to 1")
-        for name in ("judgements_to_end", "votes_to_review", "bad_boxes_to_review", "held_at_once", "rolling_items"):
+        for name in (
+            "judgements_to_end",
+            "votes_to_review",
+            "bad_boxes_to_review",
+            "held_at_once",
+            "rolling_items",
+            "judges_per_pair",
+        ):
             if getattr(self, name) < 1:
                 raise DeixisError(f"{name} is {getattr(self, name)}; use at least 1")
         if self.links_no_below > self.links_yes_from:

@@ -14,6 +14,7 @@ from typing import Any
 
 from deixis.annotate.events import (
     IMPORTED,
+    AddedPairs,
     ChainDecision,
     Event,
     Judged,
@@ -34,6 +35,7 @@ from deixis.annotate.linking import (
     proposed_boxes_for,
 )
 from deixis.annotate.material import CaptionMention, Material
+from deixis.annotate.pairs import PairState, derive_pairs
 from deixis.annotate.workflow import (
     TYPES_WITH_BOXES,
     Answer,
@@ -97,6 +99,7 @@ class PhotoState:
     review: tuple[ReviewItem, ...]
     finished: bool  # nothing is left to ask or to review
     counted: frozenset[int]  # numbers of the judgements that count
+    pairs: tuple[PairState, ...] = ()
 
 
 @dataclass(slots=True)
@@ -111,6 +114,8 @@ class _EventIndex:
     phrase_decisions: dict[str, PhraseDecision] = field(default_factory=dict)
     proposed_links: ProposedLinks | None = None
     proposed_boxes: ProposedBoxes | None = None
+    pairs: list[AddedPairs] = field(default_factory=list)
+    pair_judgements: dict[str, list[Judged]] = field(default_factory=lambda: defaultdict(list))
 
 
 def _index_events(events: Sequence[Event]) -> _EventIndex:
@@ -120,6 +125,8 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
             index.links.setdefault(event.subject, event)
         elif isinstance(event, Judged) and event.task is Task.VERIFY:
             index.verifications[event.subject].append(event)
+        elif isinstance(event, Judged) and event.task is Task.PAIR:
+            index.pair_judgements[event.subject].append(event)
         elif isinstance(event, Judged | ChainDecision):
             index.box_events[event.subject.partition(" ")[0]].append(event)
         elif isinstance(event, Skipped):
@@ -131,6 +138,8 @@ def _index_events(events: Sequence[Event]) -> _EventIndex:
             index.proposed_links = event
         elif isinstance(event, ProposedBoxes):
             index.proposed_boxes = event
+        elif isinstance(event, AddedPairs):
+            index.pairs.append(event)
     return index
 
 
@@ -162,11 +171,14 @@ def derive_state(material: Material, events: Sequence[Event], rules: Rules) -> P
                 if (question := next_question_about(material.photo, part, rules)) is not None:
                     questions.append(_bar_linkers(question, part, index, rules))
                 review += _chain_reviews(part, index)
+    pairs = derive_pairs(index.pairs, index.pair_judgements, rules)
+    questions += [question for pair in pairs if (question := pair.next_question(material.photo, rules)) is not None]
     chains.sort(key=lambda chain: mention_order(chain.mentions[0]))
+    counted.update(number for pair in pairs for number in pair.events)
     counted.update(number for chain in chains for number, _ in chain.transitions)
     open_questions = tuple(_bar_skippers(question, index) for question in questions)
     finished = _is_finished(chains, open_questions, review)
-    return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted))
+    return PhotoState(tuple(chains), open_questions, tuple(review), finished, frozenset(counted), pairs)
 
 
 def _is_finished(chains: Sequence[ChainState], questions: Sequence[Question], review: Sequence[ReviewItem]) -> bool:
@@ -365,7 +377,7 @@ def _chain_reviews(chain: ChainState, index: _EventIndex) -> Iterable[ReviewItem
 
 def extend_state(state: PhotoState, photo: str, events: Sequence[Event], new: Event, rules: Rules) -> PhotoState | None:
     """Update the state of `events` by one judgement about boxes, which changes one chain; None for other events."""
-    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.VERIFY):
+    if not isinstance(new, Judged) or new.task in (Task.LINK, Task.VERIFY, Task.PAIR):
         return None
     if any(isinstance(event, Skipped) for event in events):  # the state does not say who skipped a question
         return None

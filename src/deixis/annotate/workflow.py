@@ -1,4 +1,4 @@
-"""The six annotation tasks as one transition table (Flickr30k Entities paper, sections 2.1 and 2.2).
+"""The annotation tasks as one transition table: the six of Flickr30k Entities (sections 2.1 and 2.2), and one more.
 
 A mention passes through the link task until it is in a chain. The chain then passes through verification and the four
 box tasks until it is complete or not visual. `WORKFLOW` lists every transition: at this stage, after this answer,
@@ -7,6 +7,9 @@ automatically. This module reads no clock, file or database.
 
 Both votes of the paper follow one rule. The answer that leads to drawing takes effect as soon as it is ahead, so at
 once if it comes first. The answer that ends the work needs two votes and a majority. A tie needs one more worker.
+
+The task `PAIR` judges the regions that a model found for phrases (HM-LSTM paper, section 5.3.2). Such a pair belongs to
+no chain: `deixis.annotate.pairs`.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ XYXY = tuple[float, float, float, float]
 
 
 class Task(StrEnum):
-    """The tasks, in the order of the paper."""
+    """The tasks, in the order of the paper; `PAIR` is not one of its six."""
 
     LINK = "link"
     VERIFY = "verify"
@@ -29,6 +32,7 @@ class Task(StrEnum):
     DRAWING = "drawing"
     QUALITY = "quality"
     COVERAGE = "coverage"
+    PAIR = "pair"
 
 
 class Status(StrEnum):
@@ -43,6 +47,9 @@ class Status(StrEnum):
     REVIEW = "review"
 
 
+CHAIN_TASKS = tuple(task for task in Task if task is not Task.PAIR)
+"""The six tasks of the paper, which make chains with boxes."""
+
 Stage = Task | Status
 
 TASK_NAMES: dict[Task, str] = {
@@ -52,6 +59,7 @@ TASK_NAMES: dict[Task, str] = {
     Task.DRAWING: "Draw",
     Task.QUALITY: "Good or bad",
     Task.COVERAGE: "All there",
+    Task.PAIR: "Right or wrong",
 }
 """The names of the tasks on the pages."""
 
@@ -70,6 +78,8 @@ class Answer(StrEnum):
     BAD = "bad"
     ALL = "all"
     MORE = "more"
+    RIGHT = "right"
+    WRONG = "wrong"
 
 
 TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
@@ -86,6 +96,7 @@ class Rules:
     flags_to_hold: int = 2
     independent: bool = True
     verify_own: bool = False
+    judges_per_pair: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +179,7 @@ class WorkflowState:
     proposed_boxes: tuple[DrawnBox, ...] = ()  # not judged yet
     imported_boxes: bool = False  # they come with the data set
     rejected_proposal: DrawnBox | None = None  # just found bad; the drawing page offers it as a start
+    pair_votes: tuple[WorkerAnswer, ...] = ()  # of a phrase–region pair, whose region is `new_box`
 
     @property
     def ended(self) -> bool:
@@ -255,6 +267,10 @@ def remove_the_boxes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowStat
     return replace(state, requirement_votes=(answer,), boxes=(), new_box=None)
 
 
+def vote_on_the_pair(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    return replace(state, pair_votes=(*state.pair_votes, answer))
+
+
 # Conditions. Their names are printed too.
 
 
@@ -327,6 +343,13 @@ def boxes_keep_failing(state: WorkflowState, rules: Rules) -> bool:
     return state.bad_boxes >= rules.bad_boxes_to_review
 
 
+def the_result_is_certain(state: WorkflowState, rules: Rules) -> bool:
+    """No further vote can change the majority of `judges_per_pair` votes."""
+    votes = state.pair_votes
+    ahead = max(_count(votes, Answer.RIGHT), _count(votes, Answer.WRONG))
+    return 2 * ahead > rules.judges_per_pair or len(votes) >= rules.judges_per_pair
+
+
 def _count(votes: tuple[WorkerAnswer, ...], answer: Answer) -> int:
     return sum(vote.answer is answer for vote in votes)
 
@@ -350,6 +373,7 @@ class Transition:
 
 _NEED = (Answer.BOX, Answer.SCENE, Answer.NO_BOX)
 _COVERAGE = (Answer.ALL, Answer.MORE)
+_PAIR = (Answer.RIGHT, Answer.WRONG)
 
 # fmt: off
 WORKFLOW: tuple[Transition, ...] = (
@@ -392,6 +416,9 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Status.REVIEW,    (Answer.ALL,),     nothing,                there_are_boxes,         Status.COMPLETE),
     Transition(Status.REVIEW,    (Answer.BOX, Answer.MORE),     restart_the_votes, always,           Task.DRAWING),
     Transition(Status.REVIEW,    (Answer.SCENE, Answer.NO_BOX), remove_the_boxes, always,            Status.NOT_VISUAL),
+    # HM-LSTM §5.3.2, the check of correspondences: "does this region show what the phrase names?"
+    Transition(Task.PAIR,        _PAIR,             vote_on_the_pair,       the_result_is_certain,   Status.COMPLETE),
+    Transition(Task.PAIR,        _PAIR,             vote_on_the_pair,       always,                  Task.PAIR),
 )
 # fmt: on
 

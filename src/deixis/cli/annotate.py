@@ -81,6 +81,14 @@ def init(
         str | None,
         typer.Option(metavar="ORDER", help="Order of the photos: added, or uncertain (least certain proposals first)."),
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judge phrase–region pairs instead: correspondences of hm-lstm, or a prediction file of any system.",
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs to draw at random.")] = 2000,
     json: Json = False,
 ) -> None:
     """Create a project from captioned photos."""
@@ -96,6 +104,9 @@ def init(
     gold = Dataset(known) if known else None
     known_photos = (gold.split(known_split) if known_split else gold.photos) if gold else []
     settings = with_proposals(Settings(), propose, order)
+    if pairs is not None:
+        _init_pairs(project, source, chosen, gold, known_photos, pairs, sample, database, json)
+        return
     made = make_project(project, url=database, images=source.images, settings=settings)
     with progress("photos") as on_progress:
         questions = 0
@@ -118,6 +129,42 @@ def init(
     if not questions:
         note("without --known, workers cannot be tested, and only drawn boxes are checked")
     print(f'next: edit {project}/settings.json, then: deixis annotate invite {project} "NAME" --vouch')
+
+
+def _init_pairs(
+    project: Path,
+    source: Dataset,
+    chosen: Sequence[Photo],
+    gold: Dataset | None,
+    known_photos: Sequence[Photo],
+    file: Path,
+    sample: int,
+    database: str | None,
+    json: bool,
+) -> None:
+    """Create a project in which people judge phrase–region pairs."""
+    from deixis.annotate.pair_check import add_known_pairs, add_pairs, read_pairs, sample_pairs
+    from deixis.annotate.project import add_image_folder, make_project
+
+    drawn = sample_pairs(read_pairs(file, {photo.id: photo for photo in chosen}), sample)
+    named = {pair.photo for pair in drawn}
+    photos = [photo for photo in chosen if photo.id in named]
+    made = make_project(project, url=database, images=source.images)
+    with progress("photos") as on_progress:
+        questions = 0
+        if gold is not None:
+            others = [photo for photo in known_photos if photo.id not in named]
+            checked = _check_photos(others, gold.images, "known answers", on_progress)
+            questions = add_known_pairs(made, checked, folder=add_image_folder(made, gold.images))
+        count = add_pairs(made, _check_photos(photos, source.images, "pairs", on_progress), drawn, file)
+    judges = made.settings.judges_per_pair
+    made.close()
+    if json:
+        print_json({"project": str(project), "photos": len(photos), "pairs": count, "known_questions": questions})
+        return
+    print(f"{project}: {plural(count, 'pair')}, {plural(questions, 'question')} with known answers")
+    note(f"{judges} people judge each pair; judges_per_pair in {project}/settings.json changes that")
+    print(f'next: deixis annotate invite {project} "NAME" --vouch; later: deixis annotate pairs {project}')
 
 
 def _check_photos(photos: Sequence[Photo], images: Path | None, title: str, on_progress: OnProgress) -> Iterator[Photo]:
@@ -351,6 +398,45 @@ def _print_status(found: Progress) -> None:
         levels = "; ".join(f"{level}: {', '.join(names)}" for level, names in by_level.items())
         table.add_row(each.name or f"({each.worker})", *work, levels)
     print_table(table)
+
+
+@app.command()
+def pairs(
+    project: Folder,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Write each pair with its votes.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the accuracy of phrase–region pairs, by the majority of those who judged them."""
+    from json import dumps
+
+    from deixis.annotate.pair_check import describe_pairs, score_pairs
+    from deixis.storage.atomic import new_file
+
+    with _open(project) as opened:
+        scores = score_pairs(opened)
+        if not scores.pairs:
+            raise DeixisError(f"{project}: no pairs to judge; create a project with: deixis annotate init --pairs FILE")
+        if out:
+            with new_file(out) as unfinished, unfinished.open("w", encoding="utf-8") as lines:
+                lines.writelines(dumps(row, ensure_ascii=False) + "\n" for row in describe_pairs(opened))
+    if json:
+        print_json(asdict(scores))
+        return
+    print(
+        f"{scores.judged:,} of {plural(scores.pairs, 'pair')} judged, {plural(scores.judgements, 'vote')} of "
+        f"{plural(scores.judges, 'person', 'people')}"
+    )
+    if scores.accuracy is not None:
+        interval = scores.interval
+        bounds = f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else ""
+        ties = f", {plural(scores.ties, 'tie')}" if scores.ties else ""
+        print(f"right: {scores.right:,} ({scores.accuracy:.1%}{bounds}{ties})")
+    if scores.agreement is not None:
+        print(f"agreement of the votes: α {scores.agreement:.2f}")
+    if out:
+        note(f"written: {out}")
 
 
 @app.command()
@@ -646,7 +732,7 @@ def workflow(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the transition table of the six tasks."""
+    """Show the transition table of the tasks."""
     from deixis.annotate.workflow import workflow_rows
 
     if picture:

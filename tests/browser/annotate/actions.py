@@ -23,6 +23,7 @@ NAMES = {
     Task.DRAWING: "Draw",
     Task.QUALITY: "Good or bad",
     Task.COVERAGE: "All there",
+    Task.PAIR: "Right or wrong",
 }
 KEYS = {
     "yes": "y",
@@ -36,6 +37,8 @@ KEYS = {
     "bad": "n",
     "all": "y",
     "more": "n",
+    "right": "y",
+    "wrong": "n",
 }
 
 

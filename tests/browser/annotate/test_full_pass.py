@@ -9,7 +9,7 @@ import pytest
 
 from deixis.annotate.people import Role
 from deixis.annotate.progress import read_progress
-from deixis.annotate.workflow import Task
+from deixis.annotate.workflow import CHAIN_TASKS, Task
 from deixis.cli.main import _run
 from deixis.data.dataset import Dataset
 from deixis.data.samples import SAMPLES
@@ -41,7 +41,7 @@ def test_a_model_is_trained_on_annotations_made_in_browsers_and_over_http(
     # Open pages hold leased questions, so Olga and Ann must answer theirs too.
     crowd = [Member.login(site.address, name, site.truths) for name in ("Olga", "Ann")]
     crowd += [site.member(name) for name in ("Bob", "Cleo", "Dan")]
-    for task in Task:
+    for task in CHAIN_TASKS:
         crowd.append(_answer_in_the_browser(laptop, site, task, crowd))
 
     work_all(crowd)

@@ -1,4 +1,4 @@
-"""The six tasks on screens of several sizes: the phrases asked about, the photo and the answers are visible."""
+"""The tasks on screens of several sizes: the phrases asked about, the photo and the answers are visible."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_question(real: Mapping[str, Any], task: Task) -> dict[str, Any]:
     about = {"task": task.value, "mentions": mentions, "captions": captions}
     about["answers"] = [answer.value for answer in allowed_answers(task)]
     about["boxes"] = BOXES if task is Task.COVERAGE else BOXES[:1] if task is Task.QUALITY else []
-    about["new_box"] = BOXES[1] if task is Task.QUALITY else None
+    about["new_box"] = BOXES[1] if task in (Task.QUALITY, Task.PAIR) else None
     return {**real, **about}
 
 

@@ -1,10 +1,10 @@
 // Requests and responses of the workbench's server. All text in them is untrusted and is shown as plain text only.
 import type { Box } from "../api";
 
-export type Task = "link" | "verify" | "requirement" | "drawing" | "quality" | "coverage";
+export type Task = "link" | "verify" | "requirement" | "drawing" | "quality" | "coverage" | "pair";
 export type Role = "worker" | "reviewer" | "owner";
 
-export const TASKS: readonly Task[] = ["link", "verify", "requirement", "drawing", "quality", "coverage"];
+export const TASKS: readonly Task[] = ["link", "verify", "requirement", "drawing", "quality", "coverage", "pair"];
 
 export interface Person {
   id: string;
@@ -132,7 +132,7 @@ export interface Guideline {
   version: number;
 }
 
-export type Guidelines = Record<Task, Guideline>;
+export type Guidelines = Partial<Record<Task, Guideline>>; // of the tasks in use
 
 export interface ReviewItem {
   photo: PhotoRef;

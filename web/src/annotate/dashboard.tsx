@@ -227,7 +227,7 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
                   )}
                 </td>
                 <td class="is-text">
-                  <TaskLevels worker={worker} onChange={onChange} />
+                  <TaskLevels worker={worker} tasks={said.tasks.map(({ task }) => task)} onChange={onChange} />
                 </td>
               </tr>
             ))}
@@ -244,10 +244,10 @@ function Workers({ said, user, onChange }: { said: api.Dashboard; user: api.Pers
 }
 
 /** A dot for each task; closed ones can be opened again. */
-function TaskLevels({ worker, onChange }: { worker: api.WorkerProgress; onChange: () => void }) {
+function TaskLevels({ worker, tasks, onChange }: { worker: api.WorkerProgress; tasks: api.Task[]; onChange: () => void }) {
   return (
     <span class="level-dots">
-      {api.TASKS.map((task) => {
+      {tasks.map((task) => {
         const level = worker.levels[task];
         const label = `${TASK_TEXTS[task].name}: ${level ?? "not begun"}`;
         const look = `level-dot is-${(level ?? "none").replaceAll(" ", "-")}`;

@@ -40,12 +40,12 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
     <main class="page is-narrow" tabIndex={-1}>
       <h1>Guidelines</h1>
       {isOwner && <p class="lead">Everybody sees them beside the questions. Change what your photos need.</p>}
-      {api.TASKS.map((task) => (
+      {api.TASKS.flatMap((task) => (guidelines[task] ? [{ task, guideline: guidelines[task] }] : [])).map(({ task, guideline }) => (
         <section key={task} class="card">
           {edited === task ? (
             <Edit
               task={task}
-              guideline={guidelines[task]}
+              guideline={guideline}
               onDone={(said) => {
                 if (said) onChange({ ...guidelines, [task]: said });
                 setEdited(null);
@@ -53,7 +53,7 @@ export function GuidelinesPage({ guidelines, isOwner, onChange }: PageProps) {
             />
           ) : (
             <>
-              <Guide task={task} guideline={guidelines[task]} />
+              <Guide task={task} guideline={guideline} />
               {isOwner && (
                 <button class="card-action" onClick={() => setEdited(task)} aria-label={`Edit: ${TASK_TEXTS[task].name}`}>
                   Edit
@@ -80,6 +80,7 @@ const ANSWERS: Record<api.Task, string[]> = {
   drawing: ["drawn", "no more"],
   quality: ["good", "bad"],
   coverage: ["all", "more"],
+  pair: ["right", "wrong"],
 };
 
 function Edit({ task, guideline, onDone }: EditProps) {

@@ -1,4 +1,4 @@
-// Texts of the six tasks: question, answers and their keys.
+// Texts of the tasks: question, answers and their keys.
 import type { Question, Task } from "./api";
 
 export interface Choice {
@@ -86,6 +86,15 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
       { answer: "more", key: "N", label: "No, one is missing" },
     ],
   },
+  pair: {
+    name: "Right or wrong",
+    question: (question) => `Does this region show ${phraseOf(question)}?`,
+    hint: () => "It need not be tight, but what it shows has to be right.",
+    choices: () => [
+      { answer: "right", key: "Y", label: "Yes, it is right" },
+      { answer: "wrong", key: "N", label: "No, it is wrong" },
+    ],
+  },
 };
 
 /** The words of an answer, for examples and votes. */
@@ -101,6 +110,8 @@ export const LABELS: Record<string, string> = {
   bad: "Bad",
   all: "All there",
   more: "One is missing",
+  right: "Right",
+  wrong: "Wrong",
 };
 
 const STAGES: Record<string, string> = {

@@ -68,7 +68,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
   // Guidelines that were edited since: a question names its version, and the page asks every minute.
   const task = now?.current?.task;
   const newest = task ? Math.max(now?.current?.guideline ?? 0, versions[task] ?? 0) : 0;
-  const isOld = Boolean(task && guidelines && guidelines[task].version < newest);
+  const isOld = Boolean(task && (guidelines?.[task]?.version ?? newest) < newest);
   useEffect(() => {
     if (!isOld || !task) return;
     api.guidelines().then((found) => {

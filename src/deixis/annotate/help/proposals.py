@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Integer, String, bindparam, insert, select, update
+from sqlalchemy import Integer, String, bindparam, select, update
 
 from deixis import geometry
 from deixis.annotate.events import Event, ProposedBoxes, ProposedLinks, effective_events
@@ -23,9 +23,9 @@ from deixis.annotate.help.coreference import Coreference
 from deixis.annotate.known_answers import CLEARLY_BAD_IOU, KnownQuestion, insert_known_questions
 from deixis.annotate.linking import LinkProposals, proposed_boxes_for
 from deixis.annotate.material import Material
-from deixis.annotate.people import MODEL_ROLE
+from deixis.annotate.people import find_or_add_model
 from deixis.annotate.project import SETTINGS_FILE, Project
-from deixis.annotate.schema import known_questions, photos, questions, workers
+from deixis.annotate.schema import known_questions, photos, questions
 from deixis.annotate.settings import Settings
 from deixis.annotate.transactions import change_photo
 from deixis.annotate.workflow import XYXY, Answer, Question, Task
@@ -171,22 +171,10 @@ def add_proposals(project: Project, photo: str, bodies: dict[str, dict[str, Any]
             return False
         for kind, body in bodies.items():
             if kind not in existing:
-                worker = _find_or_add_model(project, transaction.connection, body["model"], body["fingerprint"])
+                worker = find_or_add_model(project, transaction.connection, body["model"], body["fingerprint"])
                 transaction.add_event(f"{kind}:{photo}", worker, kind, body)
         transaction.apply()
     return True
-
-
-def _find_or_add_model(project: Project, connection: Connection, model: str, fingerprint: str) -> str:
-    """Return the worker id of a model."""
-    name = f"{model} {fingerprint}"
-    same_name = (workers.c.name == name) & (workers.c.role == MODEL_ROLE)
-    found: str | None = connection.scalar(select(workers.c.id).where(same_name))
-    if found is not None:
-        return found
-    row = {"id": f"m{fingerprint}", "name": name, "role": MODEL_ROLE, "invited_at": project.clock(), "vouched": False}
-    connection.execute(insert(workers), row | {"history_items": 0, "history_accuracy": 0.0, "forgotten": False})
-    return str(row["id"])
 
 
 def _mark_known_questions(project: Project, photo: str, material: Material, bodies: dict[str, dict[str, Any]]) -> int:

@@ -66,7 +66,7 @@ class PasswordRequest(EmptyRequest):
 
 class NextRequest(EmptyRequest):
     besides: list[Token] = Field([], max_length=20, description="Tokens of questions that the page has loaded.")
-    tasks: list[Task] | None = Field(None, max_length=6, description="Restrict the question to these tasks.")
+    tasks: list[Task] | None = Field(None, max_length=len(Task), description="Restrict the question to these tasks.")
 
 
 class AnswerRequest(EmptyRequest):

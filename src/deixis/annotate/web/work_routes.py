@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from deixis.annotate.guidelines import Example, Guideline, read_guidelines, write_guideline
 from deixis.annotate.judgements import JudgementResult, record_answer, skip_question, undo_event
 from deixis.annotate.progress import WorkerSummary, summarize_worker
+from deixis.annotate.project import Project, tasks_in_use
 from deixis.annotate.quality import Qualification
 from deixis.annotate.queue import explain_no_question, lease_again, next_question
 from deixis.annotate.web.authentication import AuthenticatedUser
@@ -53,7 +54,7 @@ def add_work_routes(routes: APIRouter, context: AppContext) -> None:
     @routes.get("/guidelines", summary="The guidelines of each task", responses=errors(401))
     async def guidelines(request: Request) -> GuidelinesResponse:
         await context.authentication.require_user(request)
-        return GuidelinesResponse(tasks=await context.readers.run(read_guidelines, project))
+        return GuidelinesResponse(tasks=await context.readers.run(_read_used_guidelines, project))
 
     @routes.put("/guidelines/{task}", summary="Edit the guideline of a task", responses=errors(401, 403))
     async def edit_guideline(request: Request, task: Task, body: GuidelineText) -> Guideline:
@@ -173,6 +174,12 @@ def _count_item(connection: Connection, user: AuthenticatedUser, outcome: Judgem
     if assignment is None or (assignment.is_done and outcome.is_new):
         raise HTTPException(403, "this assignment is complete")
     return count_item(connection, assignment.id) if outcome.is_new else assignment
+
+
+def _read_used_guidelines(project: Project) -> dict[Task, Guideline]:
+    found = read_guidelines(project)
+    with project.database.reading() as connection:
+        return {task: found[task] for task in tasks_in_use(connection)}
 
 
 def _describe_qualification(qualification: Qualification) -> dict[str, Any]:
