@@ -89,12 +89,18 @@ def main() -> None:
 
 
 def simulate(
-    work: Sequence[Photo], gold: Sequence[Photo], crowd: dict[Kind, int], *, keep_mentions: bool, seed: int
+    work: Sequence[Photo],
+    gold: Sequence[Photo],
+    crowd: dict[Kind, int],
+    *,
+    keep_mentions: bool,
+    seed: int,
+    settings: Settings | None = None,
 ) -> dict[str, object]:
     """Let the crowd annotate; return the figures to print."""
     database = Database("sqlite://")
     database.create_tables()
-    project = Project(Path(), database, Settings())
+    project = Project(Path(), database, settings or Settings())
     add_known_photos(project, gold, seed=seed)
     add_photos(project, (prepare_photo(photo, keep_mentions=keep_mentions) for photo in work))
     began, cpu = time.perf_counter(), time.process_time()

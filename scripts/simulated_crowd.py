@@ -20,7 +20,7 @@ from deixis.annotate.people import Role, invite
 from deixis.annotate.project import Project, requeue_suspended
 from deixis.annotate.queue import LeasedQuestion, next_question
 from deixis.annotate.review import decide_chain, review_queue
-from deixis.annotate.workflow import XYXY, Answer, Task, allowed_answers
+from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Task, allowed_answers
 from deixis.data.records import Photo
 
 SAME_THING_IOU = 0.5
@@ -28,6 +28,9 @@ SAME_THING_IOU = 0.5
 
 GOOD_IOU = 0.6
 """Minimum IoU of a box that an honest worker calls good."""
+
+ADJUSTABLE_IOU = 0.3
+"""Minimum IoU of a box that a worker adjusts instead of calling it bad."""
 
 _SECONDS = {
     Task.LINK: 6.0,
@@ -63,6 +66,8 @@ class Kind:
         After this many answers the error rate changes to `later_error_rate`.
     suggestibility
         Rate of accepting a proposal of a model that is visibly wrong.
+    box_answers
+        Adjusts boxes that nearly fit, and calls accepted boxes wrong.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Kind:
     changes_after: int | None = None
     later_error_rate: float = 0.0
     suggestibility: float = 0.0
+    box_answers: bool = False
 
 
 HONEST = Kind("honest", error_rate=0.04, box_noise=0.03, suggestibility=0.05)
@@ -124,8 +130,19 @@ class Truth:
         closest = geometry.iou(gold, boxes).max(axis=1).tolist()
         return tuple(box for box, iou in zip(gold, closest, strict=True) if iou < SAME_THING_IOU)
 
-    def answer(self, question: Mapping[str, Any]) -> Answer:
-        """Return the correct answer to a question, as `deixis.annotate.workflow.Question.as_json` shows it."""
+    def wrong_box(self, mention: str, boxes: Sequence[XYXY]) -> XYXY | None:
+        """Return a box that matches no gold box, if there is one."""
+        gold = self.boxes_of(mention)
+        if not boxes or not gold:
+            return boxes[0] if boxes else None
+        closest = geometry.iou(boxes, gold).max(axis=1).tolist()
+        return next((box for box, iou in zip(boxes, closest, strict=True) if iou < SAME_THING_IOU), None)
+
+    def answer(self, question: Mapping[str, Any], *, box_answers: bool = False) -> Answer:
+        """Return the correct answer to a question, as `deixis.annotate.workflow.Question.as_json` shows it.
+
+        With `box_answers`, also "adjusted" and "wrong".
+        """
         task, mentions, boxes = Task(question["task"]), question["mentions"], question["boxes"]
         chains = {self.chain_of(mention) for mention in mentions}
         if task in (Task.LINK, Task.VERIFY):
@@ -144,9 +161,13 @@ class Truth:
         if task is Task.DRAWING:
             return Answer.DRAWN if missing else Answer.NO_MORE
         if task is Task.COVERAGE:
+            if box_answers and self.wrong_box(shown, boxes) is not None:
+                return Answer.WRONG_BOX
             return Answer.MORE if missing else Answer.ALL
-        fits = bool(missing) and float(np.max(geometry.iou([question["new_box"]], missing))) >= GOOD_IOU
-        return Answer.GOOD if fits else Answer.BAD
+        overlap = float(np.max(geometry.iou([question["new_box"]], missing))) if missing else 0.0
+        if overlap >= GOOD_IOU:
+            return Answer.GOOD
+        return Answer.ADJUSTED if box_answers and overlap >= ADJUSTABLE_IOU else Answer.BAD
 
 
 @dataclass
@@ -162,11 +183,11 @@ class SimulatedWorker:
         """Return the answer of this worker, and the box if it draws one."""
         self.answered += 1
         if self.kind.random:
-            answer = self.rng.choice(allowed_answers(question.task))
+            answer = self.rng.choice(_plain_answers(question.task))
         else:
             changed = self.kind.changes_after is not None and self.answered > self.kind.changes_after
             errs = self.rng.random() < (self.kind.later_error_rate if changed else self.kind.error_rate)
-            answer = truth.answer(question.content)
+            answer = truth.answer(question.content, box_answers=self.kind.box_answers)
             if (
                 question.content.get("proposal")
                 and answer in _ACCEPTED
@@ -174,10 +195,12 @@ class SimulatedWorker:
             ):
                 answer = _ACCEPTED[answer]
             answer = self._wrong(question.task, answer) if errs else answer
-        return answer, self._box(question, truth) if answer is Answer.DRAWN else None
+        if answer is Answer.WRONG_BOX:
+            return answer, truth.wrong_box(question.content["mentions"][0], question.content["boxes"])
+        return answer, self._box(question, truth) if answer in ANSWERS_WITH_BOX else None
 
     def _wrong(self, task: Task, correct: Answer) -> Answer:
-        return self.rng.choice([answer for answer in allowed_answers(task) if answer is not correct])
+        return self.rng.choice([answer for answer in _plain_answers(task) if answer is not correct])
 
     def _box(self, question: LeasedQuestion, truth: Truth) -> XYXY:
         width, height = truth.photo.width or 1, truth.photo.height or 1
@@ -186,11 +209,17 @@ class SimulatedWorker:
             x1, x2 = sorted(self.rng.uniform(0, width) for _ in range(2))
             y1, y2 = sorted(self.rng.uniform(0, height) for _ in range(2))
         else:
-            x1, y1, x2, y2 = self.rng.choice(missing)
+            shown = question.content["new_box"]  # to adjust
+            nearest = int(geometry.iou([shown], missing).argmax()) if shown else self.rng.randrange(len(missing))
+            x1, y1, x2, y2 = missing[nearest]
             wide, high = x2 - x1, y2 - y1
             x1, x2 = (side + self.rng.gauss(0, self.kind.box_noise) * wide for side in (x1, x2))
             y1, y2 = (side + self.rng.gauss(0, self.kind.box_noise) * high for side in (y1, y2))
         return _inside((x1, y1, x2, y2), width, height)
+
+
+def _plain_answers(task: Task) -> list[Answer]:
+    return [answer for answer in allowed_answers(task) if answer is Answer.DRAWN or answer not in ANSWERS_WITH_BOX]
 
 
 def _inside(box: XYXY, width: float, height: float) -> XYXY:
@@ -271,7 +300,8 @@ def simulate_crowd(
             continue
         idle = 0
         answer, box = result.workers[worker].answer(question, truths[question.photo])
-        seconds = _SECONDS[question.task] * rng.lognormvariate(0, 0.4)
+        like_drawing = answer is Answer.ADJUSTED
+        seconds = _SECONDS[Task.DRAWING if like_drawing else question.task] * rng.lognormvariate(0, 0.4)
         now += seconds
         submit(project, worker, question.token, answer.value, box=box, seconds=seconds)
         (result.checked if question.photo in known_photos else result.judged)[question.task] += 1

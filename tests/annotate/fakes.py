@@ -19,7 +19,7 @@ from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.schema import properties
 from deixis.annotate.state import PhotoState, derive_state
 from deixis.annotate.transactions import PhotoSnapshot
-from deixis.annotate.workflow import XYXY, Answer, Question, Rules, Task, allowed_answers
+from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Question, Rules, Task, allowed_answers
 from deixis.data.records import Box, Caption, Chain, Mention, Photo
 
 BOX: XYXY = (10.0, 10.0, 60.0, 50.0)
@@ -115,8 +115,15 @@ def answer(project: Project, worker: str, value: Answer, task: Task | None = Non
     """Answer the next question and return the number of the event."""
     question = ask(project, worker)
     assert task is None or question.task is task
-    box = BOX if value is Answer.DRAWN else None
-    return record(project, worker, question.token, value.value, box=box, seconds=3.0).event
+    return record(project, worker, question.token, value.value, box=answer_box(question, value), seconds=3.0).event
+
+
+def answer_box(question: LeasedQuestion, value: Answer) -> XYXY | None:
+    """Return a box for an answer that needs one."""
+    if value is Answer.WRONG_BOX:
+        x1, y1, x2, y2 = question.content["boxes"][0]
+        return x1, y1, x2, y2
+    return BOX if value in ANSWERS_WITH_BOX else None
 
 
 def link_and_verify(project: Project, worker: str) -> None:
@@ -164,7 +171,7 @@ class EventLog:
 
 def judge(number: int, question: Question, worker: str, value: Answer) -> Judged:
     """Make the event of an answer."""
-    box = BOX if value is Answer.DRAWN else None
+    box = question.boxes[0].xyxy if value is Answer.WRONG_BOX else BOX if value in ANSWERS_WITH_BOX else None
     return Judged(number=number, worker=worker, task=question.task, subject=question.subject, answer=value, box=box)
 
 

@@ -8,21 +8,26 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from deixis.annotate.judgements import UnknownQuestionError
 from deixis.annotate.material import prepare_photo
 from deixis.annotate.people import Role
 from deixis.annotate.project import Project, add_photos, open_project
 from deixis.annotate.review import review_queue
+from deixis.annotate.schema import checks
+from deixis.annotate.state import derive_state
 from deixis.annotate.transactions import RefusedError
 from deixis.annotate.workflow import XYXY, Answer, Task
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import (
     BOX,
     answer,
+    answer_box,
     ask,
     link_and_verify,
     next_question,
@@ -209,3 +214,68 @@ def test_hostile_captions_and_remarks_are_stored_unchanged(new_project: MakeProj
     remark = next(item.reason for item in review_queue(project) if item.reason.startswith("remark"))
     assert remark.startswith("remark: <img onerror=x> ? 🐶aaa")
     assert len(remark) < 2100
+
+
+def test_an_adjusted_box_is_judged_by_somebody_else_and_both_drawers_are_checked(new_project: MakeProject) -> None:
+    project, _ = new_project(first_items=0)
+    ann, bob, cy = people(project, "ann", "bob", "cy")
+    link_and_verify(project, ann)
+    answer(project, bob, Answer.BOX, Task.REQUIREMENT)
+    drawn = answer(project, ann, Answer.DRAWN, Task.DRAWING)
+    question = ask(project, bob)
+    near = (12.0, 11.0, 60.0, 52.0)
+    with pytest.raises(RefusedError, match="box"):
+        record(project, bob, question.token, "adjusted")
+    adjusted = record(project, bob, question.token, "adjusted", box=near).event
+    assert next_question(project, bob) is None
+    assert ask(project, cy).content["new_box"] == list(near)
+    answer(project, cy, Answer.GOOD, Task.QUALITY)
+    [chain] = snapshot(project).state.chains
+    assert chain.workflow is not None
+    assert [(box.xyxy, box.worker) for box in chain.workflow.boxes] == [(near, bob)]
+    with project.database.reading() as connection:
+        found = dict(connection.execute(select(checks.c.event, checks.c.right)).all())  # type: ignore[arg-type]
+    assert found == {drawn: True, adjusted: True}
+
+
+def test_a_box_that_was_adjusted_to_another_place_counts_as_bad(new_project: MakeProject) -> None:
+    project, _ = new_project(first_items=0)
+    ann, bob = people(project, "ann", "bob")
+    link_and_verify(project, ann)
+    answer(project, bob, Answer.BOX, Task.REQUIREMENT)
+    drawn = answer(project, ann, Answer.DRAWN, Task.DRAWING)
+    record(project, bob, ask(project, bob).token, "adjusted", box=(70.0, 50.0, 99.0, 79.0))
+    with project.database.reading() as connection:
+        assert connection.scalar(select(checks.c.right).where(checks.c.event == drawn)) is False
+
+
+def test_wrong_names_a_box_that_is_shown_and_neither_drawer_nor_doubter_judges_it(new_project: MakeProject) -> None:
+    project, _ = new_project(first_items=0)
+    ann, bob, cy = people(project, "ann", "bob", "cy")
+    link_and_verify(project, ann)
+    for worker, value in ((bob, Answer.BOX), (ann, Answer.DRAWN), (bob, Answer.GOOD)):
+        answer(project, worker, value)
+    question = ask(project, bob, tasks=[Task.COVERAGE])
+    with pytest.raises(RefusedError, match="boxes that are shown"):
+        record(project, bob, question.token, "wrong box", box=(1.0, 1.0, 9.0, 9.0))
+    record(project, bob, question.token, "wrong box", box=answer_box(question, Answer.WRONG_BOX))
+    assert next_question(project, ann) is None
+    assert next_question(project, bob) is None
+    answer(project, cy, Answer.BAD, Task.QUALITY)
+    assert snapshot(project).state.questions[0].task is Task.DRAWING
+
+
+def test_votes_from_before_coverage_was_skipped_keep_counting(new_project: MakeProject) -> None:
+    project, _ = new_project(first_items=0)
+    ann, bob, cy = people(project, "ann", "bob", "cy")
+    link_and_verify(project, ann)
+    for worker, value in ((bob, Answer.BOX), (ann, Answer.DRAWN), (bob, Answer.GOOD), (cy, Answer.MORE)):
+        answer(project, worker, value)
+    second = ask(project, ann, tasks=[Task.DRAWING])
+    record(project, ann, second.token, "drawn", box=(50.0, 40.0, 90.0, 70.0))
+    before = snapshot(project)
+    rules = replace(project.settings, skip_singular_coverage=True)
+    after = derive_state(before.material, before.events, rules)
+    assert after.questions[0].new_box == before.state.questions[0].new_box is not None
+    without = [event for event in before.events if event.number <= before.events[-3].number]
+    assert derive_state(before.material, without, rules).finished

@@ -19,8 +19,8 @@ from deixis.annotate.schema import barred, checks, questions
 from deixis.annotate.workflow import XYXY, Answer, Task, allowed_answers
 from tests.annotate.conftest import MakeProject
 from tests.annotate.fakes import (
-    BOX,
     answer,
+    answer_box,
     ask,
     dogs,
     gold,
@@ -128,7 +128,7 @@ def test_concurrent_workers_lose_no_answer_and_answer_nothing_twice(new_project:
                 value = allowed_answers(question.task)[0]
                 if question.task is Task.REQUIREMENT:
                     value = rng.choice([Answer.BOX, Answer.SCENE])
-                box = BOX if value is Answer.DRAWN else None
+                box = answer_box(question, value)
                 first = record(project, worker, question.token, value, box=box)
                 assert record(project, worker, question.token, value, box=box).event == first.event
                 answered.append(first.event)
@@ -204,7 +204,7 @@ def test_the_queue_always_matches_the_states(new_project: MakeProject) -> None:
             undo(project, *done.pop(rng.randrange(len(done))))
         else:
             value = rng.choice(allowed_answers(question.task))
-            box = BOX if value is Answer.DRAWN else None
+            box = answer_box(question, value)
             done.append((worker, answer_and_continue(project, worker, question.token, value, box).event))
         assert waiting(project, question.photo) == asked_by_state(project, question.photo)
 

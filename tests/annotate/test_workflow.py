@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deixis.annotate.workflow import (
+    ANSWERS_WITH_BOX,
     WORKFLOW,
     Answer,
     DrawnBox,
@@ -80,6 +81,12 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
         Answer.GOOD,
         Task.QUALITY,
     ),
+    (WorkflowState(Task.QUALITY, new_box=DRAWN, singular=True), Answer.GOOD, Status.COMPLETE),
+    (WorkflowState(Task.QUALITY, new_box=DRAWN, bad_boxes=4), Answer.ADJUSTED, Status.REVIEW),
+    (WorkflowState(Task.QUALITY, new_box=DRAWN), Answer.ADJUSTED, Task.QUALITY),
+    (WorkflowState(Task.COVERAGE, boxes=(DRAWN,), singular=True), ALL, Status.COMPLETE),
+    (WorkflowState(Task.COVERAGE, boxes=(DRAWN,)), Answer.WRONG_BOX, Task.QUALITY),
+    (WorkflowState(Task.COVERAGE, boxes=(DRAWN,), doubts=4), Answer.WRONG_BOX, Status.REVIEW),
     (WorkflowState(Task.QUALITY, new_box=DRAWN), Answer.BAD, Task.DRAWING),
     (WorkflowState(Task.QUALITY, new_box=DRAWN, bad_boxes=4), Answer.BAD, Status.REVIEW),
     (WorkflowState(Task.COVERAGE, boxes=(DRAWN,)), MORE, Task.DRAWING),
@@ -101,13 +108,16 @@ STEPS: list[tuple[WorkflowState, Answer, Stage]] = [
 ]
 
 
+RULES = Rules(skip_singular_coverage=True)
+
+
 @pytest.mark.parametrize(("state", "answer", "target"), STEPS)
 def test_each_row_leads_where_the_paper_says(state: WorkflowState, answer: Answer, target: Stage) -> None:
-    assert apply_answer(state, WorkerAnswer(answer, "bob", DRAWN), Rules())[0].stage is target
+    assert apply_answer(state, WorkerAnswer(answer, "bob", DRAWN), RULES)[0].stage is target
 
 
 def test_the_steps_above_take_every_row_that_needs_an_answer() -> None:
-    taken = {apply_answer(state, WorkerAnswer(answer, "bob", DRAWN), Rules())[1] for state, answer, _ in STEPS}
+    taken = {apply_answer(state, WorkerAnswer(answer, "bob", DRAWN), RULES)[1] for state, answer, _ in STEPS}
     assert taken == {transition for transition in WORKFLOW if transition.answers}
 
 
@@ -203,9 +213,8 @@ def test_every_chain_ends_or_goes_to_review_and_each_answer_has_one_row(data: st
         # Nobody draws for ever: more than ten boxes for a phrase are not what this is about.
         usable = [each for each in answers if each is not MORE or len(state.boxes) < 4]
         answer = data.draw(st.sampled_from(usable))
-        state, transition = apply_answer(
-            state, WorkerAnswer(answer, f"w{steps}", DRAWN if answer is Answer.DRAWN else None), Rules()
-        )
+        box = DRAWN if answer in ANSWERS_WITH_BOX else None
+        state, transition = apply_answer(state, WorkerAnswer(answer, f"w{steps}", box), Rules())
         assert transition is not None
         steps += 1
         assert steps < 200
@@ -229,3 +238,38 @@ def test_the_json_of_a_question_does_not_reveal_workers() -> None:
     assert json.loads(shown)["new_box"] == [5, 6, 7, 8]
     assert "w-secret" not in shown
     assert "w-other" not in shown
+
+
+ADJUSTED = DrawnBox("b2", (1, 1, 6, 6), "bob")
+
+
+def test_an_adjusted_box_takes_the_place_of_the_one_shown_and_is_judged() -> None:
+    state = WorkflowState(Task.QUALITY, new_box=DRAWN)
+    state, _ = apply_answer(state, WorkerAnswer(Answer.ADJUSTED, "bob", ADJUSTED), Rules())
+    assert (state.stage, state.new_box, state.adjusted) == (Task.QUALITY, ADJUSTED, ((DRAWN, ADJUSTED),))
+    assert apply_all(state, Answer.GOOD)[0].boxes == (ADJUSTED,)
+
+
+def test_a_box_called_wrong_is_judged_again_and_coverage_is_voted_on_anew() -> None:
+    other = DrawnBox("c", (7, 7, 9, 9), "ann")
+    state = WorkflowState(Task.COVERAGE, boxes=(DRAWN, other), coverage_votes=votes(ALL))
+    doubted, _ = apply_answer(state, WorkerAnswer(Answer.WRONG_BOX, "bob", DrawnBox("", DRAWN.xyxy, "bob")), Rules())
+    assert (doubted.new_box, doubted.boxes, doubted.doubted_by) == (DRAWN, (other,), "bob")
+    kept, _ = apply_all(doubted, Answer.GOOD)
+    assert (kept.stage, set(kept.boxes), kept.coverage_votes) == (Task.COVERAGE, {DRAWN, other}, ())
+    assert apply_all(doubted, Answer.BAD)[0].boxes == (other,)
+
+
+def test_wrong_about_a_box_that_is_not_there_changes_nothing() -> None:
+    state = WorkflowState(Task.COVERAGE, boxes=(DRAWN,))
+    assert apply_answer(state, WorkerAnswer(Answer.WRONG_BOX, "bob", ADJUSTED), Rules()) == (state, None)
+
+
+def test_coverage_is_skipped_only_for_one_box_of_a_singular_phrase_that_the_lead_allows() -> None:
+    singular = WorkflowState(Task.QUALITY, new_box=DRAWN, singular=True)
+    assert apply_all(singular, Answer.GOOD, rules=RULES)[0].stage is Status.COMPLETE
+    assert apply_all(singular, Answer.GOOD)[0].stage is Task.COVERAGE
+    second = WorkflowState(Task.QUALITY, boxes=(ADJUSTED,), new_box=DRAWN, singular=True)
+    assert apply_all(second, Answer.GOOD, rules=RULES)[0].stage is Task.COVERAGE
+    plural = WorkflowState(Task.QUALITY, new_box=DRAWN)
+    assert apply_all(plural, Answer.GOOD, rules=RULES)[0].stage is Task.COVERAGE

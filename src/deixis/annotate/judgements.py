@@ -7,7 +7,7 @@ request that is sent twice is recorded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from deixis.annotate.quality import (
 from deixis.annotate.queue import LeasedQuestion
 from deixis.annotate.schema import events, photos
 from deixis.annotate.transactions import PhotoTransaction, RefusedError, find_event, insert_event
-from deixis.annotate.workflow import XYXY, Answer, Stage, Task, allowed_answers
+from deixis.annotate.workflow import ANSWERS_WITH_BOX, XYXY, Answer, Stage, Task, allowed_answers
 
 if TYPE_CHECKING:
     from deixis.annotate.project import Project
@@ -92,7 +92,7 @@ def record_answer(
     bound: BoundSeconds | None = None,
     guideline: int | None = None,
 ) -> JudgementResult:
-    """Record the answer to a leased question; `box`, in pixels of the photo, belongs to the answer "drawn".
+    """Record the answer to a leased question; `box`, in pixels of the photo, belongs to `ANSWERS_WITH_BOX`.
 
     `guideline` is the version that the worker saw, by default the one in force.
     """
@@ -104,7 +104,7 @@ def record_answer(
     newest = guideline_version(project, connection, Task(lease.task))
     seen = newest if guideline is None else min(guideline, newest)
     if lease.known is not None:
-        box = _check_box(_read_size(connection, lease.photo), parsed, box)
+        box = _check_box(_read_size(connection, lease.photo), parsed, box, lease.asked)
         body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
         number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
         qualification = _check_answer(project, connection, lease, parsed, box, number)
@@ -112,10 +112,10 @@ def record_answer(
         return JudgementResult(number, qualification=shown, seconds=seconds)
     transaction = PhotoTransaction(project, connection, lease.photo)
     material = transaction.snapshot.material
-    box = _check_box((material.width, material.height), parsed, box)
+    box = _check_box((material.width, material.height), parsed, box, lease.asked)
     body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
     number = transaction.add_event(token, worker, Judged.kind, body, remark=remark)
-    if parsed is Answer.DRAWN:
+    if parsed in (Answer.DRAWN, Answer.ADJUSTED):
         add_check(connection, worker, Task.DRAWING, Purpose.WORK, event=number)
     transaction.apply(answered=lease.question)
     return JudgementResult(number, transaction=transaction, seconds=seconds)
@@ -228,7 +228,8 @@ def _check_answer(
     """Compare an answer with the known one and update the worker's qualification."""
     task, purpose = Task(lease.task), Purpose(lease.purpose)
     known = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).one()
-    correct = is_correct(task, answer, box, Answer(known.answer), known.boxes, project.settings.good_box_iou)
+    expected, shown = Answer(known.answer), lease.asked["new_box"]
+    correct = is_correct(task, answer, box, expected, known.boxes, project.settings.good_box_iou, shown)
     add_check(connection, lease.worker, task, purpose, event=event, known_question=lease.known, correct=correct)
     qualification = update_qualification(project, connection, lease.worker, task)
     if purpose is Purpose.HIDDEN:
@@ -241,14 +242,22 @@ def _read_size(connection: Connection, photo: str) -> tuple[int, int]:
     return material["width"], material["height"]
 
 
-def _check_box(size: tuple[int, int], answer: Answer, box: XYXY | None) -> XYXY | None:
-    """Return the box of the answer "drawn", if it is inside the photo."""
-    if answer is not Answer.DRAWN:
+def _check_box(size: tuple[int, int], answer: Answer, box: XYXY | None, asked: Mapping[str, Any]) -> XYXY | None:
+    """Return the box of an answer that has one, if it is allowed: inside the photo, or one of the boxes shown."""
+    if answer not in ANSWERS_WITH_BOX:
         if box is not None:
             raise RefusedError(f"the answer {answer.value!r} takes no box")
         return None
+    checked = check_box(size, box, f"the answer {answer.value!r}")
+    if answer is Answer.WRONG_BOX and list(checked) not in asked["boxes"]:
+        raise RefusedError("the answer 'wrong box' names one of the boxes that are shown")
+    return checked
+
+
+def check_box(size: tuple[int, int], box: Sequence[float] | None, what: str) -> XYXY:
+    """Return a box that is inside a photo; `what` needs it."""
     if box is None or len(box) != 4 or not all(isinstance(side, int | float) and math.isfinite(side) for side in box):
-        raise RefusedError("the answer 'drawn' needs a box of four finite numbers: x1, y1, x2, y2")
+        raise RefusedError(f"{what} needs a box of four finite numbers: x1, y1, x2, y2")
     x1, y1, x2, y2 = (float(side) for side in box)
     text = f"the box {x1:g}, {y1:g}, {x2:g}, {y2:g}"
     if x2 - x1 < MIN_BOX_SIDE or y2 - y1 < MIN_BOX_SIDE:

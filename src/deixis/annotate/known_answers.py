@@ -23,7 +23,7 @@ CLEARLY_BAD_IOU = 0.4
 
 @dataclass(frozen=True, slots=True)
 class KnownQuestion:
-    """A question, its answer, and for the drawing task the boxes of which one has to be drawn."""
+    """A question, its answer, and for a box that is drawn or adjusted the correct boxes."""
 
     question: Question
     answer: Answer
@@ -165,9 +165,10 @@ def _box_questions(photo: str, chain: _GoldChain, size: tuple[int, int], rng: ra
     yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.BOX)
     drawn = tuple(DrawnBox(f"k{number}", box, "") for number, box in enumerate(chain.boxes))
     yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes)
-    yield KnownQuestion(Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0]), Answer.GOOD)
+    yield KnownQuestion(Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0]), Answer.GOOD, chain.boxes[:1])
     if (bad := clearly_bad_box(chain.boxes, size, rng)) is not None:
-        yield KnownQuestion(Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, "")), Answer.BAD)
+        question = Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, ""))
+        yield KnownQuestion(question, Answer.BAD, chain.boxes)
     yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL)
     if len(drawn) > 1:
         yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn[:-1]), Answer.MORE)

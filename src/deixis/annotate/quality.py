@@ -131,13 +131,26 @@ def _max_wrong(items: int, accuracy: float) -> int:
 
 
 def is_correct(
-    task: Task, answer: Answer, box: XYXY | None, expected: Answer, boxes: Sequence[XYXY], min_iou: float
+    task: Task,
+    answer: Answer,
+    box: XYXY | None,
+    expected: Answer,
+    boxes: Sequence[XYXY],
+    min_iou: float,
+    shown: XYXY | None = None,
 ) -> bool:
-    """Compare an answer with the known one. "scene" and "no box" count as equal, because workers honestly differ."""
+    """Compare an answer with the known one. "scene" and "no box" count as equal, because workers honestly differ.
+
+    An adjusted box is correct if it fits one of the correct boxes. Where these are not known, it must stay near a good
+    box that was `shown`.
+    """
     if task is Task.REQUIREMENT:
         return (answer is Answer.BOX) == (expected is Answer.BOX)
     if task is Task.DRAWING and answer is expected is Answer.DRAWN and box is not None:
         return bool((geometry.iou([box], boxes) >= min_iou).any())
+    if answer is Answer.ADJUSTED and box is not None:
+        fitting = boxes or ([shown] if shown is not None and expected is Answer.GOOD else [])
+        return bool(len(fitting)) and bool((geometry.iou([box], fitting) >= min_iou).any())
     return answer is expected
 
 
@@ -250,7 +263,8 @@ def void_check(connection: Connection, event: int) -> None:
 
 def update_box_checks(project: Project, connection: Connection, before: PhotoState, after: PhotoState) -> None:
     """Check drawn boxes by the judgements of the quality task that changed between two states of a photo."""
-    old, new = _judged_boxes(before), _judged_boxes(after)
+    min_iou = project.settings.good_box_iou
+    old, new = _judged_boxes(before, min_iou), _judged_boxes(after, min_iou)
     changed = {box: new.get(box) for box in old.keys() | new.keys() if old.get(box) != new.get(box)}
     drawn_by = set()
     for box, correct in changed.items():
@@ -261,14 +275,18 @@ def update_box_checks(project: Project, connection: Connection, before: PhotoSta
         update_qualification(project, connection, worker, Task.DRAWING)
 
 
-def _judged_boxes(state: PhotoState) -> dict[int, bool]:
-    """Map the event that drew a box to whether it was judged good."""
+def _judged_boxes(state: PhotoState, min_iou: float) -> dict[int, bool]:
+    """Map the event that drew a box to whether it was judged good. A box that was only adjusted a little is good."""
     found = {}
     for chain in state.chains:
         drawn: int | None = None
+        pairs = chain.workflow.adjusted if chain.workflow else ()
+        near = {before.id: bool(geometry.iou([before.xyxy], [after.xyxy])[0, 0] >= min_iou) for before, after in pairs}
         for number, transition in chain.transitions:
             if transition.stage is Task.DRAWING:
                 drawn = number
             elif transition.stage is Task.QUALITY and drawn is not None:
-                found[drawn] = transition.answers == (Answer.GOOD,)
+                is_adjusted = Answer.ADJUSTED in transition.answers
+                found[drawn] = near.get(f"b{drawn}", False) if is_adjusted else transition.answers == (Answer.GOOD,)
+                drawn = number if is_adjusted else drawn
     return found

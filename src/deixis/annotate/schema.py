@@ -131,7 +131,7 @@ known_questions = Table(
     Column("subject", Text, nullable=False),
     Column("asked", JSON, nullable=False),
     Column("answer", String, nullable=False),
-    Column("boxes", JSON, nullable=False),  # for the drawing task: the correct boxes
+    Column("boxes", JSON, nullable=False),  # for drawn and adjusted boxes: the correct ones
     Column("reviewed", Boolean, nullable=False),  # made from a reviewer's decision
     UniqueConstraint("photo", "task", "subject"),
     Index("known_of_task", "task"),

@@ -33,6 +33,8 @@ class Settings(Rules):
     judges_per_pair
         Number of people who judge a phrase–region pair, of whom the majority decides (HM-LSTM, §5.3.2: ten). Nobody
         else is asked once the majority is certain.
+    skip_singular_coverage
+        Do not ask whether all boxes are drawn if the phrases plainly name one thing ("a dog") and it has a good box.
     history_items, history_accuracy
         Record elsewhere that a worker needs (§2.3: 500 items at 95 %), unless the owner vouches for them.
     test_questions, test_accuracy, test_attempts

@@ -36,6 +36,7 @@ from deixis.annotate.linking import (
 )
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.pairs import PairState, derive_pairs
+from deixis.annotate.singular import is_plainly_singular
 from deixis.annotate.workflow import (
     TYPES_WITH_BOXES,
     Answer,
@@ -255,7 +256,7 @@ def _start_chain(
     chain: Chain, linking: LinkingResult, index: _EventIndex, rules: Rules, until: int | None = None
 ) -> WorkflowState:
     """Return the workflow state of a chain that no mention can join any more, as of the event `until`."""
-    workflow = _new_workflow(chain, Status.CHAIN, index)
+    workflow = _new_workflow(chain, Status.CHAIN, index, rules)
     if proposed := index.proposed_links:
         linked = linking.count_linked_by(proposed.number, chain, until)
         workflow = replace(workflow, proposed_by=proposed.model, proposed_links=linked)
@@ -282,16 +283,21 @@ def _verify_chain(
     for mention in chain.mentions:
         parts[mention.head if workflow.split else ""].append(mention)
     for part in map(tuple, parts.values()):
-        started = apply_automatic(_new_workflow(part, Status.READY, index), rules)
+        started = apply_automatic(_new_workflow(part, Status.READY, index, rules), rules)
         yield ChainState(part, started, transitions, workflow.split and len(parts) == 1)
 
 
-def _new_workflow(mentions: Chain, status: Status, index: _EventIndex) -> WorkflowState:
+def _new_workflow(mentions: Chain, status: Status, index: _EventIndex, rules: Rules) -> WorkflowState:
     needs_boxes = any(TYPES_WITH_BOXES.intersection(mention.types) for mention in mentions)
     boxes = proposed_boxes_for(index.proposed_boxes, mentions) if index.proposed_boxes else ()
     imported = bool(boxes) and index.proposed_boxes is not None and index.proposed_boxes.model == IMPORTED
     return WorkflowState(
-        status, mentions=len(mentions), needs_boxes=needs_boxes, proposed_boxes=boxes, imported_boxes=imported
+        status,
+        mentions=len(mentions),
+        needs_boxes=needs_boxes,
+        singular=rules.skip_singular_coverage and is_plainly_singular(mentions),
+        proposed_boxes=boxes,
+        imported_boxes=imported,
     )
 
 
@@ -303,7 +309,8 @@ def apply_box_event(chain: ChainState, event: Judged | ChainDecision, rules: Rul
     if isinstance(event, ChainDecision):
         workflow = replace(workflow, stage=Status.REVIEW)
         answer = WorkerAnswer(event.answer, event.worker)
-    elif event.task is workflow.stage:
+    elif event.task is workflow.stage or _is_skipped_vote(workflow, event):
+        workflow = replace(workflow, stage=event.task)
         box = DrawnBox(f"b{event.number}", event.box, event.worker) if event.box else None
         answer = WorkerAnswer(event.answer, event.worker, box)
     else:
@@ -312,6 +319,11 @@ def apply_box_event(chain: ChainState, event: Judged | ChainDecision, rules: Rul
     if transition is None:
         return chain
     return replace(chain, workflow=workflow, transitions=(*chain.transitions, (event.number, transition)))
+
+
+def _is_skipped_vote(workflow: WorkflowState, event: Judged) -> bool:
+    """Whether it is a vote on coverage from before the lead allowed to skip it; such votes keep counting."""
+    return workflow.stage is Status.COMPLETE and workflow.singular and event.task is Task.COVERAGE
 
 
 def next_question_about(photo: str, chain: ChainState, rules: Rules) -> Question | None:
@@ -339,9 +351,12 @@ def _describe_proposal(workflow: WorkflowState) -> dict[str, Any] | None:
 
 
 def _barred_workers(workflow: WorkflowState) -> frozenset[str]:
-    """Return who drew the box to judge, or who has voted; voters do not draw, because drawing can end in a vote."""
+    """Return who drew or doubted the box to judge, or who has voted.
+
+    Voters do not draw, because drawing can end in a vote.
+    """
     if workflow.new_box:
-        return frozenset({workflow.new_box.worker})
+        return frozenset({workflow.new_box.worker, workflow.doubted_by} - {""})
     votes = workflow.coverage_votes if workflow.boxes else workflow.requirement_votes
     return frozenset(vote.worker for vote in votes)
 

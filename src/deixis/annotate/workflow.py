@@ -76,10 +76,16 @@ class Answer(StrEnum):
     NO_MORE = "no more"
     GOOD = "good"
     BAD = "bad"
+    ADJUSTED = "adjusted"
     ALL = "all"
     MORE = "more"
     RIGHT = "right"
     WRONG = "wrong"
+    WRONG_BOX = "wrong box"
+
+
+ANSWERS_WITH_BOX = (Answer.DRAWN, Answer.ADJUSTED, Answer.WRONG_BOX)
+"""Answers that come with a box: a new one, the judged one as it should be, or the one that is wrong."""
 
 
 TYPES_WITH_BOXES = frozenset({"people", "clothing", "bodyparts"})
@@ -97,6 +103,7 @@ class Rules:
     independent: bool = True
     verify_own: bool = False
     judges_per_pair: int = 10
+    skip_singular_coverage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +143,16 @@ class Question:
 
     def as_json(self) -> dict[str, Any]:
         """JSON for the page. It does not contain the workers involved, which the page must not reveal."""
-        return {
+        described = {
             "task": self.task.value,
             "photo": self.photo,
             "mentions": list(self.mentions),
             "boxes": [list(box.xyxy) for box in self.boxes],
             "new_box": list(self.new_box.xyxy) if self.new_box else None,
-        } | ({"proposal": self.proposal} if self.proposal else {})
+        }
+        models = [box.proposed.model if box.proposed else None for box in self.boxes]
+        described |= {"box_models": models} if any(models) else {}
+        return described | ({"proposal": self.proposal} if self.proposal else {})
 
 
 def format_subject(mentions: tuple[str, ...], boxes: tuple[DrawnBox, ...] = (), new_box: DrawnBox | None = None) -> str:
@@ -174,6 +184,10 @@ class WorkflowState:
     boxes: tuple[DrawnBox, ...] = ()  # passed the quality task
     new_box: DrawnBox | None = None  # waits for the quality task
     bad_boxes: int = 0  # since the last good one
+    singular: bool = False  # it plainly names one thing; only set if `Rules.skip_singular_coverage`
+    adjusted: tuple[tuple[DrawnBox, DrawnBox], ...] = ()  # boxes before and after a worker adjusted them
+    doubts: int = 0  # how often an accepted box was called wrong
+    doubted_by: str = ""  # who called `new_box`, which had been accepted, wrong
     proposed_by: str = ""  # the model that added unconfirmed mentions
     proposed_links: int = 0  # number of unconfirmed mentions
     proposed_boxes: tuple[DrawnBox, ...] = ()  # not judged yet
@@ -234,13 +248,13 @@ def vote_on_coverage(state: WorkflowState, answer: WorkerAnswer) -> WorkflowStat
 
 
 def show_the_new_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
-    return replace(state, new_box=answer.box, rejected_proposal=None)
+    return replace(state, new_box=answer.box, rejected_proposal=None, doubted_by="")
 
 
 def show_the_proposed_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """A model's box is judged like any other, before a worker draws."""
     proposed = state.proposed_boxes
-    return replace(state, new_box=proposed[0], proposed_boxes=proposed[1:], rejected_proposal=None)
+    return replace(state, new_box=proposed[0], proposed_boxes=proposed[1:], rejected_proposal=None, doubted_by="")
 
 
 def keep_the_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
@@ -257,9 +271,33 @@ def discard_the_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState
     return replace(state, new_box=None, bad_boxes=state.bad_boxes + 1)
 
 
+def show_the_adjusted_box(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Somebody else judges the box as it was adjusted, which counts like a box after a bad one."""
+    assert state.new_box is not None  # noqa: S101 - only the quality task leads here
+    assert answer.box is not None  # noqa: S101 - the answer has one
+    bad_boxes = state.bad_boxes if state.new_box.proposed else state.bad_boxes + 1
+    pair = (state.new_box, answer.box)
+    return replace(state, new_box=answer.box, bad_boxes=bad_boxes, adjusted=(*state.adjusted, pair), doubted_by="")
+
+
+def count_the_doubt(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Somebody says that an accepted box is wrong."""
+    return replace(state, doubts=state.doubts + 1)
+
+
+def judge_the_box_again(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
+    """Take the box that is called wrong back to the quality task; a new vote on coverage follows."""
+    wrong = next((box for box in state.boxes if answer.box and box.xyxy == answer.box.xyxy), None)
+    if wrong is None:
+        return state
+    others = tuple(box for box in state.boxes if box is not wrong)
+    state = count_the_doubt(state, answer)
+    return replace(state, boxes=others, new_box=wrong, coverage_votes=(), doubted_by=answer.worker)
+
+
 def restart_the_votes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
     """A reviewer decided that something has to be drawn."""
-    return replace(state, requirement_votes=(), coverage_votes=(), new_box=None, bad_boxes=0)
+    return replace(state, requirement_votes=(), coverage_votes=(), new_box=None, bad_boxes=0, doubts=0)
 
 
 def remove_the_boxes(state: WorkflowState, answer: WorkerAnswer) -> WorkflowState:
@@ -324,6 +362,20 @@ def need_is_undecided(state: WorkflowState, rules: Rules) -> bool:
 
 def there_are_boxes(state: WorkflowState, rules: Rules) -> bool:
     return bool(state.boxes)
+
+
+def one_box_is_enough(state: WorkflowState, rules: Rules) -> bool:
+    """The phrase plainly names one thing, the lead allows to skip coverage, and nobody has asked for more."""
+    allowed = rules.skip_singular_coverage and state.singular
+    return allowed and len(state.boxes) == 1 and not more_are_needed(state, rules)
+
+
+def a_box_is_doubted(state: WorkflowState, rules: Rules) -> bool:
+    return state.new_box is not None
+
+
+def doubts_keep_coming(state: WorkflowState, rules: Rules) -> bool:
+    return state.doubts >= rules.bad_boxes_to_review
 
 
 def all_are_drawn(state: WorkflowState, rules: Rules) -> bool:
@@ -404,14 +456,20 @@ WORKFLOW: tuple[Transition, ...] = (
     Transition(Task.DRAWING,     (Answer.NO_MORE,), vote_on_requirement,    always,                  Task.REQUIREMENT),
     # §2.2 Box Quality: "is the highlighted box good?"
     Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           more_boxes_came_with_it, Task.DRAWING),
+    Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           one_box_is_enough,       Status.COMPLETE),
     Transition(Task.QUALITY,     (Answer.GOOD,),    keep_the_box,           always,                  Task.COVERAGE),
     Transition(Task.QUALITY,     (Answer.BAD,),     discard_the_box,        boxes_keep_failing,      Status.REVIEW),
     Transition(Task.QUALITY,     (Answer.BAD,),     discard_the_box,        always,                  Task.DRAWING),
+    Transition(Task.QUALITY,     (Answer.ADJUSTED,), discard_the_box,       boxes_keep_failing,      Status.REVIEW),
+    Transition(Task.QUALITY,     (Answer.ADJUSTED,), show_the_adjusted_box, always,                  Task.QUALITY),
     # §2.2 Box Coverage: "are all boxes drawn?"
     Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       all_are_drawn,           Status.COMPLETE),
+    Transition(Task.COVERAGE,    (Answer.ALL,),     vote_on_coverage,       one_box_is_enough,       Status.COMPLETE),
     Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       coverage_is_undecided,   Status.REVIEW),
     Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       more_are_needed,         Task.DRAWING),
     Transition(Task.COVERAGE,    _COVERAGE,         vote_on_coverage,       always,                  Task.COVERAGE),
+    Transition(Task.COVERAGE,    (Answer.WRONG_BOX,), count_the_doubt,      doubts_keep_coming,      Status.REVIEW),
+    Transition(Task.COVERAGE,    (Answer.WRONG_BOX,), judge_the_box_again,  a_box_is_doubted,        Task.QUALITY),
     # §2.3 Additional Review: the decision of one reviewer is final
     Transition(Status.REVIEW,    (Answer.ALL,),     nothing,                there_are_boxes,         Status.COMPLETE),
     Transition(Status.REVIEW,    (Answer.BOX, Answer.MORE),     restart_the_votes, always,           Task.DRAWING),

@@ -31,6 +31,9 @@ _CURVATURE: dict[tuple[Stage, Stage], float] = {
     (Task.REQUIREMENT, Task.DRAWING): 0.12,
     (Task.DRAWING, Task.REQUIREMENT): 0.12,
     (Task.QUALITY, Task.DRAWING): -0.22,
+    (Task.QUALITY, Task.COVERAGE): -0.1,
+    (Task.COVERAGE, Task.QUALITY): -0.1,
+    (Task.QUALITY, Status.COMPLETE): 0.42,
     (Task.DRAWING, Task.COVERAGE): 0.1,
     (Task.COVERAGE, Task.DRAWING): 0.1,
     (Task.QUALITY, Status.REVIEW): 0.0,
@@ -54,7 +57,7 @@ def draw_workflow(path: Path) -> None:
     figure = Figure(figsize=(15, 8.4), dpi=110)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_xlim(-1.6, 14.0)
+    axes.set_xlim(-2.4, 14.0)
     axes.set_ylim(-1.4, 7.3)
     axes.axis("off")
     shapes = {}
@@ -111,7 +114,9 @@ def _label(row: Transition) -> str:
     answers = " / ".join(f"“{answer.value}”" for answer in row.answers)
     condition = "" if row.condition is always else row.condition_text
     if row.stage is row.target:
-        return f"{answers}, {condition}" if condition else "no majority yet"
+        if condition or len(row.answers) == 1:
+            return ", ".join(filter(None, (answers, condition)))
+        return "no majority yet"
     if not row.answers:
         return condition or "otherwise"
     if len(row.answers) > 1 and condition:  # a vote: its result matters, not the single answer

@@ -1,26 +1,27 @@
-import type { Question } from "./api";
-import { TASK_TEXTS } from "./tasks";
+import type { Choice } from "./tasks";
 
 interface Props {
-  question: Question;
+  choices: readonly Choice[];
   canAnswer: boolean;
   hasBox: boolean;
-  onAnswer: (answer: string) => void;
+  onAnswer: (choice: Choice) => void;
 }
 
 /** The ways to answer, each with its key; none looks more right than another. Those that cannot be pressed yet keep the focus. */
-export function Answers({ question, canAnswer, hasBox, onAnswer }: Props) {
+export function Answers({ choices, canAnswer, hasBox, onAnswer }: Props) {
+  const sendsBox = choices.some(({ key }) => key === "Enter");
   return (
-    <div class="answers" role="group" aria-label="Answers">
-      {TASK_TEXTS[question.task].choices(question).map(({ answer, key, label }) => {
-        const isOff = !canAnswer || (answer === "drawn" ? !hasBox : answer === "no more" && hasBox);
+    <div class={choices.length > 3 ? "answers is-dense" : "answers"} role="group" aria-label="Answers">
+      {choices.map((choice) => {
+        const { answer, key, label } = choice;
+        const isOff = !canAnswer || (key === "Enter" ? !hasBox : answer === "no more" && hasBox);
         return (
           <button
-            key={answer}
-            class={answer === "drawn" ? "answer is-main" : "answer"}
+            key={`${answer} ${label}`}
+            class={sendsBox && key === "Enter" ? "answer is-main" : "answer"}
             aria-disabled={isOff}
             aria-keyshortcuts={key}
-            onClick={() => !isOff && onAnswer(answer)}
+            onClick={() => !isOff && onAnswer(choice)}
           >
             <kbd>{key}</kbd>
             <span>{label}</span>

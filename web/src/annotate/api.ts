@@ -68,6 +68,7 @@ export interface Question {
   captions: CutCaption[];
   mentions: Mention[];
   boxes: Box[];
+  box_models: (string | null)[]; // for each box the model that proposed it, or null
   new_box: Box | null;
   answers: string[];
   proposal?: Proposal | null;

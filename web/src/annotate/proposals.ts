@@ -7,6 +7,9 @@ export function proposedBoxes({ task, proposal }: Question): Box[] {
   return proposal.boxes ?? (proposal.box ? [proposal.box] : []);
 }
 
+/** The label of a box that no person drew; empty for people's. */
+export const modelTag = (model: string | null | undefined) => (!model ? "" : model === "imported" ? "imported" : "model");
+
 /** Where a model has had a hand in what is shown. */
 export function proposalLine({ task, proposal }: Question): string {
   if (!proposal) return "";

@@ -1,10 +1,12 @@
 // Texts of the tasks: question, answers and their keys.
+import type { Box } from "../api";
 import type { Question, Task } from "./api";
 
 export interface Choice {
   answer: string;
   key: string;
   label: string;
+  box?: Box; // the one that is wrong
 }
 
 interface TaskText {
@@ -75,15 +77,17 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
     choices: () => [
       { answer: "good", key: "Y", label: "Yes, it is good" },
       { answer: "bad", key: "N", label: "No, it is bad" },
+      { answer: "adjusted", key: "A", label: "Adjust this box" },
     ],
   },
   coverage: {
     name: "All there",
     question: (question) => `Are all boxes for ${phraseOf(question)} drawn?`,
     hint: () => "Each one that can be told apart has a box of its own.",
-    choices: () => [
+    choices: ({ boxes }) => [
       { answer: "all", key: "Y", label: "Yes, all are there" },
       { answer: "more", key: "N", label: "No, one is missing" },
+      { answer: "wrong box", key: "W", label: boxes.length > 1 ? "A box is wrong" : "This box is wrong" },
     ],
   },
   pair: {
@@ -97,6 +101,25 @@ export const TASK_TEXTS: Record<Task, TaskText> = {
   },
 };
 
+/** Answers that need one more step: the box as it should be, or which box is wrong. */
+export type Step = "adjusted" | "wrong box";
+
+export const CANCEL = "cancel";
+
+export function stepChoices(step: Step, { boxes }: Question): Choice[] {
+  const cancel = { answer: CANCEL, key: "Esc", label: "Back" };
+  if (step === "adjusted") return [{ answer: "adjusted", key: "Enter", label: "Send the adjusted box" }, cancel];
+  return [
+    ...boxes.map((box, place) => ({
+      answer: "wrong box",
+      key: `${place + 1}`,
+      label: `Box ${place + 1} is wrong`,
+      box,
+    })),
+    cancel,
+  ];
+}
+
 /** The words of an answer, for examples and votes. */
 export const LABELS: Record<string, string> = {
   yes: "Yes",
@@ -108,10 +131,12 @@ export const LABELS: Record<string, string> = {
   "no more": "No more",
   good: "Good",
   bad: "Bad",
+  adjusted: "Adjusted",
   all: "All there",
   more: "One is missing",
   right: "Right",
   wrong: "Wrong",
+  "wrong box": "A box is wrong",
 };
 
 const STAGES: Record<string, string> = {

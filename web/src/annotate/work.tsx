@@ -11,9 +11,9 @@ import { Frame, type FrameControl } from "./frame";
 import { Guide } from "./guidelines";
 import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
-import { proposalLine, proposedBoxes } from "./proposals";
+import { modelTag, proposalLine, proposedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
-import { TASK_TEXTS } from "./tasks";
+import { CANCEL, TASK_TEXTS, stepChoices, type Choice, type Step } from "./tasks";
 
 // A key pressed twice by mistake must not answer the next question too.
 const TOO_SOON_MS = 250;
@@ -42,6 +42,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const [draft] = useState(() => readDraft(question.token));
   const [unsent, setUnsent] = useState(draft.comment);
   const [box, setBox] = useState<Box | null>(null);
+  const [step, setStep] = useState<Step | null>(question.task === "quality" && draft.box ? "adjusted" : null);
   const [isAllShown, setAllShown] = useState(false);
   const [accepted, setAccepted] = useState(-1);
   const [isReady, setReady] = useState(false);
@@ -52,7 +53,8 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const asked = useRef<HTMLDivElement>(null);
 
   const asking = TASK_TEXTS[question.task];
-  const isDrawing = question.task === "drawing";
+  const isDrawing = question.task === "drawing" || step === "adjusted";
+  const choices = step ? stepChoices(step, question) : asking.choices(question);
   const proposed = proposedBoxes(question);
   const canAnswer = isReady && isSettled && isAllShown;
 
@@ -76,13 +78,26 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
 
   // Asked of the drawing itself: a key may come before a change of the box is painted.
   const boxNow = () => drawing.current?.box() ?? null;
-  const answer = (said: string) => {
-    const drawn = said === "drawn" ? boxNow() : null;
-    if (!canAnswer || (said === "drawn" && !drawn)) return;
+  const leaveStep = () => {
+    setStep(null);
+    setBox(null);
+    keep(null, unsent);
+  };
+  const answer = ({ answer: said, key, box: wrong }: Choice) => {
+    if (said === CANCEL) return leaveStep();
+    const drawn = key === "Enter" ? boxNow() : (wrong ?? null);
+    if (!canAnswer || (key === "Enter" && !drawn)) return;
+    if (said === "adjusted" && !drawn) return setStep(said);
+    if (said === "wrong box" && !drawn) {
+      if (question.boxes.length > 1) return setStep(said);
+      return send(said, question.boxes[0]!);
+    }
     if (said === "no more" && boxNow())
       return queue.tell({ line: "There is a box. Send it with Enter, or remove it with Esc first.", kind: "plain" });
-    queue.answer(question, { answer: said, box: drawn, remark, guideline: guideline?.version ?? null });
+    send(said, drawn);
   };
+  const send = (said: string, drawn: Box | null) =>
+    queue.answer(question, { answer: said, box: drawn, remark, guideline: guideline?.version ?? null });
   const skip = (badPhrase: string | null, said = remark) =>
     isSettled && queue.skip(question, { bad_phrase: badPhrase, remark: said });
   const accept = () => {
@@ -94,7 +109,8 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
   const begin = () => drawing.current?.put(middleOf(question.photo));
 
   const leave = () => {
-    if (boxNow()) drawing.current?.remove();
+    if (step) leaveStep();
+    else if (boxNow()) drawing.current?.remove();
     else if (isGuideOpen) onGuide(false);
   };
   const keys: Record<string, () => void> = {
@@ -109,7 +125,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     g: () => onGuide(!isGuideOpen),
     "?": () => setOpen("help"),
     escape: leave,
-    ...(isDrawing && { a: accept, b: begin, delete: leave, backspace: leave }),
+    ...(question.task === "drawing" && { a: accept, b: begin, delete: leave, backspace: leave }),
   };
   const move = ([right, down]: [number, number], event: KeyboardEvent) => {
     const step = event.repeat ? FAST_STEP : 1;
@@ -122,10 +138,8 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
     if (arrow) move(arrow, event);
     if (arrow || event.repeat) return Boolean(arrow);
     const isUndo = (event.ctrlKey || event.metaKey) && key.toLowerCase() === "z";
-    const choice = asking
-      .choices(question)
-      .find((each, place) => isKey(event, each.key) || isKey(event, `${place + 1}`));
-    const chosen = choice && (() => answer(choice.answer));
+    const choice = choices.find((each, place) => isKey(event, each.key) || isKey(event, `${place + 1}`));
+    const chosen = choice && (() => answer(choice));
     const act = isUndo ? keys.u : (chosen ?? (isKey(event, key) ? keys[key.toLowerCase()] : undefined));
     act?.();
     return Boolean(act);
@@ -141,11 +155,11 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
         isDrawing={isDrawing}
         onReady={setReady}
       >
-        <Overlay photo={question.photo} boxes={laidOut(question, accepted >= 0 ? [] : proposed)} />
+        <Overlay photo={question.photo} boxes={laidOut(question, accepted >= 0 ? [] : proposed, step)} />
         {isDrawing && (
           <Drawing
             photo={question.photo}
-            initial={draft.box}
+            initial={draft.box ?? question.new_box}
             control={drawing}
             onBox={(drawn) => {
               setBox(drawn);
@@ -215,7 +229,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             </p>
           )}
         </div>
-        <Answers question={question} canAnswer={canAnswer} hasBox={box !== null} onAnswer={answer} />
+        <Answers choices={choices} canAnswer={canAnswer} hasBox={box !== null} onAnswer={answer} />
         <Tools
           canUndo={queue.canUndo}
           isGuideOpen={isGuideOpen}
@@ -294,15 +308,20 @@ function Tools({ canUndo, isGuideOpen, onUndo, onSkip, onOpen, onGuide }: ToolsP
 }
 
 /** The boxes that are looked at, not drawn. */
-function laidOut({ task, boxes, new_box }: api.Question, proposed: readonly Box[]): StyledBox[] {
-  const judged: StyledBox[] = new_box ? [{ box: new_box, look: "asked" }] : [];
-  const numbered = (box: Box, place: number): StyledBox => ({ box, look: "asked", tag: `${place + 1}` });
-  if (task === "coverage") return boxes.map(numbered);
-  return [
-    ...boxes.map((box): StyledBox => ({ box, look: "other" })),
-    ...judged,
-    ...proposed.map((box): StyledBox => ({ box, look: "proposed", tag: "suggested" })),
-  ];
+function laidOut(question: api.Question, proposed: readonly Box[], step: Step | null): StyledBox[] {
+  const { task, boxes, box_models, new_box, proposal } = question;
+  const isAsked = task === "coverage";
+  const accepted = boxes.map((box, place): StyledBox => {
+    const model = modelTag(box_models[place]);
+    const tag = [isAsked ? `${place + 1}` : "", model].filter(Boolean).join(" · ");
+    return { box, look: isAsked ? "asked" : "other", isModel: Boolean(model), tag };
+  });
+  const judged: StyledBox[] =
+    new_box && step !== "adjusted"
+      ? [{ box: new_box, look: "asked", isModel: Boolean(proposal?.model), tag: modelTag(proposal?.model) }]
+      : [];
+  const suggested = proposed.map((box): StyledBox => ({ box, look: "asked", isModel: true, tag: "model" }));
+  return [...accepted, ...judged, ...suggested];
 }
 
 const middleOf = ({ width, height }: api.PhotoRef): Box => [0.3 * width, 0.3 * height, 0.7 * width, 0.7 * height];

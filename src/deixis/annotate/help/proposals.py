@@ -220,7 +220,7 @@ def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]
                 continue
             mark = {"model": box.proposed.model, "probability": box.proposed.probability}
             question = Question(material.photo, Task.QUALITY, (shown,), (), box, proposal=mark)
-            yield KnownQuestion(question, Answer.GOOD if overlap >= CLEARLY_GOOD_IOU else Answer.BAD)
+            yield KnownQuestion(question, Answer.GOOD if overlap >= CLEARLY_GOOD_IOU else Answer.BAD, tuple(gold))
 
 
 def uncertainty(events: Iterable[Event]) -> float:

@@ -205,6 +205,7 @@ def describe_question(
         "captions": split_captions([(number, view.captions[number]) for number in numbers], content["mentions"]),
         "mentions": mentions,
         "boxes": content["boxes"],
+        "box_models": content.get("box_models") or [None] * len(content["boxes"]),
         "new_box": content["new_box"],
         "answers": [answer.value for answer in allowed_answers(question.task)],
         "proposal": content.get("proposal"),

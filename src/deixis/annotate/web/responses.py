@@ -94,6 +94,7 @@ class QuestionInfo(BaseModel):
     captions: list[CaptionInfo]
     mentions: list[MentionInfo]
     boxes: list[XYXY]
+    box_models: list[str | None] = Field(description="For each box the model that proposed it; null for people's.")
     new_box: XYXY | None
     answers: list[str]
     proposal: dict[str, Any] | None
