@@ -143,7 +143,7 @@ class Question:
 
     def as_json(self) -> dict[str, Any]:
         """JSON for the page. It does not contain the workers involved, which the page must not reveal."""
-        described = {
+        described: dict[str, Any] = {
             "task": self.task.value,
             "photo": self.photo,
             "mentions": list(self.mentions),
