@@ -257,7 +257,17 @@ def format_pay(workers: Sequence[WorkerProgress], currency: str) -> str:
     for each in workers:
         accuracy = "" if each.accuracy is None else f"{each.accuracy:.4f}"
         name = escape_formula(each.name or "")
-        rows.writerow([each.worker, name, each.judged, f"{each.hours:.4f}", f"{each.pay:.2f}", each.checked, accuracy])
+        rows.writerow(
+            [
+                escape_formula(each.worker),
+                name,
+                each.judged,
+                f"{each.hours:.4f}",
+                f"{each.pay:.2f}",
+                each.checked,
+                accuracy,
+            ]
+        )
     return text.getvalue()
 
 

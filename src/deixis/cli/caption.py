@@ -15,6 +15,7 @@ from deixis import __version__
 from deixis.cli.output import Json, Scheduler, note, open_scheduler, plural, print_json, progress
 from deixis.errors import DeixisError, PhotoError
 from deixis.storage.atomic import exclusive_lock, explain_os_errors, new_file
+from deixis.storage.files import escape_formula
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.remote import is_remote, photo_path
 
@@ -228,10 +229,12 @@ def _write_csv(path: Path, results: Sequence[tuple[Path, CaptionResult]]) -> Non
         rows.writerow(["photo", "caption", *columns[1:]])
         for photo, result in results:
             for document in result.as_json()["captions"]:
-                rows.writerow([photo, *(_cell(document[column]) for column in columns)])
+                rows.writerow([escape_formula(str(photo)), *(_cell(document[column]) for column in columns)])
 
 
 def _cell(value: object) -> object:
+    if isinstance(value, str):
+        return escape_formula(value)
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -14,6 +14,7 @@ import typer
 from deixis import __version__
 from deixis.cli.help import clarify_help
 from deixis.cli.output import note
+from deixis.cli.terminal_text import protect_terminals
 from deixis.errors import DeixisError, missing_package
 
 # Typer brings its own copy of click in some versions and uses the package in others; these are click's classes in both.
@@ -118,6 +119,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # file names that are not UTF-8 are printed unchanged
             stream.reconfigure(errors="surrogateescape")
+    protect_terminals()
     sys.exit(_run(sys.argv[1:]))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deixis.cli.terminal_text import own_stream, show_control
 from deixis.storage.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def print_table(table: Table) -> None:
     """Print a table at its full width."""
     from rich.console import Console
 
-    console = Console()
+    console = Console(file=own_stream(sys.stdout))
+    for column in table.columns:
+        column._cells = [show_control(cell) if isinstance(cell, str) else cell for cell in column._cells]
     if not console.is_terminal:
         console.width = max(console.width, 120)
     console.print(table)
@@ -119,13 +122,13 @@ def progress(noun: str = "") -> Iterator[OnProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=Console(file=own_stream(sys.stderr)), transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def on_progress(doing: str, done: int, total: int | None) -> None:
             text = speed(time.monotonic(), doing, done, total)
             if doing not in tasks:
-                tasks[doing] = bars.add_task(doing, total=total, speed=text)
+                tasks[doing] = bars.add_task(show_control(doing), total=total, speed=text)
             bars.update(tasks[doing], completed=done, total=total, speed=text)
 
         yield on_progress
@@ -155,7 +158,7 @@ def working(doing: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(doing):
+    with Console(file=own_stream(sys.stderr)).status(show_control(doing)):
         yield
 
 

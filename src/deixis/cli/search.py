@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deixis.cli.output import Index, Json, note, plural, print_json, working
+from deixis.cli.terminal_text import own_stream
 from deixis.errors import DeixisError
 from deixis.search.places import index_place, place_option
 
@@ -108,7 +110,7 @@ def search(
         if thumbnail := thumbnails.get(hit.photo_id):
             from deixis.cli.terminal_pictures import choose_protocol, draw_picture
 
-            print(draw_picture(thumbnail, choose_protocol()), end="")
+            own_stream(sys.stdout).write(draw_picture(thumbnail, choose_protocol()))
         _print_hit(hit, like, missing)
     for file, kind in ((csv, "table"), (links, "links")):
         if file is not None:

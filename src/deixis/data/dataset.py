@@ -30,7 +30,7 @@ from deixis.data.tables import (
 )
 from deixis.errors import DatasetError
 from deixis.storage.atomic import new_directory
-from deixis.storage.remote import photo_path
+from deixis.storage.remote import allow_address, is_allowed, is_remote, photo_path
 from deixis.tokens import TOKENIZER_VERSION, Token
 
 UNKNOWN_LICENCE = "not stated; ask the makers of the data"
@@ -112,6 +112,7 @@ class Dataset:
         self.path = Path(path)
         self.manifest = read_manifest(self.path)
         self._images = images or self.manifest.images
+        self._is_named = bool(images)
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
@@ -120,8 +121,14 @@ class Dataset:
 
     @property
     def images(self) -> Path | None:
-        """The photo folder, or None."""
-        return photo_path(self._images) if self._images else None
+        """The photo folder, or None. A remote address that only the data set itself names is an error."""
+        folder = photo_path(self._images) if self._images else None
+        if folder is not None and is_remote(folder) and not (self._is_named or is_allowed(folder)):
+            raise DatasetError(
+                f"{self.path}: its photos are at {folder}, an address that you have not named yourself; "
+                f"if you trust it, run: deixis data check {self.path} --images {folder}"
+            )
+        return folder
 
     @property
     def photos(self) -> Photos:
@@ -289,6 +296,8 @@ def make_dataset(
     ...     make_dataset(Path(folder) / "data", [dog]).splits
     {'train': 1}
     """
+    if images is not None and is_remote(images):
+        allow_address(images)
     splits: Counter[str] = Counter()
 
     def counted() -> Iterator[Photo]:
@@ -323,6 +332,8 @@ def move_images(path: Path, images: str | Path) -> None:
     folder = photo_path(images)
     if not folder.is_dir():
         raise DatasetError(f"{images}: not a folder")
+    if is_remote(folder):
+        allow_address(folder)
     write_manifest(replace(read_manifest(path), images=str(folder.absolute())), path)
 
 

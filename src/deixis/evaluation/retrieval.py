@@ -47,6 +47,7 @@ from deixis.evaluation.ranks import (
 )
 from deixis.evaluation.score_matrix import Scores, as_blocks
 from deixis.storage.atomic import new_file
+from deixis.storage.files import escape_formula
 
 _CELLS_PER_BATCH = 1 << 20
 _PLOTS = (".png", ".svg", ".pdf")
@@ -211,7 +212,7 @@ def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
 
 
 def _write_table(path: Path, curves: Mapping[str, RecallCurve]) -> None:
-    heading = [column for name in curves for column in (name, f"{name}_low", f"{name}_high")]
+    heading = [escape_formula(column) for name in curves for column in (name, f"{name}_low", f"{name}_high")]
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["percentage", *heading])

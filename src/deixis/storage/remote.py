@@ -20,6 +20,8 @@ from typing import IO, Any
 from urllib.parse import quote, unquote
 
 from deixis.errors import DeixisError
+from deixis.storage.atomic import explain_os_errors
+from deixis.storage.user_folders import data_folder
 
 _URL = re.compile(r"(?P<protocols>[A-Za-z][\w+.-]+(::[A-Za-z][\w+.-]+)*)://(?P<rest>.*)", re.DOTALL)
 _FIRST_PART = re.compile(r"[A-Za-z][\w+.-]+(::[\w%+.~-]+)*:")
@@ -54,6 +56,28 @@ def photo_path(location: str | os.PathLike[str]) -> Path:
 
 def is_remote(path: Path) -> bool:
     return isinstance(path, RemotePath)
+
+
+def allow_address(path: Path) -> None:
+    """Remember that the user has named an address: data sets of others may name any, such as one in their network."""
+    if not is_allowed(path):
+        file = _allowed_addresses()
+        with explain_os_errors(file):
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write(f"{path}\n")
+
+
+def is_allowed(path: Path) -> bool:
+    """Return whether the user has named an address before."""
+    try:
+        return str(path) in _allowed_addresses().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _allowed_addresses() -> Path:
+    return data_folder() / "addresses.txt"
 
 
 class RemotePath(type(Path())):  # type: ignore[misc]

@@ -147,6 +147,7 @@ def run_server(app: ASGIApp, listening: socket.socket, **options: Any) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        use_colors=False,  # control characters are not passed to terminals
         timeout_graceful_shutdown=_SHUTDOWN_S,
         h11_max_incomplete_event_size=32 * 2**10,
         **options,
