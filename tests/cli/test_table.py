@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from deixis.papers.tables import published_tables
+from deixis.vision import proposals
 from tests.cli.conftest import Command
 from tests.models.quarters import make_quarters, use_small_encoders
 from tests.test_architecture import HEAVY, modules_after
+from tests.vision.feature_store.small import Corners
 
 TABLES = published_tables()
 
@@ -94,6 +96,52 @@ def test_json_is_one_document(data: Path, command: Command) -> None:
     assert document["command"].startswith("deixis table entities-3 --data data")
 
 
+def test_inputs_like_the_papers_stand_beside_ours(
+    data: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: dict[str, None] = {}
+
+    def open_proposer(name: str, encoder: str | None = None) -> Corners:
+        opened[name] = None
+        found = Corners(f"{name}-1")
+        found.name = name
+        return found
+
+    monkeypatch.setattr(proposals, "open_proposer", open_proposer)
+    arguments = ("table", "entities-3", "--data", data, "--rows", "cca,chunks", "--set", "text_dim=5", *SMALL)
+    both = command.json(*arguments, "--inputs", "both")
+    assert set(opened) == {"edge-boxes", "head"}
+    ours, recipe = both["about"], both["recipe"]["about"]
+    assert (ours["text"], recipe["text"]) == (["tfidf"], ["hglmm"])
+    assert {path.name for path in (data / "features").glob("text-*")} == {"text-tfidf", "text-hglmm,dim=5"}
+    for row in both["rows"]:
+        assert row["ours"] is not None
+        assert row["recipe"]["interval"].keys() == row["ours"].keys()
+    assert both["recipe"]["claims"] == [], "whole photos are compared with N = 10 only"
+    out, err = command(*arguments, "--inputs", "both")
+    assert err == ""
+    assert [line.split()[0] for line in out.splitlines() if "±" in line and "half" not in line] == [
+        "recipe",
+        "ours",
+    ] * 2
+    alone = command.json(*arguments, "--inputs", "paper")
+    assert [row["recipe"] for row in alone["rows"]] == [row["recipe"] for row in both["rows"]]
+    assert {row["ours"] is None for row in alone["rows"]} == {True}
+
+
+def test_saved_scores_are_printed_without_computing(data: Path, command: Command) -> None:
+    arguments = ("table", "entities-3", "--data", data, "--rows", "cca,chunks", *SMALL)
+    nothing = command.json(*arguments, "--saved")
+    assert [row["ours"] for row in nothing["rows"]] == [None, None]
+    assert not (data / "experiments").exists()
+    computed = command.json("table", "entities-3", "--data", data, "--rows", "chunks", *SMALL)
+    out, err = command(*arguments, "--saved")
+    assert err == ""
+    assert "no figures of ours for cca: not in this data, or not computed" in out
+    saved = command.json(*arguments, "--saved")
+    assert [row["ours"] for row in saved["rows"]] == [None, computed["rows"][0]["ours"]]
+
+
 def test_lost_figures_are_marked_and_absent_ones_are_empty(command: Command) -> None:
     document = command.json("table", "two-branch-1")
     assert "claims" not in document
@@ -150,6 +198,7 @@ def test_captioners_are_trained_and_scored_row_by_row(data: Path, command: Comma
         (("entities-1", "--data", "data", "--set", "embedding_dim=3"), "entities-1"),
         (("entities-3", "--data", "data", "--rows", "cca", "--set", "train_on=phrases"), "train_on defines the row"),
         (("two-branch-1", "--data", "data", "--rows", "constraints", "--set", "epochs=2"), "epochs=2"),
+        (("entities-4", "--data", "data", "--inputs", "both"), "--inputs both: table entities-4"),
         (
             ("m-rnn-9", "--data", "data", "--rows", "m-rnn", "--set", "second_embedding_dim=12"),
             "hidden_size=256: with recurrent_cell=relu",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,14 @@ _CROSSED = (
     "Epochs and settings are chosen on one half of {split}, the other half is scored among all of it, and the reverse."
 )
 _MAX_LISTED = 6
+
+
+class Inputs(Enum):
+    """Which encoder, region proposals and text features the models of a table take."""
+
+    OURS = "ours"
+    PAPER = "paper"
+    BOTH = "both"
 
 
 def table(
@@ -64,6 +73,16 @@ def table(
         typer.Option(metavar="DIR", help="Directory of models and scores (default: DATA/experiments)."),
     ] = None,
     images: Annotated[Path | None, typer.Option(metavar="DIR", help="Photo folder, if it has moved.")] = None,
+    inputs: Annotated[
+        Inputs,
+        typer.Option(
+            help="Encoder, proposals and text features: ours; those of the paper's recipe, for two-branch-1 and -2, "
+            "entities-3, m-rnn-3 and hm-lstm-1; or both."
+        ),
+    ] = Inputs.OURS,
+    saved: Annotated[
+        bool, typer.Option("--saved", help="Print what was computed before, and compute nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compute a table of a paper.
@@ -75,6 +94,8 @@ def table(
 
     published = find_table(name)
     wanted = _select_rows(published, rows or [])
+    if inputs is not Inputs.OURS and not published.paper_inputs:
+        raise DeixisError(f"--inputs {inputs.value}: table {published.name} has no recipe of the paper's inputs")
     if data is None:
         _print_result(wanted, None, json)
         return
@@ -83,7 +104,11 @@ def table(
 
     refuse_defining_changes(published, set_ or [])
     dataset = Dataset(data, images=images)
-    found = _compute(wanted, dataset, seeds, tuple(set_ or []), split, runs)
+    found = {
+        kind: _compute(wanted, dataset, seeds, (*before, *(set_ or [])), split, runs, saved=saved)
+        for kind, before in ((Inputs.PAPER, published.paper_inputs), (Inputs.OURS, ()))
+        if inputs in (kind, Inputs.BOTH)
+    }
     options: dict[str, Sequence[object]] = {
         "--data": [data],
         "--seeds": [seeds],
@@ -92,17 +117,20 @@ def table(
         "--split": [split],
         "--runs": [runs],
         "--images": [images],
+        "--inputs": [] if inputs is Inputs.OURS else [inputs.value],
     }
     words = [(option, str(value)) for option, values in options.items() for value in values if value is not None]
     command = shlex.join(["deixis", "table", name, *chain.from_iterable(words)])
-    _print_result(found.table, _Ours(found, dataset, command), json)
+    # The most common phrases of the data are added to the table of the paper's.
+    shown = max((each.table for each in found.values()), key=lambda table: len(table.rows))
+    _print_result(shown, _Ours(found, dataset, command), json)
 
 
 @dataclass(frozen=True)
 class _Ours:
-    """Our results, their data set, and the command that repeats them."""
+    """Our results by their inputs, their data set, and the command that repeats them."""
 
-    result: TableResult
+    results: Mapping[Inputs, TableResult]
     dataset: Dataset
     command: str
 
@@ -119,18 +147,26 @@ def _select_rows(table: Table, requested: Sequence[str]) -> Table:
 
 
 def _compute(
-    table: Table, dataset: Dataset, seeds: int, changes: tuple[str, ...], split: str | None, runs: Path | None
+    table: Table,
+    dataset: Dataset,
+    seeds: int,
+    changes: tuple[str, ...],
+    split: str | None,
+    runs: Path | None,
+    *,
+    saved: bool,
 ) -> TableResult:
     from deixis.papers.datasets import check_requirements, choose_split
     from deixis.papers.runner import TableRunner, required_models
     from deixis.papers.training import FOLDER, ExperimentFolder, TableModels, check_changes
 
-    models = TableModels(dataset, ExperimentFolder(runs or dataset.path / FOLDER), changes)
+    folder = ExperimentFolder(runs or dataset.path / FOLDER, saved_only=saved)
+    models = TableModels(dataset, folder, changes)
     check_requirements(table, dataset, split=split, features=bool(models.feature_dirs))
     trainings = required_models(table.rows)
     if changes and not trainings:
         raise DeixisError(f"--set {changes[0]}: table {table.name} trains no model")
-    check_changes(changes, trainings)
+    check_changes([change for change in changes if change not in table.paper_inputs], trainings)
     scored = choose_split(dataset, split) if "dev" in table.needs else ""
     return TableRunner(models, scored, seeds, _show_progress).run(table)
 
@@ -146,21 +182,23 @@ def _print_result(table: Table, ours: _Ours | None, json: bool) -> None:
     if json:
         print_json(_document(table, ours))
         return
-    found = ours.result if ours else None
+    results = ours.results if ours else {}
     print(table.title)
-    if found and found.crossed:
-        print(_CROSSED.format(split=found.split))
-    print_table(_draw(table, found))
-    if found and found.claims:
-        print("\nWhat the paper claims")
-        print_table(_draw_claims(found.claims))
+    crossed = [found.split for found in results.values() if found.crossed]
+    if crossed:
+        print(_CROSSED.format(split=crossed[0]))
+    print_table(_draw(table, results))
+    for kind, found in results.items():
+        if found.claims:
+            print(f"\nWhat the paper claims{', with inputs like the paper’s' if kind is Inputs.PAPER else ''}")
+            print_table(_draw_claims(found.claims))
     print()
     for line in _footer(table, ours):
         print(line)
 
 
-def _draw(table: Table, found: TableResult | None) -> Drawn:
-    """Draw the table: two lines per computed row, the paper's figures above ours."""
+def _draw(table: Table, results: Mapping[Inputs, TableResult]) -> Drawn:
+    """Draw the table: for each row the paper's figures, then ours, first with inputs like the paper's."""
     from rich import box
     from rich.table import Table as Drawn
 
@@ -174,17 +212,18 @@ def _draw(table: Table, found: TableResult | None) -> Drawn:
         if row.part != part:
             part = row.part
             drawn.add_row(f"[bold]{part}[/bold]", "", *("" for _ in table.columns))
-        drawn.add_row(*_cells(table, row, found.ours.get(row.key) if found else None))
+        rows = {kind: found.ours[row.key] for kind, found in results.items() if row.key in found.ours}
+        drawn.add_row(*_cells(table, row, rows))
     return drawn
 
 
-def _cells(table: Table, row: Row, result: RowResult | None) -> Iterator[str]:
+def _cells(table: Table, row: Row, results: Mapping[Inputs, RowResult]) -> Iterator[str]:
     from rich.markup import escape
 
     published = [_published(row, index, column) for index, column in enumerate(table.columns)]
-    ours = [_ours(result, column) for column in table.columns] if result else []
-    lines = [("paper", published)] if any(published) or not ours else []
-    lines += [("ours", ours)] if ours else []
+    lines = [("paper", published)] if any(published) or not results else []
+    labels = {Inputs.PAPER: "recipe", Inputs.OURS: "ours"}
+    lines += [(labels[kind], [_ours(found, column) for column in table.columns]) for kind, found in results.items()]
     yield escape(row.label)
     yield "\n".join(origin for origin, _ in lines)
     for index in range(len(table.columns)):
@@ -229,37 +268,48 @@ def _footer(table: Table, ours: _Ours | None) -> Iterator[str]:
     if ours is None:
         return
     from deixis.papers.datasets import identify_dataset
-    from deixis.papers.runner import required_models
 
-    found, data = ours.result, ours.dataset
+    data = ours.dataset
     yield f"ours: {data.path} ({identify_dataset(data) or 'none of the papers’ data sets'}; {data.manifest.hash[:19]}…)"
-    if found.split:
-        photos = plural(data.manifest.splits[found.split], "photo")
-        models = f"mean of {found.seeds} seeds" if found.seeds > 1 else "one model each"
-        yield f"scored on {found.split}: {photos}, {found.split_hash[:19]}…; {models}"
-        yield "± is half of the 95 % interval over photos"
-        if not found.crossed and any(training.repeated for training in required_models(table.rows)):
-            yield "networks use the epoch that scored best on dev or val"
-        kept = {key: result.kept for key, result in found.ours.items() if result.kept}
-        if kept:
-            halves = " (of the first half / of the second)" if found.crossed else ""
-            rows = (f"{key} {', '.join(' / '.join(seed) for seed in seeds)}" for key, seeds in kept.items())
-            yield f"chosen for each seed{halves}: {'; '.join(rows)}"
-        yield "; ".join(f"{name}: {' | '.join(words)}" for name, words in found.about.items())
-    if found.claims:
+    for kind, found in ours.results.items():
+        if kind is Inputs.PAPER:
+            yield f"recipe: the same models with inputs like the paper’s ({' '.join(table.paper_inputs)})"
+        elif len(ours.results) > 1:
+            yield "ours: with our own inputs"
+        yield from _about_scores(table, found, data)
+    if any(found.claims for found in ours.results.values()):
         yield "a claim is decided if its 95 % interval excludes 0 and all seeds agree; claims are tested one by one"
-    yield from _left_out(table, found)
+    yield from _left_out(table, {key for found in ours.results.values() for key in found.ours})
     yield f"repeat with: {ours.command}"
 
 
-def _left_out(table: Table, found: TableResult) -> Iterator[str]:
+def _about_scores(table: Table, found: TableResult, data: Dataset) -> Iterator[str]:
+    from deixis.papers.runner import required_models
+
+    if not found.split:
+        return
+    photos = plural(data.manifest.splits[found.split], "photo")
+    models = f"mean of {found.seeds} seeds" if found.seeds > 1 else "one model each"
+    yield f"scored on {found.split}: {photos}, {found.split_hash[:19]}…; {models}"
+    yield "± is half of the 95 % interval over photos"
+    if not found.crossed and any(training.repeated for training in required_models(table.rows)):
+        yield "networks use the epoch that scored best on dev or val"
+    kept = {key: result.kept for key, result in found.ours.items() if result.kept}
+    if kept:
+        halves = " (of the first half / of the second)" if found.crossed else ""
+        rows = (f"{key} {', '.join(' / '.join(seed) for seed in seeds)}" for key, seeds in kept.items())
+        yield f"chosen for each seed{halves}: {'; '.join(rows)}"
+    yield "; ".join(f"{name}: {' | '.join(words)}" for name, words in found.about.items())
+
+
+def _left_out(table: Table, computed: Collection[str]) -> Iterator[str]:
     """Yield why rows have no figures of ours, grouped by reason. Other groups' systems need no reason."""
     from deixis.papers.tables import NOT_OURS
 
     reasons: dict[str, list[str]] = {}
     for row in table.rows:
-        if row.key not in found.ours and row.why_not != NOT_OURS:
-            reasons.setdefault(row.why_not or "not in this data", []).append(row.key)
+        if row.key not in computed and row.why_not != NOT_OURS:
+            reasons.setdefault(row.why_not or "not in this data, or not computed", []).append(row.key)
     for reason, keys in reasons.items():
         more = f" and {len(keys) - _MAX_LISTED} more" if len(keys) > _MAX_LISTED else ""
         yield f"no figures of ours for {', '.join(keys[:_MAX_LISTED])}{more}: {reason}"
@@ -274,26 +324,34 @@ def _document(table: Table, ours: _Ours | None) -> dict[str, Any]:
         "published_on": list(table.data),
         "notes": list(table.notes),
         "columns": [column.name for column in table.columns],
-        "rows": [_row_document(table, row, ours.result.ours.get(row.key) if ours else None) for row in table.rows],
+        "rows": [_row_document(table, row, ours.results if ours else {}) for row in table.rows],
     }
     if ours is None:
         return document
-    found, dataset = ours.result, ours.dataset
-    return {
-        **document,
+    from deixis.papers.datasets import identify_dataset
+
+    dataset, results = ours.dataset, ours.results
+    found = next((each for each in results.values() if each.split), next(iter(results.values())))
+    document |= {
         "data": str(dataset.path),
+        "data_name": identify_dataset(dataset),
         "data_hash": dataset.manifest.hash,
         "split": found.split or None,
         "split_hash": found.split_hash or None,
         "seeds": found.seeds,
         "halves": found.crossed,
-        "about": {name: list(words) for name, words in found.about.items()},
-        "claims": [_claim_document(each) for each in found.claims],
         "command": ours.command,
     }
+    for kind, each in results.items():
+        about = {
+            "about": {name: list(words) for name, words in each.about.items()},
+            "claims": [_claim_document(claim) for claim in each.claims],
+        }
+        document |= about if kind is Inputs.OURS else {"recipe": about}
+    return document
 
 
-def _row_document(table: Table, row: Row, result: RowResult | None) -> dict[str, Any]:
+def _row_document(table: Table, row: Row, results: Mapping[Inputs, TableResult]) -> dict[str, Any]:
     names = [column.name for column in table.columns]
     document: dict[str, Any] = {
         "key": row.key,
@@ -304,11 +362,16 @@ def _row_document(table: Table, row: Row, result: RowResult | None) -> dict[str,
         "ours": None,
         "why_not": row.why_not or None,
     }
-    if result is None:
-        return document
+    for kind, found in results.items():
+        if row.key in found.ours:
+            scores = _score_document(names, found.ours[row.key])
+            document |= scores if kind is Inputs.OURS else {"recipe": scores}
+    return document
+
+
+def _score_document(names: Sequence[str], result: RowResult) -> dict[str, Any]:
     bounds = {name: result.interval(name) for name in names}
     return {
-        **document,
         "ours": {name: result.score(name) for name in names},
         "interval": {name: [found.low, found.high] if found else None for name, found in bounds.items()},
         "by_seed": {name: list(result.by_seed(name)) for name in names},

@@ -254,7 +254,7 @@ def sentence_vectors(
     on_progress: OnProgress = no_progress,
 ) -> SentenceVectors:
     """Text features of the sentences of photos; features that are missing are fitted on the training split first."""
-    path = caption_store.default_folder(dataset.path, recipe.kind)
+    path = recipe.folder(dataset.path)
     report = caption_store.build_caption_features(path, dataset, recipe, train=train, on_progress=on_progress)
     rows, owner = photos.sentence_rows()
     fitted = caption_store.fitted_features(path, report.manifest)

@@ -29,7 +29,7 @@ from deixis.models.training.runner import DEV_SPLITS
 from deixis.papers.datasets import count_chains, count_pairs, identify_dataset
 from deixis.papers.results import Captions, Likelihoods, ModelScores, RowResult, cross_halves, score_caption_texts
 from deixis.papers.tables import CaptionOptions, Claim, Recipe, Row, Table, Training, Weights, find_table
-from deixis.papers.training import TableModels
+from deixis.papers.training import MissingScoresError, TableModels
 from deixis.storage.progress import OnProgress, no_progress
 
 if TYPE_CHECKING:
@@ -121,10 +121,13 @@ class TableRunner:
             if row.recipe and row_applies(row, table, self.dataset)
         }
         done: dict[Recipe, tuple[ModelScores, ...]] = {}
-        for key, recipe in recipes.items():
+        for key, recipe in list(recipes.items()):
             ungrouped = replace(recipe, group="")
             if ungrouped not in done:
-                done[ungrouped] = tuple(self._score_seeds(ungrouped, f"{table.name}: {key}"))
+                try:
+                    done[ungrouped] = tuple(self._score_seeds(ungrouped, f"{table.name}: {key}"))
+                except MissingScoresError:
+                    del recipes[key]
         all_scores = [scores for models in done.values() for scores in models]
         table = add_common_phrases(table, all_scores)
         recipes |= {row.key: row.recipe for row in table.rows if row.recipe and row.part == COMMON_PHRASES}

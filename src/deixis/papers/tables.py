@@ -107,6 +107,7 @@ class Table:
     any_data: bool = True  # False for benchmarks of one data set, True for comparisons of variants
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
+    paper_inputs: tuple[str, ...] = ()  # changes, each as key=value, to inputs like the paper's; empty if it has none
 
     def row(self, key: str) -> Row:
         for row in self.rows:
@@ -179,6 +180,7 @@ def _read_table(name: str, paper: str, entry: Mapping[str, Any], models: Mapping
             for score in claim["scores"]
         ),
         tuple(entry.get("notes", ())),
+        tuple(entry.get("paper_inputs", ())),
     )
 
 

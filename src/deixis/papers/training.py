@@ -36,11 +36,19 @@ def hash_settings(about: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-class ExperimentFolder:
-    """A directory of trained models and their scores, created when something is saved."""
+class MissingScoresError(DeixisError):
+    """Scores that were not computed yet, and are not to be computed now."""
 
-    def __init__(self, folder: Path) -> None:
+
+class ExperimentFolder:
+    """A directory of trained models and their scores, created when something is saved.
+
+    With `saved_only`, scores that are not there raise `MissingScoresError` instead of being computed.
+    """
+
+    def __init__(self, folder: Path, *, saved_only: bool = False) -> None:
         self.folder = folder
+        self.saved_only = saved_only
 
     def model(self, name: str, about: Mapping[str, Any]) -> Path:
         return self.folder / "models" / f"{name}-{hash_settings(about)}"
@@ -49,6 +57,8 @@ class ExperimentFolder:
         """Return saved scores; compute and save them if there are none."""
         path = self.folder / "scores" / f"{name}-{hash_settings(about)}"
         if not path.is_dir():
+            if self.saved_only:
+                raise MissingScoresError(f"{path}: not computed yet")
             scores = compute()
             try:
                 with new_directory(path) as unfinished:
@@ -181,8 +191,8 @@ class TableModels:
 _SCHEDULE_AND_SIZES = frozenset(
     [
         *("train_split", "features_dir", "encoder", "crops", "proposals", "max_proposals", "text_features"),
-        *("word_vectors", "hidden_size", "embedding_dim", "dropout", "neighbour_start_epoch"),
-        *("rounds", "round_epochs", "round_lr_factor"),
+        *("word_vectors", "text_components", "text_dim", "hidden_size", "embedding_dim", "dropout"),
+        *("neighbour_start_epoch", "rounds", "round_epochs", "round_lr_factor"),
         *(field.name for field in fields(TrainSettings)),
     ]
 )

@@ -137,6 +137,18 @@ def test_the_recipe_depends_on_the_word_vectors(tmp_path: Path) -> None:
     assert a == same != b
 
 
+def test_other_sizes_are_kept_beside_those_of_the_papers(tmp_path: Path, dataset: Dataset) -> None:
+    (tmp_path / "words.txt").write_text("a 1 0 2\nzebra 0 1 3\ndog 2 1 1\n")
+    words = str(tmp_path / "words.txt")
+    usual, small = recipe_of("hglmm", words), recipe_of("hglmm", words, components=1, dimension=1)
+    folders = [recipe.folder(dataset.path).name for recipe in (usual, small)]
+    assert folders == ["text-hglmm", "text-hglmm,components=1,dim=1"]
+    found = [build_caption_features(tmp_path / "text", dataset, recipe).manifest for recipe in (usual, small)]
+    assert found[1].dimension == 1
+    assert found[0].learned != found[1].learned
+    assert recipe_of("mean", words, components=1, dimension=1).sizes == ""
+
+
 def test_a_folder_with_other_files_is_an_error(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     (mine / "fitted-shoes").mkdir(parents=True)

@@ -108,6 +108,15 @@ def test_reduced_features_are_pca_of_fisher_vectors(vectors: WordVectors, senten
     np.testing.assert_allclose(reduced.mean(axis=0), 0, atol=1e-5)
 
 
+def test_few_sentences_with_few_words_give_smaller_features(vectors: WordVectors, tmp_path: Path) -> None:
+    sentences = [["w0", "w1"], ["w1", "w2"], ["w0", "w2", "w3"]]
+    features = hglmm_features(vectors).fit(sentences)
+    assert features.transform(sentences).shape == (3, 2)
+    assert features.features.mixture_.components == 4  # type: ignore[attr-defined]
+    features.save(tmp_path / "saved")
+    np.testing.assert_array_equal(load_features(tmp_path / "saved").transform(sentences), features.transform(sentences))
+
+
 MAKERS: dict[str, Callable[[WordVectors], TextFeatures]] = {
     "mean": MeanVector,
     "tf-idf": lambda vectors: TfIdf(),

@@ -28,18 +28,23 @@ __all__, __getattr__, __dir__ = lazy_exports(
         "fisher": "FisherVectors",
         "reduction": "Reduced features_from_artifact load_features",
     },
-    defined="gmm_fisher_vectors hglmm_features",
+    defined="COMPONENTS HGLMM_DIMENSION gmm_fisher_vectors hglmm_features",
 )
 
+COMPONENTS, HGLMM_DIMENSION = 30, 6000
+"""Of the papers: components of a mixture, and dimension of HGLMM Fisher vectors after PCA."""
 
-def gmm_fisher_vectors(vectors: WordVectors, components: int = 30, seed: int = 0) -> FisherVectors:
+
+def gmm_fisher_vectors(vectors: WordVectors, components: int = COMPONENTS, seed: int = 0) -> FisherVectors:
     """Text features of Flickr30k Entities (E9): gradients of the means of 30 Gaussians, 300 × 30 = 9,000."""
     from deixis.language.features.fisher import FisherVectors
 
     return FisherVectors(vectors, components=components, family="gaussian", ica=False, scales=False, seed=seed)
 
 
-def hglmm_features(vectors: WordVectors, dimension: int = 6000, components: int = 30, seed: int = 0) -> Reduced:
+def hglmm_features(
+    vectors: WordVectors, dimension: int = HGLMM_DIMENSION, components: int = COMPONENTS, seed: int = 0
+) -> Reduced:
     """Text features of the two-branch networks (T6): ICA, HGLMM, Fisher vectors of 18,000, PCA to 6,000."""
     from deixis.language.features.fisher import FisherVectors
     from deixis.language.features.reduction import Reduced

@@ -17,8 +17,8 @@ from deixis import __version__
 from deixis.data.dataset import FEATURES, Dataset
 from deixis.errors import DeixisError
 from deixis.language import features
-from deixis.language.features import TextFeatures
-from deixis.language.vectors import PACKAGES, WordVectors, named_vectors
+from deixis.language.features import COMPONENTS, HGLMM_DIMENSION, TextFeatures
+from deixis.language.vectors import PACKAGES, named_vectors
 from deixis.storage import artifacts
 from deixis.storage.artifacts import damaged
 from deixis.storage.atomic import MARK, exclusive_lock, explain_os_errors, make_parents, new_file
@@ -49,6 +49,11 @@ class Recipe:
     kind: str
     vectors: str  # hash of the word vectors; empty if none are used
     make: Callable[[], TextFeatures]
+    sizes: str = ""  # numbers of components and dimensions that are not the papers', such as "components=10,dim=500"
+
+    def folder(self, data: Path) -> Path:
+        """Default folder of the features in a data set."""
+        return default_folder(data, self.kind + (f",{self.sizes}" if self.sizes else ""))
 
 
 @dataclass(frozen=True)
@@ -95,19 +100,28 @@ def default_folder(data: Path, kind: str) -> Path:
     return data / FEATURES / f"text-{kind}"
 
 
-def recipe_of(kind: str, vectors: str | None = None) -> Recipe:
-    """Return the recipe of one of `KINDS`; `vectors` as of `named_vectors`, by default the first known package."""
+def recipe_of(
+    kind: str, vectors: str | None = None, *, components: int = COMPONENTS, dimension: int = HGLMM_DIMENSION
+) -> Recipe:
+    """Return the recipe of one of `KINDS`; `vectors` as of `named_vectors`, by default the first known package.
+
+    `components` is the maximum number of components of the mixtures of fisher and hglmm, and `dimension` the maximum
+    dimension of hglmm after PCA.
+    """
     if kind not in KINDS:
         raise DeixisError(f"text features {kind!r} do not exist; choose {', '.join(KINDS)}")
     if kind == "tfidf":
         return Recipe(kind, "", features.TfIdf)
     words = named_vectors(vectors or PACKAGES[0])
-    makers: dict[str, Callable[[WordVectors], TextFeatures]] = {
-        "mean": features.MeanVector,
-        "fisher": features.gmm_fisher_vectors,
-        "hglmm": features.hglmm_features,
+    changed = {"components": (components, COMPONENTS)} if kind in ("fisher", "hglmm") else {}
+    changed |= {"dim": (dimension, HGLMM_DIMENSION)} if kind == "hglmm" else {}
+    sizes = ",".join(f"{name}={size}" for name, (size, usual) in changed.items() if size != usual)
+    makers: dict[str, Callable[[], TextFeatures]] = {
+        "mean": lambda: features.MeanVector(words),
+        "fisher": lambda: features.gmm_fisher_vectors(words, components),
+        "hglmm": lambda: features.hglmm_features(words, dimension, components),
     }
-    return Recipe(kind, words.fingerprint, lambda: makers[kind](words))
+    return Recipe(kind, words.fingerprint, makers[kind], sizes)
 
 
 def build_caption_features(
@@ -118,7 +132,8 @@ def build_caption_features(
     Valid results in the folder `path` are not computed again; a folder with other contents is an error.
     """
     texts = _training_texts(dataset, train)
-    learned = _hash([recipe.kind, recipe.vectors, CODE_VERSION, TOKENIZER_VERSION, *texts])
+    sizes = [recipe.sizes] if recipe.sizes else []
+    learned = _hash([recipe.kind, recipe.vectors, *sizes, CODE_VERSION, TOKENIZER_VERSION, *texts])
     data = dataset.manifest.files["captions"]
     path = path.absolute()
     # Checked before locking, so that any number of processes can read; only writers need the lock.

@@ -344,7 +344,7 @@ class FisherVectors(Storable):
     vectors
         Word vectors.
     components, family
-        Settings of the mixture.
+        Settings of the mixture. If the sentences have fewer distinct known words, it has as many components.
     ica
         Apply `ICA` to the word vectors first.
     scales
@@ -404,7 +404,8 @@ class FisherVectors(Storable):
         points = self.ica_.transform(word_vectors) if self.ica_ else word_vectors
         # Clusters of raw or ICA vectors are mostly single rare words; clusters of directions are not.
         directions = to_unit_length(word_vectors.copy())
-        self.mixture_ = Mixture(self.components, self.family, seed=self.seed).fit(points, weights, like=directions)
+        components = min(self.components, len(rows))
+        self.mixture_ = Mixture(components, self.family, seed=self.seed).fit(points, weights, like=directions)
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:

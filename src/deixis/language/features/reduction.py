@@ -153,20 +153,28 @@ def _fix_signs(components: Floats) -> Floats:
 
 
 class Reduced(Storable):
-    """Other text features, fitted together with PCA and reduced by it."""
+    """Other text features, fitted together with PCA and reduced by it.
+
+    `max_dimension` is reached only with more sentences and more features than that.
+    """
 
     KIND = "reduced"
 
-    def __init__(self, features: TextFeatures, dimension: int, *, seed: int = 0) -> None:
+    def __init__(self, features: TextFeatures, max_dimension: int, *, seed: int = 0) -> None:
         self.features = features
-        self.dimension = dimension
+        self.max_dimension = max_dimension
         self.seed = seed
-        self.pca_ = PCA(dimension, seed=seed)
+        self.pca_ = PCA(max_dimension, seed=seed)
+
+    @property
+    def dimension(self) -> int:
+        return self.pca_.dimension
 
     def fit(self, sentences: Sequence[Text]) -> Self:
         """Fit the features, then PCA to the features of the same sentences."""
         self.features.fit(sentences)
-        self.pca_ = PCA(self.dimension, seed=self.seed).fit(transform_in_chunks(self.features, sentences))
+        dimension = max(min(self.max_dimension, len(sentences) - 1, self.features.dimension), 1)
+        self.pca_ = PCA(dimension, seed=self.seed).fit(transform_in_chunks(self.features, sentences))
         return self
 
     def transform(self, sentences: Sequence[Text]) -> Floats:

