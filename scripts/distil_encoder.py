@@ -12,20 +12,20 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
-import time
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from encoder_data import Examples, View
 from encoder_losses import Losses
+from encoder_scores import measure
+from encoder_steps import Pace, follow, settings_from, update
 from encoder_towers import PhotoTower, TextTower, WordTable
 from safetensors.torch import load_file, save_file
 from start_weights import read_start
 from torch import Tensor, nn
 from torch.nn import functional
-from train_encoder import Examples, View, add_proposal_recall, grounding_hits, kept_boxes, recalls
 
 from deixis.vision.encoders.deixis_vit import VisionTransformer, ViTShape
 from deixis.vision.encoders.tiny_vit import TinyViT, TinyViTShape
@@ -68,36 +68,6 @@ def load_teacher(arrays: dict[str, np.ndarray], folder: Path) -> tuple[PhotoTowe
     return photos.requires_grad_(False).eval(), texts.requires_grad_(False).eval()
 
 
-@torch.no_grad()
-def measure(photos: PhotoTower, texts: TextTower, dev: dict[str, Examples]) -> dict[str, float]:
-    photos.eval()
-    found: dict[str, float] = {}
-    for name, examples in dev.items():
-        cells = [
-            photos.maps(
-                functional.interpolate(
-                    part.float() / 255, (SIDE, SIDE), mode="bilinear", antialias=True, align_corners=False
-                )
-            )
-            for part in examples.pixels.split(250)
-        ]
-        wholes = torch.cat([photos.wholes(part) for part in cells])
-        numbers = examples.captions.flatten(0, 1)
-        scores = wholes @ torch.cat([texts.sentences(part) for part in numbers.split(1000)]).T
-        found |= {f"{name} {key}": round(value, 2) for key, value in recalls(scores).items()}
-        if examples.annotated.any():
-            hits, reach = [], {19: [], 100: []}
-            for number, part in enumerate(cells):
-                batch = slice(250 * number, 250 * number + 250)
-                boxes = kept_boxes(*photos.head(part), 100)
-                add_proposal_recall(examples, batch, boxes, reach)
-                hits.append(grounding_hits(photos, texts, examples, batch, part, boxes))
-            found["ground_r1"] = round(100 * torch.cat(hits).float().mean().item(), 2)
-            for count, each in reach.items():
-                found[f"reach_{count}"] = round(100 * torch.cat(each).float().mean().item(), 2)
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("examples", type=Path)
@@ -107,9 +77,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--set", nargs="*", default=[])
     options = parser.parse_args()
-    kinds = {field.name: type(getattr(Settings(), field.name)) for field in fields(Settings)}
-    values = dict(pair.split("=", 1) for pair in options.set)
-    chosen = replace(Settings(), **{name: kinds[name](value) for name, value in values.items()})
+    chosen = settings_from(Settings(), options.set)
     arrays = dict(np.load(options.examples))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(chosen.seed)
@@ -127,7 +95,7 @@ def main() -> None:
         [*network.parameters(), *losses.parameters()], lr=chosen.rate, weight_decay=chosen.decay, fused=device == "cuda"
     )
     see = torch.compile(teacher) if device == "cuda" else teacher  # compiling the student fails in torch 2.11
-    started = begun = time.monotonic()
+    pace = Pace(chosen.minutes)
     in_epoch = len(train) / chosen.batch
     steps, number, seen = round(chosen.epochs * in_epoch), 0, 0
 
@@ -155,32 +123,17 @@ def main() -> None:
 
     while number < steps:
         network.train()
-        share = number / steps
-        for group in optimizer.param_groups:
-            group["lr"] = chosen.rate * min(1, share * 40) * (0.5 + 0.5 * math.cos(math.pi * share))
         loss = step(torch.randint(len(train), (chosen.batch,), device=device))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        with torch.no_grad():
-            rate = min(1 - chosen.average, 1.0) if number > 200 else 0.1
-            torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), rate)
+        update(optimizer, loss, number / steps)
+        follow(average, network, 1 - chosen.average if number > 200 else 0.1)
         number += 1
-        if number == 20 and device == "cuda":
-            torch.cuda.synchronize()
-            begun = time.monotonic()
-        if chosen.minutes and number == 120:
-            torch.cuda.synchronize()
-            pace = (time.monotonic() - begun) / 100
-            steps = number + int((chosen.minutes * 60 - (time.monotonic() - started)) / pace)
-            print(json.dumps({"pace": pace, "steps": steps, "epochs": steps / in_epoch}), flush=True)
+        steps = pace.steps(number, steps)
         if number * 3 // steps > seen or number == steps:
             seen = number * 3 // steps
             shown = copy.deepcopy(photos)
             shown.encoder = average
             scores = {"epoch": round(number / in_epoch, 1), "loss": round(loss.item(), 3)}
-            scores |= {"s": round(time.monotonic() - started)} | measure(shown, texts, dev)
+            scores |= {"s": round(pace.seconds)} | measure(shown, texts, dev, SIDE)
             print(json.dumps(scores), flush=True)
             options.out.mkdir(parents=True, exist_ok=True)
             weights = {name: tensor.half().contiguous().cpu() for name, tensor in average.state_dict().items()}

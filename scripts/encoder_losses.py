@@ -1,4 +1,4 @@
-"""The losses of ``scripts/train_encoder.py``, and box geometry in torch. Boxes are corners as fractions."""
+"""The losses of the encoder scripts, and box geometry in torch. Boxes are corners as fractions."""
 
 from __future__ import annotations
 

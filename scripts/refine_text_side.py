@@ -12,17 +12,18 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from encoder_data import Examples, NounPhotos, View, resized, source_shares
 from encoder_losses import Losses
+from encoder_scores import recalls
+from encoder_steps import follow, settings_from, update
 from export_encoder import compress
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from train_encoder import Examples, View, recalls
 
 from deixis.models.matching.networks import TwoBranchNetwork
 from deixis.models.matching.pipeline import MatchingPipeline
@@ -71,10 +72,8 @@ def encode_views(pixels: Tensor, encoder: Path, views: int) -> Tensor:
 
     found = []
     for part in pixels.split(256):
-        whole = functional.interpolate(
-            part.float() / 255, (side, side), mode="bilinear", antialias=True, align_corners=False
-        )
-        some = [encode(whole)] + [encode(View.random(len(part), 0.6, DEVICE).pixels(part, side)) for _ in range(views)]
+        crops = [View.random(len(part), 0.6, DEVICE).pixels(part, side) for _ in range(views)]
+        some = [encode(shown) for shown in (resized(part, side), *crops)]
         found.append(torch.stack(some, dim=1))
     return torch.cat(found)
 
@@ -102,7 +101,7 @@ def measure(network: TwoBranchNetwork, texts: Texts, dev: dict[str, tuple[Tensor
     for name, (wholes, captions) in dev.items():
         rows = captions.flatten(0, 1).split(1000)
         scores = network.embed_visual(wholes) @ torch.cat([texts.embed(network, part) for part in rows]).T
-        found |= {f"{name} {key}": round(value, 2) for key, value in recalls(scores).items()}
+        found |= {f"{name} {key}": value for key, value in recalls(scores).items()}
     network.train()
     return found
 
@@ -114,9 +113,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--set", nargs="*", default=[])
     options = parser.parse_args()
-    kinds = {field.name: type(getattr(Settings(), field.name)) for field in fields(Settings)}
-    values = dict(pair.split("=", 1) for pair in options.set)
-    chosen = replace(Settings(), **{name: kinds[name](value) for name, value in values.items()})
+    chosen = settings_from(Settings(), options.set)
     torch.manual_seed(chosen.seed)
     arrays = dict(np.load(options.examples))
     train = Examples(arrays, "train", options.photos, DEVICE)
@@ -132,15 +129,9 @@ def main() -> None:
     network.encoder.dropout.p = chosen.word_drop
     average = copy.deepcopy(network).requires_grad_(False)
     print(json.dumps({"epoch": 0} | measure(average, texts, dev)), flush=True)
-    shares = {name: float(share) for name, share in (pair.split("=") for pair in chosen.shares.split(",") if pair)}
-    source = torch.from_numpy(arrays["train_source"]).to(DEVICE)
-    share = torch.tensor([shares.get(name, 1.0) for name in arrays["sources"].tolist()], device=DEVICE)[source]
+    share = source_shares(arrays, chosen.shares, DEVICE)
     more = torch.from_numpy(arrays["text_captions"]).to(DEVICE)
-    nouns = torch.from_numpy(arrays["nouns"]).to(DEVICE)
-    shown = torch.zeros(len(train), len(nouns), dtype=torch.bool, device=DEVICE)
-    pairs = torch.from_numpy(arrays["noun_pairs"]).long().to(DEVICE)
-    shown[pairs[:, 0], pairs[:, 1]] = True
-    rarity = shown.sum(0).clamp(min=1).float().rsqrt()
+    nouns = NounPhotos(arrays, len(train), DEVICE)
     losses = Losses(chosen.smoothing).to(DEVICE)
     parameters = [parameter for name, parameter in network.named_parameters() if name != "log_temperature"]
     groups = [{"params": parameters}, {"params": list(losses.parameters()), "weight_decay": 0.0}]
@@ -153,22 +144,14 @@ def main() -> None:
         which = torch.rand(len(rows), train.captions.shape[1], device=DEVICE).argsort(dim=1)[:, : chosen.captions]
         sentences = texts.embed(network, train.captions[rows[:, None], which].flatten(0, 1))
         loss = losses.captions(photos, sentences.unflatten(0, (len(rows), -1)))  # type: ignore[no-untyped-call]
-        here = shown[rows]
-        drawn = torch.multinomial(here.any(0).float() * rarity + 1e-9, min(chosen.nouns, len(nouns)))
-        loss = loss + chosen.noun_weight * losses.nouns(photos, texts.embed(network, nouns[drawn]), here[:, drawn])
+        drawn, shown = nouns.draw(rows, chosen.nouns)
+        loss = loss + chosen.noun_weight * losses.nouns(photos, texts.embed(network, nouns.texts[drawn]), shown)
         others = torch.randint(len(more), (len(rows),), device=DEVICE)
         two = torch.rand(len(others), more.shape[1], device=DEVICE).argsort(dim=1)[:, :2]
         one, other = (texts.embed(network, more[others, two[:, side]]) for side in (0, 1))
         loss = loss + chosen.text_weight * losses.pairs(one, other, 1)
-        share_done = step / steps
-        for group in optimizer.param_groups:
-            group["lr"] = chosen.rate * min(1, step / 50) * (0.5 + 0.5 * math.cos(math.pi * share_done))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        with torch.no_grad():
-            torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), 1 - chosen.average)
+        update(optimizer, loss, step / steps)
+        follow(average, network, 1 - chosen.average)
         if (step + 1) % max(steps // 4, 1) == 0:
             scores = {"epoch": round(chosen.epochs * (step + 1) / steps), "loss": round(loss.item(), 3)}
             print(json.dumps(scores | measure(average, texts, dev)), flush=True)

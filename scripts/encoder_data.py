@@ -1,0 +1,129 @@
+"""Training data of the encoder scripts: photos on the GPU, random crops, and how often photos and nouns are drawn."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from encoder_losses import area
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+
+
+def decode(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as photo:
+        return np.asarray(photo.convert("RGB").resize((266, 266), Image.Resampling.BICUBIC))
+
+
+def read_photos(folder: Path, files: np.ndarray) -> Tensor:
+    """Return the packed photos as (n, 3, 266, 266)."""
+    blobs: dict[str, bytes] = {}
+    for path in sorted(folder.glob("photos_*.npz")):
+        pack = np.load(path)
+        data, offsets = pack["data"].tobytes(), pack["offsets"]
+        for number, name in enumerate(pack["ids"]):
+            blobs[str(name)] = data[offsets[number] : offsets[number + 1]]
+    wanted = [blobs[str(Path(str(file)).with_suffix(""))] for file in files]
+    with ProcessPoolExecutor() as pool:
+        squares = list(pool.map(decode, wanted, chunksize=64))
+    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2).contiguous()
+
+
+class Examples:
+    """The arrays of one split on the GPU."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], split: str, photos: Path, device: str) -> None:
+        def tensor(name: str) -> Tensor:
+            return torch.from_numpy(arrays[f"{split}_{name}"]).to(device)
+
+        self.captions = tensor("captions").int()
+        self.phrases = tensor("phrases").int()
+        self.phrase_boxes = tensor("phrase_boxes")
+        self.phrase_chains = tensor("phrase_chains").int()
+        self.boxes = tensor("boxes")
+        self.annotated = self.boxes[:, 0, 0] >= 0
+        self.pixels = read_photos(photos, arrays[f"{split}_files"]).to(device)
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+@dataclass(frozen=True)
+class View:
+    """Random crops: centre and half size in [−1, 1], mirrored where `flip` is −1."""
+
+    centre: Tensor
+    half: Tensor
+    flip: Tensor
+
+    @classmethod
+    def random(cls, count: int, smallest: float, device: str) -> View:
+        def uniform(low: float, high: float) -> Tensor:
+            return torch.empty(count, device=device).uniform_(low, high)
+
+        scale, stretch = uniform(smallest, 1).sqrt(), uniform(-0.2, 0.2).exp().sqrt()
+        half = torch.stack([scale * stretch, scale / stretch], dim=1).clamp(max=1)
+        centre = torch.stack([uniform(-1, 1), uniform(-1, 1)], dim=1) * (1 - half)
+        return cls(centre, half, uniform(-1, 1).sign())
+
+    def __getitem__(self, rows: Tensor) -> View:
+        return View(self.centre[rows], self.half[rows], self.flip[rows])
+
+    def pixels(self, photos: Tensor, side: int) -> Tensor:
+        count = len(photos)
+        move = torch.zeros(count, 2, 3, device=photos.device)
+        move[:, 0, 0], move[:, 1, 1] = self.half[:, 0] * self.flip, self.half[:, 1]
+        move[:, :, 2] = self.centre
+        grid = functional.affine_grid(move, [count, 3, side, side], align_corners=False)
+        seen = functional.grid_sample(photos.float() / 255, grid, align_corners=False, padding_mode="reflection")
+        light, contrast = (1 + 0.3 * (torch.rand(2, count, 1, 1, 1, device=photos.device) * 2 - 1)).unbind(0)
+        grey = seen.mean(dim=(1, 2, 3), keepdim=True)
+        return (((seen - grey) * contrast + grey) * light).clamp(0, 1)
+
+    def boxes(self, boxes: Tensor) -> Tensor:
+        """Convert boxes (b, n, 4) from fractions of the photo to those of the crop; −1 if less than half is left."""
+        corners = boxes.unflatten(-1, (2, 2)) * 2 - 1
+        seen = (corners - self.centre[:, None, None]) / self.half[:, None, None]
+        seen = torch.stack([seen[..., 0] * self.flip[:, None, None], seen[..., 1]], dim=-1)
+        low, high = seen.min(dim=2).values, seen.max(dim=2).values
+        in_crop = (torch.cat([low, high], dim=-1) + 1) / 2
+        kept = in_crop.clamp(0, 1)
+        lost = (area(kept) < 0.5 * area(in_crop)) | (boxes[..., 0] < 0) | (area(kept) < 1e-4)
+        return kept.masked_fill(lost[..., None], -1.0)
+
+
+def source_shares(arrays: dict[str, np.ndarray], shares: str, device: str) -> Tensor:
+    """Return how often each training photo is drawn; `shares` is such as ``coco=2,iapr=0.3``, other sources have 1."""
+    given = {name: float(share) for name, share in (pair.split("=") for pair in shares.split(",") if pair)}
+    source = torch.from_numpy(arrays["train_source"]).to(device)
+    return torch.tensor([given.get(name, 1.0) for name in arrays["sources"].tolist()], device=device)[source]
+
+
+class NounPhotos:
+    """Which training photos have captions with which noun."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], photo_count: int, device: str) -> None:
+        self.texts = torch.from_numpy(arrays["nouns"]).int().to(device)
+        self.shown = torch.zeros(photo_count, len(self.texts), dtype=torch.bool, device=device)
+        pairs = torch.from_numpy(arrays["noun_pairs"]).long().to(device)
+        self.shown[pairs[:, 0], pairs[:, 1]] = True
+        # Rare nouns are drawn more often than their share of photos.
+        self._weight = self.shown.sum(0).clamp(min=1).float().rsqrt()
+
+    def draw(self, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Draw nouns, those of some photos first; return their numbers and which photo has which (photos, nouns)."""
+        shown = self.shown[rows]
+        drawn = torch.multinomial(shown.any(0).float() * self._weight + 1e-9, min(count, len(self.texts)))
+        return drawn, shown[:, drawn]
+
+
+def resized(photos: Tensor, side: int) -> Tensor:
+    """Return whole photos of bytes as (n, 3, side, side) in [0, 1]."""
+    return functional.interpolate(
+        photos.float() / 255, (side, side), mode="bilinear", antialias=True, align_corners=False
+    )
