@@ -93,10 +93,12 @@ def test_a_reader_sees_one_state_and_does_not_block_writers(database: Database) 
 def test_an_earlier_version_is_upgraded(database: Database) -> None:
     with database.writing() as connection:
         connection.execute(text("DROP TABLE sessions"))
+        connection.execute(text("ALTER TABLE known DROP COLUMN lesson"))
         connection.execute(text("UPDATE about SET value = '1' WHERE key = 'version'"))
     database.check_version()
     with database.reading() as connection:
         assert connection.execute(select(schema.sessions)).all() == []
+        assert connection.execute(select(schema.known_questions)).all() == []
         kept = connection.scalar(select(schema.properties.c.value).where(schema.properties.c.key == "version"))
     assert kept == str(schema.VERSION)
 

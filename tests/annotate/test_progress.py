@@ -104,7 +104,8 @@ def test_a_summary_contains_the_progress_of_the_test(new_project: MakeProject) -
     question = ask(project, ann)
 
     def test_of_task() -> tuple[int, int] | None:
-        return next(each.test for each in summarize_worker(project, ann).qualifications if each.task is question.task)
+        found = next(each.test for each in summarize_worker(project, ann).qualifications if each.task is question.task)
+        return (found.done, found.of) if found else None
 
     assert test_of_task() == (0, 2)
     with project.database.reading() as connection:

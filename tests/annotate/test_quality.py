@@ -147,14 +147,14 @@ def test_correctness_depends_on_the_task() -> None:
 
 
 def test_undoing_a_hidden_answer_looks_like_any_undo_and_voids_the_check(tested: MakeProject) -> None:
-    project, _ = tested(4)
+    project, _ = tested(4, test_questions=0, first_accuracy=0.0)
     [ann] = people(project, "Ann")
     question = ask(project, ann, tasks=[Task.LINK])
     right = Truth(GOLD[question.photo]).answer(question.content)
     wrong = next(each for each in allowed_answers(Task.LINK) if each is not right)
     number = record(project, ann, question.token, wrong.value).event
     assert (undo(project, ann, number).again, undo(project, ann, number).again) == (False, True)
-    assert level(project, ann, Task.LINK) is Level.TEST
+    assert level(project, ann, Task.LINK) is Level.FIRST
     assert ask(project, ann, tasks=[Task.LINK]).content != question.content
 
 

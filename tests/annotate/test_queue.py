@@ -210,15 +210,15 @@ def test_the_queue_always_matches_the_states(new_project: MakeProject) -> None:
 
 
 def test_an_undone_known_question_is_leased_and_checked_again(new_project: MakeProject) -> None:
-    project, _ = new_project(photos=1, test_questions=2, first_items=2)
+    project, _ = new_project(photos=1, test_questions=0, first_items=2, first_accuracy=0.0)
     add_known_photos(project, [gold()])
     [ann] = people(project, "ann")
     question = ask(project, ann)
-    assert question.test
+    assert question.photo == "gold"
     event = answer_and_continue(project, ann, question.token, "yes").event
     again = undo_and_lease(project, ann, event)
     assert again is not None
-    assert (again.photo, again.content, again.test) == (question.photo, question.content, True)
+    assert (again.photo, again.content) == (question.photo, question.content)
     answer_and_continue(project, ann, again.token, "no")
     with project.database.reading() as connection:
         right = connection.scalars(select(checks.c.right).order_by(checks.c.number)).all()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, make_url, select, update
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select, update
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from deixis.annotate import schema
@@ -97,9 +97,10 @@ class Database:
             version = self._read_version(connection)
         if version is None:
             raise DeixisError(f"{self.name}: the database holds no annotation project")
-        if version in _OLDER_VERSIONS:  # later versions only add tables
+        if version in _OLDER_VERSIONS:
             with self.writing() as connection:
                 schema.metadata.create_all(connection)
+                _add_missing_columns(connection)
                 is_version = properties.c.key == "version"
                 connection.execute(update(properties).where(is_version).values(value=str(schema.VERSION)))
         elif version != str(schema.VERSION):
@@ -198,6 +199,20 @@ def _make_engine(url: URL, is_sqlite: bool) -> Engine:
         connection.exec_driver_sql("BEGIN" if reads else BEGIN_WRITE)
 
     return engine
+
+
+def _add_missing_columns(connection: Connection) -> None:
+    """Add the columns that an older version does not have. Such columns can be null."""
+    inspector, dialect = inspect(connection), connection.dialect
+    for table in schema.metadata.sorted_tables:
+        existing = {column["name"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in existing:
+                name = dialect.identifier_preparer.quote(column.name)
+                kind = column.type.compile(dialect)
+                connection.exec_driver_sql(
+                    f"ALTER TABLE {dialect.identifier_preparer.format_table(table)} ADD COLUMN {name} {kind}"
+                )
 
 
 def _display_url(url: str | URL) -> str:

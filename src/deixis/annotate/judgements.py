@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, select
 from deixis.annotate import schema
 from deixis.annotate.events import Judged, Skipped, Undone, undone_events
 from deixis.annotate.guidelines import guideline_version
+from deixis.annotate.lessons import Lesson, make_lesson
 from deixis.annotate.people import read_worker
 from deixis.annotate.quality import (
     Purpose,
@@ -51,6 +52,7 @@ class JudgementResult:
     again: bool = False  # the request had been recorded before
     transaction: PhotoTransaction | None = None  # if it changed a photo
     qualification: Qualification | None = None  # after a question of the test
+    lesson: Lesson | None = None  # after a question of the test
     question: LeasedQuestion | None = None  # the next one, if requested
     reason: str | None = None  # why there is no next question
     seconds: float = 0.0  # that count for this judgement
@@ -107,9 +109,10 @@ def record_answer(
         box = _check_box(_read_size(connection, lease.photo), parsed, box, lease.asked)
         body = _event_body(lease, seconds, answer=parsed.value, box=box, guideline=seen or None)
         number = _insert_known_event(project, connection, lease, Judged.kind, body, remark)
-        qualification = _check_answer(project, connection, lease, parsed, box, number)
-        shown = qualification if lease.purpose == Purpose.TEST else None
-        return JudgementResult(number, qualification=shown, seconds=seconds)
+        qualification, lesson = _check_answer(project, connection, lease, parsed, box, number)
+        if lease.purpose != Purpose.TEST:  # hidden questions must behave like all others
+            return JudgementResult(number, seconds=seconds)
+        return JudgementResult(number, qualification=qualification, lesson=lesson, seconds=seconds)
     transaction = PhotoTransaction(project, connection, lease.photo)
     material = transaction.snapshot.material
     box = _check_box((material.width, material.height), parsed, box, lease.asked)
@@ -161,7 +164,9 @@ def undo_event(project: Project, connection: Connection, worker: str, event: int
     own = row.worker == worker and row.kind in (Judged.kind, Skipped.kind)
     if not (own or found.can_review):
         raise RefusedError(f"event {event} cannot be undone by {found.name or found.id}; ask a reviewer")
-    if row.known is not None:  # known questions must behave like all others
+    if row.known is not None:  # known questions must behave like all others, except in a test, which shows the answer
+        if connection.scalar(schema.CHECKED_IN_TEST, {"p_number": event}):
+            raise RefusedError("the right answer was shown, so this answer of the test cannot be taken back")
         key = f"undo:{event}:0"
         if (before := find_event(connection, key)) is not None:
             return JudgementResult(before, again=True)
@@ -224,8 +229,8 @@ def _insert_known_event(
 
 def _check_answer(
     project: Project, connection: Connection, lease: Row[Any], answer: Answer, box: XYXY | None, event: int
-) -> Qualification:
-    """Compare an answer with the known one and update the worker's qualification."""
+) -> tuple[Qualification, Lesson]:
+    """Compare an answer with the known one and update the worker's qualification; explain the known one."""
     task, purpose = Task(lease.task), Purpose(lease.purpose)
     known = connection.execute(schema.KNOWN_QUESTION, {"p_number": lease.known}).one()
     expected, shown = Answer(known.answer), lease.asked["new_box"]
@@ -234,7 +239,7 @@ def _check_answer(
     qualification = update_qualification(project, connection, lease.worker, task)
     if purpose is Purpose.HIDDEN:
         suspend_unreliable(project, connection, lease.worker)
-    return qualification
+    return qualification, make_lesson(known, correct, box, project.settings.good_box_iou)
 
 
 def _read_size(connection: Connection, photo: str) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -11,6 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, insert
 
 from deixis import geometry
+from deixis.annotate import lessons
 from deixis.annotate.material import Material, prepare_photo
 from deixis.annotate.project import Project, add_photos
 from deixis.annotate.schema import known_questions
@@ -28,6 +29,8 @@ class KnownQuestion:
     question: Question
     answer: Answer
     boxes: tuple[XYXY, ...] = ()
+    why: str = ""  # told to a worker after a test question
+    right_boxes: tuple[XYXY, ...] = ()  # shown with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def insert_known_questions(
             "answer": known.answer.value,
             "boxes": [list(box) for box in known.boxes],
             "reviewed": reviewed,
+            "lesson": {"why": known.why, "boxes": [list(box) for box in known.right_boxes]},
         }
         for known in questions
     ]
@@ -92,9 +96,9 @@ def insert_known_questions(
 
 def make_known_questions(photo: Photo, material: Material, rng: random.Random) -> Iterator[KnownQuestion]:
     """Make questions of the six tasks about an annotated photo, with each answer about equally often."""
-    chains = _gold_chains(photo, material)
-    yield from _link_questions(material.photo, chains, rng)
-    yield from _verification_questions(material.photo, chains, rng)
+    chains, texts = _gold_chains(photo, material), {mention.id: mention.text for mention in material.mentions}
+    yield from _link_questions(material.photo, chains, texts, rng)
+    yield from _verification_questions(material.photo, chains, texts, rng)
     size = (material.width, material.height)
     for chain in chains:
         if chain.decided:
@@ -129,23 +133,32 @@ def _gold_chains(photo: Photo, material: Material) -> list[_GoldChain]:
     return found
 
 
-def _link_questions(photo: str, chains: list[_GoldChain], rng: random.Random) -> Iterator[KnownQuestion]:
+def _link_questions(
+    photo: str, chains: list[_GoldChain], texts: Mapping[str, str], rng: random.Random
+) -> Iterator[KnownQuestion]:
     """One pair of each chain, and one pair of each two chains with a common type."""
     for chain in chains:
         pairs = [pair for pair in combinations(chain.mentions, 2) if _caption(pair[0]) != _caption(pair[1])]
         if pairs:
-            yield KnownQuestion(Question(photo, Task.LINK, rng.choice(pairs)), Answer.YES)
+            pair = rng.choice(pairs)
+            why = lessons.explain_same(texts, chain.mentions, pair)
+            yield KnownQuestion(Question(photo, Task.LINK, pair), Answer.YES, why=why, right_boxes=chain.boxes)
     for one, other in combinations(chains, 2):
         pairs = [(a, b) for a in one.mentions for b in other.mentions if _caption(a) != _caption(b)]
         if one.types & other.types and pairs:
-            yield KnownQuestion(Question(photo, Task.LINK, rng.choice(pairs)), Answer.NO)
+            pair = rng.choice(pairs)
+            why = lessons.explain_different(texts, pair, one.mentions, other.mentions)
+            yield KnownQuestion(Question(photo, Task.LINK, pair), Answer.NO, why=why)
 
 
-def _verification_questions(photo: str, chains: list[_GoldChain], rng: random.Random) -> Iterator[KnownQuestion]:
+def _verification_questions(
+    photo: str, chains: list[_GoldChain], texts: Mapping[str, str], rng: random.Random
+) -> Iterator[KnownQuestion]:
     """Each chain as it is, and with a mention of another chain."""
     for chain in chains:
         if len(chain.mentions) > 1:
-            yield KnownQuestion(Question(photo, Task.VERIFY, chain.mentions), Answer.YES)
+            question = Question(photo, Task.VERIFY, chain.mentions)
+            yield KnownQuestion(question, Answer.YES, why=lessons.ALL_SAME, right_boxes=chain.boxes)
         foreign = [
             mention
             for other in chains
@@ -154,24 +167,34 @@ def _verification_questions(photo: str, chains: list[_GoldChain], rng: random.Ra
             if _caption(mention) not in chain.captions
         ]
         if foreign:
-            yield KnownQuestion(Question(photo, Task.VERIFY, (*chain.mentions, rng.choice(foreign))), Answer.NO)
+            stranger = rng.choice(foreign)
+            why = lessons.explain_stranger(texts, stranger)
+            yield KnownQuestion(Question(photo, Task.VERIFY, (*chain.mentions, stranger)), Answer.NO, why=why)
 
 
 def _box_questions(photo: str, chain: _GoldChain, size: tuple[int, int], rng: random.Random) -> Iterator[KnownQuestion]:
     shown = (chain.shown,)
     if not chain.boxes:
-        yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.SCENE if chain.scene else Answer.NO_BOX)
+        answer, why = (Answer.SCENE, lessons.SCENE) if chain.scene else (Answer.NO_BOX, lessons.NO_BOX)
+        yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), answer, why=why)
         return
-    yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.BOX)
+    count, right = lessons.count_boxes(len(chain.boxes)), chain.boxes
+    why = f"Annotators drew {count} around it."
+    yield KnownQuestion(Question(photo, Task.REQUIREMENT, shown), Answer.BOX, why=why, right_boxes=right)
     drawn = tuple(DrawnBox(f"k{number}", box, "") for number, box in enumerate(chain.boxes))
-    yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes)
-    yield KnownQuestion(Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0]), Answer.GOOD, chain.boxes[:1])
+    why = f"Annotators drew {count}."
+    yield KnownQuestion(Question(photo, Task.DRAWING, shown), Answer.DRAWN, chain.boxes, why, right)
+    question = Question(photo, Task.QUALITY, shown, drawn[1:], drawn[0])
+    yield KnownQuestion(question, Answer.GOOD, right[:1], lessons.GOOD_BOX, right)
     if (bad := clearly_bad_box(chain.boxes, size, rng)) is not None:
         question = Question(photo, Task.QUALITY, shown, (), DrawnBox("k-bad", bad, ""))
-        yield KnownQuestion(question, Answer.BAD, chain.boxes)
-    yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL)
+        yield KnownQuestion(question, Answer.BAD, right, lessons.BAD_BOX, right)
+    why = f"Annotators drew {count}, and all are there."
+    yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn), Answer.ALL, why=why, right_boxes=right)
     if len(drawn) > 1:
-        yield KnownQuestion(Question(photo, Task.COVERAGE, shown, drawn[:-1]), Answer.MORE)
+        why = f"Annotators drew {count}; the marked one is missing."
+        question = Question(photo, Task.COVERAGE, shown, drawn[:-1])
+        yield KnownQuestion(question, Answer.MORE, why=why, right_boxes=right[-1:])
 
 
 def clearly_bad_box(boxes: tuple[XYXY, ...], size: tuple[int, int], rng: random.Random) -> XYXY | None:

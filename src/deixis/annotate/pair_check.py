@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import select
 
 from deixis import geometry
+from deixis.annotate import lessons
 from deixis.annotate.database import write_property
 from deixis.annotate.events import AddedPairs
 from deixis.annotate.judgements import MIN_BOX_SIDE
@@ -173,7 +174,8 @@ def make_known_pairs(photo: Photo, material: Material, rng: random.Random) -> It
             if region is None:
                 continue
             name = f"{number}:{mention.start}-{mention.end}"
-            yield _known_pair(photo.id, name, region, Answer.RIGHT)
+            right = tuple(box.xyxy for box in photo.boxes_of(mention.chain or ""))
+            yield _known_pair(photo.id, name, region, Answer.RIGHT, lessons.RIGHT_REGION, right)
             others = [
                 other
                 for other in regions.values()
@@ -181,12 +183,14 @@ def make_known_pairs(photo: Photo, material: Material, rng: random.Random) -> It
             ]
             wrong = rng.choice(others) if others else clearly_bad_box((region,), size, rng)
             if wrong is not None:
-                yield _known_pair(photo.id, name, wrong, Answer.WRONG)
+                yield _known_pair(photo.id, name, wrong, Answer.WRONG, lessons.WRONG_REGION, right)
 
 
-def _known_pair(photo: str, mention: str, region: XYXY, answer: Answer) -> KnownQuestion:
+def _known_pair(
+    photo: str, mention: str, region: XYXY, answer: Answer, why: str, boxes: tuple[XYXY, ...]
+) -> KnownQuestion:
     box = DrawnBox(f"k-{answer.value}", region, "")
-    return KnownQuestion(Question(photo, Task.PAIR, (mention,), (), box), answer)
+    return KnownQuestion(Question(photo, Task.PAIR, (mention,), (), box), answer, why=why, right_boxes=boxes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,18 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class QualificationTest:
+    """A test so far: `done` of `of` questions of an attempt, and how many were and may be wrong."""
+
+    done: int
+    of: int
+    wrong: int
+    allowed: int
+    attempt: int  # from 1
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class StageSizes:
     """Number of questions in the test and in the first items."""
 
@@ -82,7 +94,7 @@ def compute_level(task: Task, checks: Sequence[Check], sizes: StageSizes, settin
     A stage ends as soon as its result is certain.
     """
     tests = [check.correct for check in checks if check.purpose is Purpose.TEST]
-    test_level, _ = _test_progress(tests, sizes.test, settings)
+    test_level, _ = follow_test(tests, sizes.test, settings)
     if test_level is not None:
         return test_level
     later = [check.correct for check in checks if check.purpose is not Purpose.TEST]
@@ -109,21 +121,21 @@ def is_reliable(hidden: Sequence[bool], settings: Settings) -> bool:
     return wrong <= _max_wrong(settings.rolling_items, settings.rolling_accuracy)
 
 
-def _test_progress(answers: Sequence[bool], length: int, settings: Settings) -> tuple[Level | None, int]:
-    """Return `TEST`, `FAILED`, or None once the test is passed, and the number of answers in the present attempt."""
+def follow_test(answers: Sequence[bool], length: int, settings: Settings) -> tuple[Level | None, QualificationTest]:
+    """Return `TEST`, `FAILED`, or None once the test is passed, and the state of the last attempt."""
+    allowed, attempts = _max_wrong(length, settings.test_accuracy), settings.test_attempts
+    state = QualificationTest(0, length, 0, allowed, 1, attempts)
     if length == 0:
-        return None, 0
-    allowed = _max_wrong(length, settings.test_accuracy)
-    attempts = wrong = done = 0
+        return None, state
     for correct in answers:
-        done, wrong = done + 1, wrong + (not correct)
-        if wrong > allowed:
-            attempts, wrong, done = attempts + 1, 0, 0
-            if attempts == settings.test_attempts:
-                return Level.FAILED, 0
-        elif done == length:
-            return None, done
-    return Level.TEST, done
+        state = replace(state, done=state.done + 1, wrong=state.wrong + (not correct))
+        if state.wrong > allowed:
+            if state.attempt == attempts:
+                return Level.FAILED, state
+            state = QualificationTest(0, length, 0, allowed, state.attempt + 1, attempts)
+        elif state.done == length:
+            return None, state
+    return Level.TEST, state
 
 
 def _max_wrong(items: int, accuracy: float) -> int:
@@ -172,11 +184,11 @@ def lock_worker(project: Project, connection: Connection, worker_id: str) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Qualification:
-    """The level of a worker in a task; during the test, the number of answers and the length of the test."""
+    """The level of a worker in a task, and the state of a test that is not over."""
 
     task: Task
     level: Level
-    test: tuple[int, int] | None = None
+    test: QualificationTest | None = None
 
 
 def update_qualification(project: Project, connection: Connection, worker: str, task: Task) -> Qualification:
@@ -199,8 +211,7 @@ def update_qualification(project: Project, connection: Connection, worker: str, 
     if level is not Level.TEST:
         return Qualification(task, level)
     answers = [check.correct for check in found if check.purpose is Purpose.TEST]
-    _, done = _test_progress(answers, sizes.test, project.settings)
-    return Qualification(task, level, (done, sizes.test))
+    return Qualification(task, level, follow_test(answers, sizes.test, project.settings)[1])
 
 
 def suspend_unreliable(project: Project, connection: Connection, worker: str) -> None:

@@ -24,6 +24,7 @@ from deixis.annotate.events import (
 )
 from deixis.annotate.judgements import parse_answer
 from deixis.annotate.known_answers import KnownQuestion, insert_known_questions
+from deixis.annotate.lessons import REVIEWED
 from deixis.annotate.material import CaptionMention, Material
 from deixis.annotate.people import Role, read_worker
 from deixis.annotate.schema import events, known_questions, photos, remarks, workers
@@ -171,7 +172,7 @@ def _add_known_question(connection: Connection, question: Question, answer: Answ
     """Use a decision as a known answer for workers who have not worked on the photo."""
     same = (known_questions.c.photo == question.photo) & (known_questions.c.task == question.task.value)
     connection.execute(delete(known_questions).where(same, known_questions.c.subject == question.subject))
-    insert_known_questions(connection, [KnownQuestion(question, answer)], reviewed=True)
+    insert_known_questions(connection, [KnownQuestion(question, answer, why=REVIEWED)], reviewed=True)
 
 
 def decide_phrase(

@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-VERSION = 2
+VERSION = 3
 FORMAT = "deixis-annotate"
 
 metadata = MetaData()
@@ -133,6 +133,7 @@ known_questions = Table(
     Column("answer", String, nullable=False),
     Column("boxes", JSON, nullable=False),  # for drawn and adjusted boxes: the correct ones
     Column("reviewed", Boolean, nullable=False),  # made from a reviewer's decision
+    Column("lesson", JSON(none_as_null=True)),  # what a worker is told after a test question; null in older projects
     UniqueConstraint("photo", "task", "subject"),
     Index("known_of_task", "task"),
 )
@@ -401,6 +402,10 @@ LAST_HIDDEN_CHECKS = (
 )
 
 INSERT_CHECK = insert(checks)
+
+CHECKED_IN_TEST = select(checks.c.number).where(
+    checks.c.event == _BY_NUMBER, checks.c.purpose == "test", checks.c.right.is_not(None)
+)
 
 JUDGE_BOX = (
     update(checks).where(checks.c.event == _BY_NUMBER).values(right=bindparam("p_right")).returning(checks.c.worker)

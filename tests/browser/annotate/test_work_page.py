@@ -253,9 +253,38 @@ def test_the_qualification_test_and_its_result_are_announced(laptop: Page, bench
     laptop.goto(site.address)
     expect(laptop.get_by_text("Test question 1 of 2")).to_be_visible()
     answer_correctly(laptop, member)
+    proceed(laptop)
     expect(laptop.get_by_text("Test question 2 of 2")).to_be_visible()
     answer_correctly(laptop, member)
     expect(laptop.get_by_text("You have passed the test of “Same or not”.")).to_be_visible()
+
+
+def proceed(page: Page) -> None:
+    """Leave a lesson, which a key that comes too soon does not."""
+    expect(page.get_by_role("button", name="Next question")).to_be_focused()
+    page.wait_for_function("() => new Promise(done => setTimeout(() => done(true), 300))")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Next question")).to_have_count(0)
+
+
+def test_a_wrong_test_answer_is_explained_and_attempts_are_counted(laptop: Page, bench: MakeBench) -> None:
+    known = [two_people_with_a_dog(f"known{number}") for number in range(3)]
+    site = bench([two_people_with_a_dog()], known, test_questions=2, test_attempts=2, test_accuracy=1.0, first_items=0)
+    member = site.member("Ann")
+    laptop.request.post(f"{site.address}api/login", data={"name": "Ann", "password": PASSWORD})
+    laptop.goto(site.address)
+    expect(laptop.get_by_text("0 wrong, 0 allowed · attempt 1 of 2")).to_be_visible()
+    question = member.next()
+    assert question is not None
+    right, _ = member.truths.answer(question)
+    answer(laptop, question, "no" if right == "yes" else "yes", None)
+    expect(laptop.get_by_text("That was not right.")).to_be_visible()
+    expect(laptop.locator(".lesson .why")).to_contain_text("Annotators found that")
+    expect(laptop.get_by_text("it begins again: attempt 2 of 2")).to_be_visible()
+    expect(laptop.locator(".answer")).to_have_count(1)
+    proceed(laptop)
+    expect(laptop.get_by_text("0 wrong, 0 allowed · attempt 2 of 2")).to_be_visible()
+    expect(laptop.get_by_role("button", name="Undo")).to_be_disabled()
 
 
 def answer_correctly(page: Page, member: Member) -> None:

@@ -102,13 +102,31 @@ export interface AnswerResponse {
   next: Question | null;
   why: string | null;
   standing: Qualification | null; // where the answer was part of a test
+  lesson: Lesson | null; // the same
   external: ExternalProgress | null;
+}
+
+/** What a test question teaches. */
+export interface Lesson {
+  correct: boolean;
+  answer: string;
+  why: string;
+  boxes: Box[];
+}
+
+export interface TestState {
+  done: number;
+  of: number;
+  wrong: number;
+  allowed: number;
+  attempt: number; // from 1
+  attempts: number;
 }
 
 export interface Qualification {
   task: Task;
   level: string;
-  test: { done: number; of: number } | null;
+  test: TestState | null;
 }
 
 export interface Me {

@@ -4,6 +4,7 @@ import "../fonts.css";
 import "../style.css";
 import "./annotate.css";
 import "./work.css";
+import "./lesson.css";
 import "./pages.css";
 import "./screens.css";
 

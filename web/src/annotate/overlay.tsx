@@ -5,7 +5,7 @@ import type { PhotoRef } from "./api";
 
 export interface StyledBox {
   box: Box;
-  look: "asked" | "other";
+  look: "asked" | "other" | "right"; // right: what a test question teaches
   isModel?: boolean;
   tag?: string;
   colour?: string; // of its phrase

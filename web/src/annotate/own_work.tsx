@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api";
 import { Failure, Password, Username, useSubmit } from "./login";
-import { TASK_TEXTS } from "./tasks";
+import { TASK_TEXTS, describeTest } from "./tasks";
 
 const LEVELS: Record<string, string> = {
   "history too short": "Not open to you yet",
@@ -22,7 +22,7 @@ export function Levels({ standings }: { standings: readonly api.Qualification[] 
             <th scope="row">{TASK_TEXTS[task].name}</th>
             <td>
               {LEVELS[level] ?? level}
-              {test && test.done > 0 && ` (${test.done} of ${test.of} done)`}
+              {test && (test.done > 0 || test.attempt > 1) && ` (${describeTest(test, false)})`}
             </td>
           </tr>
         ))}

@@ -1,6 +1,6 @@
 // Texts of the tasks: question, answers and their keys.
 import type { Box } from "../api";
-import type { Question, Task } from "./api";
+import type { Qualification, Question, Task, TestState } from "./api";
 
 export interface Choice {
   answer: string;
@@ -158,10 +158,19 @@ export function describeStage(ledTo: string): string {
   return stage in TASK_TEXTS ? TASK_TEXTS[stage as Task].name : (STAGES[stage] ?? stage);
 }
 
+/** Where somebody stands in a test: attempts and mistakes are counted openly. */
+export function describeTest({ done, of, wrong, allowed, attempt, attempts }: TestState, isAsked = true): string {
+  const place = isAsked ? `${Math.min(done + 1, of)} of ${of}` : `${done} of ${of} done`;
+  return `${place} · ${wrong} wrong, ${allowed} allowed · attempt ${attempt} of ${attempts}`;
+}
+
 /** Where a level is told to the one who has it. */
-export function describeLevelChange(task: Task, before: string | undefined, now: string | undefined): string {
+export function describeLevelChange(task: Task, was: Qualification | undefined, is: Qualification): string {
   const name = `“${TASK_TEXTS[task].name}”`;
-  if (!before || !now || before === now) return "";
+  const [before, now] = [was?.level, is.level];
+  if (was?.test && is.test && is.test.attempt > was.test.attempt)
+    return `Too many answers of the test of ${name} were wrong, so it begins again: attempt ${is.test.attempt} of ${is.test.attempts}.`;
+  if (!before || before === now) return "";
   if (now === "failed the test")
     return `The test of ${name} did not go well enough, so it is closed to you. The other tasks stay open.`;
   if (now === "suspended") return `You get no more questions of ${name}: too many answers were not as expected.`;

@@ -13,7 +13,7 @@ import { isKey, useKeys } from "./keys";
 import { Overlay, type StyledBox } from "./overlay";
 import { modelTag, proposalLine, proposedBoxes } from "./proposals";
 import { QuestionText } from "./question_text";
-import { CANCEL, TASK_TEXTS, stepChoices, type Choice, type Step } from "./tasks";
+import { CANCEL, TASK_TEXTS, describeTest, stepChoices, type Choice, type Step } from "./tasks";
 
 // A key pressed twice by mistake must not answer the next question too.
 const TOO_SOON_MS = 250;
@@ -30,7 +30,7 @@ interface Props {
   question: api.Question;
   hasPicture: boolean;
   guideline: api.Guideline | null;
-  testOf: { done: number; of: number } | null;
+  testOf: api.TestState | null;
   isGuideOpen: boolean;
   onGuide: (isOpen: boolean) => void;
 }
@@ -175,7 +175,7 @@ export function Work({ queue, question, hasPicture, guideline, testOf, isGuideOp
             <span class="task-name">{asking.name}</span>
             {question.test && (
               <span class="chip">
-                Test question{testOf && testOf.of > 0 ? ` ${Math.min(testOf.done + 1, testOf.of)} of ${testOf.of}` : ""}
+                Test question{testOf && testOf.of > 0 ? ` ${describeTest(testOf)}` : ""}
               </span>
             )}
           </p>

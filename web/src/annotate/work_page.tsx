@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api";
 import { WorkQueue } from "./work_queue";
+import { LessonView } from "./lesson";
 import { Levels } from "./own_work";
 import { TASK_TEXTS, describeLevelChange } from "./tasks";
 import { Work } from "./work";
@@ -28,7 +29,7 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
 
   const stand = (found: readonly api.Qualification[]) => {
     const told = found
-      .map(({ task, level }) => describeLevelChange(task, levelIn(standings.current, task), level))
+      .map((now) => describeLevelChange(now.task, standings.current.find(({ task }) => task === now.task), now))
       .filter(Boolean);
     const others = standings.current.filter(({ task }) => !found.some((each) => each.task === task));
     standings.current = [...others, ...found];
@@ -101,7 +102,15 @@ export function WorkPage({ session, worker, guidelines, onSignedOut, onGuideline
       <p class="unseen" aria-live="polite">
         {current && spoken(current)}
       </p>
-      {current ? (
+      {now.taught ? (
+        <LessonView
+          key={now.taught.question.token}
+          taught={now.taught}
+          hasPicture={session.photos}
+          guideline={guidelines?.[now.taught.question.task] ?? null}
+          onProceed={() => now.proceed()}
+        />
+      ) : current ? (
         <Work
           key={current.token}
           queue={now}
@@ -150,9 +159,6 @@ function Progress({ me, answered, unsent }: { me: api.Me | null; answered: numbe
     </footer>
   );
 }
-
-const levelIn = (standings: readonly api.Qualification[], task: api.Task) =>
-  standings.find((each) => each.task === task)?.level;
 
 const count = (number: number, what: string) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 

@@ -18,8 +18,17 @@ export interface Notice {
   kind: "good" | "plain" | "trouble";
 }
 
+/** A test question with its answer, and what it teaches. */
+export interface Taught {
+  question: api.Question;
+  said: PendingRequest["said"];
+  lesson: api.Lesson;
+  standing: api.Qualification | null;
+}
+
 export class WorkQueue {
   current: api.Question | null = null;
+  taught: Taught | null = null; // shown instead of a question
   why: string | null = null; // there is no question
   notice: Notice | null = null;
   isOffline = false;
@@ -32,6 +41,7 @@ export class WorkQueue {
   #done: { event: number; isAnswer: boolean }[] = []; // what can be taken back, the newest last
   #undoWanted = false;
   #isBusy = false;
+  #checked: string | null = null; // the token of a test question whose answer is on the way
   #failures = 0;
   #timer = 0;
   #shownAt = 0;
@@ -120,7 +130,17 @@ export class WorkQueue {
     if (said.kind === "answer") this.answered += 1;
     this.notice = null;
     this.why = null; // until the server has said so again
-    this.#show(this.#takeAhead());
+    if (question.test && said.kind === "answer") {
+      this.#checked = question.token; // its lesson comes before the next question
+      this.#show(null);
+    } else this.#show(this.#takeAhead());
+    this.wake();
+  }
+
+  /** Go on after a lesson. */
+  proceed() {
+    this.taught = null;
+    if (!this.current) this.#show(this.#takeAhead());
     this.wake();
   }
 
@@ -187,10 +207,12 @@ export class WorkQueue {
       const kept =
         kind === "answer" ? await api.answer(said as api.Answer, besides) : await api.skip(said as api.Skip, besides);
       this.#outbox.remove(said.token);
-      this.#done.push({ event: kept.event, isAnswer: kind === "answer" });
+      if (kept.lesson) this.#teach({ question: sent.question, said: sent.said, lesson: kept.lesson, standing: kept.standing });
+      else this.#done.push({ event: kept.event, isAnswer: kind === "answer" });
       if (kept.external) this.external = kept.external;
       if (besides) this.#receive(kept.next, kept.why);
       if (kept.standing) this.#standing(kept.standing);
+      if (!kept.lesson) this.#goOn(said.token);
     } catch (error) {
       const status = error instanceof api.RequestError ? error.status : 0;
       if (!GONE.includes(status) && !WRONG.includes(status)) throw error;
@@ -198,7 +220,22 @@ export class WorkQueue {
       if (kind === "answer") this.answered -= 1;
       if (WRONG.includes(status)) this.#again(sent.question, `The answer was not accepted: ${api.errorMessage(error)}`);
       else this.#say("That question was not open any more, so your answer was not needed.", "plain");
+      this.#goOn(said.token);
     }
+  }
+
+  #teach(taught: Taught) {
+    this.#checked = null;
+    if (this.current) this.#ahead.unshift(this.current);
+    this.current = null;
+    this.taught = taught;
+  }
+
+  /** Show the next question after a test question without a lesson: it was sent twice, or was not needed. */
+  #goOn(token: string) {
+    if (this.#checked !== token) return;
+    this.#checked = null;
+    if (!this.current) this.#show(this.#takeAhead());
   }
 
   async #takeBack() {
@@ -228,7 +265,7 @@ export class WorkQueue {
     this.why = why;
     if (!question || this.#held.includes(question.token)) return;
     loadPicture(question.photo.url).catch(() => undefined);
-    if (this.current) this.#ahead.push(question);
+    if (this.current || this.taught || this.#checked) this.#ahead.push(question);
     else this.#show(question);
   }
 

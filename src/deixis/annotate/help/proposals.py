@@ -17,6 +17,7 @@ import numpy as np
 from sqlalchemy import Integer, String, bindparam, select, update
 
 from deixis import geometry
+from deixis.annotate import lessons
 from deixis.annotate.events import Event, ProposedBoxes, ProposedLinks, effective_events
 from deixis.annotate.help.boxes import BoxCalibration, ground_mentions, proposed_boxes
 from deixis.annotate.help.coreference import Coreference
@@ -220,7 +221,9 @@ def _box_questions(body: dict[str, Any], material: Material, rows: Iterable[Any]
                 continue
             mark = {"model": box.proposed.model, "probability": box.proposed.probability}
             question = Question(material.photo, Task.QUALITY, (shown,), (), box, proposal=mark)
-            yield KnownQuestion(question, Answer.GOOD if overlap >= CLEARLY_GOOD_IOU else Answer.BAD, tuple(gold))
+            good = overlap >= CLEARLY_GOOD_IOU
+            why = lessons.GOOD_BOX if good else lessons.BAD_BOX
+            yield KnownQuestion(question, Answer.GOOD if good else Answer.BAD, tuple(gold), why, tuple(gold))
 
 
 def uncertainty(events: Iterable[Event]) -> float:

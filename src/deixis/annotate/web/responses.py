@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from deixis.annotate.guidelines import Guideline
+from deixis.annotate.lessons import Lesson
 from deixis.annotate.people import Role
 from deixis.annotate.progress import Hour, TaskProgress, WorkerProgress
-from deixis.annotate.quality import Level
+from deixis.annotate.quality import Level, QualificationTest
 from deixis.annotate.review import ChainHistory, HistoryEntry
 from deixis.annotate.workflow import XYXY, Task
 
@@ -101,15 +102,10 @@ class QuestionInfo(BaseModel):
     guideline: int = Field(description="Version of the task's guideline.")
 
 
-class TestProgress(BaseModel):
-    done: int
-    of: int
-
-
 class QualificationInfo(BaseModel):
     task: Task
     level: Level
-    test: TestProgress | None
+    test: QualificationTest | None
 
 
 class NextResponse(BaseModel):
@@ -127,6 +123,7 @@ class AnswerResponse(BaseModel):
     next: QuestionInfo | None
     why: str | None
     standing: QualificationInfo | None
+    lesson: Lesson | None = Field(description="After a question of the test: the right answer and why it is right.")
     external: ExternalProgress | None
 
 

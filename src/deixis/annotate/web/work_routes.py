@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -161,6 +161,7 @@ async def _respond(context: AppContext, user: AuthenticatedUser, record: Record,
             "next": await context.describe_question(outcome.question, user),
             "why": outcome.reason,
             "standing": _describe_qualification(qualification) if qualification else None,
+            "lesson": asdict(outcome.lesson) if outcome.lesson else None,
             "external": external,
         }
     )
@@ -183,7 +184,7 @@ def _read_used_guidelines(project: Project) -> dict[Task, Guideline]:
 
 
 def _describe_qualification(qualification: Qualification) -> dict[str, Any]:
-    test = {"done": qualification.test[0], "of": qualification.test[1]} if qualification.test else None
+    test = asdict(qualification.test) if qualification.test else None
     return {"task": qualification.task.value, "level": qualification.level.value, "test": test}
 
 

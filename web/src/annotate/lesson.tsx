@@ -1,0 +1,100 @@
+// What a test question teaches: the answer that was given, the right one, and why.
+import { useEffect, useRef } from "preact/hooks";
+import type { Box } from "../api";
+import type * as api from "./api";
+import { Captions } from "./captions";
+import { Frame } from "./frame";
+import { isKey, useKeys } from "./keys";
+import { Overlay, type StyledBox } from "./overlay";
+import { QuestionText } from "./question_text";
+import { LABELS, TASK_TEXTS, describeTest } from "./tasks";
+import type { Taught } from "./work_queue";
+
+const TOO_SOON_MS = 250;
+
+interface Props {
+  taught: Taught;
+  hasPicture: boolean;
+  guideline: api.Guideline | null;
+  onProceed: () => void;
+}
+
+export function LessonView({ taught: { question, said, lesson, standing }, hasPicture, guideline, onProceed }: Props) {
+  const button = useRef<HTMLButtonElement>(null);
+  const shownAt = useRef(performance.now());
+  useEffect(() => button.current?.focus(), []);
+  // A key that was pressed twice to answer must not leave the lesson.
+  const proceed = () => {
+    if (performance.now() - shownAt.current > TOO_SOON_MS) onProceed();
+  };
+  useKeys((_, event) => {
+    if (!isKey(event, "Enter") || event.repeat) return false;
+    proceed();
+    return true;
+  });
+  const answer = said.kind === "answer" ? said.answer : "";
+  const drawn = said.kind === "answer" ? said.box : null;
+  const examples = guideline?.examples.filter((each) => each.answer === lesson.answer) ?? [];
+  return (
+    <main class="work">
+      <Frame photo={question.photo} hasPicture={hasPicture} label="Photo" isDrawing={false} onReady={() => undefined}>
+        <Overlay photo={question.photo} boxes={laidOut(question, drawn, lesson.boxes)} />
+      </Frame>
+      <section class="asking lesson" aria-label="What was right">
+        <div class="asked-about">
+          <p class="task-line">
+            <span class="task-name">{TASK_TEXTS[question.task].name}</span>
+            {standing?.test && <span class="chip">Test: {describeTest(standing.test, false)}</span>}
+          </p>
+          <h1>
+            <QuestionText question={question} />
+          </h1>
+        </div>
+        <div class="asking-top">
+          <p class={`verdict ${lesson.correct ? "is-good" : "is-trouble"}`} role="status">
+            <b>{lesson.correct ? "That was right." : "That was not right."}</b> You answered “{LABELS[answer] ?? answer}”.
+            {!lesson.correct && answer !== lesson.answer && ` The right answer is “${LABELS[lesson.answer] ?? lesson.answer}”.`}
+          </p>
+          {lesson.why && (
+            <p class="why" dir="auto">
+              {lesson.why}
+            </p>
+          )}
+          {!lesson.correct && examples.length > 0 && (
+            <>
+              <p class="hint">From the guidelines, also “{LABELS[lesson.answer] ?? lesson.answer}”:</p>
+              <ul class="examples">
+                {examples.map((example, place) => (
+                  <li key={place} dir="auto">
+                    {example.shown}
+                    {example.why && ` – ${example.why}`}
+                  </li>
+                ))}
+              </ul>
+            </>
+          )}
+          <Captions
+            captions={question.captions}
+            mentions={question.mentions.map(({ id }) => id)}
+            isOneColour={question.task !== "link"}
+          />
+        </div>
+        <div class="answers" role="group" aria-label="Answers">
+          <button ref={button} class="answer is-main" onClick={proceed}>
+            <kbd>Enter</kbd>
+            <span>Next question</span>
+          </button>
+        </div>
+      </section>
+    </main>
+  );
+}
+
+function laidOut({ boxes, new_box }: api.Question, drawn: Box | null, right: readonly Box[]): StyledBox[] {
+  const asked = drawn ?? new_box;
+  return [
+    ...boxes.map((box): StyledBox => ({ box, look: "other" })),
+    ...right.map((box): StyledBox => ({ box, look: "right", tag: "annotators" })),
+    ...(asked ? [{ box: asked, look: "asked", tag: drawn ? "yours" : undefined } as StyledBox] : []),
+  ];
+}
