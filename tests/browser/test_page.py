@@ -71,6 +71,30 @@ def test_a_phrase_of_the_query_highlights_its_boxes_in_the_results(page: Page, s
     expect(box).not_to_have_class(ACTIVE)
 
 
+def test_a_tile_and_the_photo_page_show_the_same_boxes(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog")
+    sides = """frame => ["x", "y", "width", "height"].map(side =>
+        Number(frame.getAttribute(side)) / Number(frame.ownerSVGElement.viewBox.baseVal.width))"""
+    in_tile = tiles(page).first.locator(".box-line")
+    expect(in_tile).to_have_count(1)
+    expected = in_tile.evaluate(sides)
+    tiles(page).first.click()
+    on_page = page.locator(".stage .box-line")
+    expect(on_page).to_have_count(1)
+    assert on_page.evaluate(sides) == expected
+
+
+def test_labels_say_what_a_photo_shows_if_the_model_is_sure(page: Page, site: Site) -> None:
+    page.goto(site())
+    expect(page.get_by_label("a photo of something (dog.jpg)", exact=True)).to_be_visible()
+    unsure = FakeInference()
+    unsure.sure_of_caption = False
+    with page.expect_response("**/api/caption"):
+        page.goto(site(inference=unsure))
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_label("dog.jpg", exact=True)).to_be_visible()
+
+
 def test_unknown_words_are_reported(page: Page, site: Site) -> None:
     page.goto(site() + "?q=dog+xyzzy")
     expect(page.get_by_text("not understood: “xyzzy”")).to_be_visible()

@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,6 @@ from PIL import Image
 import deixis
 from deixis.data.samples import SAMPLES
 from deixis.errors import DeixisError
-from deixis.language.sentence import Phrase
-from deixis.models.box_sets import BoxSet
-from deixis.models.grounding import PhraseScores
 from deixis.search import collection as collection_module
 from deixis.search import encoder as encoder_module
 from deixis.search.calibration import Calibration
@@ -50,29 +46,29 @@ def test_photos_are_found_by_what_they_show(photos: PhotoCollection, sentence: s
     assert name in names(photos.search(sentence, top=3, everything=True))
 
 
-def test_plural_phrases_get_a_box_for_each_thing_on_request(
-    photos: PhotoCollection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = (10.0, 10.0, 30.0, 50.0), (50.0, 10.0, 70.0, 50.0)
-    model = photos.encoder.region_model
+@pytest.mark.parametrize("sentence", ["two dogs on a meadow", "a man with a red hat", "a xyzzy on a table"])
+def test_a_search_finds_the_boxes_that_grounding_finds(photos: PhotoCollection, sentence: str) -> None:
+    for hit in photos.search(sentence, top=3, explain=True, everything=True):
+        found = deixis.ground(hit.path, sentence).phrases
+        assert [(phrase.text, phrase.span, phrase.guess) for phrase in hit.phrases] == [
+            (phrase.text, phrase.span, phrase.guess) for phrase in found
+        ]
+        for phrase, expected in zip(hit.phrases, found, strict=True):
+            assert phrase.box == pytest.approx(expected.box, abs=0.5)
+            assert np.array(phrase.boxes) == pytest.approx(np.array(expected.boxes), abs=0.5)
+            assert (phrase.presence is None) is phrase.guess
 
-    def score_phrases(regions: object, sentence: object, phrases: list[Phrase]) -> PhraseScores:
-        assert [phrase.text for phrase in phrases] == ["Two dogs"]
-        return PhraseScores(np.zeros((1, 1)), np.zeros((1, 1, 4)), sets=[BoxSet(np.array([one, other]))])
 
-    monkeypatch.setattr(model, "score_phrases", score_phrases)
-    monkeypatch.setattr(type(model), "separates_boxes", False)
-    search = partial(photos.search, "Two dogs on a meadow", top=1, explain=True, everything=True)
-    assert search(separate=True) == search()
-    monkeypatch.setattr(type(model), "separates_boxes", True)
-    plain, separate = search()[0], search(separate=True)[0]
-    dogs, meadow = separate.phrases
-    assert dogs.boxes == (one, other)
-    assert dogs.box == plain.phrases[0].box
-    assert dogs.as_json()["boxes"] == [list(one), list(other)]
-    assert meadow.boxes == (meadow.box,)
-    monkeypatch.setattr(collection_module, "Sentence", lambda text: pytest.fail("no phrase is asked for"))
-    assert search()[0] == plain
+def test_a_photo_whose_file_is_gone_is_found_without_boxes(tmp_path: Path, sample_index: Path) -> None:
+    shutil.copytree(sample_index, tmp_path / "index")
+    (tmp_path / "mine").mkdir()
+    mine = Path(shutil.copy(CAT, tmp_path / "mine" / "mine.jpg"))
+    update_index(tmp_path / "index", [tmp_path / "mine"], default_encoder())
+    mine.unlink()
+    with deixis.open_index(tmp_path / "index") as opened:
+        hits = opened.search("a cat", top=3, explain=True, everything=True, grouped=False)
+        assert [hit.phrases for hit in hits if hit.path == mine] == [()]
+        assert all(hit.phrases for hit in hits if hit.path != mine)
 
 
 def test_hits_are_ordered_by_probability(photos: PhotoCollection) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from deixis.data.images import open_photo, photo_size
-from deixis.errors import DeixisError
-from deixis.models.grounding import ABSENT
+from deixis.errors import DeixisError, PhotoError
+from deixis.models.grounding import ABSENT, PhotoProposals
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import make_thumbnail
 from deixis.search.index.snapshot import Box
@@ -42,7 +42,6 @@ class FakeCollection(PhotoCollection):
         sentence: str,
         top: int = 10,
         *,
-        explain: bool = False,
         after: str | None = None,
         before: str | None = None,
         folder: str | None = None,
@@ -62,7 +61,6 @@ class FakeCollection(PhotoCollection):
                 photo,
                 score=1.0 if likely[photo.photo_id] else 0.1,
                 probability=0.9 if likely[photo.photo_id] else 0.01,
-                phrases=_phrases(sentence, photo) if explain else (),
                 duplicates=self.alike,
             )
             for photo in self.known.values()
@@ -84,6 +82,15 @@ class FakeCollection(PhotoCollection):
     ) -> SearchResults:
         hits = [Hit(each, score=1.0, probability=0.5) for each in self.known.values()][:top]
         return SearchResults(hits, photos=len(self), searched=len(self))
+
+    def explain(
+        self, photo_id: str, sentence: str, propose: Callable[[], object] | None = None
+    ) -> tuple[HitPhrase, ...]:
+        try:
+            _ = propose and propose()
+        except PhotoError:
+            return ()
+        return _phrases(sentence, self.photo(photo_id))
 
     def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
         return list(self.known.values())[begin : begin + count]
@@ -142,6 +149,10 @@ class FakeInference(InferenceService):
                 ],
             }
         )
+
+    def propose(self, photo: PhotoInput) -> PhotoProposals:
+        _size_of(photo)  # opens it, as a model does
+        return PhotoProposals(None, None)  # type: ignore[arg-type]
 
     def caption(self, photo: PhotoInput) -> Captions:
         _size_of(photo)  # opens it, as a model does

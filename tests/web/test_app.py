@@ -14,7 +14,7 @@ import pytest
 from deixis.errors import DeixisError
 from deixis.web.address import ServerAddress, listen
 from deixis.web.app import serve
-from tests.web.fakes import FakeCollection
+from tests.web.fakes import FakeCollection, FakeInference
 from tests.web.serving import served
 
 
@@ -67,9 +67,9 @@ def test_a_port_in_use_or_an_address_of_another_machine_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(DeixisError, match=f"port {port}.*--port 0"):
-            serve(FakeCollection(), ServerAddress(port=port))
+            serve(FakeCollection(), ServerAddress(port=port), inference=FakeInference())
     with pytest.raises(DeixisError, match=r"192\.0\.2\.1"):
-        serve(FakeCollection(), ServerAddress("192.0.2.1", 0))
+        serve(FakeCollection(), ServerAddress("192.0.2.1", 0), inference=FakeInference())
 
 
 def test_urls_are_valid() -> None:

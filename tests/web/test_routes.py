@@ -73,14 +73,31 @@ def test_a_search_without_matches_is_empty_unless_all_are_requested(client: Test
     assert [hit["probability"] for hit in everything["hits"]] == [0.01, 0.01]
 
 
-def test_explained_hits_have_boxes(client: TestClient) -> None:
+def test_explained_hits_have_the_boxes_that_are_found_in_their_photos(client: TestClient) -> None:
     plain, explained = (
         client.get("/api/search", params={"q": "dog", "explain": explain}).json()["hits"][0] for explain in (0, 1)
     )
     assert plain["phrases"] == []
-    assert explained["phrases"] == [
-        {"text": "dog", "span": [0, 3], "box": [16.0, 12.0, 32.0, 24.0], "score": 0.8, "absent": False, "guess": False}
-    ]
+    box = [16.0, 12.0, 32.0, 24.0]
+    expected = {
+        "text": "dog",
+        "span": [0, 3],
+        "box": box,
+        "boxes": [box],
+        "score": 0.8,
+        "absent": False,
+        "guess": False,
+    }
+    assert explained["phrases"] == [expected]
+    alone = client.get(f"/api/photos/{explained['id']}/phrases", params={"q": "dog"})
+    assert alone.json() == {"phrases": [expected]}
+    assert client.get("/api/photos/0-0/phrases", params={"q": "dog"}).status_code == 404
+
+
+def test_a_photo_whose_file_is_gone_has_no_boxes(client: TestClient, folder: Path) -> None:
+    photo = id_of(client, "dog.jpg")
+    (folder / "dog.jpg").unlink()
+    assert client.get(f"/api/photos/{photo}/phrases", params={"q": "dog"}).json() == {"phrases": []}
 
 
 @pytest.mark.parametrize("query", [{"q": "xyzzy in:nowhere"}, {"q": "xyzzy", "in": "nowhere"}])
@@ -403,6 +420,7 @@ def test_the_api_has_an_openapi_description(client: TestClient) -> None:
         "/api/photos/{photo_id}",
         "/api/photos/{photo_id}/image",
         "/api/photos/{photo_id}/original",
+        "/api/photos/{photo_id}/phrases",
         "/api/photos/{photo_id}/thumbnail",
         "/api/search",
         "/api/search/like",

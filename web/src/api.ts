@@ -14,6 +14,7 @@ export interface FoundPhrase {
   text: string;
   span: [number, number];
   box: Box;
+  boxes: Box[];
   score: number | null; // null for a guess
   absent: boolean;
   guess: boolean;
@@ -22,7 +23,6 @@ export interface FoundPhrase {
 export interface Hit extends PhotoEntry {
   score: number;
   probability: number | null;
-  phrases: FoundPhrase[];
   duplicates: PhotoEntry[];
 }
 
@@ -74,7 +74,14 @@ export interface DescribedRegion {
   phrases: { text: string; score: number }[];
 }
 
-export class ApiError extends Error {}
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly isAboutPhoto = false, // not about the server: asked again, it would answer the same
+  ) {
+    super(message);
+  }
+}
 
 export const thumbnail = (id: string) => `/api/photos/${id}/thumbnail`;
 export const image = (id: string, side = 1600) => `/api/photos/${id}/image?side=${side}`;
@@ -84,12 +91,13 @@ export const photos = (offset: number, limit: number, signal?: AbortSignal) =>
 
 export const photo = (id: string, signal?: AbortSignal) => request<PhotoDetails>(`/api/photos/${id}`, { signal });
 
+/** The phrases of a query, located in a photo. */
+export const phrases = (id: string, q: string, signal?: AbortSignal) =>
+  request<{ phrases: FoundPhrase[] }>(`/api/photos/${id}/phrases?${new URLSearchParams({ q })}`, { signal });
+
 export function search(query: { q?: string; like?: string; all: boolean }, signal?: AbortSignal) {
   const params = new URLSearchParams({ top: query.all ? "200" : "100", all: String(query.all) });
-  if (query.q) {
-    params.set("q", query.q);
-    params.set("explain", "true");
-  }
+  if (query.q) params.set("q", query.q);
   if (query.like) params.set("like", query.like);
   return request<SearchResponse>(`/api/search?${params}`, { signal });
 }
@@ -103,8 +111,10 @@ export function searchByFile(file: Blob, all: boolean, signal?: AbortSignal) {
 /** A photo of the index, by its id, or a file of the user. */
 export type Source = string | File;
 
-export const ground = (photo: Source, sentence: string, signal?: AbortSignal) =>
-  request<Grounding>("/api/ground", post(photo, { sentence }, signal));
+export async function ground(photo: Source, sentence: string, signal?: AbortSignal) {
+  const found = await request<Grounding>("/api/ground", post(photo, { sentence }, signal));
+  return { ...found, phrases: found.phrases.map((phrase) => ({ ...phrase, boxes: phrase.boxes.map(({ box }) => box) })) };
+}
 
 export const caption = (photo: Source, signal?: AbortSignal) =>
   request<{ captions: { text: string; sure: boolean | null }[] }>("/api/caption", post(photo, {}, signal));
@@ -139,5 +149,5 @@ async function request<Response>(address: string, options?: RequestInit): Promis
   const response = await fetch(address, options);
   if (response.ok) return (await response.json()) as Response;
   const body = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`);
+  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`, response.status < 500);
 }

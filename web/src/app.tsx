@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, HOME, usePageState, type PageState } from "./address";
 import * as api from "./api";
 import { useDrop } from "./drop";
@@ -21,7 +21,7 @@ export function App() {
   const library = usePhotos(!isSearch);
   const found = useSearch(state, sent);
   const photos = isSearch ? (found.answer?.hits ?? NONE) : library.photos;
-  const phrases = useMemo(() => phrasesInOrder(found.answer), [found.answer]);
+  const [phrases, setPhrases] = useState<MarkedPhrase[]>([]); // of the query, as located in its results
 
   const searchFor = (file: File) => {
     cameFrom.current = null;
@@ -158,8 +158,9 @@ export function App() {
           <Grid
             key={isSearch ? `${state.q} ${state.like} ${sent?.name ?? ""}` : "all"}
             photos={photos}
+            query={found.answer?.query ?? ""}
             activePhrase={activePhrase}
-            phraseIndex={(span) => phrases.findIndex((each) => each.span.join() === span.join())}
+            onPhrases={setPhrases}
             addressOf={(id) => addressOf({ ...state, photo: id })}
             start={cameFrom.current}
             onOpen={open}
@@ -300,11 +301,3 @@ function emptyReason(answer: api.SearchResponse, q: string): string {
 const quoted = (words: readonly string[]) => words.map((word) => `“${word}”`).join(", ");
 
 const counted = (count: number) => (count === 1 ? "1 photo" : `${count.toLocaleString("en")} photos`);
-
-/** The phrases of all hits, in the order of the sentence; their index gives their colour. */
-function phrasesInOrder(answer: api.SearchResponse | null): MarkedPhrase[] {
-  const found = new Map<string, api.FoundPhrase>();
-  for (const hit of answer?.hits ?? []) for (const phrase of hit.phrases) found.set(phrase.span.join(), phrase);
-  const inOrder = [...found.values()].sort((one, other) => one.span[0] - other.span[0]);
-  return inOrder.map(({ text, span }, place) => ({ text, span, place }));
-}

@@ -1,12 +1,15 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { image, thumbnail, type FoundPhrase, type Hit, type PhotoEntry } from "./api";
 import { Boxes } from "./boxes";
+import { useFindings } from "./findings";
+import type { MarkedPhrase } from "./sentence";
 import { layOut, leftEdge, neighbour, rowOf, rowsBetween, type Layout } from "./rows";
 
 interface Props {
   photos: readonly (PhotoEntry | Hit)[];
+  query: string; // whose phrases are located in the photos
   activePhrase: number | null;
-  phraseIndex: (span: FoundPhrase["span"]) => number;
+  onPhrases: (phrases: MarkedPhrase[]) => void;
   addressOf: (id: string) => string;
   onOpen: (place: number) => void;
   onNearEnd?: () => void;
@@ -45,6 +48,13 @@ export function Grid(props: Props) {
     [photos, width, wanted, hasLabels],
   );
   const rows = rowsBetween(layout, view.top - ABOVE_AND_BELOW, view.bottom + ABOVE_AND_BELOW);
+
+  const onScreen = rowsBetween(layout, view.top, view.bottom).flatMap((row) =>
+    row.widths.map((_, column) => photos[row.first + column]!.id),
+  );
+  const { phrases, captions } = useFindings(onScreen, props.query);
+  const marked = useMemo(() => phrasesInOrder([...phrases.values()].flat()), [phrases]);
+  useEffect(() => props.onPhrases(marked), [marked]);
 
   useEffect(() => {
     if (view.bottom + 2 * ABOVE_AND_BELOW > layout.height) onNearEnd?.();
@@ -86,6 +96,8 @@ export function Grid(props: Props) {
               key={photo.id}
               {...props}
               photo={photo}
+              phrases={marked.length ? placed(phrases.get(photo.id) ?? [], marked) : []}
+              caption={captions.get(photo.id) ?? ""}
               index={index}
               isCurrent={index === place}
               isChosen={props.chosen?.has(photo.id) ?? false}
@@ -100,8 +112,22 @@ export function Grid(props: Props) {
   );
 }
 
+type PlacedPhrase = FoundPhrase & { place: number };
+
+/** The phrases of a query in the order of the sentence; their index gives their colour. */
+function phrasesInOrder(phrases: readonly FoundPhrase[]): MarkedPhrase[] {
+  const distinct = new Map(phrases.map((phrase) => [phrase.span.join(), phrase]));
+  const inOrder = [...distinct.values()].sort((one, other) => one.span[0] - other.span[0]);
+  return inOrder.map(({ text, span }, place) => ({ text, span, place }));
+}
+
+const placed = (phrases: readonly FoundPhrase[], marked: readonly MarkedPhrase[]): PlacedPhrase[] =>
+  phrases.map((phrase) => ({ ...phrase, place: marked.findIndex(({ span }) => span.join() === phrase.span.join()) }));
+
 interface TileProps extends Omit<Props, "onOpen"> {
   photo: PhotoEntry | Hit;
+  phrases: readonly PlacedPhrase[];
+  caption: string;
   index: number;
   isCurrent: boolean;
   isChosen: boolean;
@@ -111,15 +137,17 @@ interface TileProps extends Omit<Props, "onOpen"> {
 }
 
 function Tile(props: TileProps) {
-  const { photo, at, index, activePhrase, phraseIndex } = props;
+  const { photo, at, index, activePhrase, phrases, caption } = props;
   // A large tile shows the photo, or the thumbnail if its file is missing.
   const [lost, setLost] = useState(0);
   const pictures = [...(at.width > LARGE ? [image(photo.id, 800)] : []), thumbnail(photo.id)];
   const picture = pictures[lost];
   const hit = "score" in photo ? photo : null;
-  const phrases = hit?.phrases.map((phrase) => ({ ...phrase, place: phraseIndex(phrase.span) })) ?? [];
   // Absent phrases have a box only while they are active.
-  const boxes = phrases.filter(({ place, absent }) => !absent || place === activePhrase);
+  const boxes = phrases
+    .filter(({ place, absent }) => !absent || place === activePhrase)
+    .flatMap(({ place, guess, boxes }) => boxes.map((box) => ({ box, place, isGuess: guess })));
+  const name = caption ? `${caption} (${photo.name})` : photo.name;
   const open = (event: MouseEvent) => {
     if (event.button !== 0) return;
     if (props.isChoosing) {
@@ -136,7 +164,7 @@ function Tile(props: TileProps) {
       href={props.addressOf(photo.id)}
       data-tile={index}
       tabIndex={props.isCurrent ? 0 : -1}
-      aria-label={hit ? [photo.name, likely(hit), shows(hit)].filter(Boolean).join(", ") : photo.name}
+      aria-label={hit ? [name, likely(hit), shows(phrases)].filter(Boolean).join(", ") : name}
       style={{ left: `${at.left}px`, top: `${at.top}px`, width: `${at.width}px` }}
       onClick={open}
       onFocus={props.onFocus}
@@ -175,8 +203,9 @@ const inWords = (share: number) =>
   share >= 0.8 ? "very likely" : share >= 0.5 ? "likely" : share >= 0.2 ? "maybe" : "unlikely";
 const likely = (hit: Hit) =>
   hit.probability === null ? "found" : `${inWords(hit.probability)}, ${percent(hit.probability)}`;
-/** What a tile shows, as far as it is known. */
-const shows = (hit: Hit) => hit.phrases.filter(({ absent }) => !absent).map(({ text }) => text).join(", ");
+/** The phrases of the query that a tile shows. */
+const shows = (phrases: readonly FoundPhrase[]) =>
+  phrases.filter(({ absent, guess }) => !absent && !guess).map(({ text }) => text).join(", ");
 
 function scrollToTile(frame: HTMLElement, layout: Layout, place: number) {
   const row = rowOf(layout, place);

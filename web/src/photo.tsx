@@ -33,7 +33,7 @@ export function PhotoView(props: Props) {
   const source = props.file ?? id;
   const caption = useCaption(source);
   const regions = useRegions(source);
-  const grounding = useGrounding(source, sentence);
+  const grounding = useGrounding(source, sentence, props.query);
   const upload = useUpload(props.file);
 
   useEffect(() => {
@@ -59,7 +59,7 @@ export function PhotoView(props: Props) {
   const phrases = grounding.phrases.map((phrase, place) => ({ ...phrase, place }));
   const shown: ShownBox[] = phrases
     .filter((phrase) => !phrase.absent || active === phrase.place)
-    .flatMap((phrase) => phrase.boxes.map(({ box }) => ({ box, place: phrase.place, isGuess: phrase.guess })));
+    .flatMap((phrase) => phrase.boxes.map((box) => ({ box, place: phrase.place, isGuess: phrase.guess })));
   const one = region === null ? null : regions[region];
 
   return (
@@ -253,7 +253,7 @@ function Picture(props: { id: string; details: Size | null; alt: string; childre
   );
 }
 
-type PlacedPhrase = api.GroundedPhrase & { place: number };
+type PlacedPhrase = LocatedPhrase & { place: number };
 
 function PhraseLine(props: { phrase: PlacedPhrase; active: number | null; onActive: (place: number | null) => void }) {
   const { phrase, active, onActive } = props;
@@ -336,15 +336,29 @@ function inDifferentWords(regions: api.DescribedRegion[]): api.DescribedRegion[]
   });
 }
 
+type LocatedPhrase = Omit<api.FoundPhrase, "score"> & { presence: number | null };
+
+interface Located {
+  unknown_words: string[];
+  phrases: LocatedPhrase[];
+}
+
 interface GroundingState {
   id: api.Source;
   sentence: string;
-  phrases: api.GroundedPhrase[];
+  phrases: LocatedPhrase[];
   note: string;
 }
 
+/** The phrases of a sentence in a photo; those of the query as the search located them. */
+async function locate(id: api.Source, sentence: string, query: string, signal: AbortSignal): Promise<Located> {
+  if (typeof id !== "string" || sentence !== query) return api.ground(id, sentence, signal);
+  const { phrases } = await api.phrases(id, query, signal);
+  return { unknown_words: [], phrases: phrases.map((phrase) => ({ ...phrase, presence: phrase.score })) };
+}
+
 /** The boxes of the phrases of a sentence, requested when the user stops typing. */
-function useGrounding(id: api.Source, sentence: string): GroundingState {
+function useGrounding(id: api.Source, sentence: string, query: string): GroundingState {
   const none = { id, sentence, phrases: [], note: "" };
   const [grounding, setGrounding] = useState<GroundingState>(none);
   useEffect(() => {
@@ -353,7 +367,7 @@ function useGrounding(id: api.Source, sentence: string): GroundingState {
     const asking = setTimeout(async () => {
       setGrounding((old) => (old.id === id ? { ...old, note: "Searching …" } : { ...none, note: "Searching …" }));
       try {
-        const { phrases, unknown_words: unknown } = await api.ground(id, sentence, stop.signal);
+        const { phrases, unknown_words: unknown } = await locate(id, sentence, query, stop.signal);
         const guessed = unknown.length ? `Unknown words: ${unknown.map((word) => `“${word}”`).join(", ")}.` : "";
         setGrounding({ id, sentence, phrases, note: phrases.length ? guessed : "No noun phrase found yet. deixis understands English only." });
       } catch (error) {

@@ -77,7 +77,6 @@ def search(
                 sentence or "",
                 top,
                 explain=explain,
-                separate=explain,
                 after=after,
                 before=before,
                 everything=everything,
@@ -140,8 +139,9 @@ def _print_hit(hit: Hit, like: Path | None, missing: list[Path]) -> None:
     for phrase in hit.phrases:
         boxes = " ".join(f"[{', '.join(f'{side:.0f}' for side in box)}]" for box in phrase.boxes)
         location = "probably not in this photo" if phrase.absent else boxes
-        figure = "a guess: it has a word unknown to the models" if phrase.guess else f"{phrase.presence:.0%}"
-        print(f"        {phrase.text}: {location}  ({figure})")
+        figure = "" if phrase.presence is None else f"  ({phrase.presence:.0%})"
+        figure = "  (a guess: it has a word unknown to the models)" if phrase.guess else figure
+        print(f"        {phrase.text}: {location}{figure}")
 
 
 def _no_hits_message(hits: SearchResults, everything: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
@@ -18,9 +18,8 @@ from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, PhotoError
-from deixis.language.sentence import Sentence
 from deixis.models.arguments import PhotoLike, check_count, check_path
-from deixis.models.grounding import ABSENT
+from deixis.models.grounding import PhotoProposals
 from deixis.search.calibration import Calibration, Evidence
 from deixis.search.encoder import PHOTO_MODEL, EncodedSentence, SearchEncoder
 from deixis.search.index.base import CALIBRATION
@@ -29,11 +28,10 @@ from deixis.search.index.photo_index import PhotoIndex, read_about, write_about
 from deixis.search.index.records import DateLike, IndexedPhoto, PhotoFilter
 from deixis.search.index.snapshot import Box, Grouping, IndexSnapshot, Match, to_box
 from deixis.search.places import index_place
-from deixis.search.query import QueryPart, check_contradiction, content_words, parse_query
+from deixis.search.query import QueryPart, check_contradiction, parse_query
 from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults, format_time
 from deixis.storage.progress import OnProgress, no_progress
 from deixis.storage.sql import hide_password
-from deixis.tokens import words
 
 if TYPE_CHECKING:
     from deixis.search.index.update import IndexReport
@@ -115,7 +113,6 @@ class PhotoCollection:
         top: int = 10,
         *,
         explain: bool = False,
-        separate: bool = False,
         after: DateLike | None = None,
         before: DateLike | None = None,
         folder: str | None = None,
@@ -134,10 +131,8 @@ class PhotoCollection:
         top
             Maximum number of results.
         explain
-            Locate the phrases of the sentence in each photo.
-        separate
-            With `explain`: find one box for each thing that a plural phrase names, such as "two dogs". Opens the
-            photos of the results, and takes about as long as indexing them.
+            Locate the phrases of the sentence in each photo, as `deixis.ground` does. Opens the photos of the results,
+            and takes about as long as indexing them.
         after, before, folder, camera
             Filters; see `PhotoFilter`.
         like, like_weight
@@ -186,13 +181,7 @@ class PhotoCollection:
                     numbers, logits = numbers[is_hit], logits[is_hit]
                 hits = self._hits(snapshot, numbers, logits, top, grouped)
             if explain:
-                parts = list(zip(query.required, required, strict=True))
-                hits = [
-                    replace(hit, phrases=self._locate(snapshot, hit.photo_id, parts, hit.probability, searched))
-                    for hit in hits
-                ]
-                if separate:
-                    hits = [self._separate(hit, query.required) for hit in hits]
+                hits = [replace(hit, phrases=self._locate(snapshot, hit, query.required, searched)) for hit in hits]
             reason = _explain_filter(snapshot, query.photo_filter, photos) if photos and not searched else None
         every = dict.fromkeys(word for part in (*required, *excluded) for word in part.words)
         unknown = dict.fromkeys(word for part in (*required, *excluded) for word in part.unknown_words)
@@ -274,16 +263,34 @@ class PhotoCollection:
             boxes, _ = snapshot.regions_of(_number(photo_id, snapshot))
         return [to_box(box) for box in boxes]
 
-    def explain(self, photo_id: str, sentence: str) -> tuple[HitPhrase, ...]:
-        """Locate the noun phrases of a query in a photo, among the regions in the index."""
+    def explain(
+        self, photo_id: str, sentence: str, propose: Callable[[], PhotoProposals] | None = None
+    ) -> tuple[HitPhrase, ...]:
+        """Locate the noun phrases of a query in a photo, as `search` does for its results.
+
+        Parameters
+        ----------
+        photo_id
+            The opaque id of the photo.
+        sentence
+            A query, as for `search`.
+        propose
+            Gives what `propose` of the model of regions gives for the photo, if it may be at hand.
+
+        Returns
+        -------
+        tuple of HitPhrase
+            In the order of the query. Empty if the file of the photo cannot be read.
+        """
         query = parse_query(sentence)
-        parts = [(part, self._encode_sentence(part.text)) for part in query.required]
+        parts = [self._encode_sentence(part.text) for part in query.required]
         excluded = [self._encode_sentence(part.text) for part in query.excluded]
         with self.index.snapshot() as snapshot:
-            numbers, searched = np.array([_number(photo_id, snapshot)]), snapshot.count(query.photo_filter)
-            logits = self._logits(snapshot, [encoded for _, encoded in parts], excluded, numbers, searched)
-            probability = _probability(float(logits[0])) if self.calibration else None
-            return self._locate(snapshot, photo_id, parts, probability, searched)
+            number, searched = _number(photo_id, snapshot), snapshot.count(query.photo_filter)
+            [logit] = self._logits(snapshot, parts, excluded, np.array([number]), searched)
+            probability = _probability(float(logit)) if self.calibration else None
+            hit = Hit(_record(snapshot.photo(number), snapshot), float(logit), probability)
+            return self._locate(snapshot, hit, query.required, searched, propose)
 
     def _logits(
         self,
@@ -359,55 +366,33 @@ class PhotoCollection:
     def _locate(
         self,
         snapshot: IndexSnapshot,
-        photo_id: str,
-        parts: Sequence[tuple[QueryPart, EncodedSentence]],
-        probability: float | None,
+        hit: Hit,
+        parts: Sequence[QueryPart],
         searched: int,
+        propose: Callable[[], PhotoProposals] | None = None,
     ) -> tuple[HitPhrase, ...]:
-        """Locate phrases in a photo that matches the query with a probability.
+        """Ground the parts of a query in a photo; without its file there are no boxes.
 
         The probability of a phrase is that of a search for it alone, and at least that of the whole query.
         """
-        number = _number(photo_id, snapshot)
-        boxes, vectors = snapshot.regions_of(number)
-        if not len(boxes):
-            return ()
-        phrases = []
-        for part, encoded in parts:
-            for phrase in encoded.phrases:
-                scores = vectors @ phrase.vector
-                span = phrase.span[0] + part.start, phrase.span[1] + part.start
-                presence = float(self.encoder.region_model.presence(scores.max()))
-                is_absent = presence < ABSENT
-                if probability is not None:
-                    alone = self._encode_sentence(phrase.text)
-                    [logit] = self._logits(snapshot, [alone], [], np.array([number]), searched)
-                    presence = max(_probability(float(logit)), probability)
-                    is_absent = is_absent and presence < _LIKELY
-                is_guess = bool(self.encoder.region_model.unknown_words(content_words(words(phrase.text))))
-                box = to_box(boxes[scores.argmax()])
-                phrases.append(HitPhrase(phrase.text, span, box, presence, is_absent, is_guess))
-        return tuple(phrases)
-
-    def _separate(self, hit: Hit, parts: Sequence[QueryPart]) -> Hit:
-        """Find one box for each thing that plural phrases name, if the model can and the file is still there."""
-        model = self.encoder.region_model
-        shown = {phrase.span for phrase in hit.phrases if not phrase.absent}
-        boxes: dict[tuple[int, int], tuple[Box, ...]] = {}
-        regions = None
-        for part in parts if model.separates_boxes else ():
-            sentence = Sentence(part.text)
-            spans = {(phrase.span[0] + part.start, phrase.span[1] + part.start): phrase for phrase in sentence.phrases}
-            wanted = {span: phrase for span, phrase in spans.items() if span in shown and phrase.is_plural}
-            if wanted:
+        model, phrases, regions = self.encoder.region_model, [], None
+        for part in parts:
+            if regions is None:
                 try:
-                    regions = regions or model.propose(hit.path)
+                    regions = propose() if propose else model.propose(hit.path)
                 except PhotoError:
-                    return hit
-                found = model.score_phrases(regions, sentence, list(wanted.values())).sets or ()
-                boxes |= {span: tuple(map(to_box, own.boxes)) for span, own in zip(wanted, found, strict=False)}
-        phrases = tuple(replace(phrase, boxes=boxes.get(phrase.span, phrase.boxes)) for phrase in hit.phrases)
-        return replace(hit, phrases=phrases)
+                    return ()
+            for found in model.ground_regions(regions, part.text).phrases:
+                span = found.span[0] + part.start, found.span[1] + part.start
+                presence, is_absent = found.presence, found.absent
+                if hit.probability is not None:
+                    alone, number = self._encode_sentence(found.text), _number(hit.photo_id, snapshot)
+                    [logit] = self._logits(snapshot, [alone], [], np.array([number]), searched)
+                    presence = max(_probability(float(logit)), hit.probability)
+                    is_absent = is_absent and presence < _LIKELY
+                presence = None if found.guess else presence
+                phrases.append(HitPhrase(found.text, span, found.box, presence, is_absent, found.guess, found.boxes))
+        return tuple(phrases)
 
     def _photo_vector(self, snapshot: IndexSnapshot, photo: PhotoLike | PhotoRecord) -> Floats:
         """Return the vector of a photo, from the index if its file has not changed since."""

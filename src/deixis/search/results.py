@@ -28,20 +28,20 @@ class HitPhrase:
         ``x1, y1, x2, y2`` in pixels of the photo.
     presence
         Probability that the photo shows it, at least that of the result; ``score`` in JSON. If the models have no
-        calibration, it assumes that half of all photos show it.
+        calibration, it assumes that half of all photos show it. None for a guess, and if the models have no estimate.
     absent
         Whether the photo probably does not show it; the box is then only the most similar region.
     guess
         Whether the phrase has a word that the model of regions does not know; the box is then a guess, without a
-        probability in JSON.
+        probability.
     boxes
-        One box for each thing that the phrase names, if requested; otherwise `box` alone.
+        One box for each thing that the phrase names, most probable first.
     """
 
     text: str
     span: tuple[int, int]
     box: Box
-    presence: float
+    presence: float | None
     absent: bool = False
     guess: bool = False
     boxes: tuple[Box, ...] = ()
@@ -57,7 +57,7 @@ class HitPhrase:
             "span": list(self.span),
             "box": [round(side, 1) for side in self.box],
             "boxes": [[round(side, 1) for side in box] for box in self.boxes],
-            "score": None if self.guess else round(self.presence, 4),
+            "score": None if self.presence is None else round(self.presence, 4),
             "absent": self.absent,
             "guess": self.guess,
         }

@@ -35,7 +35,7 @@ def make_app(
     picture_executor = BoundedExecutor("pictures", limits.picture_threads, limits.search_queue, limits.picture_wait_s)
     upload_executor = BoundedExecutor("uploads", limits.upload_threads, limits.upload_queue, limits.upload_wait_s)
     decoders = DecoderPool(limits.upload_threads)
-    inference = inference or InferenceService(limits.cached_photos)
+    inference = inference or InferenceService(limits.cached_photos, photos.encoder.region_model)
     searches = ResultCache[bytes](limits.cached_searches)
     policy = policy or AccessPolicy(upload_bytes=limits.upload_bytes)
     is_local = is_loopback(policy.host)
@@ -97,7 +97,7 @@ def serve(
 
     return_large_blocks()
     limits, address = ServerLimits(), address.with_token(on_loopback=needs_token)
-    inference = inference or InferenceService(limits.cached_photos)
+    inference = inference or InferenceService(limits.cached_photos, photos.encoder.region_model)
     policy = AccessPolicy(address.host, address.token, limits.upload_bytes)
     app = make_app(photos, inference=inference, limits=limits, policy=policy)
     listening = listen(address)

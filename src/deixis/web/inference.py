@@ -70,9 +70,13 @@ class ResultCache(Generic[T]):
 
 
 class InferenceService:
-    """Grounds, captions and describes photos, and caches their features. Usable from any number of threads."""
+    """Grounds, captions and describes photos, and caches their features. Usable from any number of threads.
 
-    def __init__(self, cached_photos: int = 16) -> None:
+    `grounder` should be that of the index, so that searches and groundings find the same boxes.
+    """
+
+    def __init__(self, cached_photos: int = 16, grounder: RegionPipeline | None = None) -> None:
+        self._given_grounder = grounder
         self._proposals: ResultCache[PhotoProposals] = ResultCache(cached_photos)
         self._captions: ResultCache[Captions] = ResultCache(_CACHED_RESULTS)
         self._descriptions: ResultCache[Description] = ResultCache(_CACHED_RESULTS)
@@ -81,10 +85,12 @@ class InferenceService:
 
     def ground(self, photo: PhotoInput, sentence: str) -> Grounding:
         """Return boxes for each noun phrase of a sentence."""
-        grounder = self._load_grounder()
-        proposals = self._proposals.get(photo.id, lambda: grounder.propose(photo.photo))
-        grounding = grounder.ground_regions(proposals, sentence)
+        grounding = self._load_grounder().ground_regions(self.propose(photo), sentence)
         return Grounding.model_validate({"photo": photo.id, **grounding.as_json()})
+
+    def propose(self, photo: PhotoInput) -> PhotoProposals:
+        """Return the features and the region proposals of a photo, for the grounder."""
+        return self._proposals.get(photo.id, lambda: self._load_grounder().propose(photo.photo))
 
     def caption(self, photo: PhotoInput) -> Captions:
         """Return captions of a photo."""
@@ -139,7 +145,7 @@ class InferenceService:
     def _grounder(self) -> RegionPipeline:
         from deixis.models.grounding import load_grounding_model
 
-        return load_grounding_model()
+        return self._given_grounder or load_grounding_model()
 
     @cached_property
     def _describer(self) -> Describer:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel, Field
 
 from deixis.search.index.snapshot import Box
-from deixis.search.results import Hit, PhotoRecord, SearchResults
+from deixis.search.results import Hit, HitPhrase, PhotoRecord, SearchResults
 
 
 class Error(BaseModel):
@@ -30,7 +32,8 @@ class FoundPhrase(BaseModel):
 
     text: str
     span: tuple[int, int] = Field(description="Offsets in Unicode code points, end exclusive.")
-    box: Box
+    box: Box = Field(description="Around everything that the phrase names.")
+    boxes: list[Box] = Field(description="One for each thing that the phrase names.")
     score: float | None = Field(description="Probability that the photo shows it; null for a guess.")
     absent: bool = Field(description="Whether the photo probably does not show it.")
     guess: bool = Field(False, description="Whether it has a word that the model does not know.")
@@ -55,6 +58,12 @@ class SearchResponse(BaseModel):
     suggestions: dict[str, list[str]] = Field(default_factory=dict, description="Known words near to unknown ones.")
     filter_reason: str | None = Field(None, description="Why no photo passes the filters.")
     hits: list[HitEntry]
+
+
+class Phrases(BaseModel):
+    """The phrases of a query, located in a photo."""
+
+    phrases: list[FoundPhrase]
 
 
 class PhotoPage(BaseModel):
@@ -212,11 +221,16 @@ def search_response(query: str | None, results: SearchResults) -> SearchResponse
     )
 
 
+def found_phrases(phrases: Iterable[HitPhrase]) -> list[FoundPhrase]:
+    """Return located phrases in the form of the API."""
+    return [FoundPhrase.model_validate(phrase.as_json()) for phrase in phrases]
+
+
 def _hit_entry(hit: Hit) -> HitEntry:
     return HitEntry(
         **photo_entry(hit.photo).model_dump(),
         score=round(hit.score, 4),
         probability=None if hit.probability is None else round(hit.probability, 4),
-        phrases=[FoundPhrase.model_validate(phrase.as_json()) for phrase in hit.phrases],
+        phrases=found_phrases(hit.phrases),
         duplicates=[photo_entry(other.photo) for other in hit.duplicates],
     )

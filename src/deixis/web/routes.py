@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -21,7 +21,7 @@ from deixis.data.decoder import NAME, DecoderPool
 from deixis.errors import DeixisError, PhotoError, UnavailableError
 from deixis.search.collection import PhotoCollection
 from deixis.search.index.photo_files import THUMBNAIL_SIDE
-from deixis.search.results import PhotoRecord
+from deixis.search.results import HitPhrase, PhotoRecord
 from deixis.storage.files import open_regular
 from deixis.storage.remote import is_remote
 from deixis.web.executor import BoundedExecutor
@@ -37,9 +37,11 @@ from deixis.web.responses import (
     Paths,
     PhotoDetails,
     PhotoPage,
+    Phrases,
     SearchResponse,
     Status,
     UploadLimits,
+    found_phrases,
     photo_details,
     photo_entry,
     search_response,
@@ -48,6 +50,9 @@ from deixis.web.security import ServerLimits, error_response
 
 MAX_RESULTS = 500
 MAX_PAGE = 1000
+MAX_EXPLAINED = 10
+"""Results of a search whose phrases are located at once; further ones photo by photo."""
+
 _SHOWN = {
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -167,8 +172,17 @@ class RouteContext:
         """Return the photo of a request."""
         if uploaded is not None:
             return PhotoInput(uploaded)
-        record = self.photo(request.photo or "")
+        return self.indexed_photo(request.photo or "")
+
+    def indexed_photo(self, photo_id: str) -> PhotoInput:
+        """Return a photo of the index."""
+        record = self.photo(photo_id)
         return PhotoInput(lambda: open_inside(record.path, record.root), record.photo_id)
+
+    def explain(self, photo_id: str, query: str) -> Sequence[HitPhrase]:
+        """Locate the phrases of a query in a photo of the index; none if its file cannot be read."""
+        photo = self.indexed_photo(photo_id)
+        return self.photos.explain(photo_id, query, lambda: self.inference.propose(photo))
 
 
 def api_routes(context: RouteContext) -> APIRouter:
@@ -200,7 +214,9 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
         weight: Annotated[float, Query(ge=0, le=1, description="How much the photo counts beside the sentence.")] = 0.5,
         top: Top = 60,
         everything: Everything = False,
-        explain: Annotated[bool, Query(description="Locate the phrases of the sentence.")] = False,
+        explain: Annotated[
+            bool, Query(description=f"Locate the phrases of the sentence in the first {MAX_EXPLAINED} results.")
+        ] = False,
         after: Date = None,
         before: Date = None,
         folder: Folder = None,
@@ -216,10 +232,13 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
                 results = context.photos.like(photo, count, everything=everything, **filters)
             else:
                 results = context.photos.search(
-                    q or "", count, explain=explain, everything=everything, like=photo, like_weight=weight, **filters
+                    q or "", count, everything=everything, like=photo, like_weight=weight, **filters
                 )
             response = search_response(q, results)
             response.hits = [hit for hit in response.hits if hit.id != like][:top]
+            if explain and q is not None:
+                for hit in response.hits[:MAX_EXPLAINED]:
+                    hit.phrases = found_phrases(context.explain(hit.id, q))
             return response.model_dump_json().encode()
 
         def respond() -> bytes:
@@ -227,7 +246,8 @@ def _add_searches(routes: APIRouter, context: RouteContext) -> None:
             key = None if version is None else (version, q, like, weight, top, everything, explain, *filters.values())
             return context.searches.get(key, compute)
 
-        return Response(await context.search_executor.run(respond), media_type=_JSON)
+        executor = context.model_executor if explain else context.search_executor
+        return Response(await executor.run(respond), media_type=_JSON)
 
     @routes.post("/search/like", summary="Photos similar to an uploaded one")
     async def search_like(
@@ -308,6 +328,22 @@ def _add_photos(routes: APIRouter, context: RouteContext) -> None:
             return photo_details(context.photo(photo_id), context.photos.regions(photo_id))
 
         return await context.search_executor.run(details)
+
+    @routes.get(
+        "/photos/{photo_id}/phrases",
+        summary="The phrases of a query, located in a photo",
+        responses=_errors(404),
+        response_model=Phrases,
+    )
+    async def phrases(photo_id: Id, q: Annotated[SentenceText, Query(description="As for a search.")]) -> Response:
+        def locate() -> bytes:
+            return Phrases(phrases=found_phrases(context.explain(photo_id, q))).model_dump_json().encode()
+
+        def respond() -> bytes:
+            version = context.photos.version
+            return context.searches.get(None if version is None else (version, "phrases", photo_id, q), locate)
+
+        return Response(await context.model_executor.run(respond), media_type=_JSON)
 
     @routes.get(
         "/photos/{photo_id}/thumbnail",
