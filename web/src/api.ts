@@ -149,5 +149,5 @@ async function request<Response>(address: string, options?: RequestInit): Promis
   const response = await fetch(address, options);
   if (response.ok) return (await response.json()) as Response;
   const body = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`, response.status < 500);
+  throw new ApiError(body.error ?? `The server responded with status ${response.status}.`, [404, 422].includes(response.status));
 }

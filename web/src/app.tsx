@@ -133,6 +133,7 @@ export function App() {
         />
       ) : (
         <main class="browse">
+          <h1 class="unseen">{isSearch ? (state.q ? `Photos for “${state.q}”` : "Similar photos") : "All photos"}</h1>
           <Filters q={state.q} onQuery={(q) => type(q, "push")} />
           <Selection chosen={chosen} onChosen={setChosen} />
           <p class="reading" aria-live="polite">
@@ -280,7 +281,7 @@ function Notice({ isSearch, found, library, state, onAll }: NoticeProps) {
 function Message(props: { title: string; line?: string; children?: preact.ComponentChildren }) {
   return (
     <div class="notice">
-      <h1>{props.title}</h1>
+      <h2>{props.title}</h2>
       {props.line && <p>{props.line}</p>}
       {props.children}
     </div>

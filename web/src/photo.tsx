@@ -84,7 +84,7 @@ export function PhotoView(props: Props) {
           </button>
           <span class="position">{props.position}</span>
         </nav>
-        {caption.text && <p class="caption">{caption.text}</p>}
+        <h1 class={caption.text ? "caption" : "unseen"}>{caption.text || details?.name || "Your photo"}</h1>
         {caption.note && <p class="hint">{caption.note}</p>}
         <section>
           <h2>Point with words</h2>

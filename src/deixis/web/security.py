@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import logging
 import socket
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -61,11 +62,18 @@ COOKIE = "deixis-token-{port}"
 _CLOSE = {"connection": "close"}
 _LOG = logging.getLogger("uvicorn.error")
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+_SIGN_IN_STYLE = """
+:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
+body { display: grid; min-height: 90vh; margin: 0; place-content: center; background: light-dark(#faf9f6, #131312); }
+main { padding: 1rem; color: light-dark(#1a1917, #ecebe6); }
+h1 { font: 500 2.5rem/1 Georgia, serif; }
+input, button { min-height: 2.75rem; padding: 0 1rem; border: 1px solid; border-radius: 0.5rem; font: inherit; }
+"""
 _POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
+        f"style-src 'self' 'sha256-{b64encode(hashlib.sha256(_SIGN_IN_STYLE.encode()).digest()).decode()}'",
         "img-src 'self' blob:",
         "font-src 'self'",
         "connect-src 'self'",
@@ -75,17 +83,19 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_SIGN_IN_PAGE = """<!doctype html>
+_SIGN_IN_PAGE = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>deixis</title>
+<title>deixis: log in</title>
+<style>{_SIGN_IN_STYLE}</style>
+<main>
 <h1>deixis</h1>
 <form action="/" method="get">
 <p><label for="token">Password, as deixis serve printed it</label></p>
 <p><input id="token" name="token" type="password" autocomplete="current-password" required> <button>Open</button></p>
 </form>
+</main>
 </html>
 """
 _HEADERS = {

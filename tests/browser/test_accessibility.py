@@ -1,0 +1,225 @@
+"""WCAG 2.2 AA on every page and state of the web app, by axe-core, and what axe-core cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deixis.web.security import AccessPolicy
+from tests.browser.conftest import Site
+from tests.web.fakes import FakeCollection, FakeInference, photo_bytes
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from playwright.sync_api import expect
+
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]
+SEARCH = "Search photos by a sentence"
+PASSWORD = "correct-horse-battery"
+
+
+def show_grid(page: Page, site: Site) -> None:
+    page.goto(site())
+    expect(page.get_by_label("a photo of something (dog.jpg)")).to_be_visible()
+
+
+def show_results(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=dog&all=1")
+    expect(page.locator(".tile .box").first).to_be_attached()
+
+
+def show_nothing_found(page: Page, site: Site) -> None:
+    page.goto(site() + "?q=xyzzy")
+    expect(page.get_by_role("heading", name="Nothing found.")).to_be_visible()
+
+
+def show_empty_index(page: Page, site: Site) -> None:
+    page.goto(site(FakeCollection()))
+    expect(page.get_by_role("heading", name="No photos yet.")).to_be_visible()
+
+
+def show_error(page: Page, site: Site) -> None:
+    page.route("**/api/photos?*", lambda route: route.abort())
+    page.goto(site())
+    expect(page.get_by_text("The server cannot be reached.")).to_be_visible()
+
+
+def show_photo(page: Page, site: Site) -> None:
+    inference = FakeInference()
+    inference.presence_of_last = 0.05
+    page.goto(site(inference=inference))
+    page.get_by_label("dog.jpg").click()
+    page.get_by_label("A sentence about this photo").fill("dog in xyzzy")
+    expect(page.locator(".phrase-line")).to_have_count(2)
+    expect(page.get_by_text("A photo of something.")).to_be_visible()
+    expect(page.locator(".region")).to_have_count(2)
+
+
+def show_active_phrase(page: Page, site: Site) -> None:
+    show_photo(page, site)
+    page.locator(".phrase-line").nth(1).focus()
+    expect(page.locator(".stage .box.is-active")).to_have_count(1)
+
+
+def show_unsure_photo(page: Page, site: Site) -> None:
+    inference = FakeInference()
+    inference.sure_of_caption = False
+    page.goto(site(inference=inference))
+    page.get_by_label("dog.jpg").click()
+    expect(page.get_by_text("Not sure: perhaps")).to_be_visible()
+
+
+def show_missing_photo(page: Page, site: Site) -> None:
+    page.goto(site() + "?photo=0-0")
+    expect(page.get_by_role("heading", name="This photo cannot be shown.")).to_be_visible()
+
+
+def show_upload(page: Page, site: Site) -> None:
+    page.goto(site())
+    photo = {"name": "mine.jpg", "mimeType": "image/jpeg", "buffer": photo_bytes((640, 480))}
+    page.get_by_label("A photo to search by").set_input_files(photo)  # type: ignore[arg-type]
+    expect(page.get_by_role("button", name="Caption and describe this photo")).to_be_visible()
+
+
+def show_uploaded_photo(page: Page, site: Site) -> None:
+    show_upload(page, site)
+    page.get_by_role("button", name="Caption and describe this photo").click()
+    expect(page.get_by_text("A photo of something.")).to_be_visible()
+    expect(page.get_by_role("img", name="A photo of something.")).to_be_visible()
+
+
+def show_filters(page: Page, site: Site) -> None:
+    page.goto(site())
+    page.get_by_role("button", name="June 2024, 5 photos").click()
+    expect(page.get_by_role("button", name="after:2024-06 remove filter")).to_be_visible()
+
+
+def show_selection(page: Page, site: Site) -> None:
+    show_grid(page, site)
+    page.get_by_role("button", name="Select").click()
+    page.get_by_label("dog.jpg").click()
+    expect(page.get_by_text("1 photo selected")).to_be_visible()
+
+
+def show_log_in(page: Page, site: Site) -> None:
+    page.goto(site(policy=AccessPolicy("0.0.0.0", PASSWORD)))
+    expect(page.get_by_label("Password")).to_be_visible()
+
+
+STATES: tuple[Callable[[Page, Site], None], ...] = (
+    show_grid,
+    show_results,
+    show_nothing_found,
+    show_empty_index,
+    show_error,
+    show_photo,
+    show_active_phrase,
+    show_unsure_photo,
+    show_missing_photo,
+    show_upload,
+    show_uploaded_photo,
+    show_filters,
+    show_selection,
+    show_log_in,
+)
+
+
+@pytest.fixture(params=["light", "dark", "phone"])
+def calm_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page with axe-core, whose user prefers reduced motion."""
+    if not AXE.is_file():
+        pytest.fail("axe-core is not installed: cd web && npm ci")
+    is_phone = request.param == "phone"
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844} if is_phone else {"width": 1366, "height": 768},
+        color_scheme="dark" if request.param == "dark" else "light",
+        reduced_motion="reduce",
+        has_touch=is_phone,
+    )
+    context.add_init_script(path=AXE)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("show", STATES, ids=lambda show: show.__name__.removeprefix("show_"))
+def test_every_state_meets_wcag(calm_page: Page, site: Site, show: Callable[[Page, Site], None]) -> None:
+    show(calm_page, site)
+    found = calm_page.evaluate(
+        """rules => axe.run(document, {
+            runOnly: rules,
+            rules: { "target-size": { enabled: true } },
+            resultTypes: ["violations"],
+        })""",
+        RULES,
+    )
+    problems = [
+        f"{rule['id']}: {node['html']} ({node['failureSummary']})"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+    assert problems == []
+
+
+def test_the_keyboard_reaches_everything_in_the_order_of_the_page(page: Page, site: Site) -> None:
+    show_photo(page, site)
+    page.locator("body").click(position={"x": 2, "y": 2})
+    seen: list[dict[str, float]] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        at = page.evaluate(
+            """() => {
+                const {activeElement: it} = document, box = it.getBoundingClientRect();
+                const look = getComputedStyle(it), line = it.closest(".search, .marked-field");
+                const ink = getComputedStyle(document.documentElement).color;
+                return {
+                    name: it.getAttribute("aria-label") || it.innerText, isBody: it === document.body,
+                    inSide: Boolean(it.closest("aside")), top: box.top + scrollY,
+                    isMarked: look.outlineStyle === "solid" || Boolean(line) && getComputedStyle(line).borderBottomColor === ink
+                };
+            }"""
+        )
+        if at["isBody"]:
+            break
+        seen.append(at)
+    names = [at["name"] for at in seen]
+    assert names[:2] == ["deixis, all photos", SEARCH]
+    expected = ("Back", "A sentence about this photo", "dog", "a brown thing", "Folder", "Download", "More like this")
+    places = [
+        next(place for place, name in enumerate(names) if str(name).lstrip("← 12\n").startswith(word))
+        for word in expected
+    ]
+    assert places == sorted(places)
+    side = [at["top"] for at in seen if at["inSide"]]
+    assert all(above <= below + 20 for above, below in pairwise(side))
+    assert all(at["isMarked"] for at in seen), [at["name"] for at in seen if not at["isMarked"]]
+
+
+def test_nothing_moves_for_users_who_prefer_that(calm_page: Page, site: Site) -> None:
+    show_photo(calm_page, site)
+    moving = """[...document.querySelectorAll("*")].filter(each => {
+        const { transitionDuration, animationName, scrollBehavior } = getComputedStyle(each);
+        return parseFloat(transitionDuration) > 0 || animationName !== "none" || scrollBehavior === "smooth";
+    }).map(each => each.className)"""
+    assert calm_page.evaluate(moving) == []
+
+
+@pytest.mark.parametrize("width", [1366, 390])
+def test_the_logo_stays_where_it_is_in_every_state(browser: Browser, site: Site, width: int) -> None:
+    places = set()
+    for show in STATES[:-1]:  # the log-in page has none
+        context = browser.new_context(viewport={"width": width, "height": 800})
+        page = context.new_page()
+        show(page, site)
+        page.evaluate("scrollTo(0, 0)")
+        box = page.locator(".name").bounding_box()
+        assert box is not None
+        places.add((show.__name__, round(box["x"]), round(box["y"])))
+        context.close()
+    assert len({place[1:] for place in places}) == 1, sorted(places)
