@@ -181,7 +181,8 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page(page: Page, si
                 return {
                     name: it.getAttribute("aria-label") || it.innerText, isBody: it === document.body,
                     inSide: Boolean(it.closest("aside")), top: box.top + scrollY,
-                    isMarked: look.outlineStyle === "solid" || Boolean(line) && getComputedStyle(line).borderBottomColor === ink
+                    isMarked: look.outlineStyle === "solid"
+                        || (line !== null && getComputedStyle(line).borderBottomColor === ink),
                 };
             }"""
         )
