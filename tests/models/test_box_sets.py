@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from deixis.evaluation.box_sets import set_f1
@@ -32,6 +34,15 @@ def test_the_box_around_everything_is_returned_unless_two_boxes_are_selected() -
     assert select(LEFT, RIGHT, probabilities=[0.9, 0.3]) == [EVERYTHING]
     assert select(LEFT, [0, 0, 38, 50], probabilities=[0.9, 0.8]) == [EVERYTHING]  # the same thing twice
     assert phrase(LEFT, probabilities=[0.9]).select(SETTINGS).probabilities is None
+
+
+def test_no_more_boxes_are_selected_than_the_phrase_says() -> None:
+    several = phrase(LEFT, RIGHT, [45, 0, 55, 50], probabilities=[0.9, 0.8, 0.2])
+    assert replace(several, count=1).select(SETTINGS).boxes.tolist() == [EVERYTHING]
+    assert replace(several, count=2).select(SETTINGS).boxes.tolist() == [LEFT, RIGHT]
+    counted = replace(SETTINGS, min_counted=0.1)  # applies to phrases that state a number, and only to them
+    assert len(replace(several, count=3).select(counted).boxes) == 3
+    assert len(several.select(counted).boxes) == 2
 
 
 def test_a_box_that_contains_a_more_probable_box_is_left_out() -> None:

@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from deixis.annotate.help.coreference import singular
 from deixis.annotate.material import CaptionMention
+from deixis.language.quantity import may_name_several, stated_count
 from deixis.tokens import tokenize
-
-_ONE = frozenset({"a", "an", "one", "single", "lone"})
-
-_WORDS = """
-and both all each every other others several many some few various multiple numerous
-two three four five six seven eight nine ten dozen 2 3 4 5 6 7 8 9 10
-pair couple trio group crowd bunch team band family audience herd flock pack swarm set row stack pile
-collection array variety assortment cluster series class army fleet line lot number mass
-people men women children feet teeth sheep deer fish geese mice police cattle poultry folk
-hair water grass food clothing furniture equipment luggage traffic gear jewelry snow sand
-"""
-_MORE = frozenset(_WORDS.split())
-"""Numbers, words for groups, plurals without "s", and nouns that are not counted."""
 
 
 def is_plainly_singular(mentions: Iterable[CaptionMention]) -> bool:
@@ -31,14 +18,12 @@ def is_plainly_singular(mentions: Iterable[CaptionMention]) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _names_one(text: str) -> bool:
-    words = _words(text)
-    return bool(words) and words[0] in _ONE
+    return stated_count(_words(text)) == 1
 
 
 @lru_cache(maxsize=100_000)
 def _may_name_several(text: str) -> bool:
-    words = _words(text)
-    return not words or singular(words[-1]) != words[-1] or not _MORE.isdisjoint(words)
+    return may_name_several(_words(text))
 
 
 def _words(text: str) -> list[str]:

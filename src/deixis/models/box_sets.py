@@ -20,6 +20,8 @@ class BoxSetSettings:
     ----------
     min_probability
         A region is selected if it is one of the things of the phrase with at least this probability.
+    min_counted
+        The same for phrases that say how many things they name, such as "two dogs"; at most as many are selected.
     max_iou
         Of two selected boxes with at least this IoU, the less probable is left out.
     max_containment
@@ -28,6 +30,7 @@ class BoxSetSettings:
     """
 
     min_probability: float = 0.35
+    min_counted: float = 0.1
     max_iou: float = 0.3
     max_containment: float = 1.1
 
@@ -44,17 +47,19 @@ class BoxSet:
 class RegionMembers:
     """For one phrase, the box and the probability of each region as one of the things that the phrase names.
 
-    `best` is the box around everything that the phrase names.
+    `best` is the box around everything that the phrase names, `count` how many things it says that it names, if so.
     """
 
     best: Boxes  # (4,)
     boxes: Boxes  # (regions, 4)
     probabilities: Floats  # (regions,)
+    count: int | None = None
 
     def select(self, settings: BoxSetSettings) -> BoxSet:
         """Select the boxes of single things; `best` alone unless there are at least two."""
-        likely = np.flatnonzero(self.probabilities >= settings.min_probability)
-        if len(likely) > 1:
+        least = settings.min_probability if self.count is None else settings.min_counted
+        likely = np.flatnonzero(self.probabilities >= least)
+        if len(likely) > 1 and self.count != 1:
             chosen = likely[nms(self.boxes[likely], self.probabilities[likely], settings.max_iou)]
             own = np.asarray(self.boxes[chosen], dtype=np.float64)
             sizes = area(own)
@@ -63,6 +68,7 @@ class RegionMembers:
             for row in range(len(own)):
                 if not inside[row, kept].any():
                     kept.append(row)
+            kept = kept[: self.count]
             if len(kept) > 1:
                 return BoxSet(own[kept], self.probabilities[chosen[kept]])
         return BoxSet(np.asarray(self.best, dtype=np.float64)[None])
@@ -70,6 +76,7 @@ class RegionMembers:
 
 _GRID = {
     "min_probability": [*np.arange(0.1, 0.9, 0.05).round(2).tolist()],
+    "min_counted": [*np.arange(0.05, 0.6, 0.05).round(2).tolist()],
     "max_iou": [0.3, 0.4, 0.5, 0.6, 0.7],
     "max_containment": [0.6, 0.7, 0.8, 0.9, 1.1],
 }

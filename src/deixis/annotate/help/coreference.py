@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from deixis.annotate.material import Material
 from deixis.data.records import ENTITY_TYPES
 from deixis.language.entity_types import COLOURS
+from deixis.language.quantity import singular
 from deixis.storage.artifacts import Artifact, Storable
 from deixis.tokens import tokenize
 
@@ -42,8 +43,6 @@ _AMOUNTS = {
     **dict.fromkeys(("four", "4", "five", "5", "six", "6", "seven", "eight", "nine", "ten"), 4),
     **dict.fromkeys(("several", "many", "group", "crowd", "some", "few", "bunch", "team", "various", "multiple"), 4),
 }
-_IRREGULAR = {"men": "man", "women": "woman", "people": "person", "children": "child", "feet": "foot", "teeth": "tooth"}
-_COMPOUND = ("men", "women", "people", "children")
 _MAX_RANK = 3
 
 MENTION_FEATURES = len(ENTITY_TYPES) + 11
@@ -79,20 +78,6 @@ class MentionFeatures:
     @property
     def colours(self) -> frozenset[str]:
         return frozenset((*self.inside, self.head)) & COLOURS
-
-
-def singular(word: str) -> str:
-    """Return the singular of a noun by a few rules."""
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    for ending in _COMPOUND:
-        if word.endswith(ending):
-            return word[: -len(ending)] + _IRREGULAR[ending]
-    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    return word[:-2] if word.endswith(("ches", "shes", "sses", "xes")) else word[:-1]
 
 
 def mention_features(material: Material) -> list[MentionFeatures]:

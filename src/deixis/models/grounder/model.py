@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text
+from deixis.language.quantity import stated_count
 from deixis.language.vectors import WordVectors
 from deixis.language.vocabulary import Vocabulary
 from deixis.language.word_table import WordTable, frozen_reference, open_frozen
@@ -45,6 +46,8 @@ class GroundingOutput:
     """(phrases, regions): probability that a region is one of the things of the phrase. Needs `sets_weight`."""
     member_boxes: Floats | None = None
     """(phrases, regions, 4): the region's box refined to one of the things of each phrase. Needs `sets_weight`."""
+    counts: tuple[int | None, ...] = ()
+    """(phrases,): how many things each phrase says that it names, or None."""
     presence: Floats | None = None
     """(phrases,): probability that the photo shows the phrase, at a prior of one half. Needs `presence_weight`."""
 
@@ -124,6 +127,7 @@ class Grounder(Storable, Embedder):
             np.zeros((count, region_count, 4), np.float32),
             np.zeros((count, region_count), np.float32) if self.settings.sets_weight else None,
             np.zeros((count, region_count, 4), np.float32) if self.settings.sets_weight else None,
+            tuple(stated_count(words[slice(*span)]) for span in spans),
             np.zeros(count, np.float32) if self.settings.presence_weight else None,
         )
         inputs = make_text_inputs(words, spans, context=self.settings.sentence_context)
@@ -159,7 +163,7 @@ class Grounder(Storable, Embedder):
         if output.members is None or output.member_boxes is None:
             raise DeixisError("sets_weight=0: the model was not trained to find one box for each thing")
         best = output.boxes[np.arange(len(output.boxes)), output.scores.argmax(axis=1)]
-        return list(map(RegionMembers, best, output.member_boxes, output.members))
+        return list(map(RegionMembers, best, output.member_boxes, output.members, output.counts))
 
     def presence_probability(self, scores: ArrayLike) -> Floats:
         """Probability, at a prior of one half, that photos show phrases, from the highest region score of each.
