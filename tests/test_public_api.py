@@ -19,7 +19,7 @@ from tests.test_architecture import modules_after
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 NAMES = {
     *("load", "index_photos", "open_index", "ground", "caption", "describe", "Dataset", "train", "evaluate", "models"),
-    *("DeixisError", "evaluation", "data"),
+    *("DeixisError", "evaluation", "data", "photo_score", "ref_photo_score"),
 }
 LAZY = ("data", "evaluation", "language", "models", "search")
 

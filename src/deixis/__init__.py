@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from deixis.errors import DeixisError as DeixisError
     from deixis.models.evaluation import evaluate as evaluate
     from deixis.models.installed import shipped_models
+    from deixis.models.photo_score import photo_score as photo_score
+    from deixis.models.photo_score import ref_photo_score as ref_photo_score
     from deixis.models.pipeline import caption as caption
     from deixis.models.pipeline import describe as describe
     from deixis.models.pipeline import ground as ground
@@ -41,6 +43,7 @@ __all__, __getattr__, _ = lazy_exports(
         "data.dataset": "Dataset",
         "errors": "DeixisError",
         "models.evaluation": "evaluate",
+        "models.photo_score": "photo_score ref_photo_score",
         "models.pipeline": "caption describe ground load",
         "models.training.runner": "train",
         "search.collection": "index_photos open_index",

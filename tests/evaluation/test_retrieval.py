@@ -20,6 +20,7 @@ from deixis.evaluation.retrieval import (
     check_curve_path,
     compare_results,
     compare_retrieval,
+    match_curve,
     nearest_photos,
     recall_at_k,
     recall_curve,
@@ -275,11 +276,11 @@ def test_the_curve_agrees_with_a_plain_loop():
     ranks = np.minimum(rng.integers(1, 100, size=50), candidates).astype(float)
     ranks[3] = np.inf
     curve = recall_curve(Ranking(ranks, candidates, np.arange(50), 50), range(101))
-    for percentage, recall in zip(curve.percentages, curve.recall, strict=True):
+    for percentage, recall in zip(curve.percentages, curve.values, strict=True):
         found = sum(100 * rank <= percentage * count for rank, count in zip(ranks, candidates, strict=True))
         assert recall == pytest.approx(100 * found / 50)
-    assert curve.recall[0] == 0
-    assert curve.recall[100] == 98
+    assert curve.values[0] == 0
+    assert curve.values[100] == 98
 
 
 def test_missing_ranks_are_not_compared():
@@ -288,10 +289,44 @@ def test_missing_ranks_are_not_compared():
     assert found["x_r5"].difference == pytest.approx(-100 / 3)
 
 
+def test_every_match_has_its_own_place_in_the_list():
+    rng = np.random.default_rng(1)
+    scores = rng.integers(0, 6, size=(7, 20)).astype(float)  # with ties
+    owners = rng.integers(0, 6, size=20)  # photo 6 has no sentence
+    lists = [rng.permutation(20)[:12] for _ in range(7)]
+    for shortlists in (None, lists):
+        ranking = recall_at_k(scores, owners, i2t_shortlists=shortlists, all_matches=True).rankings["i2t"]
+        found = []
+        for photo in range(7):
+            listed = range(20) if shortlists is None else shortlists[photo].tolist()
+            # Best score first; of equal scores the wrong answers first, then the correct ones in their order.
+            order = sorted(listed, key=lambda each: (-scores[photo, each], owners[each] == photo, each))
+            found += [order.index(each) + 1 if each in order else np.inf for each in np.flatnonzero(owners == photo)]
+        assert ranking.matches.tolist() == found
+        best = [min(ranking.matches[ranking.match_queries == query]) for query in range(len(ranking.ranks))]
+        assert ranking.ranks.tolist() == best
+
+
+def test_the_curve_of_matches_counts_all_correct_answers():
+    """Two photos with three and one sentences: at half of the list two of the first are found."""
+    scores = [[0.9, 0.8, 0.1, 0.5], [0.4, 0.3, 0.2, 0.6]]
+    found = recall_at_k(scores, [0, 0, 0, 1], all_matches=True)
+    curve = match_curve(found.rankings["i2t"], (25, 50, 75, 100))
+    assert curve.values == (1.0, 1.5, 1.5, 2.0)
+    assert recall_curve(found.rankings["i2t"], (25,)).values == (100.0,)
+    assert match_curve(found.rankings["t2i"], (50, 100)).values == (0.75, 1.0)
+    assert all(bounds.low <= value <= bounds.high for value, bounds in zip(curve.values, curve.interval, strict=True))
+    with pytest.raises(DeixisError, match="all_matches"):
+        _ = match_curve(recall_at_k(scores, [0, 0, 0, 1]).rankings["i2t"]).values
+
+
 ALL, SOME = np.full(6, 50), np.full(12, 20)
+MATCHES = np.array([1.0, 2, 3, 10, 40, 50, np.inf])
 RANKINGS = {
-    "i2t": Ranking(np.array([1.0, 3, 10, 40, 50, np.inf]), ALL, np.arange(6), 6),
-    "t2i": Ranking(np.arange(1.0, 13), SOME, np.arange(12) // 2, 6),
+    "i2t": Ranking(
+        np.array([1.0, 3, 10, 40, 50, np.inf]), ALL, np.arange(6), 6, 0, MATCHES, np.array([0, 0, 1, 2, 3, 4, 5])
+    ),
+    "t2i": Ranking(np.arange(1.0, 13), SOME, np.arange(12) // 2, 6, 0, np.arange(1.0, 13), np.arange(12)),
 }
 
 
@@ -302,11 +337,14 @@ def test_a_table_has_a_row_for_each_percentage_with_intervals(tmp_path: Path) ->
     assert [int(row["percentage"]) for row in rows] == list(range(1, 101))
     for name, ranking in RANKINGS.items():
         curve = recall_curve(ranking)
-        assert [float(row[name]) for row in rows] == pytest.approx(curve.recall, abs=1e-3)
+        assert [float(row[name]) for row in rows] == pytest.approx(curve.values, abs=1e-3)
         assert all(float(row[f"{name}_low"]) <= float(row[name]) <= float(row[f"{name}_high"]) for row in rows)
+        matches = match_curve(ranking)
+        assert [float(row[f"{name}_matches"]) for row in rows] == pytest.approx(matches.values, abs=1e-3)
     assert float(rows[19]["i2t"]) == 50.0, "three of six within the first ten of fifty"
+    assert float(rows[19]["i2t_matches"]) == pytest.approx(4 / 6, abs=1e-3), "one of them has two"
     assert float(rows[99]["i2t"]) < 100, "one was in no list"
-    assert "i2t 0.0 at 1 %, 16.7 at 5 %" in summary
+    assert "i2t 0.00 at 1 %, 0.33 at 5 %" in summary
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])

@@ -528,15 +528,20 @@ def test_captions_are_generated_by_the_model_and_scored_by_the_evaluation(captio
 
 
 @pytest.mark.parametrize("similarity", ["bleu", "cider"])
-@pytest.mark.parametrize("feature", ["refined", "photo"])
+@pytest.mark.parametrize(
+    ("feature", "forms"),
+    [("refined", ("cosine", "smoothed")), ("photo", ("cosine", "smoothed")), ("photo", ("euclidean", "mean-f"))],
+)
 def test_reranking_tunes_k_and_m_on_the_other_half_of_the_photos(
-    captioner: Captioner, similarity: str, feature: str
+    captioner: Captioner, similarity: str, feature: str, forms: tuple[str, str]
 ) -> None:
-    found = captioner.score(CaptionOptions(4, similarity, feature))  # type: ignore[arg-type]
+    found = captioner.score(CaptionOptions(4, similarity, feature, *forms))  # type: ignore[arg-type]
     pipeline, vectors = captioner.pipeline, captioner.on.features(captioner.pipeline).vectors()
     made = captioner.generate(Decoding(beam=4, top=4))
     train_features = find_or_compute_features(pipeline.encoder, captioner.dataset, captioner.train)
-    near = Neighbours.from_features(train_features, pipeline.encoder, RerankConfig(feature))  # type: ignore[arg-type]
+    distance, bleu = forms
+    config = RerankConfig(feature, neighbour_distance=distance, bleu_form=bleu)  # type: ignore[arg-type]
+    near = Neighbours.from_features(train_features, pipeline.encoder, config)
     sentences = [[each.words for each in some] for some in made]
     written = Candidates(
         neighbour_vectors(pipeline.model, vectors, feature), sentences, list(captioner.references.values())

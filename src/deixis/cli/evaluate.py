@@ -62,7 +62,10 @@ def retrieval(
     against: Against = None,
     curve: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write recall curves to a .csv, .png or .svg file."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the mean number of matches by share of the ranking: .csv, .png or .svg.",
+        ),
     ] = None,
     shortlist: Annotated[
         int | None,
@@ -89,10 +92,12 @@ def retrieval(
     systems = _systems(scores, model, against)
     if data is None:
         with progress() as on_progress:
-            found = evaluate_matrix(systems, captions_per_photo or 1, on_progress)
+            found = evaluate_matrix(systems, captions_per_photo or 1, on_progress, all_matches=bool(curve))
     else:
         with _open_data(data, split, images, features) as on:
-            found = evaluate_retrieval(on, systems, shortlist=shortlist or 0, out=out if model else None)
+            found = evaluate_retrieval(
+                on, systems, shortlist=shortlist or 0, out=out if model else None, all_matches=bool(curve)
+            )
     _print(found, data, split, json)
     if curve:
         note(write_curves(curve, found.rankings))
@@ -244,6 +249,14 @@ def captions(
         str | None,
         typer.Option(metavar="NAME", help="Split whose captions are not novel (default: train, if it exists)."),
     ] = None,
+    photo_score: Annotated[
+        bool,
+        typer.Option(
+            "--photo-score",
+            help="Also score captions by their photos: photo_score, and ref_photo_score with the references. Encodes "
+            "photos that have no features yet, about 5 per second.",
+        ),
+    ] = False,
     against: Against = None,
     images: Images = None,
     features: Features = None,
@@ -266,8 +279,51 @@ def captions(
             rerank=rerank,
             neighbours=neighbours,
             page=page,
+            photo_score=photo_score,
         )
     _print(found, data, split, json)
+
+
+@app.command()
+def pairs(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Photos and captions: CSV with a header, or JSON Lines.", show_default=False
+        ),
+    ],
+    images: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the photos.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="Data set whose captions are the references.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every pair with its scores to a .csv or .jsonl file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Scores of captions by their photos, for any pairs of photo and caption.
+
+    FILE has the columns image and caption. With a column rating, Kendall's tau-c tells how far the scores agree with
+    people. References come from --data, or from a list "references" in JSON Lines.
+    """
+    from deixis.models.caption_pairs import check_pairs_file, read_pairs, score_pairs
+
+    if out:
+        check_pairs_file(out)
+    with progress() as on_progress:
+        found = score_pairs(read_pairs(file), images=images, data=data, on_progress=on_progress)
+    if out:
+        found.write(out)
+    document = {"task": "pairs", "file": str(file), "data": str(data) if data else None, **found.as_json()}
+    if json:
+        print_json(document)
+        return
+    _print_totals("pairs", document, {})
+    print(f"n = {document['n']:,} pairs of {document['photos']:,} photos; {document['protocol']}")
+    if out:
+        print(f"written: {out}")
+    else:
+        note("next: --out FILE.csv writes the score of every pair")
 
 
 def _systems(

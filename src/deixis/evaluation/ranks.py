@@ -151,6 +151,34 @@ def shortlist_ranks(
     return rank
 
 
+def match_ranks(scores: Scores, positives: Pairs, shortlists: Sequence[npt.ArrayLike] | None = None) -> FloatArray:
+    """Rank every positive, in the order of `positives`, in the list of its row: 1 is the first of the list.
+
+    A wrong answer with the same score is ranked before it; the other positives have places of their own. The rank is
+    inf if the positive is not in the shortlist of the row.
+    """
+    blocks = as_blocks(scores)
+    height, width = blocks.shape
+    if shortlists is not None:
+        _flat_shortlists(shortlists, height, width)  # checks them
+    ranks = np.empty(len(positives.rows))
+    starts = np.searchsorted(positives.rows, np.arange(height + 1))
+    for begin, block in iterate_blocks(blocks):
+        for row in range(begin, begin + len(block)):
+            here = slice(starts[row], starts[row + 1])
+            values, columns = as_comparable(block[row - begin]), positives.columns[here]
+            listed = np.arange(width) if shortlists is None else as_indices(shortlists[row], "shortlists")
+            there = np.isin(columns, listed)
+            wrong = np.sort(values[listed[~np.isin(listed, columns)]])
+            right = values[columns[there]]
+            place = np.empty(len(right))
+            place[np.argsort(-right, kind="stable")] = np.arange(len(right))
+            found = np.full(len(columns), np.inf)
+            found[there] = 1 + place + len(wrong) - np.searchsorted(wrong, right)
+            ranks[here] = found
+    return ranks
+
+
 def as_indices(values: npt.ArrayLike, name: str) -> IntArray:
     """Convert a list of indices to an array, or raise `DeixisError`."""
     array = np.asarray(values)

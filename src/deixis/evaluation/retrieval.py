@@ -16,8 +16,9 @@ regions    regions, all phrases          the phrases of the region
 from __future__ import annotations
 
 import csv
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -42,6 +43,7 @@ from deixis.evaluation.ranks import (
     as_indices,
     compute_ranks,
     make_pairs,
+    match_ranks,
     positive_pairs,
     shortlist_ranks,
 )
@@ -71,6 +73,8 @@ class Ranking:
         Number of photos.
     without_positive
         Number of queries that were left out because they have no correct answer.
+    matches, match_queries
+        Rank of every correct answer in the ranked list, and the index of its query; None unless they were asked for.
     """
 
     ranks: FloatArray
@@ -78,6 +82,8 @@ class Ranking:
     units: IntArray
     photos: int
     without_positive: int = 0
+    matches: FloatArray | None = None
+    match_queries: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +161,15 @@ class RetrievalResult:
 
 
 @dataclass(frozen=True, eq=False)
-class RecallCurve:
-    """Recall in percent as a function of the percentage of the ranked list that is inspected."""
+class _Curve(ABC):
+    """Values as a function of the percentage of the ranked list that is inspected."""
 
     ranking: Ranking
     percentages: tuple[float, ...]
 
     @cached_property
-    def recall(self) -> tuple[float, ...]:
-        """The recall at each percentage."""
+    def values(self) -> tuple[float, ...]:
+        """The value at each percentage."""
         return tuple(values_of(self._statistics, self.ranking.photos).values())
 
     @cached_property
@@ -171,20 +177,57 @@ class RecallCurve:
         """The 95 % bootstrap interval at each percentage, computed on first use."""
         return tuple(bootstrap_all(self._statistics, self.ranking.photos).values())
 
-    @cached_property
+    @property
+    @abstractmethod
+    def _statistics(self) -> dict[int, Statistic]: ...
+
+
+class RecallCurve(_Curve):
+    """Recall in percent: queries whose best correct answer is in the inspected part."""
+
+    @property
     def _statistics(self) -> dict[int, Statistic]:
         reached = 100 * self.ranking.ranks / self.ranking.candidates
         return {at: percentage(self.ranking, reached <= limit) for at, limit in enumerate(self.percentages)}
 
 
+class MatchCurve(_Curve):
+    """Mean number of correct answers in the inspected part."""
+
+    @property
+    def _statistics(self) -> dict[int, Statistic]:
+        ranks, queries = self.ranking.matches, self.ranking.match_queries
+        if ranks is None or queries is None:
+            raise DeixisError("the ranking has no ranks of all correct answers; pass all_matches=True to recall_at_k")
+        reached, count = 100 * ranks / self.ranking.candidates[queries], len(self.ranking.ranks)
+        return {
+            at: _mean_over_queries(self.ranking, np.bincount(queries[reached <= limit], minlength=count))
+            for at, limit in enumerate(self.percentages)
+        }
+
+
 def recall_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> RecallCurve:
-    """Compute recall as a function of the percentage of the ranked list (m-RNN, Figure 6).
+    """Compute recall as a function of the percentage of the ranked list, by the best correct answer of each query.
 
     A query is found at p % when 100 · rank / candidates ≤ p.
     """
+    _check_percentages(percentages)
+    return RecallCurve(ranking, tuple(percentages))
+
+
+def match_curve(ranking: Ranking, percentages: Sequence[float] = tuple(range(1, 101))) -> MatchCurve:
+    """Compute the mean number of matches as a function of the percentage of the ranked list (m-RNN, Figure 6).
+
+    A correct answer counts at p % when 100 · rank / candidates ≤ p. Needs a ranking of
+    ``recall_at_k(…, all_matches=True)``.
+    """
+    _check_percentages(percentages)
+    return MatchCurve(ranking, tuple(percentages))
+
+
+def _check_percentages(percentages: Sequence[float]) -> None:
     if not percentages or not all(0 <= each <= 100 for each in percentages):
         raise DeixisError("percentages: must be numbers from 0 to 100")
-    return RecallCurve(ranking, tuple(percentages))
 
 
 def check_curve_path(path: Path) -> None:
@@ -196,35 +239,43 @@ def check_curve_path(path: Path) -> None:
 
 
 def write_curves(path: Path, rankings: Mapping[str, Ranking]) -> str:
-    """Write the recall curve of each direction as a table or, by the suffix, as a plot; return a one-line summary."""
+    """Write the curves of each direction and return a one-line summary.
+
+    A table (.csv) has the recall and the mean number of matches, a plot the latter, as Figure 6 of m-RNN.
+    """
     check_curve_path(path)
-    curves = {name: recall_curve(ranking) for name, ranking in rankings.items()}
+    curves = {name: match_curve(ranking) for name, ranking in rankings.items()}
     with new_file(path) as temporary:
         if path.suffix.lower() == ".csv":
             _write_table(temporary, curves)
         else:
             _plot(temporary, curves)
     summary = (
-        f"{name} {', '.join(f'{curve.recall[at - 1]:.1f} at {at} %' for at in (1, 5, 10, 20, 50))}"
+        f"{name} {', '.join(f'{curve.values[at - 1]:.2f} at {at} %' for at in (1, 5, 10, 20, 50))}"
         for name, curve in curves.items()
     )
-    return f"{path}: recall by percentage of the ranking; {'; '.join(summary)}"
+    return f"{path}: mean number of matches by percentage of the ranking; {'; '.join(summary)}"
 
 
-def _write_table(path: Path, curves: Mapping[str, RecallCurve]) -> None:
-    heading = [escape_formula(column) for name in curves for column in (name, f"{name}_low", f"{name}_high")]
+def _write_table(path: Path, curves: Mapping[str, MatchCurve]) -> None:
+    columns: dict[str, tuple[float, ...]] = {}
+    for direction, matches in curves.items():
+        recall = recall_curve(matches.ranking)
+        for name, values, bounds in (
+            (direction, recall.values, recall.interval),
+            (f"{direction}_matches", matches.values, matches.interval),
+        ):
+            columns[name] = values
+            columns[f"{name}_low"] = tuple(each.low for each in bounds)
+            columns[f"{name}_high"] = tuple(each.high for each in bounds)
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["percentage", *heading])
+        rows.writerow(["percentage", *map(escape_formula, columns)])
         for index, percentage in enumerate(range(1, 101)):
-            cells = []
-            for curve in curves.values():
-                bounds = curve.interval[index]
-                cells += [round(value, 3) for value in (curve.recall[index], bounds.low, bounds.high)]
-            rows.writerow([percentage, *cells])
+            rows.writerow([percentage, *(round(values[index], 3) for values in columns.values())])
 
 
-def _plot(path: Path, curves: Mapping[str, RecallCurve]) -> None:
+def _plot(path: Path, curves: Mapping[str, MatchCurve]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -235,12 +286,12 @@ def _plot(path: Path, curves: Mapping[str, RecallCurve]) -> None:
     for axes, colour, (name, curve) in zip(figure.subplots(1, len(curves)), colours, curves.items(), strict=False):
         low, high = zip(*((bounds.low, bounds.high) for bounds in curve.interval), strict=True)
         axes.fill_between(curve.percentages, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(curve.percentages, curve.recall, color=colour)
+        axes.plot(curve.percentages, curve.values, color=colour)
         axes.set_title(titles.get(name, name), loc="left", fontsize=10)
         axes.set_xlabel("share of the ranking looked at, %")
-        axes.set_ylabel("found, %")
+        axes.set_ylabel("mean number of matches")
         axes.set_xlim(0, 100)
-        axes.set_ylim(0, 101)
+        axes.set_ylim(0, 1.01 * max(curve.values[-1], 1e-9))
         axes.grid(color="0.9")
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)
@@ -298,6 +349,7 @@ def recall_at_k(
     captions_per_photo: int | None = None,
     i2t_shortlists: Sequence[npt.ArrayLike] | None = None,
     t2i_shortlists: Sequence[npt.ArrayLike] | None = None,
+    all_matches: bool = False,
 ) -> RetrievalResult:
     """Compute recall@K and ranks of image→sentence and sentence→image retrieval.
 
@@ -314,6 +366,8 @@ def recall_at_k(
     i2t_shortlists, t2i_shortlists
         Candidates to rank: for each photo its sentences, for each sentence its photos. A correct answer that is not in
         the list is not found.
+    all_matches
+        Also rank every correct answer, for `match_curve`.
 
     Returns
     -------
@@ -345,6 +399,15 @@ def recall_at_k(
         "i2t": _ranking(of_photo, _lengths(i2t_shortlists, photos, sentences), np.arange(photos), photos),
         "t2i": _ranking(of_sentence, _lengths(t2i_shortlists, sentences, photos), owners, photos),
     }
+    if all_matches:
+        query_of_photo = np.cumsum(~np.isnan(of_photo)) - 1  # photos without sentences are not queries
+        rankings["i2t"] = replace(
+            rankings["i2t"],
+            matches=match_ranks(blocks, positives, i2t_shortlists),
+            match_queries=query_of_photo[positives.rows],
+        )
+        ranks = rankings["t2i"].ranks  # a sentence has one photo
+        rankings["t2i"] = replace(rankings["t2i"], matches=ranks, match_queries=np.arange(len(ranks)))
     protocol = (
         f"i2t: the photo's best sentence among {_among(i2t_shortlists, 'sentences')}; "
         f"t2i: the sentence's photo among {_among(t2i_shortlists, 'photos')}"

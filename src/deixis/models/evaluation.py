@@ -15,7 +15,15 @@ from deixis.data.dataset import Dataset, Photos
 from deixis.errors import DeixisError
 from deixis.evaluation.baselines import best_fixed_boxes
 from deixis.evaluation.box_sets import box_set_scores, compare_box_sets
-from deixis.evaluation.intervals import Comparison
+from deixis.evaluation.intervals import (
+    Comparison,
+    Statistic,
+    bootstrap_all,
+    compare_all,
+    mean_of,
+    to_json,
+    values_of,
+)
 from deixis.evaluation.items import Protocol, localization_items, regions_of, sentences_of
 from deixis.evaluation.phrase_localization import compare_localization, localization
 from deixis.evaluation.phrase_precision import (
@@ -213,11 +221,12 @@ def evaluate_retrieval(
     *,
     shortlist: int = 0,
     out: Name | None = None,
+    all_matches: bool = False,
 ) -> Evaluation:
     """Image–sentence retrieval in both directions.
 
     With `shortlist`, each photo ranks only the sentences of this many nearest photos. `out` is a ``.npy`` file for the
-    scores of a model.
+    scores of a model. `all_matches` ranks every correct answer, for curves.
     """
     gold = sentences_of(on.photos)
     _check_matrix_file(out)
@@ -234,14 +243,16 @@ def evaluate_retrieval(
     return _evaluate_matrices(
         "retrieval",
         systems,
-        lambda matrix: recall_at_k(matrix, gold.photo_of_sentence, i2t_shortlists=shortlists),
+        lambda matrix: recall_at_k(matrix, gold.photo_of_sentence, i2t_shortlists=shortlists, all_matches=all_matches),
         score_model,
         on.on_progress,
         out=out,
     )
 
 
-def evaluate_matrix(systems: Sequence[System], captions_per_photo: int, on_progress: OnProgress) -> Evaluation:
+def evaluate_matrix(
+    systems: Sequence[System], captions_per_photo: int, on_progress: OnProgress, *, all_matches: bool = False
+) -> Evaluation:
     """Image–sentence retrieval of matrices without a data set: sentence j belongs to photo j // captions_per_photo."""
     for system in systems:
         if system.is_model:
@@ -249,7 +260,7 @@ def evaluate_matrix(systems: Sequence[System], captions_per_photo: int, on_progr
     return _evaluate_matrices(
         "retrieval",
         systems,
-        lambda matrix: recall_at_k(matrix, None, captions_per_photo=captions_per_photo),
+        lambda matrix: recall_at_k(matrix, None, captions_per_photo=captions_per_photo, all_matches=all_matches),
         None,
         on_progress,
     )
@@ -454,11 +465,12 @@ def evaluate_captions(
     rerank: Reranking = "none",
     neighbours: Name | None = None,
     page: Name | None = None,
+    photo_score: bool = False,
 ) -> Evaluation:
     """Captions: BLEU, CIDEr, ROUGE-L, METEOR, novelty and diversity; for a model also perplexity.
 
     Captions of `train_split` are not novel. The other options say how a model writes captions; `page` is an HTML file
-    that shows them.
+    that shows them. `photo_score` also scores captions by their photos, without and with the references.
     """
     from deixis.evaluation.captions import CaptionScores, caption_scores, compare_captions
     from deixis.evaluation.captions.results_file import match_results, read_results
@@ -471,6 +483,7 @@ def evaluate_captions(
     training = sentences_of(on.dataset.split(train_split)).texts if train_split else None
     references = {photo.id: [caption.text for caption in photo.sentences] for photo in on.photos}
     notes: list[str] = []
+    written: list[Mapping[str, str]] = []  # the captions of each system, by photo
 
     def score_model(system: System) -> CaptionerScores:
         from deixis.models.m_rnn.evaluation import score_captioner
@@ -484,19 +497,47 @@ def evaluate_captions(
         features = on.features(pipeline)
         on.on_progress(f"writing and scoring captions of {len(features.photos):,} photos", 0, None)
         found = score_captioner(pipeline, features, decoding, ranker=ranker, training=training)
+        written.append({photo: result.text for photo, result in found.results.items()})
         if has_page:
             notes.extend(_write_page(Path(cast(Name, page)), on, pipeline, features, found, rerank, neighbours))
         return found
 
     def score_file(system: System) -> CaptionScores:
         on.on_progress(f"scoring {len(references):,} photos", 0, None)
-        written = match_results(read_results(Path(system.path)), on.photos)
-        return caption_scores(written, references, training=training)
+        written.append(match_results(read_results(Path(system.path)), on.photos))
+        return caption_scores(written[-1], references, training=training)
 
     results = [score_model(system) if system.is_model else score_file(system) for system in systems]
     own = [found if isinstance(found, CaptionScores) else found.captions for found in results]
     compared = compare_captions(*own) if len(own) == 2 else {}
-    return Evaluation("captions", fspath(systems[0].path), results[0].as_json(), compared, notes=tuple(notes))
+    scores: dict[str, Any] = {**results[0].as_json()}
+    if photo_score:
+        by_photo = [_photo_statistics(on, captions, references) for captions in written]
+        n = len(on.photos)
+        scores |= {
+            **values_of(by_photo[0], n),
+            "interval": {**scores["interval"], **to_json(bootstrap_all(by_photo[0], n))},
+            "protocol": f"{scores['protocol']}; {PHOTO_SCORE}",
+        }
+        if len(by_photo) == 2:
+            compared |= compare_all(by_photo[0], by_photo[1], n)
+    return Evaluation("captions", fspath(systems[0].path), scores, compared, notes=tuple(notes))
+
+
+PHOTO_SCORE = "photo_score: mean probability that a caption is right by its photo, ref_photo_score: and by references"
+
+
+def _photo_statistics(
+    on: EvaluationData, captions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> dict[str, Statistic]:
+    """The scores of captions by their photos, in percent."""
+    from deixis.models.photo_score import data_scores, shipped_scorer
+
+    features = on.features(shipped_scorer().region_model, regions=True)
+    on.on_progress("scoring captions by photos", 0, None)
+    by_photo, with_references = data_scores(features, captions, references)
+    found = {"photo_score": mean_of(100 * by_photo)}
+    return found if with_references is None else {**found, "ref_photo_score": mean_of(100 * with_references)}
 
 
 def _ranker(on: EvaluationData, pipeline: CaptionPipeline, rerank: Reranking, neighbours: Name | None) -> Ranker | None:

@@ -239,9 +239,10 @@ class RegionPipeline(Pipeline):
 
     def propose(self, photo: PhotoLike) -> PhotoProposals:
         """Encode a photo and propose regions, which takes most of the time; `ground_regions` uses the result."""
-        return self._propose_batch([photo])[0]
+        return self.propose_batch([photo])[0]
 
-    def _propose_batch(self, photos: Sequence[PhotoLike]) -> list[PhotoProposals]:
+    def propose_batch(self, photos: Sequence[PhotoLike]) -> list[PhotoProposals]:
+        """Batch version of `propose`."""
         images = [open_image(photo) for photo in photos]
         return [
             PhotoProposals(features, self.proposer.propose(image, features, self.provenance.max_proposals))
@@ -282,7 +283,7 @@ class RegionPipeline(Pipeline):
 
         found: list[Grounding] = []
         for begin in range(0, len(photos), FULL_SIZE_BATCH):
-            proposed = self._propose_batch(photos[begin : begin + FULL_SIZE_BATCH])
+            proposed = self.propose_batch(photos[begin : begin + FULL_SIZE_BATCH])
             texts = sentences[begin : begin + FULL_SIZE_BATCH]
             found += [self.ground_regions(regions, text) for regions, text in zip(proposed, texts, strict=True)]
         return found

@@ -552,7 +552,8 @@ def _choose_captions(
         similarity: Similarity = "bleu" if options.rerank == "bleu" else "cider"
         photos = on.features(pipeline)
         trained_on = pipeline.features(on.dataset, training, also=on.stores, on_progress=on.on_progress)
-        neighbours = Neighbours.from_features(trained_on, pipeline.encoder, RerankConfig(options.feature))
+        config = RerankConfig(options.feature, neighbour_distance=options.distance, bleu_form=options.bleu)
+        neighbours = Neighbours.from_features(trained_on, pipeline.encoder, config)
         vectors = neighbour_vectors(pipeline.model, photos.vectors(), options.feature)
         candidates = Candidates(vectors, sentences, references)
         order, settings = cross_validated_order(neighbours.consensus(pipeline.model), candidates, similarity)

@@ -55,6 +55,8 @@ class CaptionOptions:
     beam: int = 1  # 1 is greedy
     rerank: Literal["none", "bleu", "cider", "bleu-oracle", "cider-oracle"] = "none"
     feature: Literal["refined", "photo"] = "refined"  # chooses the nearest training photos
+    distance: Literal["cosine", "euclidean"] = "cosine"  # of photos
+    bleu: Literal["smoothed", "mean-f"] = "smoothed"  # of two sentences
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def _read_rows(part: Mapping[str, Any], columns: tuple[Column, ...], models: Map
 
 
 def _read_recipe(entry: Mapping[str, Any], models: Mapping[str, Training]) -> Recipe:
-    options = {name: entry[name] for name in ("beam", "rerank", "feature") if name in entry}
+    options = {name: entry[name] for name in ("beam", "rerank", "feature", "distance", "bleu") if name in entry}
     others = {name: value for name, value in entry.items() if name not in options}
     for name in ("model", "parts"):
         if name in others:

@@ -83,6 +83,50 @@ def test_neighbours_are_the_nearest_by_cosine() -> None:
     assert consensus.neighbours(queries * 7, 4).tolist() == consensus.neighbours(queries, 4).tolist()
 
 
+def test_neighbours_may_be_the_nearest_by_euclidean_distance() -> None:
+    rng = np.random.default_rng(3)
+    vectors, queries = 3 + rng.normal(size=(12, 4)), 3 + rng.normal(size=(5, 4))
+    expected = [sorted(range(12), key=lambda row: float(np.linalg.norm(vectors[row] - one)))[:4] for one in queries]
+    assert Consensus(vectors, captions(), distance="euclidean").neighbours(queries, 4).tolist() == expected
+    assert Consensus(vectors, captions()).neighbours(queries, 4).tolist() != expected
+
+
+def mean_f_by_loop(one: list[str], other: list[str]) -> float:
+    """BLEU of two sentences as the authors' released code computes it."""
+    if min(len(one), len(other)) < 4:
+        return 0.0
+    scores = []
+    for n in range(1, 5):
+        ours, theirs = grams(one, n), grams(other, n)
+        matches = sum(min(count, theirs[gram]) for gram, count in ours.items())
+        precision, recall = matches / sum(ours.values()), matches / sum(theirs.values())
+        scores.append(2 * precision * recall / (precision + recall) if matches else 0.0)
+    return float(np.mean(scores))
+
+
+def test_the_released_bleu_equals_a_plain_loop() -> None:
+    references, rng = flat(captions()), np.random.default_rng(1)
+    hypotheses = [["zebra", *sentence(rng)], [], *(sentence(rng) for _ in range(12))]
+    found = CaptionSimilarity(captions()).mean_f(hypotheses, np.arange(len(references)))
+    expected = [[mean_f_by_loop(one, other) for other in references] for one in hypotheses]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert (found > 0).any()
+
+
+def test_the_released_bleu_is_used_for_bleu_alone() -> None:
+    training, rng = captions(), np.random.default_rng(2)
+    sentences = [[sentence(rng) for _ in range(4)]]
+    ours, released = (Consensus(np.eye(12), training, bleu=form) for form in ("smoothed", "mean-f"))
+    bleu, cider = (RerankSettings(similarity, neighbours=12, top_captions=3) for similarity in ("bleu", "cider"))
+    everything = np.arange(len(flat(training)))
+    similarity = CaptionSimilarity(training).mean_f(sentences[0], everything)
+    expected = np.sort(similarity, axis=1)[:, -3:].mean(axis=1)
+    np.testing.assert_allclose(released.scores(np.eye(12)[:1], sentences, bleu)[0], expected)
+    assert not np.allclose(ours.scores(np.eye(12)[:1], sentences, bleu)[0], expected)
+    same = [each.scores(np.eye(12)[:1], sentences, cider)[0] for each in (ours, released)]
+    np.testing.assert_allclose(*same)
+
+
 def test_ties_keep_their_order() -> None:
     consensus = Consensus(np.eye(2), [["a dog"], ["a cat"]])
     order = consensus.order(np.eye(2)[:1], [["zebra", "a dog"] * 20])[0]

@@ -94,7 +94,10 @@ def probabilities(network: MRNNNetwork, photo: np.ndarray, cells: np.ndarray, wo
             m = m + weight["attention.from_values.weight"] @ attended(weight, r, cells, s.attention_heads)
         m = 1.7159 * np.tanh(2 / 3 * m)
         if s.tie_word_weights:
-            logits = weight["first.weight"][: WORDS + 2] @ (weight["to_embedding.weight"] @ m)
+            mapped = weight["to_embedding.weight"] @ m
+            if s.tied_projection == "relu":
+                mapped = np.maximum(0, mapped + weight["to_embedding.bias"])
+            logits = weight["first.weight"][: WORDS + 2] @ mapped
         else:
             logits = weight["to_words.weight"] @ m
         found.append(softmax(logits + weight["word_bias"]))
@@ -179,6 +182,8 @@ def test_each_variant_of_table_9_differs_as_its_name_says() -> None:
     assert shapes("papers/m-rnn-vis-in-rnn-both").keys() - full == {"photo_to_word.weight"}
     assert shapes("papers/m-rnn-vis-in-rnn-both-shared").keys() == full
     assert full - shapes("papers/rnn-base").keys() == {"from_photo.weight"}
+    shared = shapes("papers/m-rnn-shared").keys()
+    assert shapes("papers/m-rnn-shared-released").keys() - shared == {"to_embedding.bias"}
     assert shapes("papers/m-rnn-emb-one-input")["from_word.weight"] == (512, 128)
     assert shapes("papers/m-rnn-one-layer-emb")["first.weight"] == (8003, 256)
 
@@ -278,6 +283,7 @@ def test_the_negative_log_likelihood_counts_only_the_generated_words() -> None:
         ({"hidden_size": 512}, "hidden_size=512"),
         ({"single_embedding": True, "multimodal_word_input": "first"}, "multimodal_word_input=first"),
         ({"image_input": "both-shared", "multimodal_dim": 100}, "both-shared"),
+        ({"tied_projection": "relu"}, "tie_word_weights"),
     ],
 )
 def test_impossible_settings_are_named(wrong: dict[str, object], named: str) -> None:

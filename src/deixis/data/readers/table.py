@@ -21,8 +21,8 @@ from deixis.errors import DatasetError
 KIND = "table"
 FORM = "CSV or TSV with a header (image, caption)"
 
-_PHOTO_COLUMNS = ("image", "image_name", "file", "file_name", "filename", "path", "photo")
-_SENTENCE_COLUMNS = ("caption", "comment", "text", "sentence", "raw", "description")
+PHOTO_COLUMNS = ("image", "image_name", "file", "file_name", "filename", "path", "photo")
+SENTENCE_COLUMNS = ("caption", "comment", "text", "sentence", "raw", "description")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _layout(header: str) -> _Layout | None:
             names = [name.strip().lower() for name in next(csv.reader([header], delimiter=delimiter))]
         except (csv.Error, StopIteration):
             continue
-        photo, sentence = _column(names, _PHOTO_COLUMNS), _column(names, _SENTENCE_COLUMNS)
+        photo, sentence = _column(names, PHOTO_COLUMNS), _column(names, SENTENCE_COLUMNS)
         if photo is not None and sentence is not None:
             return _Layout(delimiter, len(names), photo, sentence, _column(names, ("split",)))
     return None

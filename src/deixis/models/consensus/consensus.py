@@ -1,9 +1,11 @@
 """Consensus reranking (m-RNN, section 8): of several sentences for a photo, prefer what captions of similar photos say.
 
-For each photo, the k nearest training photos are found by the cosine of their features (8.1). The score of a sentence
-is its mean similarity to the m most similar of their captions (8.2). `tune` chooses k and m on photos with known
-captions. Scores on these photos are then optimistic, so `cross_validated_order` reranks each half of the photos with
-the choice of the other half.
+For each photo, the k nearest training photos are found by their features (8.1). The score of a sentence is its mean
+similarity to the m most similar of their captions (8.2). The paper states neither the distance of photos nor the BLEU
+of two sentences; they are ours (cosine, smoothed) or those of the authors' released code (mRNN-CR).
+
+`tune` chooses k and m on photos with known captions. Scores on these photos are then optimistic, so
+`cross_validated_order` reranks each half of the photos with the choice of the other half.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from deixis.errors import DeixisError
 from deixis.evaluation.captions.metrics import SCALE, SIGMA, bleu_from, bleu_statistics
 from deixis.evaluation.captions.ngrams import MAX_NGRAM, CaptionSet
 from deixis.language.features.base import Text, words_of
+from deixis.models.consensus.spec import BleuForm, NeighbourDistance
 
 Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -61,7 +64,8 @@ class RerankSettings:
 class Consensus:
     """Training photos with their captions, which score sentences for other photos.
 
-    `vectors` are image features, or the refined ones of an m-RNN (`MRNN.refine`), one row per photo.
+    `vectors` are image features, or the refined ones of an m-RNN (`MRNN.refine`), one row per photo. `distance` and
+    `bleu` are settings of `ConsensusSettings`.
 
     Examples
     --------
@@ -71,7 +75,15 @@ class Consensus:
     [[1, 0], [0, 1]]
     """
 
-    def __init__(self, vectors: ArrayLike, captions: Sequence[Sequence[Text]]) -> None:
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        captions: Sequence[Sequence[Text]],
+        *,
+        distance: NeighbourDistance = "cosine",
+        bleu: BleuForm = "smoothed",
+    ) -> None:
+        self._distance, self._bleu = distance, bleu
         self._vectors = np.asarray(vectors, dtype=np.float32)
         self._captions = _words(captions)
         if self._vectors.ndim != 2 or len(self._vectors) != len(self._captions) or not len(self._captions):
@@ -88,17 +100,21 @@ class Consensus:
         return CaptionSimilarity(self._captions)
 
     def neighbours(self, vectors: ArrayLike, count: int) -> IntArray:
-        """The rows of the training photos nearest to each photo by cosine, nearest first (section 8.1)."""
+        """The rows of the training photos nearest to each photo, nearest first (section 8.1)."""
         queries = np.asarray(vectors, dtype=np.float32)
         if queries.ndim != 2 or queries.shape[1] != self._vectors.shape[1]:
             raise DeixisError(
                 f"consensus: vectors of shape {queries.shape}; photos have {self._vectors.shape[1]:,} features"
             )
-        training = _normalize(self._vectors)
-        blocks = [
-            np.argsort(-(_normalize(queries[first : first + _PHOTOS_PER_BLOCK]) @ training.T), axis=1, kind="stable")
-            for first in range(0, len(queries), _PHOTOS_PER_BLOCK)
-        ]
+        cosine = self._distance == "cosine"
+        training = _normalize(self._vectors) if cosine else self._vectors
+        # Half of the squared distance, less what is the same for all training photos.
+        offset = 0.0 if cosine else np.einsum("ij,ij->i", training, training, dtype=np.float64) / 2
+        blocks = []
+        for first in range(0, len(queries), _PHOTOS_PER_BLOCK):
+            block = queries[first : first + _PHOTOS_PER_BLOCK]
+            products = _normalize(block) @ training.T if cosine else block.astype(np.float64) @ training.T
+            blocks.append(np.argsort(offset - products, axis=1, kind="stable"))
         return np.concatenate([block[:, :count] for block in blocks] or [np.zeros((0, count), dtype=np.int64)])
 
     def similarities(
@@ -112,7 +128,8 @@ class Consensus:
         nearest = self.neighbours(vectors, neighbours)
         if len(nearest) != len(sentences):
             raise DeixisError(f"consensus: {len(nearest)} photos, but sentences for {len(sentences)}")
-        measure: Callable[[Sequence[Sequence[str]], IntArray], Floats] = getattr(self.similarity, similarity)
+        name = "mean_f" if similarity == "bleu" and self._bleu == "mean-f" else similarity
+        measure: Callable[[Sequence[Sequence[str]], IntArray], Floats] = getattr(self.similarity, name)
         for rows, texts in zip(nearest, _words(sentences), strict=True):
             captions = np.concatenate([np.arange(self._starts[row], self._starts[row + 1]) for row in rows])
             ends = np.cumsum(self._starts[rows + 1] - self._starts[rows])
@@ -309,6 +326,22 @@ class CaptionSimilarity:
         with np.errstate(divide="ignore", invalid="ignore"):
             brevity = np.minimum(0, 1 - np.nan_to_num(self._lengths[captions] / length, posinf=np.inf))
         return np.asarray(np.exp(logs / MAX_NGRAM + brevity))
+
+    def mean_f(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
+        """What the authors' released code calls BLEU, of each sentence (row) with each caption (column).
+
+        The mean over n = 1 … 4 of 2 · matches / (n-grams of the sentence + n-grams of the caption); 0 if one of them
+        has fewer than four words.
+        """
+        ours, theirs = np.array([len(words) for words in sentences]), self._lengths[captions]
+        total = np.zeros((len(sentences), len(captions)))
+        for n, (codes, rows) in enumerate(self._ngrams(sentences)):
+            found = self._occurrences(n, codes, rows, len(sentences))
+            matches = (self._matrix(found, np.ones(len(found.row))) @ self._counts[n][captions].T).todense()
+            both = np.maximum(ours[:, None] - n, 0) + np.maximum(theirs - n, 0)
+            total += 2 * np.asarray(matches) / np.maximum(both, 1)
+        long = (ours[:, None] >= MAX_NGRAM) & (theirs >= MAX_NGRAM)
+        return np.asarray(np.where(long, total / MAX_NGRAM, 0.0))
 
     def cider(self, sentences: Sequence[Sequence[str]], captions: IntArray) -> Floats:
         """CIDEr-D (0 to 10) of each sentence (row) with each of these captions (column) as its only reference."""

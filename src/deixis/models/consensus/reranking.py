@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from deixis.errors import DatasetError, DeixisError
 from deixis.models.consensus.consensus import Consensus, RerankSettings, Similarity, oracle_scores
-from deixis.models.consensus.spec import NeighbourFeature
+from deixis.models.consensus.spec import BleuForm, NeighbourDistance, NeighbourFeature
 from deixis.models.installed import model_folder
 from deixis.models.m_rnn.captioning import CaptionPipeline
 from deixis.models.m_rnn.decoding import GeneratedSentence
@@ -44,10 +44,17 @@ class RerankConfig:
     bleu: RerankSettings = field(default_factory=lambda: RerankSettings("bleu"))
     cider: RerankSettings = field(default_factory=lambda: RerankSettings("cider"))
     tuned_on: int = 0  # number of photos that k and m were chosen on; 0 for the paper's
+    neighbour_distance: NeighbourDistance = "cosine"
+    bleu_form: BleuForm = "smoothed"
 
     def __post_init__(self) -> None:
         similarities = (self.bleu.similarity, self.cider.similarity)
-        if self.neighbour_feature not in get_args(NeighbourFeature) or similarities != ("bleu", "cider"):
+        known = (
+            self.neighbour_feature in get_args(NeighbourFeature)
+            and self.neighbour_distance in get_args(NeighbourDistance)
+            and self.bleu_form in get_args(BleuForm)
+        )
+        if not known or similarities != ("bleu", "cider"):
             raise ValueError(f"not a configuration of reranking: {self!r}")
 
     def settings(self, similarity: Similarity) -> RerankSettings:
@@ -57,7 +64,14 @@ class RerankConfig:
     def from_json(cls, document: Mapping[str, Any]) -> RerankConfig:
         """Read what `dataclasses.asdict` gave."""
         settings = {name: RerankSettings(**document[name]) for name in ("bleu", "cider")}
-        return cls(document["neighbour_feature"], settings["bleu"], settings["cider"], int(document["tuned_on"]))
+        return cls(
+            document["neighbour_feature"],
+            settings["bleu"],
+            settings["cider"],
+            int(document["tuned_on"]),
+            document.get("neighbour_distance", "cosine"),
+            document.get("bleu_form", "smoothed"),
+        )
 
 
 class Neighbours(Storable):
@@ -96,7 +110,9 @@ class Neighbours(Storable):
         return [" ".join(each) for each in self.captions[row]]
 
     def consensus(self, model: MRNN) -> Consensus:
-        return Consensus(neighbour_vectors(model, self.vectors, self.config.neighbour_feature), self.captions)
+        vectors = neighbour_vectors(model, self.vectors, self.config.neighbour_feature)
+        config = self.config
+        return Consensus(vectors, self.captions, distance=config.neighbour_distance, bleu=config.bleu_form)
 
     def to_artifact(self) -> Artifact:
         settings = {

@@ -11,6 +11,8 @@ from deixis.models.training.data import DataSettings
 from deixis.models.training.settings import require, require_at_least
 
 NeighbourFeature = Literal["refined", "photo"]
+NeighbourDistance = Literal["cosine", "euclidean"]
+BleuForm = Literal["smoothed", "mean-f"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class ConsensusSettings:
     ----------
     neighbour_feature
         Features by which similar photos are found: refined (g(V_I · I), section 8.1) or photo.
+    neighbour_distance
+        cosine, or euclidean as in the authors' released code.
+    bleu_form
+        BLEU of two sentences: smoothed BLEU-4, or mean-f: the mean over n = 1 … 4 of the F-scores of n-grams, as in the
+        authors' released code.
     tune
         Choose k and m on the validation split, if there is one, instead of the three settings below.
     neighbours
@@ -47,6 +54,8 @@ class ConsensusSettings:
     """
 
     neighbour_feature: NeighbourFeature = "refined"
+    neighbour_distance: NeighbourDistance = "cosine"
+    bleu_form: BleuForm = "smoothed"
     tune: bool = True
     neighbours: int = 60
     top_captions_bleu: int = 175

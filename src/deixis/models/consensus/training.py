@@ -65,6 +65,8 @@ def build(run: Run, data: ConsensusData) -> ConsensusPipeline:
         settings.neighbour_feature,
         RerankSettings("bleu", settings.neighbours, settings.top_captions_bleu),
         RerankSettings("cider", settings.neighbours, settings.top_captions_cider),
+        neighbour_distance=settings.neighbour_distance,
+        bleu_form=settings.bleu_form,
     )
     neighbours = Neighbours.from_features(data.train, data.captioner.encoder, config)
     if data.dev is not None:

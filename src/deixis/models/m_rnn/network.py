@@ -195,7 +195,8 @@ class MRNNNetwork(nn.Module):
             sizes = {"size": settings.attention_dim, "heads": settings.attention_heads, "output_size": multimodal}
             self.attention = CellAttention(settings.hidden_size, cell_size, **sizes)
         outputs = vocabulary_size + 2
-        self.to_embedding = nn.Linear(multimodal, first, bias=False) if settings.tie_word_weights else None
+        has_bias = settings.tied_projection == "relu"
+        self.to_embedding = nn.Linear(multimodal, first, bias=has_bias) if settings.tie_word_weights else None
         self.to_words = None if settings.tie_word_weights else nn.Linear(multimodal, outputs, bias=False)
         self.word_bias = nn.Parameter(torch.zeros(outputs))
         self.dropout = nn.Dropout(settings.dropout)
@@ -295,7 +296,10 @@ class MRNNNetwork(nn.Module):
     def output_features(self, multimodal: Tensor) -> Tensor:
         """What `output_weight` is multiplied with: m, or with tied weights m mapped into embedding I."""
         multimodal = self.dropout(multimodal)
-        return multimodal if self.to_embedding is None else self.to_embedding(multimodal)
+        if self.to_embedding is None:
+            return multimodal
+        mapped: Tensor = self.to_embedding(multimodal)
+        return mapped if self.settings.tied_projection == "linear" else torch.relu(mapped)
 
     @property
     def output_weight(self) -> Tensor:

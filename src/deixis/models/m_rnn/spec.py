@@ -42,6 +42,9 @@ class MRNNSettings:
         same weights) or nowhere.
     tie_word_weights
         Use the transposed word embeddings as output weights (m-RNN-shared).
+    tied_projection
+        With tie_word_weights: how m is mapped to word embeddings. linear, or relu: with a bias and a ReLU, as in the
+        authors' released code.
     standardize_images
         Scale each image feature to mean 0 and deviation 1 over the training photos.
     attention
@@ -75,6 +78,7 @@ class MRNNSettings:
     multimodal_word_input: Literal["second", "first", "none"] = "second"
     image_input: Literal["multimodal", "recurrent", "both", "both-shared", "nowhere"] = "multimodal"
     tie_word_weights: bool = False
+    tied_projection: Literal["linear", "relu"] = "linear"
     standardize_images: bool = True
     attention: bool = False
     attention_dim: int = 256
@@ -102,6 +106,8 @@ class MRNNSettings:
         require(self, {"attention_heads": divides}, f"must divide attention_dim={self.attention_dim}")
         if self.single_embedding and self.multimodal_word_input == "first":
             raise DeixisError("multimodal_word_input=first: with single_embedding=true there is only the second")
+        if self.tied_projection != "linear" and not self.tie_word_weights:
+            raise DeixisError(f"tied_projection={self.tied_projection}: needs tie_word_weights=true")
         if self.image_input == "both-shared" and self.multimodal_dim < self.second_embedding_dim:
             raise DeixisError("image_input=both-shared: multimodal_dim must be at least second_embedding_dim")
 

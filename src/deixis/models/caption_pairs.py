@@ -1,0 +1,285 @@
+"""Files of photos and captions: scores of every pair, and how far they agree with people's ratings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deixis.arrays import FloatArray
+from deixis.data.dataset import Dataset
+from deixis.data.images import find_photos
+from deixis.data.readers.content import read_text
+from deixis.data.readers.names import NameIndex, error_at_line, photo_stem
+from deixis.data.readers.table import PHOTO_COLUMNS, SENTENCE_COLUMNS
+from deixis.errors import DatasetError, DeixisError
+from deixis.evaluation.intervals import Counts, Statistic, bootstrap_all, ratio_of, to_json, values_of
+from deixis.models.photo_score import score_captions
+from deixis.storage.atomic import new_file
+from deixis.storage.files import escape_formula
+from deixis.storage.progress import OnProgress, no_progress
+from deixis.tokens import words
+
+RATING, REFERENCES = "rating", "references"
+
+
+@dataclass(frozen=True)
+class CaptionPair:
+    """A photo and a caption of a file."""
+
+    photo: str  # as in the file
+    caption: str
+    references: tuple[str, ...] = ()
+    rating: float | None = None  # by people; higher is better
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """The scores of pairs, from 0 to 1, and of the whole file.
+
+    Attributes
+    ----------
+    pairs
+        The pairs of the file.
+    by_photo, with_references
+        `photo_score` and `ref_photo_score` of each pair; nan without references.
+    scores
+        Their means in percent, and with ratings Kendall's τc, in percent, of each with the ratings.
+    interval
+        Bootstrap intervals over photos.
+    """
+
+    pairs: Sequence[CaptionPair]
+    by_photo: FloatArray
+    with_references: FloatArray
+    scores: Mapping[str, float]
+    interval: Mapping[str, Any]
+    photos: int
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Each pair with its scores."""
+        found = []
+        for pair, score, with_references in zip(self.pairs, self.by_photo, self.with_references, strict=True):
+            row: dict[str, Any] = {"photo": pair.photo, "caption": pair.caption, "photo_score": round(float(score), 6)}
+            if pair.references:
+                row["ref_photo_score"] = round(float(with_references), 6)
+            found.append(row if pair.rating is None else {**row, RATING: pair.rating})
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``deixis evaluate pairs --json`` prints, without the name of the file."""
+        protocol = "mean probability that a caption is right; tau_c: Kendall's τc with the ratings; photos resampled"
+        return {
+            "protocol": protocol,
+            "n": len(self.pairs),
+            "photos": self.photos,
+            **self.scores,
+            "interval": self.interval,
+            "pairs": self.rows(),
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the pairs with their scores as CSV or JSON Lines, by the ending of the name."""
+        check_pairs_file(path)
+        rows = self.rows()
+        with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+            if path.suffix == ".csv":
+                names = [name for name in ("photo", "caption", RATING, "photo_score", "ref_photo_score")
+                         if any(name in row for row in rows)]  # fmt: skip
+                writer = csv.DictWriter(file, names)
+                writer.writeheader()
+                for row in rows:
+                    texts = {name: escape_formula(row[name]) for name in ("photo", "caption")}
+                    writer.writerow({**row, **texts})
+            else:
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def check_pairs_file(path: Path) -> None:
+    if path.suffix not in (".csv", ".jsonl") or not path.absolute().parent.is_dir():
+        raise DeixisError(f"--out {path}: must end in .csv or .jsonl, in a directory that exists")
+
+
+def read_pairs(path: str | PathLike[str]) -> list[CaptionPair]:
+    """Read pairs from a CSV file with a header, or from JSON Lines.
+
+    Columns or keys are those of caption files (``image``, ``caption`` and their other names), ``rating`` (a number,
+    optional) and, in JSON Lines, ``references`` (a list of captions, optional). Others are ignored.
+    """
+    file = Path(path)
+    text = read_text(file)
+    records = _json_lines(file, text) if text.lstrip().startswith("{") else _csv_rows(file, text)
+    pairs = [_parse(record, file, number) for number, record in records]
+    if not pairs:
+        raise DatasetError(f"{file}: has no pairs of photo and caption")
+    return pairs
+
+
+def _json_lines(file: Path, text: str) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if not isinstance(record, dict):
+                raise error_at_line(file, number)("not a JSON object")
+            yield number, record
+
+
+def _csv_rows(file: Path, text: str) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or ()]
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise error_at_line(file, reader.line_num)("has another number of fields than the header")
+            yield reader.line_num, {name: value for name, value in row.items() if value.strip()}
+    except csv.Error as error:
+        raise error_at_line(file, reader.line_num)(str(error)) from None
+
+
+def _parse(record: Mapping[str, Any], file: Path, number: int) -> CaptionPair:
+    error = error_at_line(file, number)
+    photo, caption = (
+        next((record[name] for name in names if name in record), None) for names in (PHOTO_COLUMNS, SENTENCE_COLUMNS)
+    )
+    for value, name in ((photo, "image"), (caption, "caption")):
+        if not isinstance(value, str) or not value.strip():
+            raise error(f"has no text in {name!r}")
+    references = record.get(REFERENCES, ())
+    if not isinstance(references, list | tuple) or not all(isinstance(text, str) for text in references):
+        raise error(f"{REFERENCES!r}: give a list of captions (JSON Lines), or use --data")
+    return CaptionPair(str(photo).strip(), str(caption).strip(), tuple(references), _rating(record, error))
+
+
+def _rating(record: Mapping[str, Any], error: Any) -> float | None:
+    if record.get(RATING) is None:
+        return None
+    try:
+        rating = float(record[RATING])
+    except (TypeError, ValueError):
+        rating = math.nan
+    if not math.isfinite(rating):
+        raise error(f"{RATING!r}: must be a number")
+    return rating
+
+
+def score_pairs(
+    pairs: Sequence[CaptionPair],
+    *,
+    images: str | PathLike[str] | None = None,
+    data: str | PathLike[str] | None = None,
+    on_progress: OnProgress = no_progress,
+) -> ScoredPairs:
+    """Score pairs of photos and captions.
+
+    Parameters
+    ----------
+    pairs
+        The pairs. A reference with the words of the caption is not used.
+    images
+        Folder of the photos; by default they are those of the data set, or paths.
+    data
+        Data set whose captions are the references of pairs without any.
+    on_progress
+        Progress callback.
+    """
+    dataset = None if data is None else Dataset(Path(data), images=None if images is None else Path(images))
+    if dataset is not None:
+        photos, pairs = _from_dataset(dataset, pairs)
+    else:
+        photos = _photo_paths(pairs, None if images is None else Path(images))
+    given = [_other_captions(pair) for pair in pairs]
+    found = score_captions(photos, [pair.caption for pair in pairs], given, on_progress)
+    by_photo = np.array([score for score, _ in found])
+    with_references = np.array([np.nan if score is None else score for _, score in found])
+    kept = [
+        CaptionPair(pair.photo, pair.caption, tuple(own), pair.rating) for pair, own in zip(pairs, given, strict=True)
+    ]
+    units = {path: number for number, path in enumerate(dict.fromkeys(photos))}
+    unit = np.array([units[path] for path in photos])
+    statistics = _statistics(kept, unit, {"photo_score": by_photo, "ref_photo_score": with_references})
+    intervals = to_json(bootstrap_all(statistics, len(units)))
+    return ScoredPairs(kept, by_photo, with_references, values_of(statistics, len(units)), intervals, len(units))
+
+
+def _other_captions(pair: CaptionPair) -> list[str]:
+    own = words(pair.caption)
+    return [text for text in pair.references if words(text) != own]
+
+
+def _from_dataset(dataset: Dataset, pairs: Sequence[CaptionPair]) -> tuple[list[Path], list[CaptionPair]]:
+    """The photo files of pairs, and the pairs with the captions of the data set as references."""
+    by_stem = {name: photo for photo in dataset.photos for name in (photo_stem(photo.file or photo.id), photo.id)}
+    index = NameIndex(by_stem)
+    paths, found = [], []
+    for pair in pairs:
+        photo = index.find(photo_stem(pair.photo))
+        if photo is None:
+            raise DatasetError(f"{dataset.path}: has no photo {pair.photo}")
+        paths.append(dataset.path_of(photo))
+        references = pair.references or tuple(caption.text for caption in photo.sentences)
+        found.append(CaptionPair(pair.photo, pair.caption, references, pair.rating))
+    return paths, found
+
+
+def _photo_paths(pairs: Sequence[CaptionPair], folder: Path | None) -> list[Path]:
+    """The photo files of pairs; names in a folder may have another image suffix, or none."""
+    found: dict[str, Path] = {}
+    index: NameIndex[Path] | None = None
+    for name in dict.fromkeys(pair.photo for pair in pairs):
+        path = Path(name) if folder is None else folder / name
+        if not path.is_file() and folder is not None:
+            index = index or NameIndex({photo_stem(each.name): each for each in find_photos(folder)})
+            path = index.find(photo_stem(name)) or path
+        if not path.is_file():
+            where = "give the folder of the photos with --images DIR" if folder is None else f"not in {folder}"
+            raise DatasetError(f"photo {name}: no such file; {where}")
+        found[name] = path
+    return [found[pair.photo] for pair in pairs]
+
+
+def _statistics(
+    pairs: Sequence[CaptionPair], unit: FloatArray, scores: Mapping[str, FloatArray]
+) -> dict[str, Statistic]:
+    """Mean and rank correlation of the scores that pairs have, as statistics over photos."""
+    ratings = np.array([np.nan if pair.rating is None else pair.rating for pair in pairs])
+    n = int(unit.max()) + 1
+    found: dict[str, Statistic] = {}
+    for name, values in scores.items():
+        there = np.isfinite(values)
+        if not there.any():
+            continue
+        sums = np.bincount(unit[there], 100 * values[there], n)
+        found[name] = ratio_of(sums, np.bincount(unit[there], minlength=n))
+        rated = there & np.isfinite(ratings)
+        if len(set(ratings[rated])) > 1:
+            found[f"{name}_tau_c"] = _tau_c(values[rated], ratings[rated], unit[rated])
+    return found
+
+
+def _tau_c(scores: FloatArray, ratings: FloatArray, unit: FloatArray) -> Statistic:
+    """Kendall's τc in percent, over the pairs of the drawn photos; 0 if they have one rating."""
+    from scipy.stats import kendalltau
+
+    def of_sample(counts: FloatArray) -> float:
+        drawn = np.repeat(np.arange(len(unit)), counts[unit].astype(np.int64))
+        if len(set(ratings[drawn])) < 2:
+            return 0.0
+        return 100 * float(kendalltau(scores[drawn], ratings[drawn], variant="c").statistic)
+
+    def statistic(counts: Counts) -> FloatArray:
+        return np.array([of_sample(each) for each in counts])
+
+    return statistic
