@@ -13,6 +13,8 @@ import pytest
 from dependencies import REQUIRED, dependencies
 from packaging.utils import canonicalize_name
 
+from deixis.data.dataset import make_dataset
+from deixis.data.records import Caption, Photo
 from deixis.data.samples import SAMPLES
 from tests.cli.test_serve import running
 
@@ -121,3 +123,17 @@ except deixis.DeixisError as error:
     print(error)
 """
     assert without_extras(code).stdout == "this needs pyarrow, which is not installed: pip install 'deixis[data]'\n"
+
+
+def test_data_sets_need_matplotlib_only_for_plots(tmp_path: Path) -> None:
+    photo = Photo("1", (Caption.from_text("A dog."),), splits=("train",))
+    make_dataset(tmp_path / "data", [photo])
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", HIDE + COMMAND, "matplotlib", *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+
+    assert run("data", "stats", "data").returncode == 0
+    assert run("data", "convert", "data", "--to", "jsonl", "--out", "converted").returncode == 0
+    plotted = run("data", "stats", "data", "--plot", "types.png")
+    assert (plotted.returncode, "deixis[plot]" in plotted.stderr) == (2, True)

@@ -7,7 +7,7 @@ from os import PathLike
 _EXTRA_OF = {
     "argon2": "data",
     "defusedxml": "data",
-    "matplotlib": "data",
+    "matplotlib": "plot",
     "onnx": "train",
     "pyarrow": "data",
     "scipy": "data",

@@ -158,7 +158,7 @@ def test_start_and_sampling_options(command: Command) -> None:
         (["nowhere.jpg"], "nowhere.jpg: "),
         (["nowhere.jpg", "either.jpg"], "1 other photo"),
         (["images", "--start", "a zebra"], "'zebra'"),
-        (["images", "--top", "9"], "--beam 9"),
+        (["images", "--top", "9"], "--beam N"),
         (["images", "--sample", "--temperature", "0"], "temperature=0.0"),
         (["images", "--nucleus", "0.9"], "--sample"),
         (["images", "--csv", "nowhere/a.csv"], "--csv nowhere/a.csv"),

@@ -31,7 +31,7 @@ def searched(index: Path, **options: Any) -> object:
         (lambda index: searched(index, top=0), "top=0: "),
         (lambda index: searched(index, top="5"), "top='5': "),
         (lambda index: searched(index, top=True), "top=True: "),
-        (lambda index: searched(index, after=2024), "2024: "),
+        (lambda index: searched(index, after=2024), "after=2024: "),
         (lambda index: searched(index, before="soon"), "'soon': "),
         (lambda index: searched(index, folder=Path("holiday")), "folder: "),
         (lambda index: deixis.open_index(index).like(None), "photo: "),

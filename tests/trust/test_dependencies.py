@@ -8,11 +8,13 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
@@ -112,9 +114,15 @@ def test_an_audit_without_network_fails_with_one_line(tmp_path: Path) -> None:
     [
         ("filelock", "3.20.3"),  # CVE-2025-68146, CVE-2026-22701: locks follow symbolic links
         ("h11", "0.16"),  # CVE-2025-43859: request smuggling
-        ("python-multipart", "0.0.18"),  # CVE-2024-53981: slow parsing
-        ("starlette", "0.49.1"),  # CVE-2025-62727: quadratic time for the Range header
-        ("torch", "2.6"),  # CVE-2025-32434: torch.load with weights_only runs code
+        ("onnx", "1.21"),  # CVE-2026-27489, CVE-2026-34445: external data outside the folder of a model
+        ("pillow", "12.3"),  # CVE-2026-59199, CVE-2026-59197 and others: writes outside of buffers
+        # CVE-2026-42561, CVE-2026-40347, CVE-2026-53539: slow parsing of headers, preambles and forms
+        ("python-multipart", "0.0.30"),
+        # CVE-2025-62727: quadratic time for the Range header; CVE-2026-48710: paths from the Host header;
+        # CVE-2026-54283: limits of forms that are ignored
+        ("starlette", "1.3.1"),
+        # CVE-2025-32434, CVE-2026-24747: torch.load with weights_only runs code; PYSEC-2026-139: until 2.10
+        ("torch", "2.11"),
     ],
 )
 def test_versions_with_known_holes_are_not_installed(package: str, fixed: str) -> None:
@@ -123,3 +131,39 @@ def test_versions_with_known_holes_are_not_installed(package: str, fixed: str) -
     (requirement,) = (found for found in map(Requirement, listed) if found.name == package)
     (bound,) = (each.version for each in requirement.specifier if each.operator == ">=")
     assert Version(bound) >= Version(fixed)
+
+
+def test_the_page_of_licences_lists_what_is_installed(scripts: Any) -> None:
+    """If this fails, run: make licences."""
+    licences = scripts("licences.py")
+    pinned = {
+        canonicalize_name(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
+
+    def rows(page: str) -> list[str]:
+        lines = [line for line in page.splitlines() if line.startswith("| ")]
+        return [line for line in lines if canonicalize_name(line.split(" | ")[0].removeprefix("| ")) in pinned]
+
+    written = rows((ROOT / "docs" / "licences.md").read_text(encoding="utf-8"))
+    assert len(written) > 100
+    assert written == rows(licences["page"](licences["dependencies"](), []))
+
+
+def test_the_bill_of_materials_has_the_versions_that_are_installed(scripts: Any) -> None:
+    document = scripts("sbom.py")["bill"]()
+    packages = {part["name"]: part["version"] for part in document["components"] if part["type"] == "library"}
+    assert len(packages) > 50
+    assert packages == {name: metadata.version(name) for name in packages}
+    required = {Requirement(line) for line in metadata.requires("deixis") or ()}
+    needed = {canonicalize_name(each.name) for each in required if each.marker is None}
+    assert needed <= {canonicalize_name(name) for name in packages}
+
+
+@pytest.mark.parametrize("line", [line for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line])
+def test_pinned_versions_satisfy_the_bounds(line: str) -> None:
+    name, _, version = line.partition("==")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for lines in project["optional-dependencies"].values() for each in lines]
+    for requirement in map(Requirement, [*project["dependencies"], *extras]):
+        if canonicalize_name(requirement.name) == canonicalize_name(name):
+            assert requirement.specifier.contains(Version(version), prereleases=True)

@@ -120,6 +120,8 @@ def init(
     if wants_proposals(settings):
         _make_proposals(made)
     made.close()
+    if not added + existing:
+        raise DeixisError(f"{project}: without photos, since none of {data} can be annotated")
     if json:
         print_json({"project": str(project), "photos": added, "left_out": existing, "known_questions": questions})
         return
@@ -251,6 +253,8 @@ def add(
             _propose_annotations(opened, source, chosen)
         if wants_proposals(opened.settings):
             _make_proposals(opened)
+    if not added + existing:
+        raise DeixisError(f"{project}: nothing was added, since no photo of {data} can be annotated")
     if json:
         print_json({"project": str(project), "photos": added, "there_already": existing})
     else:

@@ -125,7 +125,7 @@ def caption(
     rerank = "none" if sample else rerank or pipeline.default_rerank
     width = beam or (RERANK_BEAM if rerank != "none" else BEAM)
     if not sample and top > width:
-        raise DeixisError(f"--top {top}: a beam of {width} gives at most {width} captions; give --beam {top}")
+        raise DeixisError(f"--top {top}: a beam of {width} gives at most {width} captions; --beam N widens it")
     reranker = None if rerank == "none" else pipeline.reranker(rerank, neighbours)
     if sample:
         decoding = Decoding(

@@ -173,6 +173,7 @@ def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json:
     if json:
         skipped = [{"path": error.path, "reason": error.reason} for error in report.skipped]
         print_json({"out": str(path), **about, **counts, "skipped": skipped})
+        _require_some(path, report)
         return
     for file in report.damaged:
         note(f"damaged: {path / file}; its photos were computed again")
@@ -184,6 +185,12 @@ def _print_report(path: Path, report: UpdateReport, about: dict[str, Any], json:
     done += [f"{count:,} {word}" for word, count in (("changed", report.redone), ("dropped", report.dropped)) if count]
     done += [f"{len(report.skipped):,} skipped"] if report.skipped else []
     print(f"{path}: {plural(report.photos, 'photo')}, dimension {about['dimension']:,} ({', '.join(done)})")
+    _require_some(path, report)
+
+
+def _require_some(path: Path, report: UpdateReport) -> None:
+    if report.skipped and not report.photos:
+        raise DeixisError(f"{path}: none of the photos can be read")
 
 
 def _text(dataset: Dataset, kind: str, vectors: str | None, train: str, out: Path | None, json: bool) -> None:

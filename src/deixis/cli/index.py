@@ -137,8 +137,8 @@ def index(
             {"added": report.added, "updated": report.updated, "removed": report.removed, "skipped": skipped}
             | {"moved": report.moved, "unchanged": report.unchanged, "photos": report.photos, "ignored": report.ignored}
         )
-        return
-    _print_report(report, place)
+    else:
+        _print_report(report, place)
     if report.skipped and len(report.skipped) == report.files and not (report.removed or watch):
         raise DeixisError(f"{hide_password(place)}: every file was skipped; nothing was indexed")
     if watch:
@@ -268,9 +268,8 @@ def _print_report(report: IndexReport, into: str) -> None:
     if ignored := _describe_ignored(report):
         note(f"ignored: {ignored}")
     print(f"{hide_password(into)}: {plural(report.photos, 'photo')} ({_describe_changes(report)})")
-    if not report.photos:
-        raise DeixisError("none of these files is a readable photo")
-    _print_next_step(into)
+    if report.photos:
+        _print_next_step(into)
 
 
 def _describe_changes(report: IndexReport) -> str:

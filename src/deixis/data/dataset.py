@@ -109,6 +109,9 @@ class Dataset:
     """
 
     def __init__(self, path: str | Path, *, images: str | Path | None = None) -> None:
+        for name, value in (("a data set", path), ("images", images)):
+            if not isinstance(value, str | os.PathLike) and not (value is None and name == "images"):
+                raise DatasetError(f"{name}: give a path, not {type(value).__name__}")
         self.path = Path(path)
         self.manifest = read_manifest(self.path)
         self._images = images or self.manifest.images

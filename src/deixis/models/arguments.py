@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from deixis.errors import DeixisError
@@ -38,6 +40,29 @@ def check_count(value: object, name: str, maximum: int | None = None) -> int:
         expected = "of 1 or more" if maximum is None else f"from 1 to {maximum:,}"
         raise DeixisError(f"{name}={value!r}: give a whole number {expected}")
     return value
+
+
+def check_share(value: object, name: str) -> float:
+    """Check that a value is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise DeixisError(f"{name}={value!r}: give a number from 0 to 1")
+    return float(value)
+
+
+def check_flag(value: object, name: str) -> bool:
+    """Check that a value is true or false."""
+    if not isinstance(value, bool | np.bool_ | int):
+        raise DeixisError(f"{name}: give True or False, not {type_name(value)}")
+    return bool(value)
+
+
+def check_vectors(values: object, name: str, dimension: int | None = None) -> NDArray[Any]:
+    """Check that a value is an array of vectors, one per row, of a number of dimensions."""
+    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind != "f":
+        raise DeixisError(f"{name}: give an array of vectors as encode_images and encode_sentences return it")
+    if dimension is not None and values.shape[1] != dimension:
+        raise DeixisError(f"{name}: vectors of {values.shape[1]} numbers do not fit those of {dimension}")
+    return values
 
 
 def check_path(value: str | PathLike[str], name: str) -> str:

@@ -46,6 +46,7 @@ from deixis.evaluation.retrieval import (
     sentence_shortlists,
 )
 from deixis.evaluation.score_matrix import ScoreBlocks, Scores, as_blocks, open_scores
+from deixis.models.arguments import check_path, check_text
 from deixis.models.installed import model_folder
 from deixis.models.pipeline import TASKS, Pipeline, load
 from deixis.storage.atomic import new_file
@@ -90,8 +91,8 @@ class EvaluationData:
         on_progress: OnProgress = no_progress,
     ) -> EvaluationData:
         """Open a split of a data set, or all of it; see `evaluate` for the parameters."""
-        dataset = Dataset(Path(data), images=None if images is None else Path(images))
-        stores = () if features is None else (Path(features),)
+        dataset = Dataset(check_path(data, "data"), images=None if images is None else check_path(images, "images"))
+        stores = () if features is None else (Path(check_path(features, "features")),)
         for store in stores:
             read_manifest(store)  # a wrong path is an error here, and not ignored
         return cls(dataset, dataset.split(split) if split else dataset.photos, stores, on_progress)
@@ -194,7 +195,7 @@ def evaluate(
     >>> deixis.evaluate("grounding", "flickr8k", model="grounder", split="dev")["r1"]  # doctest: +SKIP
     71.2
     """
-    if task not in TASKS:
+    if check_text(task, "task") not in TASKS:
         raise DeixisError(f"task {task!r}: choose from {', '.join(TASKS)}")
     takes_predictions = task in ("grounding", "captions")
     file, other, name = (predictions, scores, "predictions") if takes_predictions else (scores, predictions, "scores")

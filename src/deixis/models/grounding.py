@@ -17,7 +17,7 @@ from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text, transform_in_chunks
 from deixis.language.sentence import Phrase, Sentence
-from deixis.models.arguments import PhotoLike, check_list, check_text, open_image, type_name
+from deixis.models.arguments import PhotoLike, check_list, check_text, check_vectors, open_image, type_name
 from deixis.models.box_sets import BoxSet
 from deixis.models.pipeline import Pipeline, load
 from deixis.models.region_inputs import RegionInputs, append_locations, append_whole_location
@@ -370,7 +370,8 @@ class EmbeddingPipeline(RegionPipeline):
         return self.encode_phrases(sentences)
 
     def similarity(self, images: Floats, sentences: Floats) -> Floats:
-        return self.compare(images, sentences)
+        images = check_vectors(images, "images")
+        return self.compare(images, check_vectors(sentences, "sentences", images.shape[1]))
 
     def score_phrases(self, regions: PhotoProposals, sentence: Sentence, phrases: Sequence[Phrase]) -> PhraseScores:
         boxes = regions.proposals.boxes

@@ -18,7 +18,7 @@ from PIL import Image
 from deixis.arrays import Floats
 from deixis.errors import DeixisError
 from deixis.language.features.base import Text
-from deixis.models.arguments import PhotoLike, check_list, open_image, type_name
+from deixis.models.arguments import PhotoLike, check_list, check_vectors, open_image, type_name
 from deixis.models.pipeline import Pipeline
 from deixis.models.provenance import EncoderInfo, Provenance
 from deixis.runtime.devices import choose_device
@@ -95,7 +95,8 @@ class OpenClipPipeline(Pipeline):
         return np.concatenate([self._no_vectors(), *parts])
 
     def similarity(self, images: Floats, sentences: Floats) -> Floats:
-        return np.asarray(images @ sentences.T)
+        images = check_vectors(images, "images")
+        return np.asarray(images @ check_vectors(sentences, "sentences", images.shape[1]).T)
 
     def prepare_photo(self, photo: Image.Image) -> Tensor:
         """Resize, crop and normalize a photo as the network expects it."""

@@ -630,7 +630,7 @@ def new_model(folder: str | PathLike[str]) -> Iterator[Path]:
 
     A directory that cannot be replaced is refused on entry, before a long training.
     """
-    path = Path(folder)
+    path = Path(check_path(folder, "folder"))
     if path.is_dir() and any(path.iterdir()) and not (path / CONFIG).is_file():
         raise DeixisError(f"{path}: not replaced, it is not a model; give another name")
     if path.exists() and not path.is_dir():

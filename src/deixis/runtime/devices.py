@@ -19,9 +19,9 @@ _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 
 def choose_device(device: str | None) -> str:
     """Return the name of a device that is there; by default, or for auto, the GPU if there is one."""
-    if device in (None, "auto"):
+    if device is None or (isinstance(device, str) and device == "auto"):
         return "cuda" if _has_driver() and (has_cuda_provider() or _torch_has("cuda")) else CPU
-    if not _NAME.fullmatch(device):
+    if not isinstance(device, str) or not _NAME.fullmatch(device):
         raise DeixisError(f"no such device: {device}; try cpu or cuda")
     if device == CPU or (device.startswith("cuda") and _has_driver() and has_cuda_provider()):
         return device

@@ -18,7 +18,15 @@ from PIL import Image
 
 from deixis.arrays import Floats
 from deixis.errors import DeixisError, PhotoError
-from deixis.models.arguments import PhotoLike, check_count, check_path
+from deixis.models.arguments import (
+    PhotoLike,
+    check_count,
+    check_flag,
+    check_list,
+    check_path,
+    check_share,
+    check_text,
+)
 from deixis.models.grounding import PhotoProposals
 from deixis.search.calibration import Calibration, Evidence
 from deixis.search.encoder import PHOTO_MODEL, EncodedSentence, SearchEncoder
@@ -154,8 +162,8 @@ class PhotoCollection:
         ...     print(hit.path, hit.probability, hit.phrases)
         """
         top = check_count(top, "top", MAX_TOP)
-        if not 0 <= like_weight <= 1:
-            raise DeixisError(f"like_weight: must be between 0 and 1, not {like_weight}")
+        like_weight = check_share(like_weight, "like_weight")
+        explain, everything = check_flag(explain, "explain"), check_flag(everything, "everything")
         query = parse_query(sentence, PhotoFilter(after, before, folder, camera))
         required = [self._encode_sentence(part.text) for part in query.required]
         excluded = [self._encode_sentence(part.text) for part in query.excluded]
@@ -235,6 +243,9 @@ class PhotoCollection:
 
     def newest(self, count: int = 100, begin: int = 0) -> list[PhotoRecord]:
         """Return a page of photos, the last added first."""
+        if not isinstance(begin, int) or begin < 0:
+            raise DeixisError(f"begin={begin!r}: give a whole number of 0 or more")
+        check_count(count, "count")
         with self.index.snapshot() as snapshot:
             return [_record(photo, snapshot) for photo in snapshot.newest(count, begin)]
 
@@ -456,7 +467,7 @@ def index_photos(
     """
     from deixis.search.index.update import update_index
 
-    photos = [folder] if isinstance(folder, str | PathLike) else list(folder)
+    photos = [folder] if isinstance(folder, str | PathLike) else check_list(folder, "folder")
     index = _index_path(into)
     return update_index(
         index,
@@ -603,6 +614,7 @@ def _opaque_id(number: int, snapshot: IndexSnapshot) -> str:
 
 
 def _number(photo_id: str, snapshot: IndexSnapshot) -> int:
+    check_text(photo_id, "photo_id")
     try:
         number = int(photo_id.partition("-")[0][:16], 16)
     except ValueError:

@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from deixis.data.dataset import Dataset
 from deixis.errors import DatasetError, DeixisError
+from deixis.models.arguments import check_path, check_text
 from deixis.models.photo_features import PhotoFeatures
 from deixis.models.pipeline import new_model
 from deixis.models.provenance import EncoderInfo, Provenance, TrainOn
@@ -248,14 +249,14 @@ def train(
     >>> result.dev.scores["i2t_r1"]  # doctest: +SKIP
     12.5
     """
-    spec = get_spec(model)
+    spec = get_spec(check_text(model, "model"))
     if not isinstance(settings, Settings):
         settings = spec.choose_settings(None if settings is None else os.fspath(settings))
     settings = settings.with_values(changes)
     if spec.check:
         spec.check(settings)
-    dataset = data if isinstance(data, Dataset) else Dataset(Path(data))
-    folder = Path(out) if out is not None else Path(f"{model}.model")
+    dataset = data if isinstance(data, Dataset) else Dataset(check_path(data, "data"))
+    folder = Path(check_path(out, "out")) if out is not None else Path(f"{model}.model")
     training = settings.get(TrainSettings)
     if training is None:
         if resume:

@@ -133,6 +133,16 @@ def require_below_one(settings: Any, *names: str) -> None:
     require(settings, valid, "must be at least 0 and less than 1")
 
 
+_LARGEST = {"_size": 2**16, "_dim": 2**16, "_layers": 2**10}
+"""Sizes that no computer has the memory for, by the end of the name of a setting."""
+
+
+def _check_size(name: str, value: Any) -> None:
+    largest = next((size for end, size in _LARGEST.items() if name.endswith(end)), None)
+    if name != "batch_size" and largest is not None and isinstance(value, int) and value > largest:
+        raise DeixisError(f"{name}={value}: must be at most {largest:,}")
+
+
 @dataclass(frozen=True)
 class Settings:
     """All settings of one run: the dataclasses of data, model and training."""
@@ -194,6 +204,7 @@ class Settings:
                 raise DeixisError(f"{where}: no setting is called {name!r}; {hint}")
             owner = owners[name]
             changes[owner][name] = convert(get_type_hints(type(self.parts[owner]))[name], value, source)
+            _check_size(name, changes[owner][name])
         return Settings(tuple(replace(part, **change) for part, change in zip(self.parts, changes, strict=True)))
 
 

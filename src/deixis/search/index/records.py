@@ -89,6 +89,10 @@ class PhotoFilter:
     excluded_folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("after", "before"):
+            value = getattr(self, name)
+            if not isinstance(value, str | date | None):
+                raise DeixisError(f"{name}={value!r}: not a date; use a form such as 2024, 2024-06 or 2024-06-01")
         for name in ("folder", "camera"):
             value = getattr(self, name)
             if not isinstance(value, str | None):
