@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -154,6 +155,39 @@ class TableRunner:
         """The split that chooses epochs and settings."""
         return next((name for name in DEV_SPLITS if name in self.dataset.manifest.splits), None)
 
+    def units(self, table: Table) -> Iterator[ScoringUnit]:
+        """Yield what has to be computed for a table, each thing once: units are independent of each other.
+
+        What follows from their scores, such as the choice of a setting, is left to `run`.
+        """
+        recipes = (
+            replace(self._prepare(row.recipe), group="")
+            for row in table.rows
+            if row.recipe and row_applies(row, table, self.dataset)
+        )
+        for recipe in dict.fromkeys(recipes):
+            alternatives = self._alternatives(recipe)
+            for seed in range(self.seeds if _repeated(recipe) else 1):
+                for runner in self._choosing_runners(recipe, len(alternatives) > 1):
+                    for each in alternatives:
+                        yield ScoringUnit(runner, each, seed)
+
+    def _alternatives(self, recipe: Recipe) -> list[Recipe]:
+        """The row with each of the models that the validation split chooses from."""
+        if recipe.model is None:
+            return [recipe]
+        return [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
+
+    def _choosing_runners(self, recipe: Recipe, several: bool) -> list[TableRunner]:
+        """The runners that score the alternatives of a row, to choose one of them or because there is only one."""
+        if self.dev_split is None or not (several or _repeated(recipe)):
+            return [self]
+        if self.split != self.dev_split:
+            return [replace(self, split=self.dev_split) if several else self]
+        if not _repeated(recipe):
+            return [self]
+        return [replace(self, models=replace(self.models, select_on=half)) for half in ("first-half", "second-half")]
+
     def _score_seeds(self, recipe: Recipe, label: str) -> Iterator[ModelScores]:
         seeds = self.seeds if _repeated(recipe) else 1
         for seed in range(seeds):
@@ -164,25 +198,20 @@ class TableRunner:
 
         If the validation split is scored itself, each half of it is scored with the choice of the other half.
         """
-        alternatives = (
-            [replace(recipe, model=each) for each in self.models.alternatives(recipe.model)]
-            if recipe.model
-            else [recipe]
-        )
+        alternatives = self._alternatives(recipe)
+        runners = self._choosing_runners(recipe, len(alternatives) > 1)
         choosing = _repeated(recipe) or len(alternatives) > 1
         if not choosing or self.dev_split is None:
             return self._scores(alternatives[0], seed, label)
         if self.split != self.dev_split:
-            on_dev = replace(self, split=self.dev_split)
             best = alternatives[0]
             if len(alternatives) > 1:
-                best = max(alternatives, key=lambda each: on_dev._scores(each, seed, label).mean_recall())
+                best = max(alternatives, key=lambda each: runners[0]._scores(each, seed, label).mean_recall())
             return _with_choice(self._scores(best, seed, label), best, alternatives)
         chosen = []
-        for second, select_on in ((False, "first-half"), (True, "second-half")):
-            models = replace(self.models, select_on=select_on) if _repeated(recipe) else self.models
+        for second in (False, True):
             half = f"{label}, chosen on the {'second' if second else 'first'} half" if _repeated(recipe) else label
-            runner = replace(self, models=models)
+            runner = runners[-1] if second else runners[0]
             found = [(each, runner._scores(each, seed, half)) for each in alternatives]
             best, scores = max(found, key=lambda each: each[1].mean_recall(second)) if len(found) > 1 else found[0]
             chosen.append(_with_choice(scores, best, alternatives))
@@ -244,6 +273,35 @@ class TableRunner:
         if recipe.parts:
             kept = tuple(map(" + ".join, zip(kept, models.kept_epoch(recipe.parts, seed), strict=False)))
         return replace(found, about={**about, **found.about}, kept=kept)
+
+
+@dataclass(frozen=True)
+class ScoringUnit:
+    """The scores of one model of a table."""
+
+    runner: TableRunner
+    recipe: Recipe
+    seed: int
+
+    @property
+    def models(self) -> tuple[Path, ...]:
+        """Directories of the models that are trained for it."""
+        models = self.runner.models
+        return tuple(models.runs.model(each.model, models.about(each, self.seed)) for each in self.trainings)
+
+    @property
+    def trainings(self) -> tuple[Training, ...]:
+        named = [self.recipe.model, self.recipe.parts, self.recipe.model.auxiliary if self.recipe.model else None]
+        return tuple(each for each in named if each)
+
+    @property
+    def folder(self) -> Path:
+        """Directory of the scores."""
+        return self.runner.models.runs.score_folder(self.recipe.task, self.runner._about(self.recipe, self.seed))
+
+    def compute(self, label: str = "") -> ModelScores:
+        """Train the model and score it, unless that was done before."""
+        return self.runner._scores(self.recipe, self.seed, label)
 
 
 def _with_choice(scores: ModelScores, recipe: Recipe, alternatives: Sequence[Recipe]) -> ModelScores:

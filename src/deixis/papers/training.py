@@ -53,9 +53,12 @@ class ExperimentFolder:
     def model(self, name: str, about: Mapping[str, Any]) -> Path:
         return self.folder / "models" / f"{name}-{hash_settings(about)}"
 
+    def score_folder(self, name: str, about: Mapping[str, Any]) -> Path:
+        return self.folder / "scores" / f"{name}-{hash_settings(about)}"
+
     def scores(self, name: str, about: Mapping[str, Any], compute: Callable[[], ModelScores]) -> ModelScores:
         """Return saved scores; compute and save them if there are none."""
-        path = self.folder / "scores" / f"{name}-{hash_settings(about)}"
+        path = self.score_folder(name, about)
         if not path.is_dir():
             if self.saved_only:
                 raise MissingScoresError(f"{path}: not computed yet")

@@ -253,7 +253,7 @@ class SearchEncoder:
     def _encode_features(self, prepared: tuple[bytes, Any], features: FeatureMap) -> PhotoVectors:
         thumbnail, pixels = prepared
         if self._sharing is not None:
-            whole = self._sharing.encode_photos(features.whole[None])[0]
+            whole = self._sharing.encode_photos(features.photo_vector(self.photo_model.encoder.photo_vector)[None])[0]
         else:
             whole = self.photo_model.encode_prepared([pixels])[0]
         proposals = self.region_model.proposer.propose(_NO_PIXELS, features, MAX_REGIONS)
